@@ -1,0 +1,16 @@
+// The program's subcommands: each file adds one, with its options, help and action.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace slimpack {
+
+void add_data_command(CLI::App& app);      ///< data build, data inspect
+void add_plan_command(CLI::App& app);      ///< plan
+void add_simulate_command(CLI::App& app);  ///< simulate
+
+/// Parses the command line and runs the chosen subcommand. Returns the exit code: 0; 1 for a
+/// failed run; 2 for bad input, after one line on stderr; 130 when interrupted.
+int run_program(CLI::App& app, int argc, char** argv);
+
+}  // namespace slimpack

@@ -1,0 +1,27 @@
+# Imported target torch_wheel: libtorch from the Python wheel, without find_package(Torch), which
+# wants kineto and a CUDA toolkit. The include folder is searched last (-idirafter): it bundles
+# another version of fmt, which would shadow the system's.
+if(NOT TORCH_DIR)
+  set(torch_python ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+  if(NOT EXISTS ${torch_python})
+    set(torch_python python3)
+  endif()
+  execute_process(
+    COMMAND ${torch_python} -c
+      "import importlib.util as u; s=u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    OUTPUT_VARIABLE torch_found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(TORCH_DIR "${torch_found}" CACHE PATH "Folder of the torch wheel (holds include/ and lib/)")
+endif()
+if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "libtorch not found (TORCH_DIR='${TORCH_DIR}'): run 'make setup', or "
+                      "configure with -DSLIMPACK_TORCH=OFF to build everything but training")
+endif()
+
+foreach(name torch_cpu c10)
+  add_library(${name} SHARED IMPORTED)
+  set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${TORCH_DIR}/lib/lib${name}.so)
+endforeach()
+add_library(torch_wheel INTERFACE)
+target_link_libraries(torch_wheel INTERFACE torch_cpu c10)
+target_compile_options(torch_wheel INTERFACE "SHELL:-idirafter ${TORCH_DIR}/include"
+                       -Wno-unused-parameter -Wno-shadow)

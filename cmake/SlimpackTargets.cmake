@@ -1,0 +1,48 @@
+# slimpack_module(NAME SOURCES a.cpp … DEPS base …): one folder below slimpack/, one static library.
+# slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, found by ctest.
+include(GoogleTest)
+
+add_library(slimpack_flags INTERFACE)
+target_include_directories(slimpack_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(slimpack_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+if(SLIMPACK_SANITIZE)
+  target_compile_options(slimpack_flags INTERFACE -fsanitize=${SLIMPACK_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(slimpack_flags INTERFACE -fsanitize=${SLIMPACK_SANITIZE})
+endif()
+
+function(slimpack_deps target)
+  foreach(dep ${ARGN})
+    if(TARGET slimpack_${dep})
+      target_link_libraries(${target} PUBLIC slimpack_${dep})
+    else()
+      target_link_libraries(${target} PUBLIC ${dep})
+    endif()
+  endforeach()
+endfunction()
+
+function(slimpack_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  if(arg_SOURCES)
+    add_library(slimpack_${name} STATIC ${arg_SOURCES})
+    target_link_libraries(slimpack_${name} PUBLIC slimpack_flags fmt::fmt)
+    slimpack_deps(slimpack_${name} ${arg_DEPS})
+  else()
+    message(FATAL_ERROR "module ${name} has no sources")
+  endif()
+endfunction()
+
+function(slimpack_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name}_test ${arg_SOURCES})
+  target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest GTest::gtest_main
+                        ${RAPIDCHECK_LIBRARY})
+  foreach(dep ${arg_DEPS})
+    if(TARGET slimpack_${dep})
+      target_link_libraries(${name}_test PRIVATE slimpack_${dep})
+    else()
+      target_link_libraries(${name}_test PRIVATE ${dep})
+    endif()
+  endforeach()
+  gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
+endfunction()

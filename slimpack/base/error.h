@@ -1,0 +1,49 @@
+// Errors: bad input is InvalidInput (one line: value, rule, remedy); a broken invariant is a bug
+// and ends in InternalError with its place. Infeasible problems and reached limits are results.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace slimpack {
+
+/// What the user gave cannot be used. The message is one line that names the value, the rule that
+/// it breaks and what to do; programs print it and exit with code 2.
+class InvalidInput : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The run was asked to stop (Ctrl-C, SIGTERM); programs exit with code 130.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A broken invariant: a bug of this project, never the user's fault.
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+/// Throws InvalidInput with a formatted message.
+template <class... Args>
+[[noreturn]] void invalid_input(fmt::format_string<Args...> format, Args&&... args) {
+  throw InvalidInput(fmt::format(format, std::forward<Args>(args)...));
+}
+
+[[noreturn]] void check_failed(const char* condition, const char* file, int line,
+                               const std::string& detail);
+
+}  // namespace slimpack
+
+/// Holds in every build: SLIMPACK_CHECK(condition) or SLIMPACK_CHECK(condition, "format", args…).
+#define SLIMPACK_CHECK(condition, ...)                                                   \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
+      ::slimpack::check_failed(#condition, __FILE__, __LINE__,                           \
+                               ::fmt::format("" __VA_ARGS__));                           \
+  } while (false)

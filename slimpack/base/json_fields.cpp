@@ -1,0 +1,90 @@
+#include "slimpack/base/json_fields.h"
+
+#include <cmath>
+
+namespace slimpack {
+
+using nlohmann::json;
+
+json parse_json(std::string_view text, std::string_view origin) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& e) {
+    invalid_input("{}: not valid JSON near byte {}; check that the file is complete", origin, e.byte);
+  }
+}
+
+JsonFields::JsonFields(const json& object, std::string origin)
+    : object_(&object), origin_(std::move(origin)) {
+  if (!object.is_object())
+    invalid_input("{}: expected a JSON object, found {}", origin_, object.type_name());
+}
+
+bool JsonFields::has(const char* key) const {
+  const auto it = object_->find(key);
+  return it != object_->end() && !it->is_null();
+}
+
+const json& JsonFields::at(const char* key) const {
+  const auto it = object_->find(key);
+  if (it == object_->end()) invalid_input("{}: field \"{}\" is missing", origin_, key);
+  return *it;
+}
+
+std::int64_t JsonFields::integer(const char* key, std::int64_t low, std::int64_t high) const {
+  return json_integer(at(key), fmt::format("{}: field \"{}\"", origin_, key), low, high);
+}
+
+double JsonFields::number(const char* key) const {
+  const json& value = at(key);
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    invalid_input("{}: field \"{}\" must be a finite number, found {}", origin_, key, value.dump());
+  return value.get<double>();
+}
+
+bool JsonFields::boolean(const char* key) const {
+  const json& value = at(key);
+  if (!value.is_boolean())
+    invalid_input("{}: field \"{}\" must be true or false, found {}", origin_, key, value.dump());
+  return value.get<bool>();
+}
+
+std::string JsonFields::text(const char* key) const {
+  const json& value = at(key);
+  if (!value.is_string())
+    invalid_input("{}: field \"{}\" must be a string, found {}", origin_, key, value.dump());
+  return value.get<std::string>();
+}
+
+const json& JsonFields::array(const char* key) const {
+  const json& value = at(key);
+  if (!value.is_array())
+    invalid_input("{}: field \"{}\" must be an array, found {}", origin_, key, value.type_name());
+  return value;
+}
+
+JsonFields JsonFields::object(const char* key) const {
+  return JsonFields(at(key), fmt::format("{}: {}", origin_, key));
+}
+
+void JsonFields::require_format(std::string_view format, std::int64_t version) const {
+  if (text("format") != format)
+    invalid_input("{}: format is \"{}\", expected \"{}\"", origin_, text("format"), format);
+  if (integer("version") != version)
+    invalid_input("{}: version {} is not known; this program reads version {}", origin_,
+                  integer("version"), version);
+}
+
+std::int64_t json_integer(const json& value, std::string_view where, std::int64_t low,
+                          std::int64_t high) {
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX)
+                        : value.is_number_integer();
+  if (!fits) invalid_input("{} must be an integer, found {}", where, value.dump());
+  const auto number = value.get<std::int64_t>();
+  if (number < low || number > high)
+    invalid_input("{} is {}, allowed are {} to {}", where, number, low, high);
+  return number;
+}
+
+}  // namespace slimpack

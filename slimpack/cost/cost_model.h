@@ -1,0 +1,88 @@
+// Cost model: FLOPs and seconds of slices and MicroPacks on each stage, by pass.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/task_costs.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/hardware.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// Time of one decoder layer for a MicroPack, in nanoseconds:
+///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix)
+/// with q tokens and `pairs` causal query–key pairs; per_prefix_token is the bandwidth term of
+/// reading the prefix's keys and values, and in backward of writing their gradients.
+struct LayerTime {
+  double per_pack = 0;
+  double per_slice = 0;
+  double per_token = 0;
+  double per_pair = 0;
+  double per_prefix_token = 0;
+
+  bool operator==(const LayerTime&) const = default;
+};
+
+/// per_pack + per_token·tokens: embedding, head and loss.
+struct EdgeTime {
+  double per_pack = 0;
+  double per_token = 0;
+
+  bool operator==(const EdgeTime&) const = default;
+};
+
+/// Everything that turns slices into time, for one model shape and number format on one machine.
+struct CostModel {
+  std::string source;  ///< what it came from, for people: "profile of …", "hardware"
+  ModelShape shape;
+  Dtype dtype = Dtype::kFp32;
+  LayerTime forward;
+  LayerTime backward;
+  EdgeTime embedding_forward;   ///< first stage, forward
+  EdgeTime embedding_backward;  ///< first stage, backward
+  EdgeTime head_backward;       ///< last stage: final norm, head, loss and their gradients
+  double optimizer_per_parameter = 0;
+  double transfer_latency = 0;
+  double transfer_per_byte = 0;
+  double fit_error = 0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
+
+  bool operator==(const CostModel&) const = default;
+};
+
+/// Model FLOPs (a multiply-add is 2): matrix products and causal attention; norms and the like not.
+/// Backward linear work is 2 ×, backward attention 2.5 × forward (FlashAttention's recomputation).
+[[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, bool backward);
+[[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, bool backward);
+[[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, bool backward);
+/// Forward and backward of a whole step; MFU's numerator (attention backward counted 2 ×).
+[[nodiscard]] Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths);
+
+[[nodiscard]] CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype,
+                                           const HardwareSpec& hardware);
+
+/// Seconds of one slice, all layers of the stage and its edges, without per-pack terms: what the
+/// planner's time budget counts.
+[[nodiscard]] double slice_time(const CostModel& cost, const StageLayout& layout, StageId stage,
+                                const Slice& slice, bool backward);
+
+/// Layers per stage such that the most loaded stage (embedding and head included) is as light as
+/// possible for these lengths. Throws InvalidInput when stages exceeds the layer count.
+/// Cost: O(layers · stages) after one pass over the lengths.
+[[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
+                                          std::int32_t stages);
+
+[[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
+                                   const PackPlan& packs);
+
+/// Cost file: JSON with "format": "slimpack-cost" and "version": 1. Reading checks every field and
+/// throws InvalidInput naming `origin`.
+[[nodiscard]] std::string cost_to_json(const CostModel& cost);
+[[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
+
+}  // namespace slimpack

@@ -1,0 +1,34 @@
+// Calibration: measured times → coefficients, by non-negative least squares on relative errors.
+#pragma once
+
+#include <span>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+
+/// One layer, one pass, one MicroPack of `slices` equal slices of `tokens` tokens after `prefix`.
+struct LayerMeasurement {
+  Tokens tokens;
+  Tokens prefix;
+  int slices = 1;
+  Nanos time;
+};
+
+struct EdgeMeasurement {
+  Tokens tokens;
+  Nanos time;
+};
+
+template <class Time>
+struct Fit {
+  Time time;
+  double largest_error = 0;  ///< max |fitted / measured − 1|
+};
+
+/// REQUIRES: at least one measurement, all times positive.
+[[nodiscard]] Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements);
+[[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
+
+}  // namespace slimpack

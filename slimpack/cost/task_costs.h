@@ -1,0 +1,39 @@
+// What every action of one replica costs on every stage: the only thing that schedule and
+// simulator need to know of models, machines and slices.
+#pragma once
+
+#include <vector>
+
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+/// Compute time and transfer time of each MicroPack, indexed [stage][pack].
+struct TaskTimes {
+  std::vector<std::vector<Nanos>> forward;
+  std::vector<std::vector<Nanos>> backward;
+  std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
+  std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
+  std::vector<Nanos> step_end;           ///< by stage: gradient norm and optimizer after the last action
+
+  [[nodiscard]] int stages() const { return static_cast<int>(forward.size()); }
+};
+
+/// Activation bytes of each stage, in the units in which the runtime's stores allocate and free
+/// (docs/row-store.md). Indices: [stage][pack] or [stage][sequence].
+struct TaskBytes {
+  /// Held from a forward action's start until the last of the pack's rows has run backward.
+  std::vector<std::vector<Bytes>> rows;
+  /// Held from the first forward slice of a sequence until its last backward action ends (K and V).
+  std::vector<std::vector<Bytes>> kv;
+  /// Held from the first backward slice of a sequence to its last, when they differ (dK and dV).
+  std::vector<std::vector<Bytes>> dkv;
+  /// Alive only while the action runs, beyond everything above.
+  std::vector<std::vector<Bytes>> forward_transient;
+  std::vector<std::vector<Bytes>> backward_transient;
+  /// Held from arrival at a stage until the action starts: activations and their gradients.
+  std::vector<Bytes> forward_input;   ///< by forward pack
+  std::vector<Bytes> backward_input;  ///< by backward pack
+};
+
+}  // namespace slimpack

@@ -1,0 +1,86 @@
+// Plan: which slices run together, forward and backward, on one replica of the pipeline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Slices that run as one scheduling unit of one pass. Rows of a MicroPack's tensors lie in the
+/// order of its slices.
+struct MicroPack {
+  std::vector<Slice> slices;
+
+  [[nodiscard]] Tokens tokens() const;
+  bool operator==(const MicroPack&) const = default;
+};
+
+/// The MicroPacks of one replica, in the order in which every stage runs them (by pass).
+/// PackId indexes `forward` or `backward`; the two partitions are independent of each other.
+struct PackPlan {
+  std::vector<MicroPack> forward;
+  std::vector<MicroPack> backward;
+
+  bool operator==(const PackPlan&) const = default;
+};
+
+/// Consecutive layers [layer_begin[s], layer_begin[s+1]) on stage s. The embedding sits on the
+/// first stage, the final norm and the head on the last.
+struct StageLayout {
+  std::vector<std::int32_t> layer_begin;  ///< stages + 1 entries, from 0 to the layer count
+
+  [[nodiscard]] std::int32_t stages() const {
+    return static_cast<std::int32_t>(layer_begin.size()) - 1;
+  }
+  [[nodiscard]] std::int32_t layers(StageId s) const {
+    return layer_begin[s.index() + 1] - layer_begin[s.index()];
+  }
+  bool operator==(const StageLayout&) const = default;
+};
+
+/// One replica's share of a step.
+struct ReplicaPlan {
+  std::vector<SequenceId> sequences;  ///< ascending
+  PackPlan packs;
+
+  bool operator==(const ReplicaPlan&) const = default;
+};
+
+/// A whole step: plain data, JSON with a version, checked by check_plan wherever it is read or made.
+struct StepPlan {
+  SequenceLengths lengths;  ///< by SequenceId, of the whole step
+  StageLayout layout;
+  std::vector<ReplicaPlan> replicas;
+
+  bool operator==(const StepPlan&) const = default;
+};
+
+/// Every broken rule of the design (§4), one line each; empty when the plan is correct. Written
+/// independently of every producer:
+///  - each sequence on exactly one replica; each token in exactly one forward and one backward
+///    MicroPack of that replica; no empty MicroPack or slice; slices inside their sequence;
+///  - at most one slice of a sequence in a MicroPack;
+///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
+///  - layer_begin ascends strictly from 0.
+/// Cost: O(slices log slices). At most `max_errors` lines.
+[[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
+
+/// Throws InvalidInput with the first broken rule, naming `origin`.
+void require_valid_plan(const StepPlan& plan, std::string_view origin);
+
+/// For each backward MicroPack, the number of forward MicroPacks that must have finished on the
+/// last stage before it may start there: 1 + the highest forward index holding any slice of any of
+/// its sequences. REQUIRES: valid packs.
+[[nodiscard]] std::vector<std::int32_t> forwards_needed(const PackPlan& packs);
+
+/// JSON text with "format": "slimpack-plan" and "version": 1; from_json checks every field's
+/// presence, type and range (not check_plan) and throws InvalidInput naming `origin`.
+[[nodiscard]] std::string plan_to_json(const StepPlan& plan);
+[[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
+
+}  // namespace slimpack

@@ -1,0 +1,64 @@
+// Planner: candidates → cut → schedule → simulate → choose.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/sim/simulate.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+struct PlanRequest {
+  SequenceLengths lengths;
+  std::int32_t pp = 1;
+  PlannerKind planner = PlannerKind::kSlimpack;
+  Tokens granularity{128};
+  Tokens context{0};                ///< pack capacity of kPacked
+  std::optional<Bytes> memory_cap;  ///< activations per stage
+};
+
+/// A plan ready to run, with what is expected of it.
+struct PlannedStep {
+  StepPlan plan;  ///< one replica
+  Schedule schedule;
+  SimulationResult prediction;
+};
+
+/// Why nothing fits: a result, not an error.
+struct DoesNotFit {
+  Bytes cap;
+  Bytes needed;         ///< the least peak activation that any candidate reached
+  StageId stage;        ///< the stage that needs it
+  Tokens longest;       ///< the longest sequence
+  Tokens longest_that_fits;  ///< the longest single sequence that would fit this cap, 0 = none
+  /// One line for people: what is needed, what the cap is, what would fit.
+  [[nodiscard]] std::string message() const;
+};
+
+struct PlanOutcome {
+  std::optional<PlannedStep> step;      ///< exactly one of the two is set
+  std::optional<DoesNotFit> does_not_fit;
+};
+
+/// Deterministic. Throws InvalidInput for requests that make no sense (no sequences, an empty
+/// sequence, pp out of range, a sequence longer than the context with kPacked).
+[[nodiscard]] PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost);
+
+/// plan.json: the plan, its schedule as text, the cost model that it was made with and the
+/// prediction's figures, so that `slimpack simulate` needs nothing else.
+struct PlanFile {
+  PlannedStep step;
+  CostModel cost;
+};
+[[nodiscard]] std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost);
+/// Checks the plan and the schedule and simulates again; throws InvalidInput naming `origin`.
+[[nodiscard]] PlanFile plan_file_from_json(std::string_view text, std::string_view origin);
+
+}  // namespace slimpack

@@ -1,0 +1,77 @@
+// Schedule: the static order in which every stage runs its MicroPacks.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/task_costs.h"
+#include "slimpack/plan/plan.h"
+
+namespace slimpack {
+
+enum class Pass : std::uint8_t { kForward, kBackward };
+
+/// One pass of one MicroPack on one stage; text form stage, pass letter, pack: "3F7".
+struct Action {
+  StageId stage;
+  Pass pass = Pass::kForward;
+  PackId pack;
+
+  auto operator<=>(const Action&) const = default;
+};
+
+[[nodiscard]] std::string to_string(const Action& action);
+
+/// Orders by stage. A stage receives what an action consumes right before it and sends what it
+/// produces right after it, so sends and receives need no entries of their own.
+struct Schedule {
+  std::vector<std::vector<Action>> stages;
+
+  bool operator==(const Schedule&) const = default;
+};
+
+/// One comma-separated line per stage: "0F0,0F1,0B0". Parsing throws InvalidInput with the line,
+/// the cell and the rule.
+[[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
+[[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin);
+
+/// Slots of each stage-to-stage channel, in either direction: a stage that has produced into a full
+/// channel waits until the receiver starts the action that consumes the oldest message.
+inline constexpr int kChannelSlots = 8;
+
+/// Every broken rule, one line each; empty when the schedule is correct. Written independently of
+/// the generators:
+///  - every pass of every pack exactly once on every stage, packs of a pass in ascending order;
+///  - run with unbounded time, `slots` messages per channel, every action starts: forward input
+///    from the stage before, backward input from the stage after, and on each stage the forwards of
+///    every row of a backward pack; what is stuck is named with what it waits for.
+[[nodiscard]] std::vector<std::string> check_schedule(const PackPlan& packs,
+                                                      const Schedule& schedule,
+                                                      int slots = kChannelSlots);
+
+/// Plain 1F1B (Megatron, PipeDream-flush): stage s of p runs p − s − 1 forwards ahead, then pairs
+/// one forward with one backward. REQUIRES: forward and backward partitions are the same packs
+/// (backward order may be that of forward), each holding whole sequences.
+[[nodiscard]] Schedule one_f_one_b(const PackPlan& packs, int stages);
+
+/// Modified 1F1B by list scheduling in simulated time (design §5): whenever a stage is free it
+/// takes its next backward if that can start now, else its next forward if the stage's activation
+/// bytes stay within `memory_cap`, else it waits.
+///
+/// Result: the orders; nullopt when no forward fits and no backward is ready (the cap is too small
+/// for this plan: a result, not an error).
+/// Cost: O(actions · (stages + slices per pack)).
+struct ListScheduleOptions {
+  std::vector<Bytes> memory_cap;  ///< by stage; empty = unlimited
+  int slots = kChannelSlots;
+};
+[[nodiscard]] std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
+                                                    const TaskBytes& bytes,
+                                                    const ListScheduleOptions& options = {});
+
+}  // namespace slimpack

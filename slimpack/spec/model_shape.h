@@ -1,0 +1,62 @@
+// The shape of a decoder-only transformer, as far as training it needs to know.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+enum class ModelFamily { kLlama, kQwen2, kQwen3, kMistral };
+
+/// Shape of a Llama-like model. Field names follow Hugging Face's config.json where they exist.
+struct ModelShape {
+  ModelFamily family = ModelFamily::kLlama;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;  ///< FFN width f of the gated MLP
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab_size = 0;
+  Tokens max_positions{0};  ///< longest sequence the model allows
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  double initializer_range = 0.02;
+  bool tie_embeddings = false;
+  bool qkv_bias = false;     ///< bias on q, k and v projections
+  bool output_bias = false;  ///< bias on the attention output projection
+  bool mlp_bias = false;
+  bool qk_norm = false;  ///< RMSNorm over each head of q and k before rope (Qwen3)
+
+  [[nodiscard]] std::int64_t q_width() const { return num_heads * head_dim; }
+  [[nodiscard]] std::int64_t kv_width() const { return num_kv_heads * head_dim; }
+  /// Parameters of one decoder layer, of the embedding (or head) matrix, and of the whole model.
+  [[nodiscard]] std::int64_t layer_parameters() const;
+  [[nodiscard]] std::int64_t embedding_parameters() const { return vocab_size * hidden_size; }
+  [[nodiscard]] std::int64_t parameters() const;
+
+  bool operator==(const ModelShape&) const = default;
+};
+
+/// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
+/// Throws InvalidInput that names `origin`, the field, the rule and the remedy: for missing or
+/// inconsistent fields, and for every feature that training here would silently get wrong (sliding
+/// windows, mixture of experts, rope scaling other than none/default, other activations).
+[[nodiscard]] ModelShape model_shape_from_json(std::string_view text, std::string_view origin);
+
+/// As above, from a file.
+[[nodiscard]] ModelShape read_model_shape(const std::filesystem::path& config_json);
+
+/// The config.json that `transformers` reads back as the same model. `dtype` is "float32",
+/// "bfloat16" or "float64".
+[[nodiscard]] std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype);
+
+/// One error per broken rule (positive sizes, heads divisible by kv heads, even head_dim …).
+[[nodiscard]] std::vector<std::string> shape_errors(const ModelShape& shape);
+
+}  // namespace slimpack

@@ -1,0 +1,93 @@
+// Run configuration: one TOML file, plus overrides from the command line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "slimpack/base/units.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/hardware.h"
+
+namespace slimpack {
+
+enum class PlannerKind : std::uint8_t {
+  kSlimpack,  ///< sliced, asymmetric MicroPacks under the modified 1F1B
+  kPacked,    ///< whole documents in context-sized packs under plain 1F1B, as most users run today
+};
+[[nodiscard]] std::string_view to_string(PlannerKind kind);
+
+struct ModelConfig {
+  std::filesystem::path config;  ///< Hugging Face config.json
+};
+
+struct DataConfig {
+  std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
+  Tokens context{4096};          ///< documents longer than this are cut here
+  Tokens step_tokens{32768};     ///< whole documents are drawn until this many tokens are reached
+  std::uint64_t seed = 0;        ///< order of the documents
+};
+
+struct TrainConfig {
+  std::int64_t steps = 100;
+  Dtype dtype = Dtype::kFp32;
+  std::uint64_t seed = 0;         ///< initial weights
+  double learning_rate = 3e-4;    ///< after warm-up
+  double min_learning_rate = 3e-5;  ///< at the end of the cosine
+  std::int64_t warmup_steps = 10;   ///< linear from 0
+  double weight_decay = 0.1;        ///< matrices only; norms and biases are not decayed
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double clip_norm = 1.0;  ///< global gradient norm; 0 = no clipping
+};
+
+struct ParallelConfig {
+  std::int32_t pp = 1;  ///< pipeline stages
+};
+
+struct PlanConfig {
+  PlannerKind planner = PlannerKind::kSlimpack;
+  Tokens granularity{128};          ///< slices end at multiples of this, or at the sequence's end
+  std::optional<Bytes> memory_cap;  ///< activations per stage; TOML: bytes or "12GiB"; absent = none
+};
+
+struct CostConfig {
+  std::filesystem::path file;  ///< written by `slimpack profile`; empty = measure at start
+};
+
+struct OutputConfig {
+  std::filesystem::path dir = "runs/default";
+};
+
+/// Every key of the TOML file is the name of a field here: [model] config, [data] prefix, …
+/// Relative paths in the file are relative to the file's folder; in overrides, to the current one.
+struct RunConfig {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  ParallelConfig parallel;
+  PlanConfig plan;
+  CostConfig cost;
+  std::optional<HardwareSpec> hardware;  ///< [hardware]; used when there is no cost file
+  OutputConfig output;
+};
+
+/// Parses TOML text. `overrides` are "section.key=value" (value in TOML syntax; a bare word that is
+/// no TOML value is taken as a string). Throws InvalidInput naming `origin`, line, key, value, rule
+/// and remedy: unknown sections and keys (with the nearest known one), wrong types, values out of
+/// range. Paths are resolved against `base`. Only `model.config` is required here.
+[[nodiscard]] RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
+                                             std::span<const std::string> overrides,
+                                             const std::filesystem::path& base);
+
+[[nodiscard]] RunConfig read_run_config(const std::filesystem::path& file,
+                                        std::span<const std::string> overrides);
+
+/// "123", "64MiB", "12GiB", "1.5GB" → bytes; throws InvalidInput naming `what`.
+[[nodiscard]] Bytes parse_bytes(std::string_view text, std::string_view what);
+
+}  // namespace slimpack

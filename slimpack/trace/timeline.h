@@ -1,0 +1,95 @@
+// Timeline: what every rank did when. The simulator predicts one and the runtime measures one; the
+// same metrics and the same viewer serve both.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+/// What a rank's time went to. Busy kinds count as work; waits are shown but never busy.
+enum class SpanKind : std::uint8_t {
+  kForward,
+  kBackward,
+  kOptimizer,  ///< gradient norm, clipping, parameter update
+  kReduce,     ///< gradient reduction between ranks
+  kWaitReceive,  ///< waiting for activations or their gradients to arrive
+  kWaitSend,     ///< waiting for a free buffer at the receiver
+};
+
+[[nodiscard]] std::string_view to_string(SpanKind kind);
+[[nodiscard]] constexpr bool is_busy(SpanKind kind) {
+  return kind != SpanKind::kWaitReceive && kind != SpanKind::kWaitSend;
+}
+
+/// [start, end) on one rank, from the start of the step. `pack` is the MicroPack of forward and
+/// backward spans and of the waits for them; PackId(-1) elsewhere.
+struct Span {
+  std::int32_t rank = 0;
+  SpanKind kind = SpanKind::kForward;
+  PackId pack{-1};
+  Nanos start;
+  Nanos end;
+
+  bool operator==(const Span&) const = default;
+};
+
+/// Activation bytes alive on one rank from `time` on.
+struct MemorySample {
+  std::int32_t rank = 0;
+  Nanos time;
+  Bytes bytes;
+
+  bool operator==(const MemorySample&) const = default;
+};
+
+/// Spans in any order; at most one busy or waiting span at a time per rank.
+struct Timeline {
+  std::string origin;  ///< "predicted" or "measured"
+  std::int32_t ranks = 0;
+  std::vector<Span> spans;
+  std::vector<MemorySample> memory;
+  std::vector<Bytes> peak_activation;  ///< by rank; empty when not known
+
+  bool operator==(const Timeline&) const = default;
+};
+
+struct RankMetrics {
+  Nanos busy;
+  Nanos forward;
+  Nanos backward;
+  Nanos waiting;
+  Bytes peak_activation;
+};
+
+struct TimelineMetrics {
+  Nanos makespan;             ///< last end − first start over all ranks
+  double bubble_ratio = 0;    ///< 1 − busy / (ranks × makespan)
+  double worst_bubble = 0;    ///< the same of the least busy rank
+  std::vector<RankMetrics> ranks;
+};
+
+/// Cost: O(spans).
+[[nodiscard]] TimelineMetrics metrics_of(const Timeline& timeline);
+
+/// Model FLOPs ÷ (makespan × ranks × peak FLOP/s per rank); recomputation is not model work.
+[[nodiscard]] double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics,
+                                             double peak_flops_per_second);
+
+/// Chrome trace JSON (opens in Perfetto and chrome://tracing): one process per timeline, in the
+/// given order, one thread per rank; flows tie forward to backward; memory as counters; ts and
+/// dur in microseconds. Each timeline's metrics travel in "otherData".
+[[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines);
+
+/// One line per rank, `width` characters: F, B, O where busy most of the cell, '.' where idle.
+[[nodiscard]] std::string to_text(const Timeline& timeline, int width);
+
+/// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field.
+[[nodiscard]] std::string timeline_to_json(const Timeline& timeline);
+[[nodiscard]] Timeline timeline_from_json(std::string_view text, std::string_view origin);
+
+}  // namespace slimpack
