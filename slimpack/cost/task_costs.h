@@ -15,7 +15,7 @@ struct TaskTimes {
   std::vector<std::vector<Nanos>> backward;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
-  std::vector<Nanos> step_end;           ///< by stage: gradient norm and optimizer after the last action
+  std::vector<Nanos> step_end;  ///< by stage: gradient norm and optimizer after the last action
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward.size()); }
 };
