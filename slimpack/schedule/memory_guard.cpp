@@ -26,9 +26,11 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
     forward_transient_.push_back(transient.count());
   backward_stores_.push_back(0);
   for (std::size_t b = 0; b < needed.size(); ++b) {
-    const std::int64_t open = backward_stores_.back() + stores.backward_opens[b].count();
-    backward_peak_.push_back(open + bytes.backward_transient[stage.index()][b].count());
-    backward_stores_.push_back(open - stores.backward_closes[b].count());
+    const std::int64_t before = backward_stores_.back();
+    backward_peak_.push_back(before + stores.backward_rise[b].count() +
+                             bytes.backward_transient[stage.index()][b].count());
+    backward_stores_.push_back(before + stores.backward_opens[b].count() -
+                               stores.backward_closes[b].count());
   }
   std::int32_t b = 0;
   for (std::int32_t f = 0; f <= forwards_; ++f) {

@@ -136,6 +136,7 @@ TEST(Simulate, OneFOneBOfEqualPacksTakesTheKnownTime) {
   times.backward_transfer.assign(kPacks, Nanos(0));
   times.step_end.assign(kStages, Nanos(0));
   TaskBytes bytes;
+  bytes.layers.assign(kStages, 1);
   bytes.rows.assign(kStages, std::vector<Bytes>(kPacks, Bytes(1)));
   bytes.kv.assign(kStages, std::vector<Bytes>(kPacks, Bytes(0)));
   bytes.dkv = bytes.kv;
