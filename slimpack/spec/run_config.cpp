@@ -125,10 +125,15 @@ toml::table parse_override_value(std::string_view text) {
   return toml::table{{"value", std::string(text)}};
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
 void apply_override(RunConfig& config, const std::string& text) {
   const std::string place = fmt::format("override {}", in_quotes(text));
   const std::size_t equals = text.find('=');
-  const std::string_view name = std::string_view(text).substr(0, equals);
+  const std::string_view name = trimmed(std::string_view(text).substr(0, equals));
   const std::size_t dot = name.find('.');
   if (equals == std::string::npos || dot == std::string_view::npos)
     invalid_input("{}: must be section.key=value, as in train.steps=100", place);
