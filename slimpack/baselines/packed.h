@@ -10,8 +10,9 @@
 namespace slimpack {
 
 /// Best-fit decreasing (Johnson 1973; Megatron, TRL): whole sequences, longest first, each into the
-/// fullest pack of `capacity` tokens that still has room. Forward and backward are the same packs in
-/// the order in which they were opened. Throws InvalidInput when a sequence exceeds the capacity.
+/// fullest pack of `capacity` tokens that still has room. Forward and backward are the same packs
+/// in the order in which they were opened. Throws InvalidInput when a sequence exceeds the
+/// capacity.
 [[nodiscard]] PackPlan packed_plan(const SequenceLengths& lengths,
                                    const std::vector<SequenceId>& sequences, Tokens capacity);
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/slice_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/dtype.h"
@@ -50,7 +50,8 @@ struct CostModel {
   double optimizer_per_parameter = 0;
   double transfer_latency = 0;
   double transfer_per_byte = 0;
-  double fit_error = 0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
+  double fit_error =
+      0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
 
   bool operator==(const CostModel&) const = default;
 };
@@ -66,17 +67,22 @@ struct CostModel {
 [[nodiscard]] CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype,
                                            const HardwareSpec& hardware);
 
-/// Seconds of one slice, all layers of the stage and its edges, without per-pack terms: what the
-/// planner's time budget counts.
-[[nodiscard]] double slice_time(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                const Slice& slice, bool backward);
+/// Time of any slice over all layers of the stage and its edges, without per-pack terms: what the
+/// planner's time budget counts. slice_cost(…)(slice) is in nanoseconds.
+[[nodiscard]] SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
+                                   bool backward);
 
 /// Layers per stage such that the most loaded stage (embedding and head included) is as light as
-/// possible for these lengths. Throws InvalidInput when stages exceeds the layer count.
+/// possible for these lengths, forward and backward together and without per-pack terms. Of equally
+/// loaded stages the later one gets the layer, because earlier stages hold more activations.
+/// Throws InvalidInput unless 1 ≤ stages ≤ layers.
 /// Cost: O(layers · stages) after one pass over the lengths.
 [[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
+/// Every time that the schedule and the simulator need, rounded to nanoseconds. Transfers carry one
+/// hidden state of the run's number format per token.
+/// Cost: O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs);
 

@@ -2,6 +2,7 @@
 // simulator need to know of models, machines and slices.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -14,7 +15,7 @@ struct TaskTimes {
   std::vector<std::vector<Nanos>> backward;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
-  std::vector<Nanos> step_end;           ///< by stage: gradient norm and optimizer after the last action
+  std::vector<Nanos> step_end;  ///< by stage: gradient norm and optimizer after the last action
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward.size()); }
 };
@@ -22,6 +23,8 @@ struct TaskTimes {
 /// Activation bytes of each stage, in the units in which the runtime's stores allocate and free
 /// (docs/row-store.md). Indices: [stage][pack] or [stage][sequence].
 struct TaskBytes {
+  /// Layers of each stage: backward frees rows and opens dK and dV one layer at a time.
+  std::vector<std::int32_t> layers;
   /// Held from a forward action's start until the last of the pack's rows has run backward.
   std::vector<std::vector<Bytes>> rows;
   /// Held from the first forward slice of a sequence until its last backward action ends (K and V).
@@ -31,7 +34,7 @@ struct TaskBytes {
   /// Alive only while the action runs, beyond everything above.
   std::vector<std::vector<Bytes>> forward_transient;
   std::vector<std::vector<Bytes>> backward_transient;
-  /// Held from arrival at a stage until the action starts: activations and their gradients.
+  /// Held from the sender's put until the action starts: activations and their gradients.
   std::vector<Bytes> forward_input;   ///< by forward pack
   std::vector<Bytes> backward_input;  ///< by backward pack
 };

@@ -51,7 +51,8 @@ struct ReplicaPlan {
   bool operator==(const ReplicaPlan&) const = default;
 };
 
-/// A whole step: plain data, JSON with a version, checked by check_plan wherever it is read or made.
+/// A whole step: plain data, JSON with a version, checked by check_plan wherever it is read or
+/// made.
 struct StepPlan {
   SequenceLengths lengths;  ///< by SequenceId, of the whole step
   StageLayout layout;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -10,41 +12,79 @@
 
 namespace slimpack {
 
-/// Which forward packs a backward pack takes rows from, and when sequences start and end. Built
-/// once per plan and shared by the ledgers of all stages.
-struct RowFlow {
-  struct Use {
-    PackId forward;
-    Tokens rows;
-  };
-  std::vector<std::vector<Use>> uses;                   ///< by backward pack
-  std::vector<Tokens> rows;                             ///< by forward pack
-  std::vector<std::vector<SequenceId>> kv_begin;        ///< by forward pack: first slice is here
-  std::vector<std::vector<SequenceId>> dkv_begin;       ///< by backward pack: last slice here, more follow
-  std::vector<std::vector<SequenceId>> dkv_end;         ///< by backward pack: first slice here, dkv held
-  std::vector<std::vector<SequenceId>> sequence_end;    ///< by backward pack: first slice is here
+/// A list of ids for each pack, all in one array.
+template <class ListedId>
+class ByPack {
+ public:
+  /// Groups (pack, id) pairs; ids of a pack keep their order.
+  ByPack(std::size_t packs, const std::vector<std::pair<PackId, ListedId>>& pairs)
+      : begin_(packs + 1, 0), ids_(pairs.size()) {
+    for (const auto& [pack, id] : pairs) ++begin_[pack.index() + 1];
+    for (std::size_t p = 0; p < packs; ++p) begin_[p + 1] += begin_[p];
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    for (const auto& [pack, id] : pairs) ids_[next[pack.index()]++] = id;
+  }
+
+  [[nodiscard]] std::span<const ListedId> operator[](PackId pack) const {
+    return std::span(ids_).subspan(begin_[pack.index()],
+                                   begin_[pack.index() + 1] - begin_[pack.index()]);
+  }
+  [[nodiscard]] std::size_t packs() const { return begin_.size() - 1; }
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<ListedId> ids_;
 };
+
+/// When rows, keys and values, and their gradients start and end to be held. Every stage runs the
+/// packs of a pass in the same order, so this is one table per plan, shared by all stages.
+struct RowFlow {
+  ByPack<PackId> rows_end;          ///< by backward pack: forward packs whose last rows it consumes
+  ByPack<SequenceId> kv_begin;      ///< by forward pack: first slice is here
+  ByPack<SequenceId> dkv_begin;     ///< by backward pack: last slice here, more follow
+  ByPack<SequenceId> dkv_end;       ///< by backward pack: first slice here, dkv held
+  ByPack<SequenceId> sequence_end;  ///< by backward pack: first slice is here
+};
+
+/// REQUIRES: valid packs. Cost: O(slices · log slices per sequence).
 [[nodiscard]] RowFlow row_flow(const PackPlan& packs);
 
-/// Replays the stores of one stage. The caller runs actions in order; bytes are exact sums.
+/// Bytes that the actions of one stage take and give back, by pack.
+struct StageStores {
+  std::vector<Bytes> forward_opens;
+  std::vector<Bytes> backward_opens;
+  std::vector<Bytes> backward_closes;
+};
+[[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
+
+/// Replays the stores of one stage. REQUIRES: the caller runs the packs of each pass in ascending
+/// order, a backward pack after all forward packs whose rows it uses; bytes are exact sums.
 class ActivationLedger {
  public:
-  /// Keeps references: `flow` and `bytes` must outlive the ledger.
-  ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
+  /// Keeps a reference: `bytes` must outlive the ledger.
+  ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, StageId stage)
+      : stores_(stage_stores(flow, bytes, stage)),
+        forward_transient_(bytes.forward_transient[stage.index()]),
+        backward_transient_(bytes.backward_transient[stage.index()]) {}
 
   [[nodiscard]] Bytes live() const { return live_; }
   /// Highest bytes during the action, if it ran now (stores that it opens, plus transients).
-  [[nodiscard]] Bytes peak_of_forward(PackId pack) const;
-  [[nodiscard]] Bytes peak_of_backward(PackId pack) const;
+  [[nodiscard]] Bytes peak_of_forward(PackId pack) const {
+    return live_ + stores_.forward_opens[pack.index()] + forward_transient_[pack.index()];
+  }
+  [[nodiscard]] Bytes peak_of_backward(PackId pack) const {
+    return live_ + stores_.backward_opens[pack.index()] + backward_transient_[pack.index()];
+  }
   /// Runs the action; live() then holds what stays.
-  void forward(PackId pack);
-  void backward(PackId pack);
+  void forward(PackId pack) { live_ += stores_.forward_opens[pack.index()]; }
+  void backward(PackId pack) {
+    live_ += stores_.backward_opens[pack.index()] - stores_.backward_closes[pack.index()];
+  }
 
  private:
-  const RowFlow* flow_;
-  const TaskBytes* bytes_;
-  StageId stage_;
-  std::vector<Tokens> remaining_;  ///< rows of each forward pack not yet consumed
+  StageStores stores_;
+  std::span<const Bytes> forward_transient_;
+  std::span<const Bytes> backward_transient_;
   Bytes live_;
 };
 

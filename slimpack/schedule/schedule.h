@@ -59,19 +59,29 @@ inline constexpr int kChannelSlots = 8;
 /// (backward order may be that of forward), each holding whole sequences.
 [[nodiscard]] Schedule one_f_one_b(const PackPlan& packs, int stages);
 
-/// Modified 1F1B by list scheduling in simulated time (design §5): whenever a stage is free it
-/// takes its next backward if that can start now, else its next forward if the stage's activation
-/// bytes stay within `memory_cap`, else it waits.
-///
-/// Result: the orders; nullopt when no forward fits and no backward is ready (the cap is too small
-/// for this plan: a result, not an error).
-/// Cost: O(actions · (stages + slices per pack)).
 struct ListScheduleOptions {
   std::vector<Bytes> memory_cap;  ///< by stage; empty = unlimited
   int slots = kChannelSlots;
 };
+
+/// Modified 1F1B by list scheduling in simulated time (design §5): whenever a stage is free it
+/// takes its next backward if that can start now, else its next forward if the stage's activation
+/// bytes stay within `memory_cap`, else it waits. It starts nothing whose output might find a full
+/// channel, so no stage ever waits to send.
+///
+/// The cap holds in every run of the orders, whatever its timing: it covers the stores, each
+/// action's transients and all inputs that can be waiting in the channels at the same moment.
+///
+/// Result: the orders; nullopt when a cap is below least_memory (too small for this plan: a result,
+/// not an error).
+/// Cost: O(actions · stages + slices · stages).
 [[nodiscard]] std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
                                                     const TaskBytes& bytes,
                                                     const ListScheduleOptions& options = {});
+
+/// By stage: the least cap with which list_schedule finds orders, reached when every forward waits
+/// until the next backward needs it. Cost: O(stages · (packs · slots + slices)).
+[[nodiscard]] std::vector<Bytes> least_memory(const PackPlan& packs, const TaskBytes& bytes,
+                                              int slots = kChannelSlots);
 
 }  // namespace slimpack

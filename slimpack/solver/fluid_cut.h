@@ -2,34 +2,41 @@
 // MicroPack is full; forward and backward separately.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/slice_cost.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
-/// Time of a slice on the stage that paces the pipeline, in any unit.
-using SliceCost = std::function<double(const Slice&)>;
-
 struct FluidCutOptions {
-  int packs = 16;              ///< M: the budget of an untapered MicroPack is about total / M
-  Tokens granularity{128};     ///< slices end at multiples of this or at the sequence's end
-  int taper_packs = 0;         ///< so many MicroPacks at either end …
-  double taper = 1.0;          ///< … shrink linearly down to this share of the budget
-  bool asymmetric = true;      ///< false: backward reuses the forward cuts
+  int packs = 16;           ///< M: no partition has more MicroPacks (the symmetric backward may)
+  Tokens granularity{128};  ///< cuts lie at multiples of this …
+  int taper_packs = 0;      ///< so many MicroPacks at either end …
+  double taper = 1.0;       ///< … shrink linearly down to this share of the budget
+  /// false: backward keeps the forward cuts. The forward slices of each sequence, from its tail,
+  /// are packed by forward cost up to the untapered forward budget, in however many MicroPacks.
+  bool asymmetric = true;
 };
 
-/// Sequence order for both passes: the `short_first` shortest ahead, then longest first.
+/// Sequence order for both passes: the `short_first` shortest ahead, then longest first; ties by
+/// id.
 [[nodiscard]] std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
                                                   std::vector<SequenceId> sequences,
                                                   int short_first);
 
 /// The forward partition walks the sequences in `order`, each from its head; the backward partition
-/// walks them in the same order, each from its tail. Always a valid PackPlan (check_plan).
-/// Cost: O(slices · log(length / granularity)) evaluations of the costs.
+/// walks them in the same order, each from its tail, with its own cost. Each uses the smallest time
+/// budget with which everything fits into `packs` MicroPacks (to 0.1%), so the last one holds what
+/// is left. Cuts lie at multiples of the granularity and leave at least that many tokens on either
+/// side: no slice is shorter unless its sequence is. A MicroPack exceeds its budget only when it
+/// holds a single slice that cannot be cut further. Always a valid PackPlan (check_plan); there are
+/// fewer MicroPacks than asked for when there is not enough to cut.
+/// The costs are those of the stage that paces the pipeline; only their ratios matter.
+/// REQUIRES: `order` names distinct, non-empty sequences; packs, granularity ≥ 1; 0 < taper ≤ 1.
+/// Cost: about ten times O(sequences + packs · log(length / granularity)) evaluations of the costs.
 [[nodiscard]] PackPlan fluid_cut(const SequenceLengths& lengths,
                                  const std::vector<SequenceId>& order, const SliceCost& forward,
                                  const SliceCost& backward, const FluidCutOptions& options);

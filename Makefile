@@ -1,0 +1,43 @@
+# Entry points. Each works alone and first on a fresh machine; `make` lists them.
+PRESET := release
+BUILD := build/$(PRESET)
+PYTHON := .venv/bin/python
+JOBS ?= $(shell tools/jobs.sh)
+CORPUS := runs/demo/corpus
+STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
+
+.DEFAULT_GOAL := help
+.PHONY: help setup configure build demo test bench format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+setup:  ## install what is missing: system packages (apt) and .venv (pinned)
+	@tools/setup.sh
+
+configure: setup
+	@cmake --preset $(PRESET) --log-level=WARNING > /dev/null
+
+build: configure  ## build the program: build/release/slimpack
+	@cmake --build $(BUILD) -j $(JOBS) --target slimpack
+
+demo: build  ## train a small model on this machine, planned by SlimPack and packed as usual
+	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
+	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
+	$(BUILD)/slimpack data inspect $(CORPUS)
+	$(BUILD)/slimpack train examples/demo.toml --against packed
+
+test: configure  ## build everything and run every test
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --preset $(PRESET)
+	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
+
+bench: configure  ## build and run the benchmark: tokens per second, end to end
+	@cmake --build $(BUILD) -j $(JOBS) --target bench/end_to_end
+	$(BUILD)/bench/end_to_end
+
+format:  ## format the C++ files (clang-format 14)
+	@tools/check_format.sh fix
+
+clean:  ## remove what was built; .venv and runs stay
+	rm -rf build

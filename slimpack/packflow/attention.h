@@ -1,0 +1,43 @@
+// Attention of one slice against the keys and values of its sequence, forward and backward.
+//
+// A slice's queries see its prefix without a mask and its own tokens causally. The CPU kernel
+// aligns a causal mask top-left, so the two parts are two calls whose outputs are merged by their
+// log-sum-exp. Backward is separable by key block once the merged output and log-sum-exp are given
+// (FlashAttention-2), so forward and backward may be cut at different tokens.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+/// Keys and values of the first `prefix + T` tokens of a sequence: [prefix + T, G, D].
+struct KeysValues {
+  at::Tensor k;
+  at::Tensor v;
+};
+
+struct AttentionResult {
+  at::Tensor out_TND;
+  at::Tensor lse_TN;  ///< accumulate type
+};
+
+/// Output and log-sum-exp of the slice's T queries.
+/// REQUIRES: T ≥ 1; q, k, v of one type; last dimensions contiguous.
+[[nodiscard]] AttentionResult attention_forward(const at::Tensor& q_TND, const KeysValues& kv,
+                                                Tokens prefix);
+
+/// Gradients of a slice. The prefix's share of dK and dV is added to `dkv_prefix` (accumulate type,
+/// at least `prefix` rows; untouched when prefix is 0); the slice's own share is returned.
+struct AttentionGradients {
+  at::Tensor dq_TND;
+  at::Tensor dk_TGD;
+  at::Tensor dv_TGD;
+};
+[[nodiscard]] AttentionGradients attention_backward(const at::Tensor& dout_TND,
+                                                    const at::Tensor& q_TND, const KeysValues& kv,
+                                                    const AttentionResult& forward, Tokens prefix,
+                                                    KeysValues dkv_prefix);
+
+}  // namespace slimpack

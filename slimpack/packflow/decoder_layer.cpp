@@ -1,0 +1,215 @@
+#include "slimpack/packflow/decoder_layer.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+
+#include <utility>
+
+#include "slimpack/packflow/attention.h"
+#include "slimpack/packflow/linear.h"
+#include "slimpack/packflow/rms_norm.h"
+
+namespace slimpack {
+namespace {
+
+/// q, k and v of the fused projection, [T, heads, D] each: views.
+struct Projections {
+  at::Tensor q_TND, k_TGD, v_TGD;
+};
+
+Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
+  const auto part = [&](std::int64_t begin, std::int64_t heads) {
+    return qkv_TO.narrow(1, begin, heads * s.head_dim).unflatten(1, {heads, s.head_dim});
+  };
+  return {part(0, s.num_heads), part(s.q_width(), s.num_kv_heads),
+          part(s.q_width() + s.kv_width(), s.num_kv_heads)};
+}
+
+/// Calls visit(slice, first row, rows) for every slice of the MicroPack.
+template <class Visit>
+void for_each_slice(const MicroPack& pack, Visit visit) {
+  std::int64_t row = 0;
+  for (const Slice& slice : pack.slices) {
+    visit(slice, row, slice.length().count());
+    row += slice.length().count();
+  }
+}
+
+AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
+  if (c.pack.slices.size() == 1) {
+    const Slice& slice = c.pack.slices.front();
+    return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
+  }
+  std::vector<at::Tensor> out, lse;
+  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
+    AttentionResult result = attention_forward(q_TND.narrow(0, row, rows),
+                                               c.kv.upto(c.layer, slice), slice.prefix());
+    out.push_back(std::move(result.out_TND));
+    lse.push_back(std::move(result.lse_TN));
+  });
+  return {at::cat(out), at::cat(lse)};
+}
+
+void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
+  LayerParameters& p = c.parameters;
+  const double eps = c.shape.rms_norm_eps;
+  const at::Tensor qkv_TO =
+      linear(rms_norm(x_TH, p.attention_norm_H, eps), p.qkv_OH, p.qkv_bias_O);
+  Projections raw = split_qkv(qkv_TO, c.shape);
+  at::Tensor q_TND, k_TGD;
+  if (c.shape.qk_norm) {
+    rows.q_TND = raw.q_TND.contiguous();
+    rows.k_TGD = raw.k_TGD.contiguous();
+    q_TND = rotate(rms_norm(raw.q_TND, p.q_norm_D, eps), c.rope);
+    k_TGD = rotate(rms_norm(raw.k_TGD, p.k_norm_D, eps), c.rope);
+  } else {
+    q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
+    k_TGD = rotate(raw.k_TGD, c.rope);
+  }
+  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
+    c.kv.write(c.layer, slice, k_TGD.narrow(0, row, count), raw.v_TGD.narrow(0, row, count));
+  });
+  AttentionResult result = attend(c, q_TND);
+  rows.out_TND = std::move(result.out_TND);
+  rows.lse_TN = std::move(result.lse_TN);
+  rows.middle_TH = linear_onto(x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+}
+
+/// silu(gate) ⊙ up.
+at::Tensor gated(const at::Tensor& gate_up_TO, std::int64_t ffn) {
+  return at::silu(gate_up_TO.narrow(1, 0, ffn)).mul_(gate_up_TO.narrow(1, ffn, ffn));
+}
+
+/// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
+at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_TO,
+                          std::int64_t ffn) {
+  const at::Tensor gate = gate_up_TO.narrow(1, 0, ffn);
+  const at::Tensor up = gate_up_TO.narrow(1, ffn, ffn);
+  at::Tensor d = at::empty(gate_up_TO.sizes(), gate_up_TO.options());
+  at::Tensor d_gate = d.narrow(1, 0, ffn);
+  at::Tensor d_up = d.narrow(1, ffn, ffn);
+  at::mul_out(d_gate, dact_TF, up);
+  at::silu_backward_out(d_gate, d_gate, gate);
+  at::silu_out(d_up, gate);
+  d_up.mul_(dact_TF);
+  return d;
+}
+
+/// Gradient of the residual after attention.
+at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows,
+                              const at::Tensor& dy_TH) {
+  LayerParameters& p = c.parameters;
+  const std::int64_t ffn = c.shape.intermediate_size;
+  at::Tensor d_gate_up_TO;
+  {
+    const at::Tensor act_TF = gated(rows.gate_up_TO, ffn);
+    accumulate_linear_gradient(dy_TH, act_TF, p.down_HF, p.down_bias_H);
+  }
+  d_gate_up_TO =
+      gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
+  const Normalized norm = rms_normalize(rows.middle_TH, c.shape.rms_norm_eps);
+  accumulate_linear_gradient(d_gate_up_TO, at::mul(norm.n, p.mlp_norm_H.value), p.gate_up_OH,
+                             p.gate_up_bias_O);
+  const at::Tensor dn_TH = linear_input_gradient(d_gate_up_TO, p.gate_up_OH);
+  d_gate_up_TO = at::Tensor();
+  return rms_norm_backward(dn_TH, norm, p.mlp_norm_H).add_(dy_TH);
+}
+
+/// Queries as attention saw them, and with q/k norms what their backward needs.
+struct Queries {
+  at::Tensor q_TND;
+  Normalized q_norm, k_norm;
+};
+
+Queries rebuild_queries(const LayerContext& c, const LayerRows& rows) {
+  if (!c.shape.qk_norm) return {rows.q_TND, {}, {}};
+  Queries result;
+  result.q_norm = rms_normalize(rows.q_TND, c.shape.rms_norm_eps);
+  result.k_norm = rms_normalize(rows.k_TGD, c.shape.rms_norm_eps);
+  result.q_TND = rotate(at::mul(result.q_norm.n, c.parameters.q_norm_D.value), c.rope);
+  return result;
+}
+
+/// Gradients of the rotated q and k and of v, side by side [T, Q + 2K].
+at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& rows,
+                                     const at::Tensor& q_TND, const at::Tensor& dout_TND) {
+  const ModelShape& s = c.shape;
+  const at::Tensor dqkv_TO =
+      at::empty({q_TND.size(0), s.q_width() + 2 * s.kv_width()}, q_TND.options());
+  const Projections d = split_qkv(dqkv_TO, s);
+  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
+    const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
+    const KeysValues later = c.kv.gradient(c.layer, slice);
+    const AttentionGradients g = attention_backward(
+        at_rows(dout_TND), at_rows(q_TND), c.kv.upto(c.layer, slice),
+        {at_rows(rows.out_TND), at_rows(rows.lse_TN)}, slice.prefix(), later);
+    at_rows(d.q_TND).copy_(g.dq_TND);
+    if (later.k.defined()) {
+      // What later slices left for these tokens joins before the projection's backward.
+      const std::int64_t begin = slice.begin.count();
+      at_rows(d.k_TGD).copy_(later.k.narrow(0, begin, count).add_(g.dk_TGD));
+      at_rows(d.v_TGD).copy_(later.v.narrow(0, begin, count).add_(g.dv_TGD));
+    } else {
+      at_rows(d.k_TGD).copy_(g.dk_TGD);
+      at_rows(d.v_TGD).copy_(g.dv_TGD);
+    }
+    c.kv.release(c.layer, slice);
+  });
+  return dqkv_TO;
+}
+
+/// Undoes rope and the q/k norms in place: gradients of the projection's own output.
+void projection_gradient(const LayerContext& c, const Queries& queries, at::Tensor& dqkv_TO) {
+  const Projections d = split_qkv(dqkv_TO, c.shape);
+  const auto undo = [&](const at::Tensor& gradient, const Normalized& norm, Parameter& weight) {
+    at::Tensor rotated = at::empty(gradient.sizes(), gradient.options());
+    rotate_back(gradient, c.rope, rotated);
+    gradient.copy_(weight.defined() ? rms_norm_backward(rotated, norm, weight) : rotated);
+  };
+  undo(d.q_TND, queries.q_norm, c.parameters.q_norm_D);
+  undo(d.k_TGD, queries.k_norm, c.parameters.k_norm_D);
+}
+
+/// Gradient of the layer's input from that of the residual after attention.
+at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows,
+                                    const at::Tensor& dmiddle_TH) {
+  LayerParameters& p = c.parameters;
+  accumulate_linear_gradient(dmiddle_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+  at::Tensor dqkv_TO;
+  {
+    const at::Tensor dout_TND =
+        linear_input_gradient(dmiddle_TH, p.output_HQ).view(rows.out_TND.sizes());
+    const Queries queries = rebuild_queries(c, rows);
+    dqkv_TO = attention_slices_backward(c, rows, queries.q_TND, dout_TND);
+    projection_gradient(c, queries, dqkv_TO);
+  }
+  const Normalized norm = rms_normalize(rows.x_TH, c.shape.rms_norm_eps);
+  accumulate_linear_gradient(dqkv_TO, at::mul(norm.n, p.attention_norm_H.value), p.qkv_OH,
+                             p.qkv_bias_O);
+  const at::Tensor dn_TH = linear_input_gradient(dqkv_TO, p.qkv_OH);
+  dqkv_TO = at::Tensor();
+  return rms_norm_backward(dn_TH, norm, p.attention_norm_H).add_(dmiddle_TH);
+}
+
+}  // namespace
+
+LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
+  LayerParameters& p = c.parameters;
+  LayerRows rows;
+  rows.x_TH = x_TH;
+  attention_block_forward(c, x_TH, rows);
+  rows.gate_up_TO = linear(rms_norm(rows.middle_TH, p.mlp_norm_H, c.shape.rms_norm_eps),
+                           p.gate_up_OH, p.gate_up_bias_O);
+  at::Tensor y_TH = linear_onto(rows.middle_TH, gated(rows.gate_up_TO, c.shape.intermediate_size),
+                                p.down_HF, p.down_bias_H);
+  return {std::move(y_TH), std::move(rows)};
+}
+
+at::Tensor layer_backward(const LayerContext& c, const LayerRows& rows, const at::Tensor& dy_TH) {
+  return attention_block_backward(c, rows, mlp_block_backward(c, rows, dy_TH));
+}
+
+}  // namespace slimpack

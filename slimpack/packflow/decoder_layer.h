@@ -1,0 +1,40 @@
+// One decoder layer on a MicroPack: linear parts on all rows at once, attention slice by slice.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+
+#include "slimpack/packflow/kv_store.h"
+#include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/rope.h"
+#include "slimpack/packflow/row_store.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// What both passes of a layer need besides rows. References; made per action and layer.
+struct LayerContext {
+  const ModelShape& shape;
+  LayerParameters& parameters;
+  KvStore& kv;
+  std::size_t layer;  ///< within the stage
+  const MicroPack& pack;
+  const RopeRows& rope;
+};
+
+struct LayerForward {
+  at::Tensor y_TH;
+  LayerRows rows;
+};
+
+/// y = x + attention + MLP. Writes the slices' keys and values to the store.
+[[nodiscard]] LayerForward layer_forward(const LayerContext& context, const at::Tensor& x_TH);
+
+/// Gradient of x from that of y; adds to the parameters' gradients, adds the prefixes' dK/dV to the
+/// store and releases the slices there.
+[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, const LayerRows& rows,
+                                        const at::Tensor& dy_TH);
+
+}  // namespace slimpack

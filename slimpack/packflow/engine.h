@@ -1,0 +1,71 @@
+// PackFlow's engine: a model split over pipeline ranks, run step by step under static schedules.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/rank_threads.h"
+#include "slimpack/packflow/rope.h"
+#include "slimpack/packflow/stage_step.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+struct EngineOptions {
+  ModelShape shape;
+  Dtype dtype = Dtype::kFp32;
+  StageLayout layout;
+  Tokens context{0};  ///< longest sequence of any step
+  std::uint64_t seed = 0;
+  bool pin_threads = false;
+  /// Asked before every action; true ends the step with Interrupted.
+  std::function<bool()> should_stop;
+};
+
+struct StepResult {
+  double loss = 0;           ///< mean over the step's targets; 0 when it has none
+  double gradient_norm = 0;  ///< before clipping
+  Timeline timeline;         ///< measured; one rank per stage
+};
+
+/// Owns parameters and rank threads. Not thread-safe.
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+
+  /// What to do with the gradients of a step.
+  struct Update {
+    const TrainConfig& config;
+    std::int64_t step;
+  };
+
+  /// One step. With `update`, parameters are updated and gradients are zero afterwards; without,
+  /// gradients stay for the caller to read and the next step starts from zero all the same.
+  /// REQUIRES: a plan and schedule that their checks accept, with this engine's layout; tokens of
+  /// the plan's lengths. A rank that throws ends the step on all ranks; its exception is rethrown.
+  [[nodiscard]] StepResult run(const StepPlan& plan, const Schedule& schedule,
+                               const StepTokens& tokens, const std::optional<Update>& update);
+
+  [[nodiscard]] StageParameters& parameters(StageId stage) { return stages_[stage.index()]; }
+  [[nodiscard]] const EngineOptions& options() const { return options_; }
+  [[nodiscard]] const Rope& rope() const { return *rope_; }
+  [[nodiscard]] RankThreads& threads() { return threads_; }
+
+ private:
+  EngineOptions options_;
+  RankThreads threads_;
+  std::vector<StageParameters> stages_;
+  std::unique_ptr<Rope> rope_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,28 @@
+// Final norm, head and loss, forward and backward in one go and in blocks of rows, so that the
+// logits of a MicroPack never exist whole.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "slimpack/packflow/parameters.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// Target of a row that has none: the last token of a sequence.
+inline constexpr std::int64_t kNoTarget = -1;
+
+struct HeadResult {
+  at::Tensor dx_TH;
+  at::Tensor loss_sum;  ///< fp64 scalar: Σ −log p(target), not yet divided
+};
+
+/// Gradients are those of Σ loss / `step_targets`, the valid targets of the whole step. Adds to the
+/// gradients of `norm_H` and `head_VH`. REQUIRES: step_targets ≥ 1 when any target is valid.
+[[nodiscard]] HeadResult head_backward(const ModelShape& shape, Parameter& norm_H,
+                                       Parameter& head_VH, const at::Tensor& x_TH,
+                                       const at::Tensor& targets_T, std::int64_t step_targets);
+
+}  // namespace slimpack

@@ -1,0 +1,57 @@
+// Key/value store: K and V of every sequence in flight, and the gradients that later slices leave
+// for earlier ones.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/attention.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Keys and values of one stage during one step, per layer and sequence, each allocated once at
+/// full length. K/V live from the first forward slice of their sequence to its last backward slice;
+/// the gradient accumulators only while a sequence is between its backward slices.
+class KvStore {
+ public:
+  KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers);
+
+  /// Writes the slice's rows; opens the sequence when the slice is its first.
+  void write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
+             const at::Tensor& v_TGD);
+
+  /// Keys and values of the tokens before slice.end: views.
+  [[nodiscard]] KeysValues upto(std::size_t layer, const Slice& slice) const;
+
+  /// The accumulated gradient of the whole sequence for a slice that runs backward now; opened with
+  /// zeros when the slice is the last of its sequence and has a prefix; undefined tensors when no
+  /// gradient passes between slices (a slice that is its whole sequence).
+  [[nodiscard]] KeysValues gradient(std::size_t layer, const Slice& slice);
+
+  /// The slice has run backward; its sequence is freed in this layer when it was the first slice.
+  void release(std::size_t layer, const Slice& slice);
+
+  [[nodiscard]] bool empty() const;
+
+ private:
+  struct Entry {
+    KeysValues values;
+    KeysValues gradient;
+  };
+  [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
+  [[nodiscard]] KeysValues allocate(SequenceId sequence, at::ScalarType type, bool zero) const;
+
+  std::int64_t kv_heads_;
+  std::int64_t head_dim_;
+  Dtype dtype_;
+  SequenceLengths lengths_;
+  std::vector<std::vector<Entry>> entries_;  ///< [layer][sequence]
+};
+
+}  // namespace slimpack

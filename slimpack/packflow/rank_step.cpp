@@ -1,0 +1,108 @@
+#include "slimpack/packflow/rank_step.h"
+
+#include <cmath>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/optimizer.h"
+
+namespace slimpack {
+namespace {
+
+class RankRunner {
+ public:
+  explicit RankRunner(const RankStep& rank)
+      : rank_(rank),
+        place_{rank.stage.value() == 0,
+               rank.stage.value() == rank.options.layout.stages() - 1},
+        resident_(live_bytes(rank.stage.value())) {
+    reset_peak(rank.stage.value());
+    result_.spans.reserve(4 * rank.actions.size() + 4);
+  }
+
+  RankResult run() {
+    for (const Action& action : rank_.actions) {
+      if (rank_.options.should_stop && rank_.options.should_stop())
+        throw Interrupted("stopped on request between two actions of a step");
+      run_action(action);
+    }
+    rank_.tensors.require_drained();
+    result_.peak_activation = peak_bytes(rank_.stage.value()) - resident_;
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  /// Runs `work` and records it.
+  template <class Work>
+  auto timed(SpanKind kind, PackId pack, Work work) {
+    const Nanos begin = now();
+    auto value = work();
+    result_.spans.push_back({rank_.stage.value(), kind, pack, begin, now()});
+    return value;
+  }
+
+  void run_action(const Action& action) {
+    const bool forward = action.pass == Pass::kForward;
+    const Direction direction = forward ? Direction::kForward : Direction::kBackward;
+    const bool has_input = forward ? !place_.first : !place_.last;
+    const bool has_output = forward ? !place_.last : !place_.first;
+    at::Tensor rows_TH;
+    if (has_input)
+      rows_TH = timed(SpanKind::kWaitReceive, action.pack,
+                      [&] { return rank_.communicator.receive(direction); });
+    rows_TH = timed(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack, [&] {
+      return forward ? rank_.tensors.forward(action.pack, std::move(rows_TH))
+                     : rank_.tensors.backward(action.pack, std::move(rows_TH));
+    });
+    result_.memory.push_back(
+        {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - resident_});
+    if (has_output)
+      timed(SpanKind::kWaitSend, action.pack, [&] {
+        rank_.communicator.send(direction, std::move(rows_TH));
+        return 0;
+      });
+  }
+
+  /// Sums the loss and the gradient norm over ranks, which also waits for all of them; updates.
+  void finish() {
+    const bool tied = rank_.options.shape.tie_embeddings && !(place_.first && place_.last);
+    if (tied && (place_.first || place_.last)) {
+      Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
+      timed(SpanKind::kReduce, PackId(-1), [&] { return rank_.communicator.sum_tied(p.gradient), 0; });
+    }
+    const double squares = timed(SpanKind::kOptimizer, PackId(-1),
+                                 [&] { return squared_gradient_norm(rank_.parameters); });
+    timed(SpanKind::kWaitReceive, PackId(-1), [&] {
+      result_.loss_sum = rank_.communicator.sum(rank_.tensors.loss_sum());
+      result_.gradient_norm = std::sqrt(rank_.communicator.sum(squares));
+      return 0;
+    });
+    if (!rank_.update) return;
+    timed(SpanKind::kOptimizer, PackId(-1), [&] {
+      const TrainConfig& config = rank_.update->config;
+      adamw_update(rank_.parameters, config, rank_.update->step,
+                   clip_factor(result_.gradient_norm, config.clip_norm));
+      zero_gradients(rank_.parameters);
+      return 0;
+    });
+  }
+
+  [[nodiscard]] Nanos now() const {
+    return Nanos(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                     std::chrono::steady_clock::now() - rank_.start)
+                     .count());
+  }
+
+  const RankStep& rank_;
+  StagePlace place_;
+  Bytes resident_;
+  RankResult result_;
+};
+
+}  // namespace
+
+RankResult run_rank(const RankStep& rank) { return RankRunner(rank).run(); }
+
+}  // namespace slimpack

@@ -1,0 +1,69 @@
+#include "slimpack/packflow/rank_threads.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "slimpack/packflow/memory_tracker.h"
+
+namespace slimpack {
+namespace {
+
+void pin_thread(std::thread& thread, std::int32_t rank) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  std::vector<int> processors;
+  for (int p = 0; p < CPU_SETSIZE; ++p)
+    if (CPU_ISSET(p, &allowed)) processors.push_back(p);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processors[static_cast<std::size_t>(rank) % processors.size()], &one);
+  ::pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
+}
+
+}  // namespace
+
+RankThreads::RankThreads(std::int32_t ranks, bool pin) {
+  for (std::int32_t r = 0; r < ranks; ++r) {
+    threads_.emplace_back([this, r] { loop(r); });
+    if (pin) pin_thread(threads_.back(), r);
+  }
+}
+
+RankThreads::~RankThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RankThreads::run(const std::function<void(std::int32_t)>& work) {
+  std::unique_lock lock(mutex_);
+  work_ = &work;
+  running_ = ranks();
+  ++round_;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return running_ == 0; });
+}
+
+void RankThreads::loop(std::int32_t rank) {
+  at::set_num_threads(1);
+  const c10::InferenceMode no_autograd;
+  const MemoryScope charged(rank);
+  std::uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || round_ != seen; });
+    if (stop_) return;
+    seen = round_;
+    lock.unlock();
+    (*work_)(rank);
+    lock.lock();
+    if (--running_ == 0) changed_.notify_all();
+  }
+}
+
+}  // namespace slimpack

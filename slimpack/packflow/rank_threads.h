@@ -1,0 +1,40 @@
+// Persistent threads, one per rank: libtorch's settings are per thread, and so are caches.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace slimpack {
+
+/// Each thread computes on its own (one libtorch thread), without autograd, and its tensors are
+/// charged to its rank.
+class RankThreads {
+ public:
+  /// `pin`: thread r stays on the r-th processor that this process may use (modulo their number).
+  RankThreads(std::int32_t ranks, bool pin);
+  ~RankThreads();
+  RankThreads(const RankThreads&) = delete;
+  RankThreads& operator=(const RankThreads&) = delete;
+
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(threads_.size()); }
+
+  /// Runs `work(rank)` on every thread and waits for all. REQUIRES: `work` does not throw.
+  void run(const std::function<void(std::int32_t)>& work);
+
+ private:
+  void loop(std::int32_t rank);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void(std::int32_t)>* work_ = nullptr;
+  std::uint64_t round_ = 0;
+  std::int32_t running_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace slimpack

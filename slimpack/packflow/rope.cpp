@@ -1,0 +1,61 @@
+#include "slimpack/packflow/rope.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/pow.h>
+
+#include <vector>
+
+#include "slimpack/packflow/tensor.h"
+
+namespace slimpack {
+namespace {
+
+/// (a, b) → (a·cos − sign·b·sin, b·cos + sign·a·sin) on the halves of the last dimension.
+void rotate_into(const at::Tensor& x, const RopeRows& rows, double sign, at::Tensor out) {
+  const std::int64_t half = x.size(-1) / 2;
+  const at::Tensor a = x.narrow(-1, 0, half);
+  const at::Tensor b = x.narrow(-1, half, half);
+  at::Tensor out_a = out.narrow(-1, 0, half);
+  at::Tensor out_b = out.narrow(-1, half, half);
+  at::mul_out(out_a, a, rows.cos);
+  out_a.addcmul_(b, rows.sin, -sign);
+  at::mul_out(out_b, b, rows.cos);
+  out_b.addcmul_(a, rows.sin, sign);
+}
+
+}  // namespace
+
+Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions) {
+  const auto angle_type = accumulate_type(dtype);
+  const auto exponent = at::arange(0, shape.head_dim, 2, angle_type).div_(shape.head_dim);
+  const auto inverse_frequency = at::pow(shape.rope_theta, exponent).reciprocal_();
+  const auto angles = at::outer(at::arange(positions.count(), angle_type), inverse_frequency);
+  cos_ = angles.cos().to(compute_type(dtype)).unsqueeze(1);
+  sin_ = angles.sin().to(compute_type(dtype)).unsqueeze(1);
+}
+
+RopeRows Rope::rows(const MicroPack& pack) const {
+  const auto take = [&](const at::Tensor& table) {
+    std::vector<at::Tensor> parts;
+    for (const Slice& s : pack.slices)
+      parts.push_back(table.narrow(0, s.begin.count(), s.length().count()));
+    return parts.size() == 1 ? parts.front() : at::cat(parts);
+  };
+  return {take(cos_), take(sin_)};
+}
+
+at::Tensor rotate(const at::Tensor& x, const RopeRows& rows) {
+  at::Tensor out = at::empty(x.sizes(), x.options());
+  rotate_into(x, rows, 1.0, out);
+  return out;
+}
+
+void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out) {
+  rotate_into(dy, rows, -1.0, out);
+}
+
+}  // namespace slimpack

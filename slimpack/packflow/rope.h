@@ -1,0 +1,37 @@
+// Rotary position embedding (Su et al. 2021), in the half-split layout of Hugging Face Llama.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// cos and sin of the positions of a MicroPack's rows: [T, 1, D/2], compute type.
+struct RopeRows {
+  at::Tensor cos;
+  at::Tensor sin;
+};
+
+/// Tables for positions [0, positions). fp32 angles as in Hugging Face; fp64 ones in fp64 runs.
+class Rope {
+ public:
+  Rope(const ModelShape& shape, Dtype dtype, Tokens positions);
+
+  /// Views for a single slice, copies for several. Cost: O(T·D).
+  [[nodiscard]] RopeRows rows(const MicroPack& pack) const;
+
+ private:
+  at::Tensor cos_;
+  at::Tensor sin_;
+};
+
+/// Rotates x [T, heads, D] (any strides with a contiguous last dimension) into a new tensor.
+[[nodiscard]] at::Tensor rotate(const at::Tensor& x, const RopeRows& rows);
+
+/// The transposed rotation: gradient of the input from that of the output, written to `out`.
+void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out);
+
+}  // namespace slimpack

@@ -1,0 +1,63 @@
+// Row store: what the forward pass of every layer keeps for backward, by forward MicroPack, handed
+// out again by backward MicroPack.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/plan/regroup.h"
+
+namespace slimpack {
+
+/// Saved rows of one MicroPack in one layer; dimension 0 is always the row. Undefined where a
+/// layer has no such rows.
+struct LayerRows {
+  at::Tensor x_TH;       ///< input of the layer
+  at::Tensor q_TND;      ///< queries after rope; before norm and rope when q/k are normalised
+  at::Tensor k_TGD;      ///< keys before norm and rope, only when q/k are normalised
+  at::Tensor out_TND;    ///< attention output
+  at::Tensor lse_TN;     ///< log-sum-exp of the scores
+  at::Tensor middle_TH;  ///< after the attention's residual
+  at::Tensor gate_up_TO; ///< gate and up projections side by side
+
+  [[nodiscard]] std::array<at::Tensor*, 7> all() {
+    return {&x_TH, &q_TND, &k_TGD, &out_TND, &lse_TN, &middle_TH, &gate_up_TO};
+  }
+};
+
+/// Rows of one stage during one step. A forward MicroPack's rows are freed, layer by layer, when
+/// the last backward MicroPack that uses them has run through that layer.
+class RowStore {
+ public:
+  /// `layers` counts the places per MicroPack: the stage's layers, and on the last stage one more
+  /// for the head's input.
+  RowStore(const PackPlan& packs, std::size_t layers);
+
+  /// Keeps the rows of a forward MicroPack. REQUIRES: not kept before.
+  void put(PackId forward, std::size_t layer, LayerRows rows);
+
+  /// The rows of a backward MicroPack, in its slice order: views when they lie together in one
+  /// forward MicroPack, else copies.
+  [[nodiscard]] LayerRows gather(PackId backward, std::size_t layer) const;
+
+  /// The backward MicroPack is done with this layer.
+  void release(PackId backward, std::size_t layer);
+
+  /// True when every row has been released.
+  [[nodiscard]] bool empty() const;
+
+ private:
+  struct Kept {
+    LayerRows rows;
+    Tokens unused;  ///< rows that no backward MicroPack has released yet
+  };
+  std::vector<Tokens> forward_rows_;
+  std::vector<std::vector<RowSegment>> segments_;  ///< by backward pack
+  std::vector<std::vector<Kept>> kept_;            ///< [layer][forward pack]
+};
+
+}  // namespace slimpack

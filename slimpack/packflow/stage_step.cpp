@@ -1,0 +1,105 @@
+#include "slimpack/packflow/stage_step.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/decoder_layer.h"
+#include "slimpack/packflow/head.h"
+
+namespace slimpack {
+
+StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
+                            std::int64_t vocab_size) {
+  StepTokens result;
+  for (const auto& sequence : sequences) {
+    for (const std::int64_t token : sequence)
+      if (token < 0 || token >= vocab_size)
+        invalid_input("token {} lies outside the model's vocabulary of {}; the dataset was built "
+                      "with another tokenizer", token, vocab_size);
+    at::Tensor tokens_L = at::full({static_cast<std::int64_t>(sequence.size())}, 0, at::kLong);
+    std::ranges::copy(sequence, tokens_L.mutable_data_ptr<std::int64_t>());
+    result.by_sequence.push_back(std::move(tokens_L));
+    result.targets += sequence.empty() ? 0 : static_cast<std::int64_t>(sequence.size()) - 1;
+  }
+  return result;
+}
+
+StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
+                     StageParameters& parameters, const Rope& rope, const PackPlan& packs,
+                     const SequenceLengths& lengths, const StepTokens& tokens)
+    : shape_(shape),
+      place_(place),
+      parameters_(parameters),
+      rope_(rope),
+      packs_(packs),
+      tokens_(tokens),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0)),
+      kv_(shape, dtype, lengths, parameters.layers.size()),
+      loss_sum_(at::zeros({}, at::kDouble)) {}
+
+at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
+  const MicroPack& pack = packs_.forward.at(id.index());
+  if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
+  const RopeRows rope = rope_.rows(pack);
+  for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
+    LayerForward result =
+        layer_forward({shape_, parameters_.layers[l], kv_, l, pack, rope}, x_TH);
+    rows_.put(id, l, std::move(result.rows));
+    x_TH = std::move(result.y_TH);
+  }
+  if (!place_.last) return x_TH;
+  LayerRows head_input;
+  head_input.x_TH = std::move(x_TH);
+  rows_.put(id, parameters_.layers.size(), std::move(head_input));
+  return {};
+}
+
+at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
+  const MicroPack& pack = packs_.backward.at(id.index());
+  if (place_.last) {
+    const std::size_t head = parameters_.layers.size();
+    HeadResult result =
+        head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
+                      rows_.gather(id, head).x_TH, tokens_of(pack, 1), tokens_.targets);
+    rows_.release(id, head);
+    loss_sum_.add_(result.loss_sum);
+    dy_TH = std::move(result.dx_TH);
+  }
+  const RopeRows rope = rope_.rows(pack);
+  for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
+    dy_TH = layer_backward({shape_, parameters_.layers[l], kv_, l, pack, rope},
+                           rows_.gather(id, l), dy_TH);
+    rows_.release(id, l);
+  }
+  if (!place_.first) return dy_TH;
+  at::Tensor& gradient = parameters_.embedding_VH.gradient;
+  gradient.index_add_(0, tokens_of(pack, 0), dy_TH.to(gradient.scalar_type()));
+  return {};
+}
+
+double StageStep::loss_sum() const { return loss_sum_.item<double>(); }
+
+void StageStep::require_drained() const {
+  SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
+  SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+}
+
+at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
+  std::vector<at::Tensor> parts;
+  for (const Slice& s : pack.slices) {
+    const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());
+    const std::int64_t begin = s.begin.count() + shift;
+    const std::int64_t end = std::min(s.end.count() + shift, tokens_L.size(0));
+    parts.push_back(tokens_L.narrow(0, begin, std::max<std::int64_t>(end - begin, 0)));
+    if (end < s.end.count() + shift) parts.push_back(at::full({shift}, kNoTarget, at::kLong));
+  }
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+}  // namespace slimpack

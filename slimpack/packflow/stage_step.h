@@ -1,0 +1,73 @@
+// One pipeline stage during one step: runs the forward and backward of MicroPacks on tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/packflow/kv_store.h"
+#include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/rope.h"
+#include "slimpack/packflow/row_store.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// The tokens of a step, int64, by SequenceId, and the number of next-token targets among them.
+struct StepTokens {
+  std::vector<at::Tensor> by_sequence;
+  std::int64_t targets = 0;
+};
+
+/// Counts the targets: every token but the last of each sequence. Throws InvalidInput for a token
+/// outside the vocabulary.
+[[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
+                                          std::int64_t vocab_size);
+
+/// Where a stage stands in the model.
+struct StagePlace {
+  bool first = true;
+  bool last = true;
+};
+
+/// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
+/// Calls must follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
+class StageStep {
+ public:
+  StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
+            const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
+            const StepTokens& tokens);
+
+  /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
+  /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
+  [[nodiscard]] at::Tensor forward(PackId pack, at::Tensor x_TH);
+
+  /// Runs a backward MicroPack; on the last stage head and loss come first. `dy_TH` comes from the
+  /// next stage (undefined on the last); the result goes to the one before (undefined on the first).
+  [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH);
+
+  /// Σ loss over the rows that have run backward; 0 on all but the last stage.
+  [[nodiscard]] double loss_sum() const;
+
+  /// Throws InternalError if anything is left in the stores: some row never ran backward.
+  void require_drained() const;
+
+  [[nodiscard]] KvStore& kv() { return kv_; }
+
+ private:
+  [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
+
+  const ModelShape& shape_;
+  StagePlace place_;
+  StageParameters& parameters_;
+  const Rope& rope_;
+  const PackPlan& packs_;
+  const StepTokens& tokens_;
+  RowStore rows_;
+  KvStore kv_;
+  at::Tensor loss_sum_;
+};
+
+}  // namespace slimpack

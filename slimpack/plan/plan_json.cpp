@@ -1,0 +1,103 @@
+// Plan as JSON. Slices are triples [sequence, begin, end], so that a plan of 100,000 slices stays a
+// few megabytes.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/plan/plan.h"
+
+namespace slimpack {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "slimpack-plan";
+constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
+/// Keeps every sum of tokens of a step far inside 64 bits.
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
+
+json packs_to_json(const std::vector<MicroPack>& packs) {
+  json out = json::array();
+  for (const MicroPack& pack : packs) {
+    json slices = json::array();
+    for (const Slice& slice : pack.slices)
+      slices.push_back(
+          json::array({slice.sequence.value(), slice.begin.count(), slice.end.count()}));
+    out.push_back(std::move(slices));
+  }
+  return out;
+}
+
+Slice slice_from_json(const json& value, const std::string& where) {
+  if (!value.is_array() || value.size() != 3)
+    invalid_input("{} must be [sequence, begin, end], found {}", where, value.type_name());
+  return {SequenceId(static_cast<std::int32_t>(json_integer(value[0], where, 0, kMaxId))),
+          Tokens(json_integer(value[1], where, 0, kMaxTokens)),
+          Tokens(json_integer(value[2], where, 0, kMaxTokens))};
+}
+
+std::vector<MicroPack> packs_from_json(const JsonFields& fields, const char* key) {
+  std::vector<MicroPack> packs;
+  for (const json& pack : fields.array(key)) {
+    const std::string where = fmt::format("{}: {}[{}]", fields.origin(), key, packs.size());
+    if (!pack.is_array())
+      invalid_input("{} must be an array of slices, found {}", where, pack.type_name());
+    MicroPack& out = packs.emplace_back();
+    for (const json& slice : pack) out.slices.push_back(slice_from_json(slice, where));
+  }
+  return packs;
+}
+
+ReplicaPlan replica_from_json(const JsonFields& fields) {
+  ReplicaPlan replica;
+  for (const json& id : fields.array("sequences"))
+    replica.sequences.emplace_back(static_cast<std::int32_t>(
+        json_integer(id, fields.origin() + ": an entry of sequences", 0, kMaxId)));
+  replica.packs.forward = packs_from_json(fields, "forward");
+  replica.packs.backward = packs_from_json(fields, "backward");
+  return replica;
+}
+
+}  // namespace
+
+std::string plan_to_json(const StepPlan& plan) {
+  json lengths = json::array();
+  for (const Tokens length : plan.lengths) lengths.push_back(length.count());
+  json replicas = json::array();
+  for (const ReplicaPlan& replica : plan.replicas) {
+    json sequences = json::array();
+    for (const SequenceId id : replica.sequences) sequences.push_back(id.value());
+    replicas.push_back({{"sequences", std::move(sequences)},
+                        {"forward", packs_to_json(replica.packs.forward)},
+                        {"backward", packs_to_json(replica.packs.backward)}});
+  }
+  return json{{"format", kFormat},
+              {"version", kVersion},
+              {"lengths", std::move(lengths)},
+              {"layer_begin", plan.layout.layer_begin},
+              {"replicas", std::move(replicas)}}
+      .dump();
+}
+
+StepPlan plan_from_json(std::string_view text, std::string_view origin) {
+  const json parsed = parse_json(text, origin);
+  const JsonFields fields(parsed, std::string(origin));
+  fields.require_format(kFormat, kVersion);
+
+  StepPlan plan;
+  for (const json& length : fields.array("lengths"))
+    plan.lengths.emplace_back(
+        json_integer(length, fmt::format("{}: an entry of lengths", origin), 1, kMaxTokens));
+  for (const json& layer : fields.array("layer_begin"))
+    plan.layout.layer_begin.push_back(static_cast<std::int32_t>(
+        json_integer(layer, fmt::format("{}: an entry of layer_begin", origin), 0, kMaxId)));
+  for (const json& replica : fields.array("replicas"))
+    plan.replicas.push_back(replica_from_json(
+        JsonFields(replica, fmt::format("{}: replicas[{}]", origin, plan.replicas.size()))));
+  return plan;
+}
+
+}  // namespace slimpack

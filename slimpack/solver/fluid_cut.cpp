@@ -1,0 +1,215 @@
+#include "slimpack/solver/fluid_cut.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+
+namespace {
+
+enum class From { kHead, kTail };
+
+/// One partition's walk through the sequences. Room in a MicroPack, costs and budgets are all in
+/// the unit of `cost`.
+struct Walk {
+  const SequenceLengths& lengths;
+  const std::vector<SequenceId>& order;
+  SliceCost cost;
+  From from;
+  std::int64_t granularity;
+};
+
+/// Ways to cut `rest` of a sequence in two: cuts lie on the grid with a granule or more on either
+/// side. `rest` begins or ends on the grid, whichever was cut before.
+std::int64_t cut_count(const Walk& walk, const Slice& rest) {
+  return std::max<std::int64_t>(0, rest.length().count() / walk.granularity - 1);
+}
+
+/// What the k-th cut (1 ≤ k ≤ cut_count) takes off `rest`; pieces grow with k.
+Slice piece(const Walk& walk, const Slice& rest, std::int64_t k) {
+  if (walk.from == From::kHead) {
+    return {rest.sequence, rest.begin, rest.begin + Tokens(k * walk.granularity)};
+  }
+  const std::int64_t granules = cut_count(walk, rest) + 1 - k;
+  return {rest.sequence, rest.begin + Tokens(granules * walk.granularity), rest.end};
+}
+
+/// The longest piece of `rest` that costs at most `room`: k, where 0 stands for none.
+std::int64_t longest_piece(const Walk& walk, const Slice& rest, double room) {
+  std::int64_t fits = 0;
+  std::int64_t too_long = cut_count(walk, rest) + 1;
+  while (too_long - fits > 1) {
+    const std::int64_t middle = fits + (too_long - fits) / 2;
+    (walk.cost(piece(walk, rest, middle)) <= room ? fits : too_long) = middle;
+  }
+  return fits;
+}
+
+/// Pours every sequence of the walk into MicroPacks of budget(index) each and calls
+/// emit(index, slice) for every slice; stops early when more than `limit` would be needed.
+/// Result: the number of MicroPacks, limit + 1 when stopped.
+template <class Budget, class Emit>
+int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
+  int pack = 0;
+  double room = budget(0);
+  bool empty = true;
+  const auto take = [&](const Slice& slice) {
+    emit(pack, slice);
+    room -= walk.cost(slice);
+    empty = false;
+  };
+  for (const SequenceId id : walk.order) {
+    Slice rest{id, Tokens(0), walk.lengths[id.index()]};
+    while (walk.cost(rest) > room) {
+      std::int64_t k = longest_piece(walk, rest, room);
+      // Nothing fits: an open MicroPack closes, an empty one takes the least there is.
+      if (k == 0 && empty) k = 1;
+      if (k > cut_count(walk, rest)) break;
+      if (k > 0) {
+        const Slice slice = piece(walk, rest, k);
+        take(slice);
+        (walk.from == From::kHead ? rest.begin : rest.end) =
+            walk.from == From::kHead ? slice.end : slice.begin;
+      }
+      if (++pack >= limit) return limit + 1;
+      room = budget(pack);
+      empty = true;
+    }
+    take(rest);
+  }
+  return pack + 1;
+}
+
+/// Share of the full budget of each MicroPack: taper … 1 … 1 … taper.
+std::vector<double> taper_shares(const FluidCutOptions& options) {
+  std::vector<double> shares(static_cast<std::size_t>(options.packs), 1.0);
+  for (int i = 0; i < std::min(options.taper_packs, options.packs); ++i) {
+    const double share =
+        options.taper + (1 - options.taper) * static_cast<double>(i) / options.taper_packs;
+    const auto near = static_cast<std::size_t>(i);
+    const std::size_t far = shares.size() - 1 - near;
+    shares[near] = std::min(shares[near], share);
+    shares[far] = std::min(shares[far], share);
+  }
+  return shares;
+}
+
+/// The smallest full budget (to kPrecision) with which the walk fits into the MicroPacks.
+double least_budget(const Walk& walk, const std::vector<double>& shares) {
+  constexpr double kPrecision = 1e-3;
+  const auto packs = static_cast<int>(shares.size());
+  const auto fits = [&](double full) {
+    const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
+    return pour(walk, packs, budget, [](int, const Slice&) {}) <= packs;
+  };
+  // 1. No budget below the mean is enough, for cutting only adds cost …
+  double total = 0;
+  for (const SequenceId id : walk.order) {
+    total += walk.cost(Slice{id, Tokens(0), walk.lengths[id.index()]});
+  }
+  double share_sum = 0;
+  for (const double share : shares) share_sum += share;
+  double low = total / share_sum;
+  if (fits(low)) return low;
+  // 2. … and usually a little more is: step up, in growing steps, …
+  double step = kPrecision * 8 * low;
+  double high = low + step;
+  for (; !fits(high); high += step) {
+    low = high;
+    step *= 2;
+  }
+  // 3. … then bisect.
+  while (high - low > kPrecision * low) {
+    const double middle = low + (high - low) / 2;
+    (fits(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+std::vector<MicroPack> poured(const Walk& walk, const std::vector<double>& shares, double full) {
+  std::vector<MicroPack> packs;
+  const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
+  const auto emit = [&](int pack, const Slice& slice) {
+    packs.resize(static_cast<std::size_t>(pack) + 1);
+    packs.back().slices.push_back(slice);
+  };
+  const int count = pour(walk, static_cast<int>(shares.size()), budget, emit);
+  SLIMPACK_CHECK(static_cast<std::size_t>(count) == packs.size());
+  return packs;
+}
+
+/// The symmetric backward partition: the slices of `forward`, those of a sequence from its tail.
+std::vector<MicroPack> repacked(const std::vector<MicroPack>& forward, const SliceCost& cost,
+                                double budget) {
+  // The forward walk leaves the slices of a sequence next to each other.
+  std::vector<Slice> slices;
+  for (const MicroPack& pack : forward) {
+    slices.insert(slices.end(), pack.slices.begin(), pack.slices.end());
+  }
+  for (auto begin = slices.begin(); begin != slices.end();) {
+    const auto end = std::find_if(
+        begin, slices.end(), [&](const Slice& slice) { return slice.sequence != begin->sequence; });
+    std::reverse(begin, end);
+    begin = end;
+  }
+  std::vector<MicroPack> packs;
+  double room = 0;
+  for (const Slice& slice : slices) {
+    const double time = cost(slice);
+    // Two slices of one sequence would have to become one slice: another cut than the forward's.
+    const bool same_sequence =
+        !packs.empty() && packs.back().slices.back().sequence == slice.sequence;
+    if (packs.empty() || same_sequence || time > room) {
+      packs.emplace_back();
+      room = budget;
+    }
+    packs.back().slices.push_back(slice);
+    room -= time;
+  }
+  return packs;
+}
+
+}  // namespace
+
+std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
+                                    std::vector<SequenceId> sequences, int short_first) {
+  SLIMPACK_CHECK(short_first >= 0);
+  const auto shorter = [&](SequenceId a, SequenceId b) {
+    return std::pair(lengths[a.index()], a) < std::pair(lengths[b.index()], b);
+  };
+  const auto longer = [&](SequenceId a, SequenceId b) {
+    return std::pair(lengths[b.index()], a) < std::pair(lengths[a.index()], b);
+  };
+  std::sort(sequences.begin(), sequences.end(), shorter);
+  const std::size_t ahead = std::min(static_cast<std::size_t>(short_first), sequences.size());
+  std::sort(sequences.begin() + static_cast<std::ptrdiff_t>(ahead), sequences.end(), longer);
+  return sequences;
+}
+
+PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
+                   const SliceCost& forward, const SliceCost& backward,
+                   const FluidCutOptions& options) {
+  SLIMPACK_CHECK(options.packs >= 1 && options.taper_packs >= 0);
+  SLIMPACK_CHECK(options.granularity >= Tokens(1));
+  SLIMPACK_CHECK(options.taper > 0 && options.taper <= 1);
+  for (const SequenceId id : order) SLIMPACK_CHECK(lengths[id.index()] >= Tokens(1));
+  if (order.empty()) return {};
+
+  const std::vector<double> shares = taper_shares(options);
+  const std::int64_t granularity = options.granularity.count();
+  const Walk forward_walk{lengths, order, forward, From::kHead, granularity};
+  const Walk backward_walk{lengths, order, backward, From::kTail, granularity};
+  const double budget = least_budget(forward_walk, shares);
+  PackPlan plan;
+  plan.forward = poured(forward_walk, shares, budget);
+  plan.backward = options.asymmetric
+                      ? poured(backward_walk, shares, least_budget(backward_walk, shares))
+                      : repacked(plan.forward, forward, budget);
+  return plan;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "shapes.h"
+#include "slimpack/base/error.h"
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+namespace {
+
+CostModel example() {
+  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
+  cost.source = "profile of 8 points";
+  cost.forward.per_slice = 1.0 / 3;  // not a decimal number: must survive all the same
+  cost.backward.per_prefix_token = 1e-7;
+  cost.embedding_forward = {1, 2};
+  cost.embedding_backward = {3, 4};
+  cost.optimizer_per_parameter = 0.125;
+  cost.fit_error = 0.04;
+  return cost;
+}
+
+std::string refusal(const nlohmann::json& file) {
+  try {
+    (void)cost_from_json(file.dump(), "cost.json");
+  } catch (const InvalidInput& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(CostJson, RoundTripsToTheLastBit) {
+  for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
+    CostModel cost = example();
+    cost.dtype = dtype;
+    EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
+  }
+}
+
+TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
+  const auto file = nlohmann::json::parse(cost_to_json(example()));
+  for (const auto& item : file.items()) {
+    auto broken = file;
+    broken.erase(item.key());
+    const std::string message = refusal(broken);
+    EXPECT_NE(message.find("cost.json"), std::string::npos) << message;
+    EXPECT_NE(message.find(item.key()), std::string::npos) << message;
+  }
+  for (const char* part : {"forward", "backward", "embedding_forward", "head_backward"}) {
+    for (const auto& item : file[part].items()) {
+      auto broken = file;
+      broken[part].erase(item.key());
+      const std::string message = refusal(broken);
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+      EXPECT_NE(message.find(item.key()), std::string::npos) << message;
+    }
+  }
+}
+
+TEST(CostJson, RefusesNegativeAndNonNumericCoefficients) {
+  const auto file = nlohmann::json::parse(cost_to_json(example()));
+  for (const nlohmann::json bad :
+       {nlohmann::json(-1), nlohmann::json("fast"), nlohmann::json(), nlohmann::json(true)}) {
+    auto broken = file;
+    broken["forward"]["per_pair"] = bad;
+    EXPECT_NE(refusal(broken).find("per_pair"), std::string::npos) << refusal(broken);
+    broken = file;
+    broken["transfer_latency"] = bad;
+    EXPECT_NE(refusal(broken).find("transfer_latency"), std::string::npos) << refusal(broken);
+  }
+}
+
+TEST(CostJson, RefusesOtherFormatsVersionsNumberFormatsAndModels) {
+  const auto file = nlohmann::json::parse(cost_to_json(example()));
+  auto broken = file;
+  broken["format"] = "slimpack-plan";
+  EXPECT_NE(refusal(broken).find("slimpack-plan"), std::string::npos);
+  broken = file;
+  broken["version"] = 2;
+  EXPECT_NE(refusal(broken).find("version 2"), std::string::npos);
+  broken = file;
+  broken["dtype"] = "fp8";
+  EXPECT_NE(refusal(broken).find("\"fp8\"; known are fp32, bf16 and fp64"), std::string::npos);
+  broken = file;
+  broken["model"]["num_hidden_layers"] = 0;
+  EXPECT_NE(refusal(broken).find("cost.json: model"), std::string::npos) << refusal(broken);
+}
+
+RC_GTEST_PROP(CostJson, RefusesEveryTruncatedFileInOneLine, ()) {
+  const std::string text = cost_to_json(example());
+  // The text ends with "}\n": without the brace it is no JSON.
+  const auto length = *rc::gen::inRange<std::size_t>(0, text.size() - 1);
+  try {
+    (void)cost_from_json(std::string_view(text).substr(0, length), "cost.json");
+    RC_FAIL("accepted");
+  } catch (const InvalidInput& e) {
+    RC_ASSERT(std::string(e.what()).find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,215 @@
+#include "slimpack/cost/cost_model.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "shapes.h"
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+using testing::llama2_7b;
+using testing::small_gqa;
+
+Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
+  return {SequenceId(sequence), Tokens(begin), Tokens(end)};
+}
+
+/// Round coefficients, different from each other, so that every term shows in a sum.
+CostModel round_model() {
+  CostModel cost;
+  cost.shape = small_gqa();
+  cost.forward = {100, 10, 2, 1, 3};
+  cost.backward = {200, 20, 4, 2, 6};
+  cost.embedding_forward = {1000, 5};
+  cost.embedding_backward = {2000, 7};
+  cost.head_backward = {4000, 11};
+  cost.optimizer_per_parameter = 2;
+  cost.transfer_latency = 50;
+  cost.transfer_per_byte = 0.5;
+  return cost;
+}
+
+TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
+  const CostModel cost = round_model();
+  const StageLayout layout{{0, 1, 3}};
+  const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
+  // Forward, stage 0, one layer: 10 + 2·2 + 11 + 3·4 = 37, embedding 5·2 = 10.
+  EXPECT_EQ(slice_cost(cost, layout, StageId(0), false)(s), 47);
+  // Forward, stage 1: two layers of 37; the head has no forward.
+  EXPECT_EQ(slice_cost(cost, layout, StageId(1), false)(s), 74);
+  // Backward, stage 0: 20 + 4·2 + 2·11 + 6·4 = 74, embedding 7·2 = 14.
+  EXPECT_EQ(slice_cost(cost, layout, StageId(0), true)(s), 88);
+  // Backward, stage 1: two layers of 74, head 11·2 = 22.
+  EXPECT_EQ(slice_cost(cost, layout, StageId(1), true)(s), 170);
+}
+
+TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
+  const CostModel cost = round_model();
+  const StageLayout layout{{0, 1, 3}};
+  PackPlan packs;
+  packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}}};
+  packs.backward = {{{slice(1, 0, 1)}}, {{slice(0, 4, 6)}}};
+  const TaskTimes times = task_times(cost, layout, packs);
+  ASSERT_EQ(times.stages(), 2);
+  // A layer's forward: 100 + 37 (as above) + 10 + 2 + 1 = 150. Stage 0 adds 1000 + 5·3.
+  EXPECT_EQ(times.forward[0], std::vector{Nanos(150 + 1015)});
+  EXPECT_EQ(times.forward[1], std::vector{Nanos(300)});
+  // A layer's backward: 200 + 20 + 4 + 2 = 226 and 200 + 74 = 274.
+  EXPECT_EQ(times.backward[0], (std::vector{Nanos(226 + 2007), Nanos(274 + 2014)}));
+  EXPECT_EQ(times.backward[1], (std::vector{Nanos(452 + 4011), Nanos(548 + 4022)}));
+  // fp32: 20 · 4 = 80 bytes a token, half a nanosecond each.
+  EXPECT_EQ(times.forward_transfer, std::vector{Nanos(50 + 120)});
+  EXPECT_EQ(times.backward_transfer, (std::vector{Nanos(50 + 40), Nanos(50 + 80)}));
+}
+
+TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
+  const CostModel cost = round_model();
+  PackPlan packs;
+  packs.forward = {{{slice(0, 0, 1)}}};
+  packs.backward = packs.forward;
+  const TaskTimes times = task_times(cost, StageLayout{{0, 3}}, packs);
+  // One token, one pair. Forward 3·(100 + 10 + 2 + 1) + 1005; backward 3·226 + 2007 + 4011.
+  EXPECT_EQ(times.forward[0][0], Nanos(1344));
+  EXPECT_EQ(times.backward[0][0], Nanos(6696));
+}
+
+TEST(CostModel, StepEndCountsTheParametersOfEachStage) {
+  CostModel cost = round_model();
+  const ModelShape& s = cost.shape;
+  // Embedding and head 50·20 = 1000 each, the final norm 20, two nanoseconds per parameter.
+  const std::int64_t layer = s.layer_parameters();
+  EXPECT_EQ(task_times(cost, StageLayout{{0, 1, 3}}, {}).step_end,
+            (std::vector{Nanos(2 * (layer + 1000)), Nanos(2 * (2 * layer + 1020))}));
+  EXPECT_EQ(task_times(cost, StageLayout{{0, 3}}, {}).step_end,
+            std::vector{Nanos(2 * s.parameters())});
+  // A tied matrix is one parameter where both of its users share a stage, else a copy on either.
+  cost.shape.tie_embeddings = true;
+  EXPECT_EQ(task_times(cost, StageLayout{{0, 3}}, {}).step_end,
+            std::vector{Nanos(2 * (3 * layer + 1020))});
+  EXPECT_EQ(task_times(cost, StageLayout{{0, 1, 3}}, {}).step_end[1],
+            Nanos(2 * (2 * layer + 1020)));
+}
+
+TEST(CostModel, FromHardwareDividesFlopsByAchievedSpeeds) {
+  HardwareSpec hardware;
+  hardware.linear_flops = 400e12;
+  hardware.attention_forward_flops = 320e12;
+  hardware.attention_backward_flops = 256e12;
+  hardware.layer_overhead_us = 60;
+  hardware.link_bytes_per_second = 50e9;
+  hardware.link_latency_us = 10;
+  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  // 404,750,336 FLOPs per token and layer (2 · 202,375,168 weights) at 400 FLOPs/fs: 1011.9 ns.
+  EXPECT_DOUBLE_EQ(cost.forward.per_token, 404750336.0 / 400e3);
+  EXPECT_DOUBLE_EQ(cost.backward.per_token, 2 * 404750336.0 / 400e3);
+  // 4 · 4,096 FLOPs per pair; backward 2.5 times as many at its own speed.
+  EXPECT_DOUBLE_EQ(cost.forward.per_pair, 16384.0 / 320e3);
+  EXPECT_DOUBLE_EQ(cost.backward.per_pair, 40960.0 / 256e3);
+  EXPECT_EQ(cost.forward.per_pack, 60000);
+  EXPECT_EQ(cost.backward.per_pack, 60000);
+  // Head: 2 · 131,072,000 forward and twice that backward, both in the backward pass.
+  EXPECT_DOUBLE_EQ(cost.head_backward.per_token, 6 * 131072000.0 / 400e3);
+  EXPECT_DOUBLE_EQ(cost.transfer_per_byte, 0.02);
+  EXPECT_EQ(cost.transfer_latency, 10000);
+  EXPECT_EQ(cost.dtype, Dtype::kBf16);
+  // 64 tokens of 8,192 bytes at 50 GB/s: 10.486 µs after 10 µs.
+  PackPlan packs;
+  packs.forward = {{{slice(0, 0, 64)}}};
+  EXPECT_EQ(task_times(cost, StageLayout{{0, 32}}, packs).forward_transfer[0], Nanos(20486));
+}
+
+double heaviest_stage(const CostModel& cost, const StageLayout& layout,
+                      const SequenceLengths& lengths) {
+  double heaviest = 0;
+  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    double load = 0;
+    for (const Tokens length : lengths) {
+      const Slice whole{SequenceId(), Tokens(0), length};
+      load += slice_cost(cost, layout, StageId(s), false)(whole) +
+              slice_cost(cost, layout, StageId(s), true)(whole);
+    }
+    heaviest = std::max(heaviest, load);
+  }
+  return heaviest;
+}
+
+/// The least heaviest stage over every way to place the remaining cuts.
+double lightest_layout(const CostModel& cost, const SequenceLengths& lengths, StageLayout layout,
+                       std::int32_t stages) {
+  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
+  if (layout.stages() + 1 == stages) {
+    layout.layer_begin.push_back(layers);
+    return heaviest_stage(cost, layout, lengths);
+  }
+  double lightest = std::numeric_limits<double>::infinity();
+  const std::int32_t stages_after = stages - layout.stages() - 1;
+  for (std::int32_t cut = layout.layer_begin.back() + 1; cut <= layers - stages_after; ++cut) {
+    StageLayout longer = layout;
+    longer.layer_begin.push_back(cut);
+    lightest = std::min(lightest, lightest_layout(cost, lengths, longer, stages));
+  }
+  return lightest;
+}
+
+RC_GTEST_PROP(BalancedLayout, IsAsLightAsTheBestOfAllCuts, ()) {
+  CostModel cost = round_model();
+  cost.shape.num_layers = *rc::gen::inRange(1, 11);
+  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
+  const auto stages = *rc::gen::inRange<std::int32_t>(1, std::min(layers, 6) + 1);
+  cost.embedding_forward.per_token = *rc::gen::inRange(0, 300);
+  cost.embedding_backward.per_token = *rc::gen::inRange(0, 300);
+  cost.head_backward.per_token = *rc::gen::inRange(0, 2000);
+  SequenceLengths lengths;
+  for (const int n : *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 300))) {
+    lengths.emplace_back(n);
+  }
+  const StageLayout layout = balanced_layout(cost, lengths, stages);
+  RC_ASSERT(layout.stages() == stages);
+  RC_ASSERT(layout.layer_begin.front() == 0);
+  RC_ASSERT(layout.layer_begin.back() == layers);
+  for (std::int32_t s = 0; s < stages; ++s) RC_ASSERT(layout.layers(StageId(s)) >= 1);
+  const double best = lightest_layout(cost, lengths, StageLayout{{0}}, stages);
+  RC_ASSERT(heaviest_stage(cost, layout, lengths) <= best * (1 + 1e-12));
+}
+
+TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
+  // Llama-2-7B on short documents: the head costs 6 · 131,072,000 FLOPs a token, a layer
+  // 6 · 202,375,168, so the head weighs 0.65 of a layer: 8 layers on the last stage would be 8.65.
+  // 33 units of work would need 9 layers on some stage; with 32 layers on 5 stages it is 7, 7, 6,
+  // 6, 6 without the head. The head's stage stays at 6 and the extra layers go to the later of the
+  // rest.
+  HardwareSpec even;
+  even.attention_forward_flops = even.attention_backward_flops = even.linear_flops;
+  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, even);
+  EXPECT_EQ(balanced_layout(cost, {Tokens(16)}, 5).layer_begin,
+            (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
+}
+
+TEST(BalancedLayout, SpreadsLayersEvenlyWhenNothingCostsAnything) {
+  CostModel cost;
+  cost.shape = small_gqa();
+  cost.shape.num_layers = 8;
+  EXPECT_EQ(balanced_layout(cost, {}, 4).layer_begin, (std::vector<std::int32_t>{0, 2, 4, 6, 8}));
+}
+
+TEST(BalancedLayout, RefusesMoreStagesThanLayersAndNone) {
+  const CostModel cost = round_model();
+  for (const std::int32_t stages : {4, 0, -1}) {
+    try {
+      (void)balanced_layout(cost, {Tokens(8)}, stages);
+      FAIL() << stages << " stages were accepted";
+    } catch (const InvalidInput& e) {
+      EXPECT_NE(std::string(e.what()).find(fmt::format("{} pipeline stages", stages)),
+                std::string::npos)
+          << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,130 @@
+#include "slimpack/cost/fit.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/random.h"
+
+namespace slimpack {
+namespace {
+
+double time_of(const LayerTime& t, const LayerMeasurement& m) {
+  const auto q = static_cast<double>(m.tokens.count());
+  const auto prefix = static_cast<double>(m.prefix.count());
+  const double pairs = q * prefix + q * (q + 1) / 2;
+  return t.per_pack + m.slices * (t.per_slice + t.per_token * q + t.per_pair * pairs +
+                                  t.per_prefix_token * prefix);
+}
+
+/// The grid that a profile measures, with times computed from `truth`.
+std::vector<LayerMeasurement> grid(const LayerTime& truth) {
+  std::vector<LayerMeasurement> measurements;
+  for (const int slices : {1, 4}) {
+    for (const int tokens : {128, 512, 2048}) {
+      for (const int prefix : {0, 1024, 8192}) {
+        LayerMeasurement m{Tokens(tokens), Tokens(prefix), slices, Nanos(0)};
+        m.time = Nanos(std::llround(time_of(truth, m)));
+        measurements.push_back(m);
+      }
+    }
+  }
+  return measurements;
+}
+
+TEST(Fit, RecoversTheCoefficientsBehindExactTimes) {
+  const LayerTime truth{60000, 5000, 2000, 3, 40};  // integers: no time is rounded
+  const auto fit = fit_layer_time(grid(truth));
+  EXPECT_NEAR(fit.time.per_pack, truth.per_pack, 1e-6 * truth.per_pack);
+  EXPECT_NEAR(fit.time.per_slice, truth.per_slice, 1e-6 * truth.per_slice);
+  EXPECT_NEAR(fit.time.per_token, truth.per_token, 1e-6 * truth.per_token);
+  EXPECT_NEAR(fit.time.per_pair, truth.per_pair, 1e-6 * truth.per_pair);
+  EXPECT_NEAR(fit.time.per_prefix_token, truth.per_prefix_token, 1e-6 * truth.per_prefix_token);
+  EXPECT_LT(fit.largest_error, 1e-9);
+}
+
+RC_GTEST_PROP(Fit, IsNeverFurtherFromNoisyTimesThanTheTruthIs, (std::uint64_t seed)) {
+  const auto coefficient = [](int low, int high) {
+    return static_cast<double>(*rc::gen::inRange(low, high));
+  };
+  const LayerTime truth{coefficient(0, 100000), coefficient(0, 9000), coefficient(100, 3000),
+                        coefficient(1, 9), coefficient(0, 90)};
+  auto measurements = grid(truth);
+  Rng rng(seed);
+  for (auto& m : measurements) {
+    const double noise = 0.97 + 0.06 * rng.uniform();
+    m.time = Nanos(std::llround(static_cast<double>(m.time.count()) * noise));
+  }
+  const auto fit = fit_layer_time(measurements);
+  for (const double c : {fit.time.per_pack, fit.time.per_slice, fit.time.per_token,
+                         fit.time.per_pair, fit.time.per_prefix_token}) {
+    RC_ASSERT(c >= 0 && std::isfinite(c));
+  }
+  // The fit minimises the sum of squared relative errors, and the truth is one of its choices.
+  double sum_fit = 0;
+  double sum_truth = 0;
+  double largest = 0;
+  for (const auto& m : measurements) {
+    const auto measured = static_cast<double>(m.time.count());
+    const double error = time_of(fit.time, m) / measured - 1;
+    sum_fit += error * error;
+    sum_truth += std::pow(time_of(truth, m) / measured - 1, 2);
+    largest = std::max(largest, std::abs(error));
+  }
+  RC_ASSERT(sum_fit <= sum_truth * (1 + 1e-9));
+  RC_ASSERT(std::abs(fit.largest_error - largest) < 1e-9);
+}
+
+TEST(Fit, StaysCloseToTheTruthUnderThreePercentOfNoise) {
+  const LayerTime truth{60000, 5000, 2000, 3, 40};
+  auto measurements = grid(truth);
+  Rng rng(7);
+  for (auto& m : measurements) {
+    m.time =
+        Nanos(std::llround(static_cast<double>(m.time.count()) * (0.97 + 0.06 * rng.uniform())));
+  }
+  const auto fit = fit_layer_time(measurements);
+  // Between the measured points, too, the fit is off by no more than the noise.
+  for (const int tokens : {256, 1024}) {
+    for (const int prefix : {512, 4096}) {
+      const LayerMeasurement m{Tokens(tokens), Tokens(prefix), 2, Nanos(0)};
+      EXPECT_NEAR(time_of(fit.time, m) / time_of(truth, m), 1.0, 0.03) << tokens << ' ' << prefix;
+    }
+  }
+}
+
+TEST(Fit, GivesNoNegativeCoefficientToTimesThatFallWithLength) {
+  const std::vector<EdgeMeasurement> falling = {{Tokens(100), Nanos(2000)},
+                                                {Tokens(200), Nanos(1000)}};
+  // per_token = 0; the constant c minimises (c/2000 − 1)² + (c/1000 − 1)²: c = 1200, 40% off.
+  const auto fit = fit_edge_time(falling);
+  EXPECT_EQ(fit.time.per_token, 0);
+  EXPECT_NEAR(fit.time.per_pack, 1200, 1e-6);
+  EXPECT_NEAR(fit.largest_error, 0.4, 1e-9);
+}
+
+TEST(Fit, CountsShortTimesAsMuchAsLongOnes) {
+  // Nothing fits 1 µs at 1 token and 1 ms at 1,000 and 1.5 ms at 1,000 but a compromise of the
+  // last two; the first point alone decides the short end. Absolute errors would ignore it.
+  const std::vector<EdgeMeasurement> points = {
+      {Tokens(1), Nanos(1000)}, {Tokens(1000), Nanos(1000000)}, {Tokens(1000), Nanos(1500000)}};
+  const auto fit = fit_edge_time(points);
+  EXPECT_NEAR(fit.time.per_pack + fit.time.per_token, 1000, 1e-3);
+}
+
+TEST(Fit, OneMeasurementIsMatchedExactly) {
+  const auto fit = fit_edge_time(std::vector<EdgeMeasurement>{{Tokens(64), Nanos(640)}});
+  EXPECT_NEAR(fit.time.per_pack + 64 * fit.time.per_token, 640, 1e-9);
+}
+
+TEST(Fit, RefusesNoMeasurementsAndTimesOfZero) {
+  EXPECT_THROW((void)fit_edge_time({}), InternalError);
+  EXPECT_THROW((void)fit_edge_time(std::vector<EdgeMeasurement>{{Tokens(1), Nanos(0)}}),
+               InternalError);
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,155 @@
+"""Gradients of sliced, pipelined steps equal those of Hugging Face with autograd, where each document
+runs by itself; so do the weights after three optimizer steps."""
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from hugging_face import loss_and_backward, make_model, use_fp64_casts
+from safetensors.torch import load_file, save_file
+
+BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
+DRIVER = BUILD / "tests" / "packflow" / "step_driver"
+
+
+def random_case(seed):
+    """A model shape, lengths from one token up, and a way to cut and pipeline them."""
+    r = random.Random(seed)
+    kv_heads = r.choice([1, 2])
+    sizes = dict(
+        hidden_size=r.choice([32, 48]),
+        intermediate_size=r.choice([40, 64]),
+        num_hidden_layers=4,
+        num_attention_heads=kv_heads * r.choice([1, 2, 3]),
+        num_key_value_heads=kv_heads,
+        head_dim=r.choice([8, 16]),
+        vocab_size=r.choice([61, 257]),
+        max_position_embeddings=1024,
+        tie_word_embeddings=r.random() < 0.5,
+    )
+    family = r.choice(["llama", "qwen2", "qwen3", "mistral"])
+    if family == "qwen2":  # no explicit head_dim there
+        sizes["hidden_size"] = sizes["num_attention_heads"] * sizes["head_dim"]
+    if family == "llama":
+        sizes["attention_bias"] = r.random() < 0.5
+        sizes["mlp_bias"] = r.random() < 0.5
+    if family == "mistral":
+        sizes["sliding_window"] = None
+    lengths = [r.choice([1, 2, 3, r.randint(4, 60), r.randint(61, 400)]) for _ in range(r.randint(1, 9))]
+    if max(lengths) < 2:
+        lengths.append(5)
+    plan = dict(
+        planner="slimpack",
+        pp=r.choice([1, 2, 4]),
+        packs=r.choice([1, 2, 3, 7, 16, 40]),
+        granularity=r.choice([1, 8, 17, 64, 128]),
+        asymmetric=r.random() < 0.75,
+        short_first=r.choice([0, 0, 1, 3]),
+        taper_packs=r.choice([0, 0, 2]),
+        capacity=1024,
+    )
+    sequences = [[r.randrange(sizes["vocab_size"]) for _ in range(n)] for n in lengths]
+    return family, sizes, sequences, plan
+
+
+def run_driver(folder, model, sequences, plan, dtype, steps=0):
+    folder.mkdir(parents=True, exist_ok=True)
+    model.config.save_pretrained(folder)
+    state = {k: v.contiguous() for k, v in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        state.pop("lm_head.weight", None)
+    save_file(state, folder / "model.safetensors")
+    step = dict(plan, config=str(folder / "config.json"), weights=str(folder / "model.safetensors"),
+                dtype=dtype, sequences=sequences, steps=steps, out=str(folder / "out.safetensors"))
+    (folder / "step.json").write_text(json.dumps(step))
+    done = subprocess.run([DRIVER, folder / "step.json"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return load_file(folder / "out.safetensors")
+
+
+def relative_error(ours, reference):
+    """Largest difference over the largest magnitude of the reference tensor."""
+    scale = reference.abs().max().item()
+    return (ours.double() - reference.double()).abs().max().item() / (scale or 1.0)
+
+
+def assert_same_gradients(out, model, loss, bound):
+    assert out["loss"].item() == pytest.approx(loss, rel=bound)
+    names = {name for name, _ in model.named_parameters()}
+    assert {k.removeprefix("gradient/") for k in out if k.startswith("gradient/")} == names
+    worst = {n: relative_error(out["gradient/" + n], p.grad) for n, p in model.named_parameters()}
+    name = max(worst, key=worst.get)
+    assert worst[name] <= bound, f"{name}: {worst[name]:.2e}"
+    return worst[name]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_fp64_gradients_equal_autograd_on_each_document(seed, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, plan, "fp64")
+    assert_same_gradients(out, model, loss, 1e-9)
+    norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
+    assert out["gradient_norm"].item() == pytest.approx(norm, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_packed_and_slimpack_agree_with_each_other_in_fp64(seed, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    model = make_model(family, seed, torch.float64, **sizes)
+    sliced = run_driver(tmp_path / "sliced", model, sequences, plan, "fp64")
+    packed = run_driver(tmp_path / "packed", model, sequences, dict(plan, planner="packed"), "fp64")
+    assert sliced.keys() == packed.keys()
+    for name, tensor in packed.items():
+        assert relative_error(sliced[name], tensor) <= 1e-9, name
+
+
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_fp32_gradients_equal_the_unpatched_model(seed, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    model = make_model(family, seed, torch.float32, **sizes)
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, plan, "fp32")
+    assert_same_gradients(out, model, loss, 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_bf16_gradients_point_the_same_way(seed, tmp_path):
+    """bf16 rounds differently in every order of sums (8 bits: 0.4% a rounding): compare the whole
+    gradient as one vector with the fp32 model's, as far as Hugging Face's own bf16 run is from it."""
+    family, sizes, sequences, plan = random_case(seed)
+    exact = make_model(family, seed, torch.float32, **sizes)
+    rounded = make_model(family, seed, torch.float32, **sizes).to(torch.bfloat16)
+    exact.load_state_dict({k: v.float() for k, v in rounded.state_dict().items()})
+    loss_and_backward(exact, sequences)
+    loss_and_backward(rounded, sequences)
+    out = run_driver(tmp_path, exact, sequences, plan, "bf16")
+    names = [n for n, _ in exact.named_parameters()]
+    flat = lambda grads: torch.cat([grads[n].float().flatten() for n in names])
+    reference = flat({n: p.grad for n, p in exact.named_parameters()})
+    distance = lambda g: ((flat(g) - reference).norm() / reference.norm()).item()
+    theirs = distance({n: p.grad for n, p in rounded.named_parameters()})
+    ours = distance({n: out["gradient/" + n] for n in names})
+    assert ours <= 1.5 * theirs + 1e-3, (ours, theirs)
+
+
+@pytest.mark.parametrize("seed", range(400, 406))
+def test_weights_after_three_adamw_steps_equal_torch_in_fp64(seed, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    out = run_driver(tmp_path, model, sequences, plan, "fp64", steps=3)
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    groups = [dict(params=matrices, weight_decay=0.1), dict(params=vectors, weight_decay=0.0)]
+    optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss_and_backward(model, sequences)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    for name, p in model.named_parameters():
+        assert relative_error(out["parameter/" + name], p.data) <= 1e-9, name

@@ -1,0 +1,80 @@
+"""The reference: Hugging Face models with autograd, each document by itself."""
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
+from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
+
+CONFIGS = dict(llama=LlamaConfig, qwen2=Qwen2Config, qwen3=Qwen3Config, mistral=MistralConfig)
+MODULES = (modeling_llama, modeling_qwen2, modeling_qwen3, modeling_mistral)
+
+
+class Fp64Norm(nn.Module):
+    """RMSNorm without the casts to fp32 that Hugging Face keeps even in a double model."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.weight, self.eps = norm.weight, norm.variance_epsilon
+
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+class Fp64Rotary(nn.Module):
+    """Rotary tables in fp64."""
+
+    def __init__(self, head_dim, theta):
+        super().__init__()
+        exponent = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
+        self.inverse = theta**-exponent
+
+    def forward(self, x, position_ids):
+        angles = position_ids[..., None].double() * self.inverse
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos(), angles.sin()
+
+
+def make_model(family, seed, dtype, **sizes):
+    torch.manual_seed(seed)
+    config = CONFIGS[family](use_cache=False, attention_dropout=0.0, **sizes)
+    config._attn_implementation = "sdpa"
+    model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():  # norms and biases start at 1 and 0: make their gradients visible
+        for p in model.parameters():
+            if p.dim() == 1:
+                p.add_(0.2 * torch.randn_like(p))
+            else:
+                p.mul_(4)
+    return model.to(dtype)
+
+
+def use_fp64_casts(model):
+    """Replaces the modules of a double model that round to fp32."""
+    config = model.config
+    theta = config.rope_parameters["rope_theta"]
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    model.model.rotary_emb = Fp64Rotary(head_dim, theta)
+    for name, module in list(model.named_modules()):
+        if type(module).__name__.endswith("RMSNorm"):
+            parent = model.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], Fp64Norm(module))
+    return model
+
+
+def loss_and_backward(model, sequences):
+    """Sum of next-token losses over the count of targets of all sequences; accumulates gradients."""
+    targets = max(sum(len(s) - 1 for s in sequences), 1)
+    total = 0.0
+    for tokens in sequences:
+        ids = torch.tensor([tokens])
+        logits = model(input_ids=ids).logits
+        if logits.dtype == torch.bfloat16:
+            logits = logits.float()
+        loss = nn.functional.cross_entropy(logits[0, :-1], ids[0, 1:], reduction="sum") / targets
+        if len(tokens) < 2:
+            loss = logits.sum() * 0.0
+        loss.backward()
+        total += loss.item()
+    return total

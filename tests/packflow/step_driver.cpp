@@ -1,0 +1,114 @@
+// Runs steps that a JSON file describes and writes loss, gradients and weights as safetensors: the
+// C++ side of the comparison with Hugging Face in gradients_test.py.
+//
+//   step_driver STEP.json
+#include <cstdio>
+
+#include <ATen/ops/full.h>
+
+#include "slimpack/baselines/packed.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/packflow/checkpoint.h"
+#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/solver/fluid_cut.h"
+
+namespace slimpack {
+namespace {
+
+std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
+  return step.array("sequences").get<std::vector<std::vector<std::int64_t>>>();
+}
+
+StepPlan make_plan(const JsonFields& step, const CostModel& cost, const SequenceLengths& lengths) {
+  StepPlan plan;
+  plan.lengths = lengths;
+  plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
+  ReplicaPlan& replica = plan.replicas.emplace_back();
+  for (std::size_t i = 0; i < lengths.size(); ++i) replica.sequences.emplace_back(i);
+  if (step.text("planner") == "packed") {
+    replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
+    return plan;
+  }
+  const auto time = [&](bool backward) { return slice_cost(cost, plan.layout, StageId(0), backward); };
+  replica.packs = fluid_cut(
+      lengths, fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
+      time(false), time(true),
+      {.packs = static_cast<int>(step.integer("packs")),
+       .granularity = Tokens(step.integer("granularity")),
+       .taper_packs = static_cast<int>(step.integer("taper_packs")),
+       .taper = 0.25,
+       .asymmetric = step.boolean("asymmetric")});
+  return plan;
+}
+
+Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
+  const PackPlan& packs = plan.replicas.front().packs;
+  if (step.text("planner") == "packed") return one_f_one_b(packs, plan.layout.stages());
+  const auto schedule =
+      list_schedule(packs, task_times(cost, plan.layout, packs),
+                    task_bytes(cost.shape, cost.dtype, plan.layout, packs, plan.lengths));
+  SLIMPACK_CHECK(schedule.has_value());
+  return *schedule;
+}
+
+Dtype dtype_of(const std::string& name) {
+  return name == "fp64" ? Dtype::kFp64 : name == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
+}
+
+void run(const std::filesystem::path& file) {
+  const auto json = parse_json(read_file(file, "step"), file.string());
+  const JsonFields step(json, file.string());
+  const auto sequences = sequences_of(step);
+  SequenceLengths lengths;
+  for (const auto& tokens : sequences) lengths.emplace_back(static_cast<std::int64_t>(tokens.size()));
+
+  const ModelShape shape = read_model_shape(step.text("config"));
+  const Dtype dtype = dtype_of(step.text("dtype"));
+  const CostModel cost = cost_from_hardware(shape, dtype, HardwareSpec{});
+  const StepPlan plan = make_plan(step, cost, lengths);
+  require_valid_plan(plan, "plan");
+  const Schedule schedule = make_schedule(step, plan, cost);
+  const auto errors = check_schedule(plan.replicas.front().packs, schedule);
+  SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
+
+  Engine engine({.shape = shape, .dtype = dtype, .layout = plan.layout, .context = shape.max_positions});
+  load_parameters(engine, read_safetensors(step.text("weights")), "weights");
+  TrainConfig train;
+  train.learning_rate = train.min_learning_rate = 1e-2;
+  train.warmup_steps = 0;
+  train.weight_decay = 0.1;
+  train.steps = step.integer("steps");
+  const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
+  StepResult result = engine.run(plan, schedule, tokens, std::nullopt);
+  NamedTensors out;
+  for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
+  out["loss"] = at::full({}, result.loss, at::kDouble);
+  out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
+  for (std::int64_t s = 0; s < train.steps; ++s)
+    result = engine.run(plan, schedule, tokens, Engine::Update{train, s});
+  if (train.steps > 0)
+    for (auto& [name, tensor] : named_parameters(engine)) out["parameter/" + name] = tensor;
+  write_safetensors(step.text("out"), out);
+  fmt::print("{} forward and {} backward MicroPacks\n", plan.replicas.front().packs.forward.size(),
+             plan.replicas.front().packs.backward.size());
+}
+
+}  // namespace
+}  // namespace slimpack
+
+int main(int argc, char** argv) {
+  slimpack::install_memory_tracker();
+  try {
+    slimpack::run(argc > 1 ? argv[1] : "");
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "step_driver: {}\n", e.what());
+    return 1;
+  }
+}

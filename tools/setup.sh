@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Makes this machine ready to build and test: checks what is missing and installs only that.
+#   system   compiler, CMake, libraries; through apt-get (with sudo when not root)
+#   Python   the packages of requirements.txt in .venv (libtorch comes from the torch wheel)
+# SLIMPACK_TORCH_INDEX=URL takes torch from that package index instead of the default one, for
+# example https://download.pytorch.org/whl/cpu: 200 MB instead of the CUDA build's gigabytes.
+# Exit code 2 after one line on stderr when something is missing that cannot be installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/memory.sh
+. tools/memory.sh
+
+readonly kLog=.cache/setup.log
+readonly kStamp=.venv/.setup-complete
+readonly kCompiler=${CXX:-g++}
+readonly kMinMemoryMib=4096
+readonly kMinDiskMib=4096
+readonly kNetworkErrors='Could not resolve|Temporary failure|Name or service not known|Failed to fetch|Unable to fetch|Could not connect|Failed to establish|Connection refused|Network is unreachable|timed out|ProxyError|Max retries exceeded'
+
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 2
+}
+
+say() { printf 'setup: %s\n' "$*"; }
+
+# Prints the packages that the build needs and that are not there. Headers are looked for instead
+# of packages, so that what was installed by other means counts.
+missing_packages() {
+  local tool
+  for tool in make cmake; do
+    command -v "$tool" >/dev/null || echo "$tool"
+  done
+  command -v ninja >/dev/null || echo ninja-build
+  if command -v "$kCompiler" >/dev/null; then
+    missing_libraries
+  else
+    echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev"
+    echo "libgtest-dev libgmock-dev librapidcheck-dev"
+  fi
+  python_for_venv >/dev/null || echo "python3 python3-venv"
+}
+
+missing_libraries() {
+  local header package
+  while read -r header package; do
+    printf '#if !__has_include(<%s>)\n%s\n#endif\n' "$header" "$package"
+  done <<'LIST' | "$kCompiler" -x c++ -E -P - | tr -s '\n'
+CLI/CLI.hpp libcli11-dev
+fmt/format.h libfmt-dev
+nlohmann/json.hpp nlohmann-json3-dev
+toml++/toml.h libtomlplusplus-dev
+gtest/gtest.h libgtest-dev
+gmock/gmock.h libgmock-dev
+rapidcheck/gtest.h librapidcheck-dev
+LIST
+}
+
+# Speed and formatting only: the build does without them.
+missing_extras() {
+  local tool
+  for tool in ccache clang-format; do
+    command -v "$tool" >/dev/null || echo "$tool"
+  done
+}
+
+# The first interpreter that can make a virtual environment for the pinned packages.
+python_for_venv() {
+  local candidate
+  for candidate in python3 /usr/bin/python3; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+apt() {
+  if [ "$(id -u)" = 0 ]; then
+    env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 "$@"
+  else
+    sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 "$@"
+  fi >>"$kLog" 2>&1
+}
+
+can_install() { command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; }
+
+why_failed() {
+  if grep -qE 'No space left on device' "$kLog"; then
+    echo "the disk is full"
+  elif grep -qE "$kNetworkErrors" "$kLog"; then
+    echo "no network, or the package server cannot be reached"
+  else
+    grep -vE '^[[:space:]]*$' "$kLog" | tail -n 1
+  fi
+}
+
+install_system() {
+  local missing extras
+  missing=$(missing_packages | xargs)
+  extras=$(missing_extras | xargs)
+  if [ -z "$missing" ]; then
+    if [ -n "$extras" ]; then say "optional tools that are not installed: $extras"; fi
+    return
+  fi
+  command -v apt-get >/dev/null ||
+    fail "missing: $missing; there is no apt-get here: install them (Debian's names) with your package manager"
+  can_install || fail "missing: $missing; there is no sudo here: run 'apt-get install $missing' as root"
+  say "installing $missing $extras"
+  # shellcheck disable=SC2086  # lists of words
+  { apt update && apt install -y --no-install-recommends $missing $extras; } ||
+    fail "cannot install $missing: $(why_failed) (details in $kLog)"
+  missing=$(missing_packages | xargs)
+  [ -z "$missing" ] || fail "still missing after apt-get: $missing; Debian 12 and Ubuntu 24.04 have them, other releases may not"
+}
+
+# require_version TOOL FOUND WANTED REMEDY
+require_version() {
+  [ "$(printf '%s\n%s\n' "$3" "$2" | sort -V | head -n 1)" = "$3" ] ||
+    fail "$1 $2 is too old, SlimPack needs $3 or newer: $4"
+}
+
+check_versions() {
+  require_version "$kCompiler" "$("$kCompiler" -dumpfullversion -dumpversion)" 12 \
+    "install g++-12 and set CXX=g++-12"
+  require_version cmake "$(cmake --version | awk 'NR == 1 {print $3}')" 3.25 \
+    "use Debian 12, Ubuntu 24.04, or 'pip install cmake'"
+}
+
+check_resources() {
+  local memory disk
+  memory=$(available_memory_mib)
+  [ "$memory" -ge $kMinMemoryMib ] ||
+    fail "$memory MiB of memory are available, installing and building need $kMinMemoryMib: close programs or use a larger machine"
+  disk=$(df -Pm . | awk 'NR == 2 {print $4}')
+  [ "$disk" -ge $kMinDiskMib ] ||
+    fail "$disk MiB are free on this disk, installing and building need $kMinDiskMib (and 8000 more for torch's CUDA build): free some"
+}
+
+# What the Python packages depend on; the stamp holds it when they are installed.
+python_recipe() { cat requirements.txt; echo "torch index: ${SLIMPACK_TORCH_INDEX:-default}"; }
+
+pip_install() {
+  if [ -t 1 ]; then
+    .venv/bin/python -m pip install --retries 2 --disable-pip-version-check "$@" 2>>"$kLog"
+  else
+    .venv/bin/python -m pip install --retries 2 --disable-pip-version-check "$@" >>"$kLog" 2>&1
+  fi || fail "cannot install the Python packages: $(why_failed) (details in $kLog)"
+}
+
+install_python() {
+  local python
+  python=$(python_for_venv) || fail "no python3 of version 3.11 to 3.14 with venv: install python3 and python3-venv"
+  # An environment whose interpreter has gone is made anew.
+  .venv/bin/python -c '' 2>/dev/null || rm -rf .venv
+  if [ ! -d .venv ]; then
+    say "creating .venv with $("$python" --version)"
+    "$python" -m venv .venv >>"$kLog" 2>&1 || fail "cannot create .venv: $(why_failed) (details in $kLog)"
+  fi
+  say "installing the packages of requirements.txt (torch is large, this takes a while)"
+  if [ -n "${SLIMPACK_TORCH_INDEX:-}" ]; then
+    pip_install --no-deps --index-url "$SLIMPACK_TORCH_INDEX" "$(grep '^torch==' requirements.txt)"
+  fi
+  pip_install -r requirements.txt
+  python_recipe >"$kStamp"
+}
+
+main() {
+  mkdir -p .cache
+  : >"$kLog"
+  local python_ready=no
+  if [ -x .venv/bin/python ] && python_recipe | cmp -s - "$kStamp"; then python_ready=yes; fi
+  if [ $python_ready = no ]; then check_resources; fi
+  install_system
+  check_versions
+  if [ $python_ready = no ]; then install_python; fi
+}
+
+main
