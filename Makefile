@@ -30,7 +30,7 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 test: configure  ## build everything and run every test
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --preset $(PRESET)
-	@$(PYTHON) -m pytest -q
+	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
 
 bench: configure  ## build and run the benchmark: tokens per second, end to end
 	@cmake --build $(BUILD) -j $(JOBS) --target bench/end_to_end

@@ -17,10 +17,10 @@ struct SimulationOptions {
 };
 
 struct SimulationResult {
-  Timeline timeline;             ///< origin "predicted"; peak_activation always filled
+  Timeline timeline;  ///< origin "predicted"; peak_activation always filled
   Nanos makespan;
-  double bubble_ratio = 0;       ///< 1 − busy / (stages × makespan)
-  std::vector<Nanos> busy;       ///< by stage
+  double bubble_ratio = 0;             ///< 1 − busy / (stages × makespan)
+  std::vector<Nanos> busy;             ///< by stage
   std::vector<Bytes> peak_activation;  ///< by stage, transients and waiting inputs included
   Nanos lower_bound;
   /// makespan / lower_bound − 1.
@@ -29,18 +29,19 @@ struct SimulationResult {
 
 /// Runs the actions in schedule order. Stages compute one action at a time; a finished action's
 /// output leaves at once if its channel has a free slot (else the stage waits) and arrives after
-/// the pack's transfer time. Ties break by (time, stage). REQUIRES: check_schedule is empty.
-/// Cost: O(actions).
+/// the pack's transfer time. REQUIRES: check_schedule is empty.
+/// Cost: O(actions + stages · slices).
 [[nodiscard]] SimulationResult simulate(const PackPlan& packs, const Schedule& schedule,
                                         const TaskTimes& times, const TaskBytes& bytes,
                                         const SimulationOptions& options = {});
 
-/// No schedule of these packs is faster; the largest, over stages s, of
-///   the work of s (step end included)
+/// No schedule of these packs is faster; the longest step end of any stage (it starts when every
+/// stage has finished) plus the largest, over stages s, of
+///   the work of s
 ///   + the cheapest way of any forward pack through the stages before s (the first input of s)
 ///   + the cheapest way of any backward pack through them (after the last output of s),
 /// and, over backward packs b, of the dependency chain that b ends: the forwards it needs on the
-/// first stage, one of them through the other stages, then b back to the first stage.
+/// first stage, the last of them through the other stages, then b back to the first stage.
 /// Cost: O(stages · packs).
 [[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times);
 

@@ -1,0 +1,38 @@
+// Memory replay: activation bytes of one stage over time, once the times of all actions are known.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/schedule/activation_ledger.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+/// When the inputs of one pass were put into the channel to this stage, by pack; empty on the stage
+/// that reads none.
+struct ArrivingInputs {
+  std::span<const std::int64_t> put;
+  std::span<const Bytes> bytes;
+};
+
+struct StageTimes {
+  StageId stage;
+  std::span<const Action> actions;
+  std::span<const std::int64_t> forward_start;   ///< by pack
+  std::span<const std::int64_t> backward_start;  ///< by pack
+  std::span<const Nanos> forward_time;           ///< by pack
+  std::span<const Nanos> backward_time;          ///< by pack
+  ArrivingInputs forward_inputs;
+  ArrivingInputs backward_inputs;
+};
+
+/// Highest bytes on the stage: the ledger's, plus inputs from their put until their action starts.
+/// A put at the very moment of a start or an end counts before it. Appends samples when given.
+[[nodiscard]] Bytes replay_memory(const StageTimes& times, ActivationLedger ledger,
+                                  std::vector<MemorySample>* samples);
+
+}  // namespace slimpack

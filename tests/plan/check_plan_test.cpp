@@ -1,0 +1,185 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/base/error.h"
+#include "slimpack/plan/plan.h"
+#include "tests/support/random_plan.h"
+
+namespace slimpack {
+namespace {
+
+using testing::random_plan;
+
+Slice slice(std::int32_t sequence, std::int64_t begin, std::int64_t end) {
+  return {SequenceId(sequence), Tokens(begin), Tokens(end)};
+}
+
+/// Sequence 0 of 10 tokens in two slices, sequence 1 of 4 tokens in one.
+StepPlan small_plan() {
+  StepPlan plan;
+  plan.lengths = {Tokens(10), Tokens(4)};
+  plan.layout.layer_begin = {0, 2, 4};
+  plan.replicas.push_back({{SequenceId(0), SequenceId(1)},
+                           {{{{slice(0, 0, 6)}}, {{slice(0, 6, 10), slice(1, 0, 4)}}},
+                            {{{slice(1, 0, 4), slice(0, 7, 10)}}, {{slice(0, 0, 7)}}}}});
+  return plan;
+}
+
+std::vector<MicroPack>& packs_of(StepPlan& plan, bool backward) {
+  PackPlan& packs = plan.replicas.front().packs;
+  return backward ? packs.backward : packs.forward;
+}
+
+bool reports(const StepPlan& plan, const std::string& words) {
+  for (const std::string& line : check_plan(plan, 100))
+    if (line.find(words) != std::string::npos) return true;
+  return false;
+}
+
+TEST(CheckPlan, AcceptsACorrectPlan) {
+  EXPECT_TRUE(check_plan(small_plan()).empty());
+}
+
+TEST(CheckPlan, NamesEachBrokenRuleOfTheStep) {
+  StepPlan plan = small_plan();
+  plan.layout.layer_begin = {0, 2, 2};
+  EXPECT_TRUE(reports(plan, "stage 1 has layers [2, 2)"));
+  plan.layout.layer_begin = {1, 2};
+  EXPECT_TRUE(reports(plan, "starts at 1"));
+  plan.layout.layer_begin = {0};
+  EXPECT_TRUE(reports(plan, "layer_begin has 1"));
+
+  plan = small_plan();
+  plan.replicas.clear();
+  EXPECT_TRUE(reports(plan, "no replica"));
+  plan = small_plan();
+  plan.replicas.push_back(plan.replicas.front());
+  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 0 and 1"));
+  plan = small_plan();
+  plan.replicas.front().sequences = {SequenceId(0)};
+  EXPECT_TRUE(reports(plan, "sequence 1 is on no replica"));
+  EXPECT_TRUE(reports(plan, "holds sequence 1, which is not on it"));
+  plan = small_plan();
+  plan.replicas.front().sequences = {SequenceId(1), SequenceId(0)};
+  EXPECT_TRUE(reports(plan, "ids must ascend"));
+  plan = small_plan();
+  plan.replicas.front().sequences.emplace_back(std::int32_t{7});
+  EXPECT_TRUE(reports(plan, "lists sequence 7"));
+  plan = small_plan();
+  plan.lengths[1] = Tokens(0);
+  EXPECT_TRUE(reports(plan, "sequence 1 has 0 tokens"));
+}
+
+TEST(CheckPlan, NamesEachBrokenRuleOfAPass) {
+  for (const bool backward : {false, true}) {
+    StepPlan plan = small_plan();
+    packs_of(plan, backward).push_back({});
+    EXPECT_TRUE(reports(plan, "MicroPack 2 is empty"));
+    for (const Slice& bad : {slice(0, 3, 3), slice(0, 5, 3), slice(0, -1, 3), slice(0, 6, 11)}) {
+      plan = small_plan();
+      packs_of(plan, backward)[0].slices.push_back(bad);
+      EXPECT_TRUE(reports(plan, "of sequence 0, which has 10"));
+    }
+    for (const std::int32_t id : {-1, 2}) {
+      plan = small_plan();
+      packs_of(plan, backward)[0].slices.push_back(slice(id, 0, 1));
+      EXPECT_TRUE(reports(plan, "which is not on it"));
+    }
+    plan = small_plan();
+    std::swap(packs_of(plan, backward)[0], packs_of(plan, backward)[1]);
+    EXPECT_TRUE(reports(plan, backward ? "must descend" : "must ascend"));
+  }
+  StepPlan plan = small_plan();
+  packs_of(plan, false) = {{{slice(0, 0, 6), slice(0, 6, 10), slice(1, 0, 4)}}};
+  EXPECT_TRUE(reports(plan, "holds two slices of sequence 0"));
+  plan = small_plan();
+  packs_of(plan, false)[0].slices[0] = slice(0, 0, 5);
+  EXPECT_TRUE(reports(plan, "tokens [5, 6) of sequence 0 are in no forward"));
+  packs_of(plan, false)[0].slices[0] = slice(0, 0, 8);
+  EXPECT_TRUE(reports(plan, "tokens [6, 8) of sequence 0 are in two forward"));
+  packs_of(plan, false).erase(packs_of(plan, false).begin() + 1);
+  EXPECT_TRUE(reports(plan, "tokens [8, 10) of sequence 0 are in no forward"));
+  EXPECT_TRUE(reports(plan, "sequence 1 is in no forward"));
+}
+
+TEST(CheckPlan, StopsAtTheLimit) {
+  StepPlan plan = small_plan();
+  plan.replicas.front().packs = {};
+  EXPECT_EQ(check_plan(plan, 3).size(), 3U);
+  EXPECT_THROW(require_valid_plan(plan, "plan.json"), InvalidInput);
+}
+
+RC_GTEST_PROP(CheckPlan, AcceptsEveryCorrectPlan, (std::uint64_t seed)) {
+  Rng rng(seed);
+  RC_ASSERT(check_plan(random_plan(rng, 3)).empty());
+}
+
+/// One change that breaks a rule, whatever the plan. Backward slices are changed as forward ones.
+void corrupt(StepPlan& plan, Rng& rng, std::uint64_t kind) {
+  auto& packs = packs_of(plan, rng.below(2) == 1);
+  auto& pack = packs[rng.below(packs.size())];
+  Slice& hit = pack.slices[rng.below(pack.slices.size())];
+  switch (kind) {
+    case 0:  // a token lost at the end of a slice
+      hit.end -= Tokens(1);
+      break;
+    case 1:  // a token twice, or beyond the sequence
+      hit.end += Tokens(1);
+      break;
+    case 2:
+      hit.begin += Tokens(1);
+      break;
+    case 3:
+      hit.begin -= Tokens(1);
+      break;
+    case 4:  // a slice lost
+      std::swap(hit, pack.slices.back());
+      pack.slices.pop_back();
+      break;
+    case 5:  // a slice twice
+      packs[rng.below(packs.size())].slices.push_back(Slice(hit));
+      break;
+    case 6:  // a whole pack twice
+      packs.push_back(MicroPack(pack));
+      break;
+    default:  // another sequence's tokens
+      hit.sequence = SequenceId((hit.sequence.index() + 1) % (plan.lengths.size() + 1));
+  }
+}
+
+RC_GTEST_PROP(CheckPlan, CatchesEveryCorruption, (std::uint64_t seed)) {
+  Rng rng(seed);
+  StepPlan plan = random_plan(rng, 2);
+  const std::uint64_t kind = rng.below(8);
+  corrupt(plan, rng, kind);
+  RC_LOG() << "kind " << kind << "\n";
+  RC_ASSERT(!check_plan(plan).empty());
+}
+
+TEST(ForwardsNeeded, CountsUpToTheLastForwardOfEverySequenceOfThePack) {
+  // Pack 0 backward holds both sequences, whose last forward pack is 1; so does pack 1.
+  EXPECT_EQ(forwards_needed(small_plan().replicas.front().packs),
+            (std::vector<std::int32_t>{2, 2}));
+}
+
+RC_GTEST_PROP(ForwardsNeeded, IsTheHighestForwardIndexSharingASequence, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const PackPlan packs = random_plan(rng, 1).replicas.front().packs;
+  const std::vector<std::int32_t> needed = forwards_needed(packs);
+  RC_ASSERT(needed.size() == packs.backward.size());
+  for (std::size_t b = 0; b < needed.size(); ++b) {
+    std::int32_t expected = 0;
+    for (std::size_t f = 0; f < packs.forward.size(); ++f)
+      for (const Slice& x : packs.forward[f].slices)
+        for (const Slice& y : packs.backward[b].slices)
+          if (x.sequence == y.sequence) expected = static_cast<std::int32_t>(f) + 1;
+    RC_ASSERT(needed[b] == expected);
+  }
+}
+
+TEST(MicroPack, TokensAreTheSumOfItsSlices) {
+  EXPECT_EQ(small_plan().replicas.front().packs.forward[1].tokens(), Tokens(8));
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/random.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+namespace {
+
+RC_GTEST_PROP(ScheduleText, RoundTripsAnyOrder, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Schedule schedule;
+  schedule.stages.resize(1 + rng.below(4));
+  for (std::size_t s = 0; s < schedule.stages.size(); ++s)
+    for (std::uint64_t i = 0; i <= rng.below(6); ++i)
+      schedule.stages[s].push_back({StageId(s),
+                                    rng.below(2) == 0 ? Pass::kForward : Pass::kBackward,
+                                    PackId(static_cast<std::size_t>(rng.below(1ULL << 31)))});
+  RC_ASSERT(schedule_from_text(schedule_to_text(schedule), "test") == schedule);
+}
+
+TEST(ScheduleText, AcceptsAMissingLastNewlineAndCarriageReturns) {
+  EXPECT_EQ(schedule_from_text("0F0,0B0\r\n1F0,1B0", "test"),
+            schedule_from_text("0F0,0B0\n1F0,1B0\n", "test"));
+}
+
+TEST(ScheduleText, ErrorsNameLineCellAndRule) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"", "the schedule is empty"},
+      {"\n", "line 1 is empty"},
+      {"0F0\n\n", "line 2 is empty"},
+      {"0F0,\n", "line 1, cell 2: \"\" is no action"},
+      {"0F0,0X1\n", "line 1, cell 2: \"0X1\" is no action"},
+      {"0F\n", "cell 1: \"0F\""},
+      {"F0\n", "cell 1: \"F0\""},
+      {"0F0 \n", "cell 1: \"0F0 \""},
+      {"0F-1\n", "cell 1: \"0F-1\""},
+      {"0F99999999999\n", "cell 1: \"0F99999999999\""},
+      {"0F0\n0B0\n", "line 2, cell 1: 0B0 belongs to stage 0, this line to stage 1"},
+  };
+  for (const auto& [text, words] : cases) try {
+      (void)schedule_from_text(text, "order.txt");
+      ADD_FAILURE() << text;
+    } catch (const InvalidInput& e) {
+      EXPECT_EQ(std::string(e.what()).rfind("order.txt: ", 0), 0U) << e.what();
+      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    }
+}
+
+}  // namespace
+}  // namespace slimpack
