@@ -17,6 +17,8 @@ enum class Dtype : std::uint8_t { kFp32, kBf16, kFp64 };
 [[nodiscard]] constexpr std::int64_t element_bytes(Dtype d) {
   return d == Dtype::kFp64 ? 8 : d == Dtype::kFp32 ? 4 : 2;
 }
-[[nodiscard]] constexpr std::int64_t accumulator_bytes(Dtype d) { return d == Dtype::kFp64 ? 8 : 4; }
+[[nodiscard]] constexpr std::int64_t accumulator_bytes(Dtype d) {
+  return d == Dtype::kFp64 ? 8 : 4;
+}
 
 }  // namespace slimpack

@@ -2,7 +2,9 @@
 // profile was measured.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -16,10 +18,19 @@ struct HardwareSpec {
   double layer_overhead_us = 60;             ///< per layer, MicroPack and pass
   double link_bytes_per_second = 50e9;       ///< stage to stage
   double link_latency_us = 10;
-  double peak_flops = 989e12;                ///< denominator of MFU
+  double peak_flops = 989e12;  ///< denominator of MFU
 
   bool operator==(const HardwareSpec&) const = default;
 };
+
+/// One figure of HardwareSpec: its name in files, its place, its rule and its meaning.
+struct HardwareField {
+  std::string_view name;
+  double HardwareSpec::*figure;
+  bool may_be_zero;
+  std::string_view about;
+};
+[[nodiscard]] std::span<const HardwareField> hardware_fields();
 
 /// One line per broken rule: every figure positive (overhead and latency may be 0), finite.
 [[nodiscard]] std::vector<std::string> hardware_errors(const HardwareSpec& hardware);

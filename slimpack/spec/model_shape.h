@@ -11,7 +11,10 @@
 
 namespace slimpack {
 
-enum class ModelFamily { kLlama, kQwen2, kQwen3, kMistral };
+enum class ModelFamily : std::uint8_t { kLlama, kQwen2, kQwen3, kMistral };
+
+/// Hugging Face's model_type: "llama", "qwen2", "qwen3", "mistral".
+[[nodiscard]] std::string_view to_string(ModelFamily family);
 
 /// Shape of a Llama-like model. Field names follow Hugging Face's config.json where they exist.
 struct ModelShape {
@@ -52,11 +55,12 @@ struct ModelShape {
 /// As above, from a file.
 [[nodiscard]] ModelShape read_model_shape(const std::filesystem::path& config_json);
 
-/// The config.json that `transformers` reads back as the same model. `dtype` is "float32",
-/// "bfloat16" or "float64".
+/// The config.json that `transformers` (4 and 5) reads back as the same model. `dtype` is
+/// "float32", "bfloat16" or "float64". REQUIRES: shape_errors(shape) is empty.
 [[nodiscard]] std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype);
 
-/// One error per broken rule (positive sizes, heads divisible by kv heads, even head_dim …).
+/// One line per broken rule: sizes within bounds (so that no product overflows), heads divisible by
+/// kv heads, even head_dim, and biases and norms as the family has them. Empty for a valid shape.
 [[nodiscard]] std::vector<std::string> shape_errors(const ModelShape& shape);
 
 }  // namespace slimpack

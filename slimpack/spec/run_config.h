@@ -22,6 +22,8 @@ enum class PlannerKind : std::uint8_t {
 
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct DataConfig {
@@ -29,13 +31,15 @@ struct DataConfig {
   Tokens context{4096};          ///< documents longer than this are cut here
   Tokens step_tokens{32768};     ///< whole documents are drawn until this many tokens are reached
   std::uint64_t seed = 0;        ///< order of the documents
+
+  bool operator==(const DataConfig&) const = default;
 };
 
 struct TrainConfig {
   std::int64_t steps = 100;
   Dtype dtype = Dtype::kFp32;
-  std::uint64_t seed = 0;         ///< initial weights
-  double learning_rate = 3e-4;    ///< after warm-up
+  std::uint64_t seed = 0;           ///< initial weights
+  double learning_rate = 3e-4;      ///< after warm-up
   double min_learning_rate = 3e-5;  ///< at the end of the cosine
   std::int64_t warmup_steps = 10;   ///< linear from 0
   double weight_decay = 0.1;        ///< matrices only; norms and biases are not decayed
@@ -43,24 +47,35 @@ struct TrainConfig {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double clip_norm = 1.0;  ///< global gradient norm; 0 = no clipping
+
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct ParallelConfig {
   std::int32_t pp = 1;  ///< pipeline stages
+
+  bool operator==(const ParallelConfig&) const = default;
 };
 
 struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
-  Tokens granularity{128};          ///< slices end at multiples of this, or at the sequence's end
-  std::optional<Bytes> memory_cap;  ///< activations per stage; TOML: bytes or "12GiB"; absent = none
+  Tokens granularity{128};  ///< slices end at multiples of this, or at the sequence's end
+  std::optional<Bytes>
+      memory_cap;  ///< activations per stage; TOML: bytes or "12GiB"; absent = none
+
+  bool operator==(const PlanConfig&) const = default;
 };
 
 struct CostConfig {
   std::filesystem::path file;  ///< written by `slimpack profile`; empty = measure at start
+
+  bool operator==(const CostConfig&) const = default;
 };
 
 struct OutputConfig {
   std::filesystem::path dir = "runs/default";
+
+  bool operator==(const OutputConfig&) const = default;
 };
 
 /// Every key of the TOML file is the name of a field here: [model] config, [data] prefix, …
@@ -74,6 +89,8 @@ struct RunConfig {
   CostConfig cost;
   std::optional<HardwareSpec> hardware;  ///< [hardware]; used when there is no cost file
   OutputConfig output;
+
+  bool operator==(const RunConfig&) const = default;
 };
 
 /// Parses TOML text. `overrides` are "section.key=value" (value in TOML syntax; a bare word that is
@@ -87,7 +104,12 @@ struct RunConfig {
 [[nodiscard]] RunConfig read_run_config(const std::filesystem::path& file,
                                         std::span<const std::string> overrides);
 
-/// "123", "64MiB", "12GiB", "1.5GB" → bytes; throws InvalidInput naming `what`.
+/// A commented TOML file of every key with its default, rule and meaning; it parses to the
+/// defaults.
+[[nodiscard]] std::string run_config_reference();
+
+/// "123", "64MiB", "12GiB", "1.5GB" → bytes (kB MB GB TB: powers of 1000; KiB MiB GiB TiB: of
+/// 1024; fractions of a byte are dropped). Throws InvalidInput naming `what`.
 [[nodiscard]] Bytes parse_bytes(std::string_view text, std::string_view what);
 
 }  // namespace slimpack

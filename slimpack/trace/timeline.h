@@ -15,8 +15,8 @@ namespace slimpack {
 enum class SpanKind : std::uint8_t {
   kForward,
   kBackward,
-  kOptimizer,  ///< gradient norm, clipping, parameter update
-  kReduce,     ///< gradient reduction between ranks
+  kOptimizer,    ///< gradient norm, clipping, parameter update
+  kReduce,       ///< gradient reduction between ranks
   kWaitReceive,  ///< waiting for activations or their gradients to arrive
   kWaitSend,     ///< waiting for a free buffer at the receiver
 };
@@ -67,28 +67,33 @@ struct RankMetrics {
 };
 
 struct TimelineMetrics {
-  Nanos makespan;             ///< last end − first start over all ranks
-  double bubble_ratio = 0;    ///< 1 − busy / (ranks × makespan)
-  double worst_bubble = 0;    ///< the same of the least busy rank
+  Nanos makespan;           ///< last end − first start over all ranks
+  double bubble_ratio = 0;  ///< 1 − busy / (ranks × makespan)
+  double worst_bubble = 0;  ///< the same of the least busy rank
   std::vector<RankMetrics> ranks;
 };
 
-/// Cost: O(spans).
+/// Peaks come from peak_activation, else from the memory samples. An empty timeline has no bubble.
+/// REQUIRES: ranks of spans and samples in [0, timeline.ranks). Cost: O(spans + samples).
 [[nodiscard]] TimelineMetrics metrics_of(const Timeline& timeline);
 
-/// Model FLOPs ÷ (makespan × ranks × peak FLOP/s per rank); recomputation is not model work.
+/// Model FLOPs ÷ (makespan × ranks × peak FLOP/s per rank); recomputation is not model work. 0 for
+/// an empty timeline. REQUIRES: peak_flops_per_second > 0.
 [[nodiscard]] double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics,
                                              double peak_flops_per_second);
 
 /// Chrome trace JSON (opens in Perfetto and chrome://tracing): one process per timeline, in the
-/// given order, one thread per rank; flows tie forward to backward; memory as counters; ts and
-/// dur in microseconds. Each timeline's metrics travel in "otherData".
+/// given order, one thread per rank; flows follow each pack of a pass from rank to rank; memory as
+/// counters; ts and dur in microseconds. Each timeline's metrics travel in "otherData".
 [[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines);
 
-/// One line per rank, `width` characters: F, B, O where busy most of the cell, '.' where idle.
+/// One line per rank, "rank 0 |FFB.BO|" with `width` cells over the makespan: F, B, O(ptimizer) or
+/// R(educe), whichever took most of a cell that was busy for at least half, else '.'.
+/// REQUIRES: width > 0.
 [[nodiscard]] std::string to_text(const Timeline& timeline, int width);
 
-/// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field.
+/// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field,
+/// also where two spans of a rank overlap.
 [[nodiscard]] std::string timeline_to_json(const Timeline& timeline);
 [[nodiscard]] Timeline timeline_from_json(std::string_view text, std::string_view origin);
 

@@ -1,0 +1,24 @@
+// Suggestions for misspelled names.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace slimpack {
+
+/// Least number of single-character insertions, deletions and replacements that turn `a` into `b`.
+/// Cost: O(|a| · |b|).
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The known word nearest to `word` (the first of equals), or an empty view when none is within a
+/// third of its own length (at least 2 edits). Points into `known`.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       std::span<const std::string_view> known);
+
+/// The remedy of an error about an unknown word: `did you mean "steps"?`, or `known are a, b, c`.
+[[nodiscard]] std::string suggestion(std::string_view word,
+                                     std::span<const std::string_view> known);
+
+}  // namespace slimpack

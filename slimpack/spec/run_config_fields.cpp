@@ -1,0 +1,218 @@
+#include "slimpack/spec/run_config_fields.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxStages = 4096;
+constexpr std::int64_t kMaxSteps = 1'000'000'000;
+
+struct Name {
+  std::string_view section;
+  std::string_view key;
+  std::string_view about;
+};
+
+struct RealRule {
+  std::string_view text;
+  bool (*holds)(double);
+};
+constexpr RealRule kAboveZero{"a number above 0", [](double x) { return x > 0; }};
+constexpr RealRule kNotNegative{"a number of 0 or more", [](double x) { return x >= 0; }};
+constexpr RealRule kFraction{"a number from 0 to below 1",
+                             [](double x) { return x >= 0 && x < 1; }};
+
+[[noreturn]] void refuse(const ConfigEntry& entry, std::string_view rule) {
+  invalid_input("{} is {}, must be {}", entry.where, entry.shown, rule);
+}
+
+double read_real(const ConfigEntry& entry, const RealRule& rule) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  if (const auto* real = std::get_if<double>(&entry.value)) value = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&entry.value))
+    value = static_cast<double>(*whole);
+  if (!std::isfinite(value) || !rule.holds(value)) refuse(entry, rule.text);
+  return value;
+}
+
+std::string assignment(const Name& name, const auto& value) {
+  return fmt::format("{} = {}", name.key, value);
+}
+
+template <class S, class T>
+ConfigField integer(Name name, S RunConfig::*section, T S::*member, std::int64_t low,
+                    std::int64_t high) {
+  const std::string rule = high == kUnbounded ? fmt::format("an integer of {} or more", low)
+                                              : fmt::format("an integer from {} to {}", low, high);
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* value = std::get_if<std::int64_t>(&entry.value);
+    if (value == nullptr || *value < low || *value > high) refuse(entry, rule);
+    config.*section.*member = static_cast<T>(*value);
+  };
+  const auto print = [=](const RunConfig& config) {
+    if constexpr (std::same_as<T, Tokens>)
+      return assignment(name, (config.*section.*member).count());
+    else
+      return assignment(name, config.*section.*member);
+  };
+  return {name.section, name.key, name.about, rule, assign, print};
+}
+
+template <class S>
+ConfigField real(Name name, S RunConfig::*section, double S::*member, RealRule rule) {
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    config.*section.*member = read_real(entry, rule);
+  };
+  const auto print = [=](const RunConfig& config) {
+    return assignment(name, config.*section.*member);
+  };
+  return {name.section, name.key, name.about, std::string(rule.text), assign, print};
+}
+
+/// `example` stands in the reference text where the default is empty.
+template <class S>
+ConfigField path(Name name, S RunConfig::*section, fs::path S::*member, bool may_be_empty,
+                 std::string_view example = "") {
+  const std::string rule = may_be_empty ? "a path, or \"\" for none" : "a path";
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    const bool has_nul = text != nullptr && text->find('\0') != std::string::npos;
+    if (text == nullptr || has_nul || (text->empty() && !may_be_empty)) refuse(entry, rule);
+    const bool keep = text->empty() || entry.base.empty();
+    config.*section.*member = keep ? fs::path(*text) : (entry.base / *text).lexically_normal();
+  };
+  const auto print = [=](const RunConfig& config) {
+    const fs::path& value = config.*section.*member;
+    return assignment(name, fmt::format("\"{}\"", value.empty() ? example : value.string()));
+  };
+  return {name.section, name.key, name.about, rule, assign, print};
+}
+
+/// An enumeration written as the text that to_string() gives.
+template <class S, class E, std::size_t N>
+ConfigField choice(Name name, S RunConfig::*section, E S::*member, std::array<E, N> values) {
+  std::vector<std::string> texts;
+  for (const E value : values) texts.push_back(fmt::format("\"{}\"", to_string(value)));
+  const std::string rule = fmt::format("one of {}", fmt::join(texts, ", "));
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    for (const E value : values)
+      if (text != nullptr && *text == to_string(value)) {
+        config.*section.*member = value;
+        return;
+      }
+    refuse(entry, rule);
+  };
+  const auto print = [=](const RunConfig& config) {
+    return assignment(name, fmt::format("\"{}\"", to_string(config.*section.*member)));
+  };
+  return {name.section, name.key, name.about, rule, assign, print};
+}
+
+ConfigField memory_cap() {
+  const std::string rule = "bytes above 0, as 1048576 or \"12GiB\"";
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    std::optional<Bytes> cap;
+    if (const auto* count = std::get_if<std::int64_t>(&entry.value)) cap = Bytes(*count);
+    if (const auto* text = std::get_if<std::string>(&entry.value))
+      cap = parse_bytes(*text, entry.where);
+    if (!cap || *cap <= Bytes(0)) refuse(entry, rule);
+    config.plan.memory_cap = cap;
+  };
+  const auto print = [](const RunConfig& config) {
+    return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
+                                  : std::string("# memory_cap = \"12GiB\"");
+  };
+  return {"plan", "memory_cap", "activations per stage; absent = no limit", rule, assign, print};
+}
+
+ConfigField hardware_figure(const HardwareField& field) {
+  const RealRule rule = field.may_be_zero ? kNotNegative : kAboveZero;
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    if (!config.hardware) config.hardware.emplace();
+    (*config.hardware).*field.figure = read_real(entry, rule);
+  };
+  const auto print = [=](const RunConfig& config) {
+    const HardwareSpec hardware = config.hardware.value_or(HardwareSpec{});
+    return fmt::format("{}{} = {}", config.hardware ? "" : "# ", field.name,
+                       hardware.*field.figure);
+  };
+  return {"hardware", field.name, field.about, std::string(rule.text), assign, print};
+}
+
+std::vector<ConfigField> train_fields() {
+  using R = RunConfig;
+  using T = TrainConfig;
+  return {
+      integer({"train", "steps", "optimizer steps"}, &R::train, &T::steps, 1, kMaxSteps),
+      choice({"train", "dtype", "bf16 keeps fp32 master weights; fp64 is for checks"}, &R::train,
+             &T::dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
+      integer({"train", "seed", "initial weights"}, &R::train, &T::seed, 0, kUnbounded),
+      real({"train", "learning_rate", "after warm-up"}, &R::train, &T::learning_rate, kAboveZero),
+      real({"train", "min_learning_rate", "at the end of the cosine"}, &R::train,
+           &T::min_learning_rate, kNotNegative),
+      integer({"train", "warmup_steps", "linear from 0"}, &R::train, &T::warmup_steps, 0,
+              kMaxSteps),
+      real({"train", "weight_decay", "matrices only"}, &R::train, &T::weight_decay, kNotNegative),
+      real({"train", "beta1", "Adam's mean"}, &R::train, &T::beta1, kFraction),
+      real({"train", "beta2", "Adam's variance"}, &R::train, &T::beta2, kFraction),
+      real({"train", "epsilon", "Adam's divisor"}, &R::train, &T::epsilon, kAboveZero),
+      real({"train", "clip_norm", "global gradient norm; 0 = no clipping"}, &R::train,
+           &T::clip_norm, kNotNegative),
+  };
+}
+
+std::vector<ConfigField> all_fields() {
+  using R = RunConfig;
+  std::vector<ConfigField> fields{
+      path({"model", "config", "Hugging Face config.json; required"}, &R::model,
+           &ModelConfig::config, false, "config.json"),
+      path({"data", "prefix", "dataset PREFIX.bin and PREFIX.idx"}, &R::data, &DataConfig::prefix,
+           true),
+      integer({"data", "context", "documents longer than this many tokens are cut"}, &R::data,
+              &DataConfig::context, 1, kMaxTokens),
+      integer({"data", "step_tokens", "documents are drawn until this many tokens are reached"},
+              &R::data, &DataConfig::step_tokens, 1, kMaxTokens),
+      integer({"data", "seed", "order of the documents"}, &R::data, &DataConfig::seed, 0,
+              kUnbounded),
+  };
+  for (ConfigField& field : train_fields()) fields.push_back(std::move(field));
+  fields.push_back(integer({"parallel", "pp", "pipeline stages"}, &R::parallel, &ParallelConfig::pp,
+                           1, kMaxStages));
+  fields.push_back(choice({"plan", "planner", "packed = whole documents under plain 1F1B"},
+                          &R::plan, &PlanConfig::planner,
+                          std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}));
+  fields.push_back(integer({"plan", "granularity", "slices end at multiples of this many tokens"},
+                           &R::plan, &PlanConfig::granularity, 1, kMaxTokens));
+  fields.push_back(memory_cap());
+  fields.push_back(path({"cost", "file", "written by slimpack profile; \"\" = measure at start"},
+                        &R::cost, &CostConfig::file, true));
+  for (const HardwareField& field : hardware_fields()) fields.push_back(hardware_figure(field));
+  fields.push_back(path({"output", "dir", "checkpoints, logs and traces"}, &R::output,
+                        &OutputConfig::dir, false));
+  return fields;
+}
+
+}  // namespace
+
+std::span<const ConfigField> config_fields() {
+  static const std::vector<ConfigField> fields = all_fields();
+  return fields;
+}
+
+}  // namespace slimpack

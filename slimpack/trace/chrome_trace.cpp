@@ -1,0 +1,127 @@
+// Chrome's trace event format, as Perfetto reads it: one JSON object whose "traceEvents" are
+// metadata (M), complete events (X), counters (C) and flow arrows (s, f).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double microseconds(Nanos t) {
+  return static_cast<double>(t.count()) / 1000.0;
+}
+
+/// "F3" and "B3" as in a schedule's text; other spans by their kind.
+std::string span_name(const Span& span) {
+  if (span.kind == SpanKind::kForward) return fmt::format("F{}", span.pack.value());
+  if (span.kind == SpanKind::kBackward) return fmt::format("B{}", span.pack.value());
+  return std::string(to_string(span.kind));
+}
+
+Json metadata(std::string_view what, std::int64_t pid, std::int64_t tid, Json args) {
+  return {{"name", what}, {"ph", "M"}, {"pid", pid}, {"tid", tid}, {"args", std::move(args)}};
+}
+
+void add_names(Json& events, const Timeline& timeline, std::int64_t pid) {
+  events.push_back(metadata("process_name", pid, 0, {{"name", timeline.origin}}));
+  events.push_back(metadata("process_sort_index", pid, 0, {{"sort_index", pid}}));
+  for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
+    events.push_back(metadata("thread_name", pid, rank, {{"name", fmt::format("rank {}", rank)}}));
+    events.push_back(metadata("thread_sort_index", pid, rank, {{"sort_index", rank}}));
+  }
+}
+
+void add_spans(Json& events, const Timeline& timeline, std::int64_t pid) {
+  for (const Span& span : timeline.spans) {
+    Json event{{"name", span_name(span)},
+               {"cat", to_string(span.kind)},
+               {"ph", "X"},
+               {"ts", microseconds(span.start)},
+               {"dur", microseconds(span.end - span.start)},
+               {"pid", pid},
+               {"tid", span.rank}};
+    if (span.pack.value() >= 0) event["args"] = {{"pack", span.pack.value()}};
+    events.push_back(std::move(event));
+  }
+}
+
+void add_memory(Json& events, const Timeline& timeline, std::int64_t pid) {
+  for (const MemorySample& sample : timeline.memory)
+    events.push_back({{"name", fmt::format("activations of rank {}", sample.rank)},
+                      {"ph", "C"},
+                      {"ts", microseconds(sample.time)},
+                      {"pid", pid},
+                      {"tid", sample.rank},
+                      {"args", {{"bytes", sample.bytes.count()}}}});
+}
+
+/// An arrow from each span of a pack to the pack's next span of the same pass on another rank. An
+/// arrow belongs to the span that encloses its time: just before the end, and at the start.
+void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::int64_t& next_id) {
+  std::map<std::pair<SpanKind, PackId>, std::vector<const Span*>> passes;
+  for (const Span& span : timeline.spans)
+    if (span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward)
+      passes[{span.kind, span.pack}].push_back(&span);
+  for (auto& [pass, spans] : passes) {
+    std::ranges::stable_sort(spans, {}, [](const Span* span) { return span->start; });
+    for (std::size_t i = 1; i < spans.size(); ++i) {
+      const Span& from = *spans[i - 1];
+      const Span& to = *spans[i];
+      if (from.rank == to.rank) continue;
+      const Nanos leaves = std::max(from.start, from.end - Nanos(1));
+      const Json common{
+          {"name", span_name(from)}, {"cat", "flow"}, {"id", next_id++}, {"pid", pid}};
+      Json start = common;
+      start.update({{"ph", "s"}, {"ts", microseconds(leaves)}, {"tid", from.rank}});
+      Json finish = common;
+      finish.update({{"ph", "f"}, {"bp", "e"}, {"ts", microseconds(to.start)}, {"tid", to.rank}});
+      events.push_back(std::move(start));
+      events.push_back(std::move(finish));
+    }
+  }
+}
+
+Json metrics_json(const Timeline& timeline) {
+  const TimelineMetrics metrics = metrics_of(timeline);
+  Json ranks = Json::array();
+  for (const RankMetrics& rank : metrics.ranks)
+    ranks.push_back({{"busy_us", microseconds(rank.busy)},
+                     {"forward_us", microseconds(rank.forward)},
+                     {"backward_us", microseconds(rank.backward)},
+                     {"waiting_us", microseconds(rank.waiting)},
+                     {"peak_activation_bytes", rank.peak_activation.count()}});
+  return {{"origin", timeline.origin},
+          {"makespan_us", microseconds(metrics.makespan)},
+          {"bubble_ratio", metrics.bubble_ratio},
+          {"worst_bubble", metrics.worst_bubble},
+          {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+std::string to_chrome_trace(const std::vector<Timeline>& timelines) {
+  Json events = Json::array();
+  Json metrics = Json::array();
+  std::int64_t next_flow = 0;
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    const auto pid = static_cast<std::int64_t>(i);
+    add_names(events, timelines[i], pid);
+    add_spans(events, timelines[i], pid);
+    add_memory(events, timelines[i], pid);
+    add_flows(events, timelines[i], pid, next_flow);
+    metrics.push_back(metrics_json(timelines[i]));
+  }
+  const Json trace{{"displayTimeUnit", "ms"},
+                   {"otherData", {{"timelines", std::move(metrics)}}},
+                   {"traceEvents", std::move(events)}};
+  return trace.dump() + "\n";
+}
+
+}  // namespace slimpack

@@ -1,0 +1,92 @@
+#include "slimpack/trace/timeline.h"
+
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+
+namespace {
+
+RankMetrics& rank_of(std::vector<RankMetrics>& ranks, std::int32_t rank) {
+  SLIMPACK_CHECK(rank >= 0 && static_cast<std::size_t>(rank) < ranks.size(), "rank {}", rank);
+  return ranks[static_cast<std::size_t>(rank)];
+}
+
+void add_span(RankMetrics& rank, const Span& span) {
+  const Nanos duration = span.end - span.start;
+  SLIMPACK_CHECK(duration >= Nanos(0), "span from {} to {}", span.start.count(), span.end.count());
+  (is_busy(span.kind) ? rank.busy : rank.waiting) += duration;
+  if (span.kind == SpanKind::kForward) rank.forward += duration;
+  if (span.kind == SpanKind::kBackward) rank.backward += duration;
+}
+
+double bubble(Nanos busy, double available_ns) {
+  return available_ns > 0 ? 1.0 - static_cast<double>(busy.count()) / available_ns : 0.0;
+}
+
+}  // namespace
+
+std::string_view to_string(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::kForward:
+      return "forward";
+    case SpanKind::kBackward:
+      return "backward";
+    case SpanKind::kOptimizer:
+      return "optimizer";
+    case SpanKind::kReduce:
+      return "reduce";
+    case SpanKind::kWaitReceive:
+      return "wait_receive";
+    case SpanKind::kWaitSend:
+      return "wait_send";
+  }
+  SLIMPACK_CHECK(false, "span kind {}", static_cast<int>(kind));
+  return {};
+}
+
+TimelineMetrics metrics_of(const Timeline& timeline) {
+  TimelineMetrics metrics;
+  metrics.ranks.resize(static_cast<std::size_t>(timeline.ranks));
+  if (!timeline.spans.empty()) {
+    Nanos first = timeline.spans.front().start;
+    Nanos last = timeline.spans.front().end;
+    for (const Span& span : timeline.spans) {
+      add_span(rank_of(metrics.ranks, span.rank), span);
+      first = std::min(first, span.start);
+      last = std::max(last, span.end);
+    }
+    metrics.makespan = last - first;
+  }
+
+  const auto makespan = static_cast<double>(metrics.makespan.count());
+  Nanos busy;
+  for (const RankMetrics& rank : metrics.ranks) {
+    busy += rank.busy;
+    metrics.worst_bubble = std::max(metrics.worst_bubble, bubble(rank.busy, makespan));
+  }
+  metrics.bubble_ratio = bubble(busy, makespan * timeline.ranks);
+
+  if (timeline.peak_activation.empty()) {
+    for (const MemorySample& sample : timeline.memory) {
+      Bytes& peak = rank_of(metrics.ranks, sample.rank).peak_activation;
+      peak = std::max(peak, sample.bytes);
+    }
+  } else {
+    SLIMPACK_CHECK(timeline.peak_activation.size() == metrics.ranks.size());
+    for (std::size_t r = 0; r < metrics.ranks.size(); ++r)
+      metrics.ranks[r].peak_activation = timeline.peak_activation[r];
+  }
+  return metrics;
+}
+
+double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics,
+                               double peak_flops_per_second) {
+  SLIMPACK_CHECK(peak_flops_per_second > 0, "peak {}", peak_flops_per_second);
+  const double available = to_seconds(metrics.makespan) *
+                           static_cast<double>(metrics.ranks.size()) * peak_flops_per_second;
+  return available > 0 ? model_flops.count() / available : 0.0;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/base/error.h"
+#include "tests/spec/model_texts.h"
+
+namespace slimpack {
+namespace {
+
+using nlohmann::json;
+
+std::string error_of(std::string_view text) {
+  try {
+    (void)model_shape_from_json(text, "config.json");
+    return "accepted";
+  } catch (const InvalidInput& e) {
+    return e.what();
+  }
+}
+
+struct BadField {
+  const char* family;
+  const char* key;
+  json value;
+  const char* reason;  ///< part of the message
+};
+
+class RefusedField : public testing::TestWithParam<BadField> {};
+
+TEST_P(RefusedField, IsNamedWithItsReason) {
+  const BadField& bad = GetParam();
+  json config = small_config(bad.family);
+  ASSERT_EQ(error_of(config.dump()), "accepted");
+  config[bad.key] = bad.value;
+  const std::string message = error_of(config.dump());
+  EXPECT_EQ(message.rfind("config.json: ", 0), 0U) << message;
+  EXPECT_NE(message.find(bad.key), std::string::npos) << message;
+  EXPECT_NE(message.find(bad.reason), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+const BadField kBadFields[] = {
+    {"llama", "model_type", "lama", "did you mean \"llama\""},
+    {"llama", "model_type", "mixtral", "supported are llama, qwen2, qwen3, mistral"},
+    {"llama", "model_type", "gpt2", "not supported"},
+    {"llama", "model_type", 3, "string"},
+    {"llama", "architectures", json::array({"LlamaForSequenceClassification"}), "LlamaForCausalLM"},
+    {"llama", "architectures", "LlamaForCausalLM", "array"},
+    {"llama", "num_local_experts", 8, "mixture of experts"},
+    {"llama", "num_experts", 64, "mixture of experts"},
+    {"llama", "n_routed_experts", 64, "mixture of experts"},
+    {"llama", "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}, "rope scaling"},
+    {"llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope scaling"},
+    {"llama", "rope_scaling", {{"factor", 8.0}}, "rope scaling"},
+    {"llama", "rope_scaling", json::array({1}), "object"},
+    {"llama", "rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}, "rope scaling"},
+    {"llama", "rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}, "rope scaling"},
+    {"llama", "rope_parameters", {{"partial_rotary_factor", 0.5}}, "partial rotary"},
+    {"llama", "partial_rotary_factor", 0.5, "partial rotary"},
+    {"llama", "rope_theta", 0, "above 0"},
+    {"llama", "rope_theta", "10000", "finite number"},
+    {"llama", "hidden_act", "gelu", "silu"},
+    {"llama", "attention_dropout", 0.1, "dropout"},
+    {"llama", "pretraining_tp", 2, "sliced projections"},
+    {"llama", "is_causal", false, "causal"},
+    {"llama", "quantization_config", {{"bits", 4}}, "quantized"},
+    {"llama", "auto_map", {{"AutoModel", "x.Model"}}, "custom model code"},
+    {"llama", "per_layer_config", {{"0", {{"head_dim", 8}}}}, "layers that differ"},
+    {"llama", "hidden_size", 0, "allowed are 1"},
+    {"llama", "hidden_size", -64, "allowed are 1"},
+    {"llama", "hidden_size", 64.5, "integer"},
+    {"llama", "hidden_size", "64", "integer"},
+    {"llama", "hidden_size", nullptr, "integer"},
+    {"llama", "hidden_size", 66, "multiple of num_attention_heads"},
+    {"llama", "hidden_size", std::uint64_t{1} << 63, "integer"},
+    {"llama", "num_hidden_layers", 1 << 20, "allowed are 1 to 4096"},
+    {"llama", "num_key_value_heads", 3, "multiple"},
+    {"llama", "head_dim", 15, "even"},
+    {"llama", "vocab_size", std::int64_t{1} << 40, "allowed are 1 to"},
+    {"llama", "max_position_embeddings", std::int64_t{1} << 40, "allowed are 1 to"},
+    {"llama", "rms_norm_eps", 0.0, "above 0"},
+    {"llama", "initializer_range", 2.0, "0 to 1"},
+    {"llama", "tie_word_embeddings", "yes", "true or false"},
+    {"qwen2", "use_sliding_window", true, "sliding-window"},
+    {"qwen2", "layer_types", json::array({"full_attention", "sliding_attention"}),
+     "sliding_attention"},
+    {"qwen3", "use_sliding_window", true, "sliding-window"},
+    {"qwen3", "layer_types", json::array({"linear_attention"}), "full_attention"},
+    {"mistral", "sliding_window", 511, "below max_position_embeddings 512"},
+    {"mistral", "sliding_window", 0, "allowed are 1"},
+};
+
+INSTANTIATE_TEST_SUITE_P(ModelShape, RefusedField, testing::ValuesIn(kBadFields));
+
+TEST(ModelRefusal, EveryRequiredFieldIsNamedWhenItIsMissing) {
+  for (const char* key : {"model_type", "hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+    json config = small_config("llama");
+    config.erase(key);
+    EXPECT_EQ(error_of(config.dump()), fmt::format("config.json: field \"{}\" is missing", key));
+  }
+}
+
+TEST(ModelRefusal, FeaturesThatAreSwitchedOffAreNoObstacle) {
+  json config = small_config("qwen2");
+  const ModelShape plain = shape_of(config);
+  config.update({{"use_sliding_window", false},
+                 {"sliding_window", 128},
+                 {"attention_dropout", 0.0},
+                 {"pretraining_tp", 1},
+                 {"partial_rotary_factor", 1.0},
+                 {"num_experts", nullptr},
+                 {"per_layer_config", json::object()},
+                 {"is_causal", true},
+                 {"hidden_act", "silu"},
+                 {"architectures", {"Qwen2ForCausalLM"}},
+                 {"layer_types", {"full_attention", "full_attention", "full_attention"}}});
+  EXPECT_EQ(shape_of(config), plain);
+}
+
+TEST(ModelRefusal, AMistralWithoutAWindowFieldHasTheDefaultWindow) {
+  json config = small_config("mistral");
+  config["max_position_embeddings"] = 8192;
+  EXPECT_NE(error_of(config.dump()).find("sliding_window is 4096 by default"), std::string::npos);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(error_of(config.dump()), "accepted");
+}
+
+TEST(ModelRefusal, ContradictingThetasAreRefused) {
+  json config = small_config("llama");
+  config["rope_theta"] = 10000.0;
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  EXPECT_NE(error_of(config.dump()).find("make them equal"), std::string::npos);
+}
+
+TEST(ModelRefusal, ABiasThatTheFamilyLacksIsAShapeError) {
+  ModelShape shape = shape_of(small_config("mistral"));
+  shape.qkv_bias = true;
+  EXPECT_EQ(shape_errors(shape).size(), 1U);
+  shape = shape_of(small_config("llama"));
+  shape.qkv_bias = true;  // Llama's attention_bias is for all four projections
+  shape.qk_norm = true;
+  EXPECT_EQ(shape_errors(shape).size(), 2U);
+}
+
+TEST(ModelRefusal, TextThatIsNoJsonObjectIsRefused) {
+  for (const char* text : {"", "{", "[]", "null", "3", "{\"model_type\": 1e999}", "\xff\xfe",
+                           "{\"model_type\": \"llama\"} trailing"}) {
+    const std::string message = error_of(text);
+    EXPECT_EQ(message.rfind("config.json: ", 0), 0U) << text << " gave " << message;
+  }
+}
+
+TEST(ModelRefusal, AMissingFileIsNamed) {
+  EXPECT_THROW((void)read_model_shape("/nonexistent/config.json"), InvalidInput);
+}
+
+RC_GTEST_PROP(ModelRefusal, DamagedTextIsReadOrRefusedButNeverFailsOtherwise, ()) {
+  std::string text =
+      small_config(*rc::gen::element<std::string>("llama", "qwen2", "qwen3", "mistral")).dump();
+  const int edits = *rc::gen::inRange(1, 6);
+  for (int i = 0; i < edits; ++i) {
+    const auto at = static_cast<std::size_t>(
+        *rc::gen::inRange<std::int64_t>(0, static_cast<std::int64_t>(text.size())));
+    text[at] = *rc::gen::element('"', '{', '}', '[', ',', ':', '9', '-', 'e', '.', '\xff', 'n');
+  }
+  try {
+    RC_ASSERT(model_shape_from_json(text, "fuzz").parameters() > 0);
+  } catch (const InvalidInput& e) {
+    RC_ASSERT(std::string_view(e.what()).starts_with("fuzz"));
+  }
+}
+
+}  // namespace
+}  // namespace slimpack

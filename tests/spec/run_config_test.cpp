@@ -1,0 +1,249 @@
+#include "slimpack/spec/run_config.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::string_view kModel = "[model]\nconfig = \"m.json\"\n";
+
+RunConfig parse(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  return run_config_from_toml(text, "run.toml", overrides, "/base");
+}
+
+RunConfig parse_more(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  return parse(fmt::format("{}{}", kModel, text), overrides);
+}
+
+std::string error_of(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  try {
+    (void)parse(text, overrides);
+    return "accepted";
+  } catch (const InvalidInput& e) {
+    return e.what();
+  }
+}
+
+TEST(RunConfig, AbsentKeysHaveTheirDefaults) {
+  RunConfig expected;
+  expected.model.config = "/base/m.json";
+  EXPECT_EQ(parse(kModel), expected);
+}
+
+TEST(RunConfig, EveryKeyIsRead) {
+  const RunConfig config = parse_more(R"(
+[data]
+prefix = "d/corpus"
+context = 1024
+step_tokens = 2048
+seed = 3
+[train]
+steps = 7
+dtype = "bf16"
+seed = 9223372036854775807
+learning_rate = 1
+min_learning_rate = 0.5
+warmup_steps = 0
+weight_decay = 0.0
+beta1 = 0.8
+beta2 = 0
+epsilon = 1e-6
+clip_norm = 0
+[parallel]
+pp = 4
+[plan]
+planner = "packed"
+granularity = 64
+memory_cap = "12GiB"
+[cost]
+file = "cost.json"
+[hardware]
+linear_flops = 1e12
+link_latency_us = 0
+[output]
+dir = "out"
+)");
+  RunConfig expected;
+  expected.model.config = "/base/m.json";
+  expected.data = {"/base/d/corpus", Tokens(1024), Tokens(2048), 3};
+  expected.train = {7, Dtype::kBf16, INT64_MAX, 1.0, 0.5, 0, 0.0, 0.8, 0.0, 1e-6, 0.0};
+  expected.parallel.pp = 4;
+  expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888)};
+  expected.cost.file = "/base/cost.json";
+  expected.hardware = HardwareSpec{};
+  expected.hardware->linear_flops = 1e12;
+  expected.hardware->link_latency_us = 0;
+  expected.output.dir = "/base/out";
+  EXPECT_EQ(config, expected);
+}
+
+TEST(RunConfig, PathsAreResolvedAgainstTheFilesFolder) {
+  const RunConfig config = parse("[model]\nconfig = \"../m.json\"\n[data]\nprefix = \"/abs/c\"");
+  EXPECT_EQ(config.model.config, "/m.json");
+  EXPECT_EQ(config.data.prefix, "/abs/c");
+  EXPECT_EQ(parse(kModel, {"model.config=x.json"}).model.config, "x.json");
+  EXPECT_EQ(parse_more("[cost]\nfile = \"\"").cost.file, "");
+}
+
+TEST(RunConfig, OverridesWinOverTheFileAndLaterOnesOverEarlierOnes) {
+  const RunConfig config = parse_more(
+      "[train]\nsteps = 1\nseed = 5",
+      {"train.steps=2", "train.steps = 3", "train.dtype=fp64", "output.dir=a b", "output.dir=\"q\"",
+       "plan.memory_cap=1KiB", "train.learning_rate=1e-3", "hardware.peak_flops=1e12"});
+  EXPECT_EQ(config.train.steps, 3);
+  EXPECT_EQ(config.train.seed, 5U);
+  EXPECT_EQ(config.train.dtype, Dtype::kFp64);
+  EXPECT_EQ(config.output.dir, "q");
+  EXPECT_EQ(config.plan.memory_cap, Bytes(1024));
+  EXPECT_EQ(config.train.learning_rate, 1e-3);
+  ASSERT_TRUE(config.hardware.has_value());
+  EXPECT_EQ(config.hardware->peak_flops, 1e12);
+}
+
+TEST(RunConfig, AnOverrideIsOneValueEvenIfItHoldsLines) {
+  EXPECT_EQ(parse(kModel, {"output.dir=1\ntrain.steps=2"}).output.dir, "1\ntrain.steps=2");
+}
+
+TEST(RunConfig, AnEmptyHardwareSectionAsksForTheDefaultFigures) {
+  EXPECT_EQ(parse_more("[hardware]\n").hardware, HardwareSpec{});
+  EXPECT_FALSE(parse(kModel).hardware.has_value());
+}
+
+struct Bad {
+  const char* text;
+  const char* message;  ///< part of it
+};
+
+class BadConfig : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadConfig, IsRefusedWithPlaceValueAndRule) {
+  const std::string message = error_of(GetParam().text);
+  EXPECT_EQ(message.rfind("run.toml", 0), 0U) << message;
+  EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+const Bad kBad[] = {
+    {"", "model.config is missing"},
+    {"steps = 3", "run.toml:1: \"steps\" is not a section"},
+    {"[[train]]\nsteps = 3", "not a section"},
+    {"[trian]\nsteps = 3", "section \"trian\" is unknown; did you mean \"train\"?"},
+    {"[zzz]", "known are model, data, train, parallel, plan, cost, hardware, output"},
+    {"[train]\nstep = 3",
+     "run.toml:2: key \"step\" is unknown in [train]; did you mean \"steps\"?"},
+    {"[train]\n\"a\\nb\" = 3", "\"a\\nb\" is unknown"},
+    {"[train]\n\nsteps = 0", "run.toml:3: train.steps is 0, must be an integer from 1"},
+    {"[train]\nsteps = 1.0", "train.steps is 1"},
+    {"[train]\nsteps = \"many\"", "train.steps is \"many\", must be an integer"},
+    {"[train]\nsteps = true", "train.steps is true"},
+    {"[train]\nsteps = [1]", "train.steps is an array"},
+    {"[train.steps]\na = 1", "train.steps is a table"},
+    {"[train]\nsteps = 2020-01-01", "train.steps is a date"},
+    {"[train]\nseed = -1", "train.seed is -1, must be an integer of 0 or more"},
+    {"[train]\nlearning_rate = 0", "train.learning_rate is 0, must be a number above 0"},
+    {"[train]\nlearning_rate = nan", "learning_rate is nan"},
+    {"[train]\nlearning_rate = inf", "learning_rate is inf"},
+    {"[train]\nbeta1 = 1.0", "must be a number from 0 to below 1"},
+    {"[train]\nclip_norm = -0.5", "must be a number of 0 or more"},
+    {"[train]\ndtype = \"fp16\"", "dtype is \"fp16\", must be one of \"fp32\", \"bf16\", \"fp64\""},
+    {"[train]\ndtype = 32", "must be one of"},
+    {"[plan]\nplanner = \"best\"", "must be one of \"slimpack\", \"packed\""},
+    {"[plan]\nmemory_cap = \"12 apples\"", "plan.memory_cap is \"12 apples\""},
+    {"[plan]\nmemory_cap = 0", "plan.memory_cap is 0, must be bytes above 0"},
+    {"[plan]\nmemory_cap = 1.5", "must be bytes above 0"},
+    {"[parallel]\npp = 5000000000", "parallel.pp"},
+    {"[data]\ncontext = 3000000000", "data.context"},
+    {"[model]\nconfig = \"\"", "model.config is \"\", must be a path"},
+    {"[model]\nconfig = \"a\\u0000b\"", "must be a path"},
+    {"[hardware]\nlinear_flops = 0", "hardware.linear_flops is 0, must be a number above 0"},
+    {"[train]\nsteps = 3\nsteps = 4", "run.toml:3: not valid TOML"},
+    {"[train\n", "run.toml:1: not valid TOML"},
+    {"\xff\xfe", "not valid TOML"},
+    {"[model]\nconfig=\"m\"\n[train]\nlearning_rate = 1e-5", "train.min_learning_rate is 3e-05"},
+};
+
+INSTANTIATE_TEST_SUITE_P(RunConfig, BadConfig, testing::ValuesIn(kBad));
+
+TEST(RunConfig, BadOverridesAreNamed) {
+  const auto refused = [](const char* text) { return error_of(kModel, {text}); };
+  EXPECT_EQ(refused("steps"),
+            "override \"steps\": must be section.key=value, as in train.steps=100");
+  EXPECT_NE(refused("steps=3").find("must be section.key=value"), std::string::npos);
+  EXPECT_NE(refused("").find("must be section.key=value"), std::string::npos);
+  EXPECT_NE(refused("train.stps=3").find("did you mean \"steps\"?"), std::string::npos);
+  EXPECT_NE(refused("trin.steps=3").find("did you mean \"train\"?"), std::string::npos);
+  EXPECT_NE(refused("train.steps=").find("train.steps is \"\""), std::string::npos);
+  EXPECT_NE(refused("train.steps=abc").find("train.steps is \"abc\""), std::string::npos);
+}
+
+TEST(RunConfig, TheReferenceTextParsesToTheDefaultsAndNamesEveryKey) {
+  const std::string reference = run_config_reference();
+  RunConfig expected;
+  expected.model.config = "/base/config.json";
+  expected.output.dir = "/base/runs/default";
+  EXPECT_EQ(parse(reference), expected);
+  // With the figures of [hardware] and the cap no longer commented out, these are set as well.
+  std::string all = reference;
+  for (std::size_t at = 0; (at = all.find("\n# ", at)) != std::string::npos;) all.erase(at + 1, 2);
+  expected.hardware = HardwareSpec{};
+  expected.plan.memory_cap = Bytes(12'884'901'888);
+  EXPECT_EQ(parse(all), expected);
+}
+
+TEST(RunConfig, TheExampleIsValidAndStartsAtItsFolder) {
+  const std::filesystem::path root = SLIMPACK_SOURCE_DIR;
+  const RunConfig demo = read_run_config(root / "examples/demo.toml", {});
+  EXPECT_EQ(demo.model.config, (root / "models/demo.json").lexically_normal());
+  EXPECT_EQ(demo.data.context, Tokens(4096));
+  EXPECT_EQ(demo.data.step_tokens, Tokens(16384));
+  EXPECT_EQ(demo.parallel.pp, 2);
+  EXPECT_EQ(demo.train.steps, 20);
+}
+
+TEST(RunConfig, AMissingFileIsNamed) {
+  EXPECT_THROW((void)read_run_config("/nonexistent/run.toml", {}), InvalidInput);
+}
+
+TEST(RunConfig, DeepNestingIsRefusedRatherThanFatal) {
+  std::string name = "[a";
+  for (int i = 0; i < 30'000; ++i) name += ".a";
+  EXPECT_NE(error_of(name + "]"), "accepted");
+  EXPECT_NE(error_of(std::string(30'000, '[')), "accepted");
+  EXPECT_NE(error_of("[train]\nsteps = " + std::string(30'000, '[')), "accepted");
+}
+
+RC_GTEST_PROP(RunConfig, DamagedTextIsReadOrRefusedButNeverFailsOtherwise, ()) {
+  std::string text = run_config_reference();
+  const int edits = *rc::gen::inRange(1, 8);
+  for (int i = 0; i < edits; ++i) {
+    const auto at = static_cast<std::size_t>(
+        *rc::gen::inRange<std::int64_t>(0, static_cast<std::int64_t>(text.size())));
+    text[at] = *rc::gen::element('"', '[', ']', '=', '.', '\n', '#', '9', '-', 'e', '\xff', '\'');
+  }
+  try {
+    RC_ASSERT(!parse(text).model.config.empty());
+  } catch (const InvalidInput& e) {
+    RC_ASSERT(std::string_view(e.what()).starts_with("run.toml"));
+    RC_ASSERT(std::string_view(e.what()).find('\n') == std::string_view::npos);
+  }
+}
+
+RC_GTEST_PROP(RunConfig, AnyOverrideIsReadOrRefused, (const std::string& value)) {
+  const std::string key = *rc::gen::element<std::string>("train.steps", "output.dir", "train.dtype",
+                                                         "plan.memory_cap", "train.beta1");
+  try {
+    (void)parse(kModel, {key + "=" + value});
+  } catch (const InvalidInput& e) {
+    RC_ASSERT(std::string_view(e.what()).starts_with("override"));
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
