@@ -44,7 +44,7 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
     const StageId stage(rank);
     try {
       StageParameters& parameters = stages_[stage.index()];
-      if (!update) zero_gradients(parameters);
+      zero_gradients(parameters);
       const auto communicator = group.communicator(rank);
       StageStep tensors(options_.shape, options_.dtype, {rank == 0, rank == ranks - 1}, parameters,
                         *rope_, plan.replicas.front().packs, plan.lengths, tokens);

@@ -43,14 +43,14 @@ class Engine {
   explicit Engine(EngineOptions options);
   ~Engine();
 
-  /// What to do with the gradients of a step.
+  /// The optimizer step that ends a step.
   struct Update {
     const TrainConfig& config;
     std::int64_t step;
   };
 
-  /// One step. With `update`, parameters are updated and gradients are zero afterwards; without,
-  /// gradients stay for the caller to read and the next step starts from zero all the same.
+  /// One step from zero gradients, which stay for the caller to read; with `update`, parameters are
+  /// updated from them.
   /// REQUIRES: a plan and schedule that their checks accept, with this engine's layout; tokens of
   /// the plan's lengths. A rank that throws ends the step on all ranks; its exception is rethrown.
   [[nodiscard]] StepResult run(const StepPlan& plan, const Schedule& schedule,

@@ -2,6 +2,8 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/alignment.h>
+#include <c10/core/impl/alloc_cpu.h>
 #include <malloc.h>
 
 #include <array>
@@ -36,28 +38,31 @@ std::array<Counter, kMaxTrackedRanks + 1>& counters() {
 
 thread_local std::int32_t current_rank = kMaxTrackedRanks;
 
-/// A block of memory and who pays for it.
-struct Block {
-  at::DataPtr memory;
+/// Stands right before each block's data: libtorch wants a block's context to be its data pointer.
+struct alignas(c10::gAlignment) Header {
   std::int64_t bytes;
   std::atomic<std::int32_t> rank;
 };
 
-void free_block(void* context) {
-  const std::unique_ptr<Block> block(static_cast<Block*>(context));
-  counters()[static_cast<std::size_t>(block->rank.load())].add(-block->bytes);
+Header* header_of(void* data) { return static_cast<Header*>(data) - 1; }
+
+void free_block(void* data) {
+  Header* const header = header_of(data);
+  counters()[static_cast<std::size_t>(header->rank.load())].add(-header->bytes);
+  std::destroy_at(header);
+  c10::free_cpu(header);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
-    auto block = std::make_unique<Block>(c10::GetDefaultCPUAllocator()->allocate(bytes),
-                                         static_cast<std::int64_t>(bytes), current_rank);
-    counters()[static_cast<std::size_t>(current_rank)].add(block->bytes);
-    void* const data = block->memory.get();
-    return {data, block.release(), &free_block, at::Device(at::kCPU)};
+    if (bytes == 0) return {nullptr, at::Device(at::kCPU)};
+    auto* const header = static_cast<Header*>(c10::alloc_cpu(sizeof(Header) + bytes));
+    std::construct_at(header, static_cast<std::int64_t>(bytes), current_rank);
+    counters()[static_cast<std::size_t>(current_rank)].add(header->bytes);
+    return {header + 1, header + 1, &free_block, at::Device(at::kCPU)};
   }
-  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  at::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }
@@ -89,11 +94,11 @@ MemoryScope::~MemoryScope() { current_rank = previous_; }
 
 void charge_to(const at::Tensor& tensor, std::int32_t rank) {
   const at::DataPtr& data = tensor.storage().data_ptr();
-  if (data.get_deleter() != &free_block) return;
-  auto* const block = static_cast<Block*>(data.get_context());
-  counter_of(rank).add(block->bytes);
-  const std::int32_t before = block->rank.exchange(rank);
-  counters()[static_cast<std::size_t>(before)].add(-block->bytes);
+  if (data.get_deleter() != &free_block || data.get_context() == nullptr) return;
+  Header* const header = header_of(data.get_context());
+  counter_of(rank).add(header->bytes);
+  const std::int32_t before = header->rank.exchange(rank);
+  counters()[static_cast<std::size_t>(before)].add(-header->bytes);
 }
 
 Bytes live_bytes(std::int32_t rank) { return Bytes(counter_of(rank).live.load()); }

@@ -84,7 +84,6 @@ class RankRunner {
       const TrainConfig& config = rank_.update->config;
       adamw_update(rank_.parameters, config, rank_.update->step,
                    clip_factor(result_.gradient_norm, config.clip_norm));
-      zero_gradients(rank_.parameters);
       return 0;
     });
   }

@@ -31,7 +31,7 @@ def random_case(seed):
         tie_word_embeddings=r.random() < 0.5,
     )
     family = r.choice(["llama", "qwen2", "qwen3", "mistral"])
-    if family == "qwen2":  # no explicit head_dim there
+    if family in ("qwen2", "llama"):  # no free head_dim there
         sizes["hidden_size"] = sizes["num_attention_heads"] * sizes["head_dim"]
     if family == "llama":
         sizes["attention_bias"] = r.random() < 0.5
@@ -70,17 +70,24 @@ def run_driver(folder, model, sequences, plan, dtype, steps=0):
     return load_file(folder / "out.safetensors")
 
 
-def relative_error(ours, reference):
-    """Largest difference over the largest magnitude of the reference tensor."""
-    scale = reference.abs().max().item()
+def relative_error(ours, reference, floor=0.0):
+    """Largest difference over the largest magnitude of the reference tensor, at least `floor`."""
+    scale = max(reference.abs().max().item(), floor)
     return (ours.double() - reference.double()).abs().max().item() / (scale or 1.0)
+
+
+def gradient_floor(gradients):
+    """Some gradients are zero but for rounding: of queries, where every document has one token or
+    attends to one. A tensor's error is held against at least a millionth of the model's largest."""
+    return 1e-6 * max(g.abs().max().item() for g in gradients)
 
 
 def assert_same_gradients(out, model, loss, bound):
     assert out["loss"].item() == pytest.approx(loss, rel=bound)
     names = {name for name, _ in model.named_parameters()}
     assert {k.removeprefix("gradient/") for k in out if k.startswith("gradient/")} == names
-    worst = {n: relative_error(out["gradient/" + n], p.grad) for n, p in model.named_parameters()}
+    floor = gradient_floor(p.grad for p in model.parameters())
+    worst = {n: relative_error(out["gradient/" + n], p.grad, floor) for n, p in model.named_parameters()}
     name = max(worst, key=worst.get)
     assert worst[name] <= bound, f"{name}: {worst[name]:.2e}"
     return worst[name]
@@ -104,8 +111,9 @@ def test_packed_and_slimpack_agree_with_each_other_in_fp64(seed, tmp_path):
     sliced = run_driver(tmp_path / "sliced", model, sequences, plan, "fp64")
     packed = run_driver(tmp_path / "packed", model, sequences, dict(plan, planner="packed"), "fp64")
     assert sliced.keys() == packed.keys()
+    floor = gradient_floor(packed.values())
     for name, tensor in packed.items():
-        assert relative_error(sliced[name], tensor) <= 1e-9, name
+        assert relative_error(sliced[name], tensor, floor) <= 1e-9, name
 
 
 @pytest.mark.parametrize("seed", range(200, 208))
@@ -139,13 +147,15 @@ def test_bf16_gradients_point_the_same_way(seed, tmp_path):
 
 @pytest.mark.parametrize("seed", range(400, 406))
 def test_weights_after_three_adamw_steps_equal_torch_in_fp64(seed, tmp_path):
+    """Adam divides by |g| + eps, so a rounding difference in g grows by up to lr / (4 eps) a step:
+    with lr = 1e-3 and eps = 1e-4 that is 2.5; with eps = 1e-8 it would drown the comparison."""
     family, sizes, sequences, plan = random_case(seed)
     model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
     out = run_driver(tmp_path, model, sequences, plan, "fp64", steps=3)
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() == 1]
     groups = [dict(params=matrices, weight_decay=0.1), dict(params=vectors, weight_decay=0.0)]
-    optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-4)
     for _ in range(3):
         optimizer.zero_grad()
         loss_and_backward(model, sequences)

@@ -77,10 +77,12 @@ void run(const std::filesystem::path& file) {
   const auto errors = check_schedule(plan.replicas.front().packs, schedule);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
 
-  Engine engine({.shape = shape, .dtype = dtype, .layout = plan.layout, .context = shape.max_positions});
+  Engine engine({.shape = shape, .dtype = dtype, .layout = plan.layout, .context = shape.max_positions,
+                 .should_stop = {}});
   load_parameters(engine, read_safetensors(step.text("weights")), "weights");
   TrainConfig train;
-  train.learning_rate = train.min_learning_rate = 1e-2;
+  train.learning_rate = train.min_learning_rate = 1e-3;
+  train.epsilon = 1e-4;
   train.warmup_steps = 0;
   train.weight_decay = 0.1;
   train.steps = step.integer("steps");
