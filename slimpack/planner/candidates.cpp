@@ -26,7 +26,7 @@ std::vector<Candidate> plan_candidates(const SequenceLengths& lengths, int stage
   for (std::int64_t packs = stages; packs <= std::int64_t{kMostPacksPerStage} * stages;
        packs *= 2) {
     const int count = static_cast<int>(std::min(packs, granules));
-    for (const int taper_packs : {0, stages, 2 * stages}) {
+    for (const int taper_packs : {0, 2 * stages}) {
       if (taper_packs > 0 && 4 * taper_packs > count) continue;
       for (const int short_first : {0, kShortFirst}) {
         if (short_first > 0 && lengths.size() <= static_cast<std::size_t>(short_first)) continue;

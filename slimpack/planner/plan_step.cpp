@@ -1,5 +1,5 @@
 // Steps: divide the layers; for fixed packing make its one plan; otherwise cut, schedule and rate
-// every candidate; simulate the best once more for its timeline.
+// the candidates; simulate the best once more for its timeline.
 #include <numeric>
 
 #include "slimpack/base/error.h"
@@ -58,9 +58,7 @@ PlanOutcome plan_packed(const PlanRequest& request, const SearchProblem& problem
 
 PlanOutcome plan_slimpack(const PlanRequest& request, const SearchProblem& problem) {
   Search search(problem);
-  for (const Candidate& candidate :
-       plan_candidates(request.lengths, request.pp, request.granularity))
-    search.consider(candidate);
+  search.run(plan_candidates(request.lengths, request.pp, request.granularity));
   PlanOutcome outcome;
   if (!search.best()) {
     outcome.does_not_fit = refusal(request, problem, search.least_need());

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "slimpack/base/error.h"
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
@@ -14,12 +14,7 @@ namespace {
 
 /// Caps to try, as multiples of a candidate's least memory, falling. Dense where memory is scarce
 /// and the bubble depends on it.
-constexpr std::array kCapFactors = {3.0, 2.0, 1.5, 1.3, 1.2, 1.14, 1.09, 1.06, 1.03, 1.0};
-
-auto rank(const RatedPlan& plan) {
-  return std::tuple(plan.makespan, plan.memory,
-                    plan.packs.forward.size() + plan.packs.backward.size());
-}
+constexpr std::array kCapFactors = {2.0, 1.5, 1.3, 1.2, 1.14, 1.09, 1.05, 1.02, 1.0};
 
 }  // namespace
 
@@ -56,38 +51,56 @@ PackPlan cut_candidate(const SearchProblem& problem, StageId pacing, const Candi
                    slice_cost(problem.cost, problem.layout, pacing, true), candidate.cut);
 }
 
-void Search::consider(const Candidate& candidate) {
-  Tasks tasks{.packs = cut_candidate(problem_, pacing_, candidate), .times = {}, .bytes = {}};
-  tasks.times = task_times(problem_.cost, problem_.layout, tasks.packs);
-  if (best_ && makespan_lower_bound(tasks.packs, tasks.times) > best_->makespan) return;
-  tasks.bytes = task_bytes(problem_.cost.shape, problem_.cost.dtype, problem_.layout, tasks.packs,
-                           problem_.lengths);
-  const StageNeed need = largest_need(least_memory(tasks.packs, tasks.bytes));
-  if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
-  if (problem_.memory_cap && need.bytes > *problem_.memory_cap) return;
-
-  // A schedule is the same under every cap between its own memory and the cap that it was made for.
-  Bytes memory = rate(tasks, std::nullopt);
-  for (const double factor : kCapFactors) {
-    const Bytes cap(static_cast<std::int64_t>(static_cast<double>(need.bytes.count()) * factor));
-    if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
-    memory = rate(tasks, cap);
+void Search::run(const std::vector<Candidate>& candidates) {
+  const StageId pacing = pacing_stage(problem_);
+  std::vector<Tasks> tasks;
+  for (const Candidate& candidate : candidates) {
+    Tasks& added = tasks.emplace_back();
+    added.packs = cut_candidate(problem_, pacing, candidate);
+    added.times = task_times(problem_.cost, problem_.layout, added.packs);
+    added.bound = makespan_lower_bound(added.packs, added.times);
+  }
+  std::vector<std::size_t> order(tasks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tasks[a].bound < tasks[b].bound; });
+  for (const std::size_t i : order) {
+    if (best_ && tasks[i].bound > best_->makespan) return;
+    consider(tasks[i]);
   }
 }
 
-Bytes Search::rate(const Tasks& tasks, std::optional<Bytes> cap) {
-  ListScheduleOptions options;
-  if (cap) options.memory_cap.assign(tasks.bytes.rows.size(), *cap);
-  std::optional<Schedule> schedule = list_schedule(tasks.packs, tasks.times, tasks.bytes, options);
-  SLIMPACK_CHECK(schedule.has_value());
-  const Bytes memory = largest_need(schedule_memory(tasks.packs, *schedule, tasks.bytes)).bytes;
-  if (problem_.memory_cap && memory > *problem_.memory_cap) return memory;
-  RatedPlan plan{tasks.packs, std::move(*schedule), Nanos(0), memory};
-  plan.makespan =
-      simulate(plan.packs, plan.schedule, tasks.times, tasks.bytes, {kChannelSlots, false})
-          .makespan;
-  if (!best_ || rank(plan) < rank(*best_)) best_ = std::move(plan);
-  return memory;
+void Search::consider(const Tasks& tasks) {
+  const TaskBytes bytes = task_bytes(problem_.cost.shape, problem_.cost.dtype, problem_.layout,
+                                     tasks.packs, problem_.lengths);
+  const ListScheduler scheduler(tasks.packs, tasks.times, bytes);
+  const StageNeed need = largest_need(scheduler.least_memory());
+  if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
+  if (problem_.memory_cap && need.bytes > *problem_.memory_cap) return;
+
+  auto result = scheduler.run({});
+  Bytes memory = largest_need(result->memory).bytes;
+  rate(tasks, bytes, std::move(result->schedule), memory);
+  for (const double factor : kCapFactors) {
+    const Bytes cap(static_cast<std::int64_t>(static_cast<double>(need.bytes.count()) * factor));
+    // A schedule is the same under every cap from its own memory to the cap that it was made for.
+    if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
+    result = scheduler.run(std::vector<Bytes>(bytes.rows.size(), cap));
+    memory = largest_need(result->memory).bytes;
+    rate(tasks, bytes, std::move(result->schedule), memory);
+  }
+}
+
+void Search::rate(const Tasks& tasks, const TaskBytes& bytes, Schedule schedule, Bytes memory) {
+  if (problem_.memory_cap && memory > *problem_.memory_cap) return;
+  const Nanos makespan =
+      simulate(tasks.packs, schedule, tasks.times, bytes, {kChannelSlots, false}).makespan;
+  const std::size_t packs = tasks.packs.forward.size() + tasks.packs.backward.size();
+  if (best_ && std::tuple(makespan, memory, packs) >=
+                   std::tuple(best_->makespan, best_->memory,
+                              best_->packs.forward.size() + best_->packs.backward.size()))
+    return;
+  best_ = RatedPlan{tasks.packs, std::move(schedule), makespan, memory};
 }
 
 }  // namespace slimpack

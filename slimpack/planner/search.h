@@ -42,32 +42,33 @@ struct StageNeed {
 /// The stage with the most work.
 [[nodiscard]] StageId pacing_stage(const SearchProblem& problem);
 
-/// Tries candidates one by one. For each it makes list schedules under several caps, because a
-/// smaller one sometimes gives the better order; which caps depends on the candidate alone, so a
-/// larger `memory_cap` never leads to a longer makespan.
+/// Compares candidates, the one with the least lower bound first, until no bound is below the best
+/// makespan found. For each it makes list schedules under several caps, because a smaller one
+/// sometimes gives the better order; which caps depends on the candidate alone, so a larger
+/// `memory_cap` never leads to a longer makespan.
 class Search {
  public:
   /// Keeps a reference to the problem.
-  explicit Search(const SearchProblem& problem)
-      : problem_(problem), pacing_(pacing_stage(problem)) {}
+  explicit Search(const SearchProblem& problem) : problem_(problem) {}
 
-  void consider(const Candidate& candidate);
+  /// REQUIRES: called once, with at least one candidate.
+  void run(const std::vector<Candidate>& candidates);
 
   [[nodiscard]] const std::optional<RatedPlan>& best() const { return best_; }
-  /// The least memory of any candidate. REQUIRES: one was considered, and none fits.
+  /// The least memory of any candidate. REQUIRES: none fits.
   [[nodiscard]] const StageNeed& least_need() const { return *least_need_; }
 
  private:
   struct Tasks {
     PackPlan packs;
     TaskTimes times;
-    TaskBytes bytes;
+    Nanos bound;
   };
-  /// Rates the list schedule under one cap and returns its memory.
-  Bytes rate(const Tasks& tasks, std::optional<Bytes> cap);
+  void consider(const Tasks& tasks);
+  /// Keeps the schedule if it fits and is the best so far.
+  void rate(const Tasks& tasks, const TaskBytes& bytes, Schedule schedule, Bytes memory);
 
   const SearchProblem& problem_;
-  StageId pacing_;
   std::optional<RatedPlan> best_;
   std::optional<StageNeed> least_need_;
 };
