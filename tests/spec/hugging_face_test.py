@@ -30,7 +30,7 @@ CASES = {
         model_type="llama", rope_parameters=dict(rope_type="default", rope_theta=5e5)
     ),
     "qwen2": dict(model_type="qwen2", num_key_value_heads=2),
-    "qwen2-default-kv-heads": dict(model_type="qwen2", num_attention_heads=64),
+    "qwen2-default-kv-heads": dict(model_type="qwen2", hidden_size=128, num_attention_heads=64),
     "qwen2-tied": dict(model_type="qwen2", num_key_value_heads=4, tie_word_embeddings=True),
     "qwen3": dict(model_type="qwen3", num_key_value_heads=2),
     "qwen3-bias-tied": dict(
@@ -45,6 +45,11 @@ CASES = {
     "mistral-head-dim": dict(model_type="mistral", num_key_value_heads=2, head_dim=32, **FULL),
     "mistral-wide-window": dict(model_type="mistral", num_key_value_heads=2),
 }
+
+
+TRANSFORMERS_4 = int(transformers.__version__.split(".")[0]) < 5
+if TRANSFORMERS_4:
+    del CASES["llama-new-rope"]  # it ignores rope_parameters
 
 
 def count_parameters(config):
@@ -70,8 +75,7 @@ def read_config(folder, text):
 
 
 def rope_theta(config):
-    parameters = getattr(config, "rope_parameters", None)
-    return parameters["rope_theta"] if parameters else config.rope_theta
+    return config.rope_theta if TRANSFORMERS_4 else config.rope_parameters["rope_theta"]
 
 
 FIELDS = (
