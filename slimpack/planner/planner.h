@@ -20,8 +20,8 @@ struct PlanRequest {
   std::int32_t pp = 1;
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};
-  Tokens context{0};                ///< pack capacity of kPacked
-  std::optional<Bytes> memory_cap;  ///< activations per stage
+  Tokens context{0};                               ///< pack capacity of kPacked
+  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations per stage
 };
 
 /// A plan ready to run, with what is expected of it.
