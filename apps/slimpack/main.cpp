@@ -4,5 +4,7 @@ int main(int argc, char** argv) {
   CLI::App app{"SlimPack trains language models on documents of very different lengths."};
   app.require_subcommand(1);
   slimpack::add_data_command(app);
+  slimpack::add_plan_command(app);
+  slimpack::add_simulate_command(app);
   return slimpack::run_program(app, argc, argv);
 }

@@ -20,8 +20,8 @@ struct PlanRequest {
   std::int32_t pp = 1;
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};
-  Tokens context{0};                ///< pack capacity of kPacked
-  std::optional<Bytes> memory_cap;  ///< activations per stage
+  Tokens context{0};                               ///< pack capacity of kPacked
+  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations per stage
 };
 
 /// A plan ready to run, with what is expected of it.
@@ -34,16 +34,16 @@ struct PlannedStep {
 /// Why nothing fits: a result, not an error.
 struct DoesNotFit {
   Bytes cap;
-  Bytes needed;         ///< the least peak activation that any candidate reached
-  StageId stage;        ///< the stage that needs it
-  Tokens longest;       ///< the longest sequence
+  Bytes needed;              ///< the least peak activation that any candidate reached
+  StageId stage;             ///< the stage that needs it
+  Tokens longest;            ///< the longest sequence
   Tokens longest_that_fits;  ///< the longest single sequence that would fit this cap, 0 = none
   /// One line for people: what is needed, what the cap is, what would fit.
   [[nodiscard]] std::string message() const;
 };
 
 struct PlanOutcome {
-  std::optional<PlannedStep> step;      ///< exactly one of the two is set
+  std::optional<PlannedStep> step;  ///< exactly one of the two is set
   std::optional<DoesNotFit> does_not_fit;
 };
 

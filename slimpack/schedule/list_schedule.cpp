@@ -10,26 +10,26 @@
 #include <limits>
 
 #include "slimpack/base/error.h"
-#include "slimpack/schedule/memory_guard.h"
-#include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/list_scheduler.h"
 
 namespace slimpack {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-class ListScheduler {
+class ListRun {
  public:
-  ListScheduler(const TaskTimes& times, std::vector<std::int32_t> needed, int slots,
-                std::vector<MemoryGuard> guards, const std::vector<Bytes>& caps)
+  ListRun(const TaskTimes& times, const std::vector<std::int32_t>& needed, int slots,
+          std::vector<MemoryGuard> guards, const std::vector<Bytes>& caps)
       : times_(times),
-        needed_(std::move(needed)),
+        needed_(needed),
         slots_(slots),
         guards_(std::move(guards)),
         caps_(caps),
         forwards_(static_cast<std::int32_t>(times.forward.front().size())),
         backwards_(static_cast<std::int32_t>(times.backward.front().size())),
         stages_(static_cast<std::size_t>(times.stages())) {
+    for (std::size_t s = 0; s < stages_.size(); ++s) stages_[s].memory = guards_[s].before_start();
     for (Stage& stage : stages_) {
       stage.forward_arrival.assign(static_cast<std::size_t>(forwards_), kNever);
       stage.backward_arrival.assign(static_cast<std::size_t>(backwards_), kNever);
@@ -38,7 +38,7 @@ class ListScheduler {
     std::fill(stages_.back().backward_arrival.begin(), stages_.back().backward_arrival.end(), 0);
   }
 
-  Schedule run() {
+  ListScheduler::Result run() {
     Schedule schedule;
     schedule.stages.resize(stages_.size());
     const auto actions = static_cast<std::size_t>(forwards_) + static_cast<std::size_t>(backwards_);
@@ -56,7 +56,9 @@ class ListScheduler {
         first->look_at = next_arrival(*first);
       }
     }
-    return schedule;
+    ListScheduler::Result result{std::move(schedule), {}};
+    for (const Stage& stage : stages_) result.memory.push_back(stage.memory);
+    return result;
   }
 
  private:
@@ -65,6 +67,8 @@ class ListScheduler {
     std::int64_t free_at = 0;
     std::int32_t next_forward = 0;
     std::int32_t next_backward = 0;
+    Bytes memory;   ///< highest that any timing of the orders so far reaches
+    Bytes pending;  ///< the same, if the next forward starts now
     std::vector<std::int64_t> forward_arrival;   ///< by pack; kNever until it is put
     std::vector<std::int64_t> backward_arrival;  ///< by pack; kNever until it is put
   };
@@ -78,12 +82,13 @@ class ListScheduler {
   }
 
   [[nodiscard]] bool forward_ready(std::size_t s) {
-    const Stage& stage = stages_[s];
+    Stage& stage = stages_[s];
     const auto f = static_cast<std::size_t>(stage.next_forward);
-    return stage.next_forward < forwards_ && stage.forward_arrival[f] <= stage.look_at &&
-           (s + 1 == stages_.size() || stage.next_forward - stages_[s + 1].next_forward < slots_) &&
-           (guards_.empty() ||
-            guards_[s].peak_after_forward(stage.next_forward, stage.next_backward) <= caps_[s]);
+    if (stage.next_forward >= forwards_ || stage.forward_arrival[f] > stage.look_at) return false;
+    if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= slots_)
+      return false;
+    stage.pending = guards_[s].peak_after_forward(stage.next_forward, stage.next_backward);
+    return caps_.empty() || stage.pending <= caps_[s];
   }
 
   std::optional<Pass> startable(std::size_t s) {
@@ -111,6 +116,7 @@ class ListScheduler {
   Action start(std::size_t s, Pass pass) {
     Stage& stage = stages_[s];
     const bool forward = pass == Pass::kForward;
+    if (forward) stage.memory = std::max(stage.memory, stage.pending);
     const PackId pack(forward ? stage.next_forward++ : stage.next_backward++);
     const std::int64_t now = stage.look_at;
     const Nanos duration = (forward ? times_.forward : times_.backward)[s][pack.index()];
@@ -133,10 +139,10 @@ class ListScheduler {
   }
 
   const TaskTimes& times_;
-  std::vector<std::int32_t> needed_;
+  const std::vector<std::int32_t>& needed_;
   std::int32_t slots_;
-  std::vector<MemoryGuard> guards_;  ///< by stage; empty = unlimited
-  const std::vector<Bytes>& caps_;
+  std::vector<MemoryGuard> guards_;
+  const std::vector<Bytes>& caps_;  ///< by stage; empty = unlimited
   std::int32_t forwards_;
   std::int32_t backwards_;
   std::vector<Stage> stages_;
@@ -144,20 +150,28 @@ class ListScheduler {
 
 }  // namespace
 
+ListScheduler::ListScheduler(const PackPlan& packs, const TaskTimes& times, const TaskBytes& bytes,
+                             int slots)
+    : times_(times),
+      slots_(slots),
+      needed_(running_needs(packs)),
+      guards_(memory_guards(packs, bytes, needed_, slots)) {
+  SLIMPACK_CHECK(times.stages() >= 1 && slots >= 1);
+  SLIMPACK_CHECK(guards_.size() == times.forward.size());
+  for (const MemoryGuard& guard : guards_) least_memory_.push_back(guard.least_cap());
+}
+
+std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps) const {
+  SLIMPACK_CHECK(caps.empty() || caps.size() == guards_.size());
+  for (std::size_t s = 0; s < caps.size(); ++s)
+    if (least_memory_[s] > caps[s]) return std::nullopt;
+  return ListRun(times_, needed_, slots_, guards_, caps).run();
+}
+
 std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
                                       const TaskBytes& bytes, const ListScheduleOptions& options) {
-  SLIMPACK_CHECK(times.stages() >= 1 && options.slots >= 1);
-  std::vector<std::int32_t> needed = running_needs(packs);
-  std::vector<MemoryGuard> guards;
-  if (!options.memory_cap.empty()) {
-    SLIMPACK_CHECK(options.memory_cap.size() == bytes.rows.size());
-    guards = memory_guards(packs, bytes, needed, options.slots);
-    for (std::size_t s = 0; s < guards.size(); ++s)
-      if (guards[s].least_cap() > options.memory_cap[s]) return std::nullopt;
-  }
-  return ListScheduler(times, std::move(needed), options.slots, std::move(guards),
-                       options.memory_cap)
-      .run();
+  auto result = ListScheduler(packs, times, bytes, options.slots).run(options.memory_cap);
+  return result ? std::optional(std::move(result->schedule)) : std::nullopt;
 }
 
 }  // namespace slimpack

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "tests/support/random_plan.h"
 
 namespace slimpack {
@@ -50,8 +50,11 @@ RC_GTEST_PROP(ListSchedule, FindsTheSameOrdersUnderEveryCapThatTheyFit, (std::ui
   std::vector<Bytes> cap = least;
   for (std::size_t s = 0; s < cap.size(); ++s)
     cap[s] += Bytes(static_cast<std::int64_t>((seed >> s) % 50));
-  const auto schedule = list_schedule(c.packs(), c.times, c.bytes, {cap, c.slots});
-  std::vector<Bytes> memory = schedule_memory(c.packs(), *schedule, c.bytes, c.slots);
+  const ListScheduler scheduler(c.packs(), c.times, c.bytes, c.slots);
+  RC_ASSERT(scheduler.least_memory() == least);
+  const Schedule schedule = scheduler.run(cap)->schedule;
+  std::vector<Bytes> memory = scheduler.run(cap)->memory;
+  RC_ASSERT(memory == schedule_memory(c.packs(), schedule, c.bytes, c.slots));
   for (std::size_t s = 0; s < cap.size(); ++s) {
     RC_ASSERT(memory[s] <= cap[s]);
     memory[s] = std::max(memory[s], least[s]);

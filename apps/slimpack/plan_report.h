@@ -1,0 +1,24 @@
+// What `plan` and `simulate` print and write about a planned step.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slimpack/planner/planner.h"
+
+namespace slimpack {
+
+/// Rows of "name, value" for people; further rows may be added below.
+using ReportRows = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] ReportRows step_rows(const PlannedStep& step);
+
+/// The rows, a blank line, and one line per stage: layers, busy time and share, peak activation.
+[[nodiscard]] std::string step_report(const PlannedStep& step, const ReportRows& rows);
+
+/// The same figures: {"format": "slimpack-prediction", "version": 1, …}; times in nanoseconds,
+/// memory in bytes.
+[[nodiscard]] nlohmann::json step_figures(const PlannedStep& step);
+
+}  // namespace slimpack

@@ -1,0 +1,83 @@
+#include "slimpack/planner/does_not_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "slimpack/base/human.h"
+#include "slimpack/baselines/packed.h"
+#include "slimpack/cost/memory_model.h"
+
+namespace slimpack {
+namespace {
+
+/// The least memory of a step of one sequence, with the request's planner and the step's layout.
+Bytes single_need(const PlanRequest& request, const SearchProblem& problem, Tokens length) {
+  const SequenceLengths lengths{length};
+  const SearchProblem single{problem.cost, lengths, problem.layout, std::nullopt};
+  if (request.planner == PlannerKind::kPacked) {
+    const PackedTasks tasks = packed_tasks(single, length);
+    return largest_need(schedule_memory(tasks.packs, tasks.schedule, tasks.bytes)).bytes;
+  }
+  const StageId pacing = pacing_stage(single);
+  std::optional<Bytes> least;
+  for (const Candidate& candidate :
+       plan_candidates(lengths, problem.layout.stages(), request.granularity)) {
+    const PackPlan packs = cut_candidate(single, pacing, candidate);
+    const TaskBytes bytes =
+        task_bytes(problem.cost.shape, problem.cost.dtype, problem.layout, packs, lengths);
+    const Bytes need = largest_need(least_memory(packs, bytes)).bytes;
+    least = least ? std::min(*least, need) : need;
+  }
+  return *least;
+}
+
+}  // namespace
+
+PackedTasks packed_tasks(const SearchProblem& problem, Tokens context) {
+  std::vector<SequenceId> sequences;
+  for (std::size_t q = 0; q < problem.lengths.size(); ++q) sequences.emplace_back(q);
+  PackedTasks tasks;
+  tasks.packs = packed_plan(problem.lengths, sequences, context);
+  tasks.schedule = one_f_one_b(tasks.packs, problem.layout.stages());
+  tasks.times = task_times(problem.cost, problem.layout, tasks.packs);
+  tasks.bytes = task_bytes(problem.cost.shape, problem.cost.dtype, problem.layout, tasks.packs,
+                           problem.lengths);
+  return tasks;
+}
+
+DoesNotFit refusal(const PlanRequest& request, const SearchProblem& problem,
+                   const StageNeed& need) {
+  DoesNotFit out;
+  out.cap = *request.memory_cap;
+  out.needed = need.bytes;
+  out.stage = need.stage;
+  out.longest = *std::max_element(request.lengths.begin(), request.lengths.end());
+  std::int64_t fits = 0;
+  std::int64_t too_long = out.longest.count() + 1;
+  while (too_long - fits > 1) {
+    // The longest itself comes first: when it fits alone, no search is needed.
+    const std::int64_t length =
+        too_long > out.longest.count() ? out.longest.count() : fits + (too_long - fits) / 2;
+    (single_need(request, problem, Tokens(length)) <= out.cap ? fits : too_long) = length;
+  }
+  out.longest_that_fits = Tokens(fits);
+  return out;
+}
+
+std::string DoesNotFit::message() const {
+  std::string advice =
+      longest_that_fits >= longest
+          ? std::string("each sequence fits alone, so fewer tokens per step would fit")
+      : longest_that_fits > Tokens(0)
+          ? fmt::format("the longest sequence has {} tokens, one of up to {} would fit",
+                        grouped(longest.count()), grouped(longest_that_fits.count()))
+          : std::string("not even a sequence of one token would fit");
+  return fmt::format(
+      "activations need {} bytes ({}) on stage {}, the cap is {} bytes ({}) per stage; {}; raise "
+      "plan.memory_cap, use more stages (parallel.pp) or a shorter data.context",
+      grouped(needed.count()), human_bytes(needed), stage.value(), grouped(cap.count()),
+      human_bytes(cap), advice);
+}
+
+}  // namespace slimpack

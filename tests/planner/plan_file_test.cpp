@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/error.h"
+#include "slimpack/planner/planner.h"
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+using nlohmann::json;
+
+std::string small_file() {
+  const CostModel cost = testing::small_cost();
+  const PlanRequest request{.lengths = {Tokens(300), Tokens(90), Tokens(20)}, .pp = 2};
+  return plan_file_to_json(*plan_step(request, cost).step, cost);
+}
+
+std::string error_of(const json& changed) {
+  try {
+    (void)plan_file_from_json(changed.dump(), "plan.json");
+  } catch (const InvalidInput& e) {
+    return e.what();
+  }
+  return "";
+}
+
+RC_GTEST_PROP(PlanFile, RoundTripsWithItsPrediction, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const CostModel cost = testing::small_cost();
+  const PlannedStep step = *plan_step(testing::random_request(rng), cost).step;
+  const PlanFile file = plan_file_from_json(plan_file_to_json(step, cost), "test");
+  RC_ASSERT(file.cost == cost);
+  RC_ASSERT(file.step.plan == step.plan);
+  RC_ASSERT(file.step.schedule == step.schedule);
+  RC_ASSERT(file.step.prediction.timeline == step.prediction.timeline);
+  RC_ASSERT(file.step.prediction.makespan == step.prediction.makespan);
+}
+
+TEST(PlanFile, NamesMissingParts) {
+  const json good = json::parse(small_file());
+  EXPECT_EQ(error_of(good), "");
+  for (const char* key : {"format", "version", "plan", "schedule", "cost"}) {
+    json changed = good;
+    changed.erase(key);
+    EXPECT_NE(error_of(changed).find(key), std::string::npos) << key;
+  }
+}
+
+TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
+  const json good = json::parse(small_file());
+  const std::string schedule = good["schedule"];
+  const std::string first_stage = schedule.substr(0, schedule.find('\n') + 1);
+  const std::vector<std::tuple<const char*, json, const char*>> cases = {
+      {"/plan/lengths/0", 301, "not a correct plan"},
+      {"/plan/layer_begin", json::array({0, 3, 7}), "divides 7 layers, its cost model has 6"},
+      {"/plan/layer_begin", json::array({0, 2, 4, 6}), "has 2 stages, the plan has 3"},
+      {"/schedule", first_stage, "has 1 stages, the plan has 2"},
+      {"/schedule", "0F0\n1F0\n", "not a correct schedule"},
+      {"/schedule", "0F0,x\n", "\"x\" is no action"},
+      {"/schedule", 3, "schedule"},
+      {"/cost", json::object(), "plan.json: cost"},
+      {"/plan", json::array(), "plan.json: plan"},
+  };
+  for (const auto& [place, value, words] : cases) {
+    json changed = good;
+    changed[json::json_pointer(place)] = value;
+    EXPECT_NE(error_of(changed).find(words), std::string::npos)
+        << place << ": " << error_of(changed);
+  }
+  json two = good;
+  two["plan"]["replicas"].push_back(
+      {{"sequences", json::array()}, {"forward", json::array()}, {"backward", json::array()}});
+  EXPECT_NE(error_of(two).find("has 2 replicas"), std::string::npos) << error_of(two);
+}
+
+TEST(PlanFile, RefusesCutText) {
+  const std::string text = small_file();
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7)
+    EXPECT_THROW((void)plan_file_from_json(text.substr(0, length), "test"), InvalidInput);
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/base/error.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/planner.h"
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+using testing::highest;
+using testing::random_request;
+using testing::small_cost;
+
+void require_correct(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+  RC_ASSERT(step.plan.lengths == request.lengths);
+  RC_ASSERT(step.plan.layout.stages() == request.pp);
+  RC_ASSERT(check_plan(step.plan).empty());
+  const PackPlan& packs = step.plan.replicas.front().packs;
+  RC_ASSERT(check_schedule(packs, step.schedule).empty());
+  const TaskTimes times = task_times(cost, step.plan.layout, packs);
+  const TaskBytes bytes =
+      task_bytes(cost.shape, cost.dtype, step.plan.layout, packs, request.lengths);
+  const SimulationResult again = simulate(packs, step.schedule, times, bytes);
+  RC_ASSERT(step.prediction.timeline == again.timeline);
+  RC_ASSERT(step.prediction.makespan == again.makespan);
+  RC_ASSERT(!again.timeline.spans.empty());
+  if (request.memory_cap)
+    RC_ASSERT(highest(schedule_memory(packs, step.schedule, bytes)) <= *request.memory_cap);
+}
+
+RC_GTEST_PROP(PlanStep, IsCorrectAndRepeats, (std::uint64_t seed)) {
+  Rng rng(seed);
+  PlanRequest request = random_request(rng);
+  if (rng.below(2) == 0) request.planner = PlannerKind::kPacked;
+  const CostModel cost = small_cost();
+  const PlanOutcome outcome = plan_step(request, cost);
+  RC_ASSERT(outcome.step.has_value() && !outcome.does_not_fit.has_value());
+  require_correct(*outcome.step, request, cost);
+  const PlanOutcome again = plan_step(request, cost);
+  RC_ASSERT(again.step->plan == outcome.step->plan);
+  RC_ASSERT(again.step->schedule == outcome.step->schedule);
+}
+
+RC_GTEST_PROP(PlanStep, MoreMemoryIsNeverWorse, (std::uint64_t seed)) {
+  Rng rng(seed);
+  PlanRequest request = random_request(rng);
+  const CostModel cost = small_cost();
+  const PlanOutcome unlimited = plan_step(request, cost);
+  Nanos before = unlimited.step->prediction.makespan;
+  auto cap = highest(unlimited.step->prediction.peak_activation).count();
+  for (int tries = 0; tries < 6; ++tries) {
+    request.memory_cap = Bytes(cap);
+    const PlanOutcome outcome = plan_step(request, cost);
+    RC_ASSERT(outcome.step.has_value() != outcome.does_not_fit.has_value());
+    if (!outcome.step) return;
+    require_correct(*outcome.step, request, cost);
+    RC_ASSERT(outcome.step->prediction.makespan >= before);
+    before = outcome.step->prediction.makespan;
+    cap -= cap * static_cast<std::int64_t>(rng.below(20)) / 100;
+  }
+}
+
+TEST(PlanStep, BeatsFixedPackingOnALongTail) {
+  // One long sequence among many short ones on three stages: packed, its pack alone takes longer
+  // than everything else together, so the other stages wait for it.
+  PlanRequest request;
+  request.lengths.assign(60, Tokens(200));
+  request.lengths.emplace_back(8192);
+  request.pp = 3;
+  request.context = Tokens(8192);
+  const CostModel cost = small_cost();
+  const SimulationResult sliced = plan_step(request, cost).step->prediction;
+  request.planner = PlannerKind::kPacked;
+  const SimulationResult packed = plan_step(request, cost).step->prediction;
+  EXPECT_LT(sliced.makespan * 3, packed.makespan * 2);
+  EXPECT_LT(sliced.gap(), 0.1);
+}
+
+TEST(PlanStep, RefusesRequestsThatMakeNoSense) {
+  const CostModel cost = small_cost();
+  const PlanRequest good{.lengths = {Tokens(100), Tokens(50)}, .context = Tokens(100)};
+  const auto refused = [&](auto change) {
+    PlanRequest request = good;
+    change(request);
+    try {
+      (void)plan_step(request, cost);
+    } catch (const InvalidInput& e) {
+      return std::string(e.what()).find('\n') == std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused([](PlanRequest&) {}));
+  EXPECT_TRUE(refused([](PlanRequest& r) { r.lengths.clear(); }));
+  EXPECT_TRUE(refused([](PlanRequest& r) { r.lengths[1] = Tokens(0); }));
+  EXPECT_TRUE(refused([](PlanRequest& r) { r.pp = 0; }));
+  EXPECT_TRUE(refused([](PlanRequest& r) { r.pp = 7; }));  // six layers
+  EXPECT_TRUE(refused([](PlanRequest& r) { r.granularity = Tokens(0); }));
+  EXPECT_TRUE(refused([](PlanRequest& r) { r.memory_cap = Bytes(0); }));
+  EXPECT_TRUE(refused([](PlanRequest& r) {
+    r.planner = PlannerKind::kPacked;
+    r.context = Tokens(99);
+  }));
+  EXPECT_TRUE(refused([](PlanRequest& r) {
+    r.planner = PlannerKind::kPacked;
+    r.context = Tokens(0);
+  }));
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/trace/timelines.h"
+
+namespace slimpack {
+namespace {
+
+using nlohmann::json;
+
+/// The events of phase `ph` in file order.
+std::vector<json> events(const json& trace, const char* ph) {
+  std::vector<json> found;
+  for (const json& event : trace.at("traceEvents"))
+    if (event.at("ph") == ph) found.push_back(event);
+  return found;
+}
+
+json trace_of(const std::vector<Timeline>& timelines) {
+  return json::parse(to_chrome_trace(timelines));
+}
+
+TEST(ChromeTrace, NamesProcessesAndThreads) {
+  Timeline measured = two_stages();
+  measured.origin = "measured";
+  const std::vector<json> names = events(trace_of({two_stages(), measured}), "M");
+  // Each process: its name and place, and name and place of its two ranks.
+  ASSERT_EQ(names.size(), 12U);
+  const json expected[] = {{{"name", "process_name"},
+                            {"ph", "M"},
+                            {"pid", 0},
+                            {"tid", 0},
+                            {"args", {{"name", "predicted"}}}},
+                           {{"name", "process_sort_index"},
+                            {"ph", "M"},
+                            {"pid", 0},
+                            {"tid", 0},
+                            {"args", {{"sort_index", 0}}}},
+                           {{"name", "thread_name"},
+                            {"ph", "M"},
+                            {"pid", 0},
+                            {"tid", 0},
+                            {"args", {{"name", "rank 0"}}}},
+                           {{"name", "thread_sort_index"},
+                            {"ph", "M"},
+                            {"pid", 0},
+                            {"tid", 0},
+                            {"args", {{"sort_index", 0}}}},
+                           {{"name", "thread_name"},
+                            {"ph", "M"},
+                            {"pid", 0},
+                            {"tid", 1},
+                            {"args", {{"name", "rank 1"}}}},
+                           {{"name", "thread_sort_index"},
+                            {"ph", "M"},
+                            {"pid", 0},
+                            {"tid", 1},
+                            {"args", {{"sort_index", 1}}}},
+                           {{"name", "process_name"},
+                            {"ph", "M"},
+                            {"pid", 1},
+                            {"tid", 0},
+                            {"args", {{"name", "measured"}}}}};
+  for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(names[i], expected[i]);
+}
+
+TEST(ChromeTrace, SpansAreCompleteEventsInMicroseconds) {
+  const std::vector<json> spans = events(trace_of({two_stages()}), "X");
+  ASSERT_EQ(spans.size(), two_stages().spans.size());
+  const json second_forward{{"name", "F1"}, {"cat", "forward"},     {"ph", "X"},
+                            {"ts", 0.11},   {"dur", 0.01},          {"pid", 0},
+                            {"tid", 0},     {"args", {{"pack", 1}}}};
+  EXPECT_EQ(spans[1], second_forward);
+  const json waiting{{"name", "wait_receive"},
+                     {"cat", "wait_receive"},
+                     {"ph", "X"},
+                     {"ts", 0.12},
+                     {"dur", 0.02},
+                     {"pid", 0},
+                     {"tid", 0},
+                     {"args", {{"pack", 0}}}};
+  EXPECT_EQ(spans[2], waiting);
+  EXPECT_EQ(spans[3].at("name"), "B0");
+  const json optimizer{{"name", "optimizer"}, {"cat", "optimizer"}, {"ph", "X"}, {"ts", 0.19},
+                       {"dur", 0.01},         {"pid", 0},           {"tid", 1}};
+  EXPECT_EQ(spans.back(), optimizer);
+}
+
+TEST(ChromeTrace, MemoryIsACounterPerRank) {
+  const std::vector<json> counters = events(trace_of({two_stages()}), "C");
+  ASSERT_EQ(counters.size(), 4U);
+  const json last{
+      {"name", "activations of rank 1"}, {"ph", "C"}, {"ts", 0.11}, {"pid", 0}, {"tid", 1},
+      {"args", {{"bytes", 9}}}};
+  EXPECT_EQ(counters.back(), last);
+}
+
+TEST(ChromeTrace, FlowsFollowEachPackDownAndBackUpThePipeline) {
+  const json trace = trace_of({two_stages(), two_stages()});
+  const std::vector<json> starts = events(trace, "s");
+  const std::vector<json> ends = events(trace, "f");
+  ASSERT_EQ(starts.size(), 8U);  // two passes of two packs, in either process
+  ASSERT_EQ(ends.size(), 8U);
+  // F0 ends on rank 0 at 110 ns, where it starts on rank 1; B0 starts on rank 0 at 140 ns.
+  const json f0{{"name", "F0"}, {"cat", "flow"}, {"id", 0}, {"pid", 0},
+                {"ph", "s"},    {"ts", 0.109},   {"tid", 0}};
+  const json f0_arrives{{"name", "F0"}, {"cat", "flow"}, {"id", 0},    {"pid", 0},
+                        {"ph", "f"},    {"bp", "e"},     {"ts", 0.11}, {"tid", 1}};
+  EXPECT_EQ(starts[0], f0);
+  EXPECT_EQ(ends[0], f0_arrives);
+  EXPECT_EQ(starts[2].at("name"), "B0");
+  EXPECT_EQ(starts[2].at("tid"), 1);
+  EXPECT_EQ(ends[2].at("tid"), 0);
+  EXPECT_EQ(ends[2].at("ts"), 0.14);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    EXPECT_EQ(starts[i].at("id"), i);
+    EXPECT_EQ(ends[i].at("id"), i);
+    EXPECT_EQ(starts[i].at("pid"), i / 4);
+  }
+}
+
+TEST(ChromeTrace, CarriesTheMetricsOfEachTimeline) {
+  Timeline stated = two_stages();
+  stated.origin = "measured";
+  stated.peak_activation = {Bytes(100), Bytes(50)};
+  const json metrics = trace_of({two_stages(), stated}).at("otherData").at("timelines");
+  ASSERT_EQ(metrics.size(), 2U);
+  EXPECT_EQ(metrics[0].at("origin"), "predicted");
+  EXPECT_EQ(metrics[0].at("makespan_us"), 0.1);
+  EXPECT_DOUBLE_EQ(metrics[0].at("bubble_ratio").get<double>(), 0.3);
+  EXPECT_DOUBLE_EQ(metrics[0].at("worst_bubble").get<double>(), 0.3);
+  const json rank0{{"busy_us", 0.07},
+                   {"forward_us", 0.02},
+                   {"backward_us", 0.04},
+                   {"waiting_us", 0.03},
+                   {"peak_activation_bytes", 14}};
+  EXPECT_EQ(metrics[0].at("ranks")[0], rank0);
+  EXPECT_EQ(metrics[1].at("ranks")[0].at("peak_activation_bytes"), 100);
+}
+
+TEST(ChromeTrace, NoTimelinesGiveAnEmptyTrace) {
+  const json trace = trace_of({});
+  EXPECT_EQ(trace.at("traceEvents"), json::array());
+  EXPECT_EQ(trace.at("displayTimeUnit"), "ms");
+}
+
+/// Every arrow must leave and reach a span that encloses its time, or viewers drop it.
+RC_GTEST_PROP(ChromeTrace, ArrowsEndInsideSpansOfTheirName, ()) {
+  const json trace = trace_of({*any_timeline()});
+  const std::vector<json> spans = events(trace, "X");
+  for (const char* ph : {"s", "f"})
+    for (const json& arrow : events(trace, ph)) {
+      bool enclosed = false;
+      for (const json& x : spans)
+        enclosed = enclosed || (x["name"] == arrow["name"] && x["tid"] == arrow["tid"] &&
+                                x["ts"] <= arrow["ts"] &&
+                                arrow["ts"] <= x["ts"].get<double>() + x["dur"].get<double>());
+      RC_ASSERT(enclosed);
+    }
+}
+
+}  // namespace
+}  // namespace slimpack
