@@ -41,9 +41,8 @@ template <class... Args>
 }  // namespace slimpack
 
 /// Holds in every build: SLIMPACK_CHECK(condition) or SLIMPACK_CHECK(condition, "format", args…).
-#define SLIMPACK_CHECK(condition, ...)                                                   \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]]                                                       \
-      ::slimpack::check_failed(#condition, __FILE__, __LINE__,                           \
-                               ::fmt::format("" __VA_ARGS__));                           \
+#define SLIMPACK_CHECK(condition, ...)                                                         \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
+      ::slimpack::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

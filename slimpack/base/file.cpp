@@ -20,7 +20,8 @@ std::string read_file(const fs::path& path, std::string_view what, std::uint64_t
     invalid_input("{} '{}' is not a regular file", what, path.string());
   const std::uint64_t size = fs::file_size(path, error);
   if (error || size > max_bytes)
-    invalid_input("{} '{}' has {} bytes, at most {} are read", what, path.string(), size, max_bytes);
+    invalid_input("{} '{}' has {} bytes, at most {} are read", what, path.string(), size,
+                  max_bytes);
   std::ifstream in(path, std::ios::binary);
   std::string text(size, '\0');
   if (!in || !in.read(text.data(), static_cast<std::streamsize>(size)))
@@ -52,7 +53,9 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text)));
+}
 
 void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail("flush");

@@ -10,7 +10,8 @@ json parse_json(std::string_view text, std::string_view origin) {
   try {
     return json::parse(text);
   } catch (const json::parse_error& e) {
-    invalid_input("{}: not valid JSON near byte {}; check that the file is complete", origin, e.byte);
+    invalid_input("{}: not valid JSON near byte {}; check that the file is complete", origin,
+                  e.byte);
   } catch (const json::exception& e) {
     // A number that no double holds (1e999) is not a parse_error.
     invalid_input("{}: not usable JSON: {}; correct the value", origin, e.what());

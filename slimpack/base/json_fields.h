@@ -24,8 +24,9 @@ class JsonFields {
 
   [[nodiscard]] bool has(const char* key) const;  ///< present and not null
   [[nodiscard]] const nlohmann::json& at(const char* key) const;
-  [[nodiscard]] std::int64_t integer(const char* key, std::int64_t low = std::numeric_limits<std::int64_t>::min(),
-                                     std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
+  [[nodiscard]] std::int64_t integer(
+      const char* key, std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+      std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   [[nodiscard]] double number(const char* key) const;  ///< finite
   [[nodiscard]] bool boolean(const char* key) const;
   [[nodiscard]] std::string text(const char* key) const;

@@ -36,7 +36,9 @@ using Bytes = Quantity<struct BytesTag>;
 using Nanos = Quantity<struct NanosTag>;
 using Flops = Quantity<struct FlopsTag, double>;
 
-[[nodiscard]] constexpr double to_seconds(Nanos t) { return static_cast<double>(t.count()) * 1e-9; }
+[[nodiscard]] constexpr double to_seconds(Nanos t) {
+  return static_cast<double>(t.count()) * 1e-9;
+}
 [[nodiscard]] constexpr Nanos from_seconds(double s) {
   return Nanos(static_cast<std::int64_t>(s * 1e9 + (s < 0 ? -0.5 : 0.5)));
 }

@@ -1,5 +1,6 @@
 #include "slimpack/packflow/checkpoint.h"
 
+#include <c10/core/InferenceMode.h>
 #include <fmt/ranges.h>
 
 #include <set>
@@ -38,6 +39,7 @@ NamedTensors named_parameters(Engine& engine) { return collect(engine, &Paramete
 NamedTensors named_gradients(Engine& engine) { return collect(engine, &Parameter::gradient); }
 
 void load_parameters(Engine& engine, const NamedTensors& tensors, const std::string& origin) {
+  const c10::InferenceMode as_the_ranks;  // whose tensors are written here
   std::set<std::string> used;
   for_each_part(engine, [&](Parameter& p, const ParameterPart& part) {
     const auto it = tensors.find(part.name);

@@ -31,17 +31,24 @@ struct ThreadGroup::State {
     if (cause) throw PeerFailed();
   }
 
-  /// Meets all `expected` callers; `last_in` runs once, when the last of them arrives.
+  /// A place where ranks meet, round after round.
+  struct Meeting {
+    std::int32_t arrived = 0;
+    std::uint64_t round = 0;
+  };
+
+  /// Waits until `expected` callers have come; `last_in` runs once, in the last of them.
   template <class LastIn>
-  void meet(std::unique_lock<std::mutex>& lock, std::int32_t expected, LastIn last_in) {
-    const std::uint64_t my_round = round;
-    if (++arrived == expected) {
+  void meet(std::unique_lock<std::mutex>& lock, Meeting& meeting, std::int32_t expected,
+            LastIn last_in) {
+    const std::uint64_t my_round = meeting.round;
+    if (++meeting.arrived == expected) {
       last_in();
-      arrived = 0;
-      ++round;
+      meeting.arrived = 0;
+      ++meeting.round;
       changed.notify_all();
     } else {
-      wait(lock, [&] { return round != my_round; });
+      wait(lock, [&] { return meeting.round != my_round; });
     }
   }
 
@@ -53,8 +60,7 @@ struct ThreadGroup::State {
   std::vector<double> values;  ///< by rank: what this round's sum adds
   double total = 0;
   std::vector<at::Tensor> tied;  ///< gradients of the two holders of a tied matrix
-  std::int32_t arrived = 0;
-  std::uint64_t round = 0;
+  Meeting sum_meeting, tied_meeting;  ///< apart: middle ranks sum while the ends still add
   std::exception_ptr cause;
 };
 
@@ -86,7 +92,7 @@ class ThreadGroup::Member final : public Communicator {
   double sum(double value) override {
     std::unique_lock lock(state_.mutex);
     state_.values[static_cast<std::size_t>(rank_)] = value;
-    state_.meet(lock, state_.ranks, [&] {
+    state_.meet(lock, state_.sum_meeting, state_.ranks, [&] {
       state_.total = 0;
       for (const double v : state_.values) state_.total += v;
     });
@@ -96,7 +102,7 @@ class ThreadGroup::Member final : public Communicator {
   void sum_tied(at::Tensor& gradient) override {
     std::unique_lock lock(state_.mutex);
     state_.tied.push_back(gradient);
-    state_.meet(lock, 2, [&] {
+    state_.meet(lock, state_.tied_meeting, 2, [&] {
       // Both tensors end up equal bit for bit: a + b is b + a in floating point.
       state_.tied[0].add_(state_.tied[1]);
       state_.tied[1].copy_(state_.tied[0]);

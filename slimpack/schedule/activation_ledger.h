@@ -54,6 +54,8 @@ struct StageStores {
   std::vector<Bytes> forward_opens;
   std::vector<Bytes> backward_opens;
   std::vector<Bytes> backward_closes;
+  /// Highest of what is opened less what is closed on the way: both happen layer by layer.
+  std::vector<Bytes> backward_rise;
 };
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 
@@ -73,7 +75,7 @@ class ActivationLedger {
     return live_ + stores_.forward_opens[pack.index()] + forward_transient_[pack.index()];
   }
   [[nodiscard]] Bytes peak_of_backward(PackId pack) const {
-    return live_ + stores_.backward_opens[pack.index()] + backward_transient_[pack.index()];
+    return live_ + stores_.backward_rise[pack.index()] + backward_transient_[pack.index()];
   }
   /// Runs the action; live() then holds what stays.
   void forward(PackId pack) { live_ += stores_.forward_opens[pack.index()]; }

@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "slimpack/base/error.h"
-#include "slimpack/schedule/activation_ledger.h"
 #include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
 
@@ -18,12 +17,6 @@ namespace slimpack {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-std::vector<std::int32_t> ascending_needs(const PackPlan& packs) {
-  std::vector<std::int32_t> needed = forwards_needed(packs);
-  for (std::size_t b = 1; b < needed.size(); ++b) needed[b] = std::max(needed[b], needed[b - 1]);
-  return needed;
-}
 
 class ListScheduler {
  public:
@@ -149,23 +142,12 @@ class ListScheduler {
   std::vector<Stage> stages_;
 };
 
-std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
-                                       const std::vector<std::int32_t>& needed, int slots) {
-  const RowFlow flow = row_flow(packs);
-  const int stages = static_cast<int>(bytes.rows.size());
-  std::vector<MemoryGuard> guards;
-  guards.reserve(bytes.rows.size());
-  for (int s = 0; s < stages; ++s)
-    guards.emplace_back(flow, bytes, StageId(s), stages, needed, slots);
-  return guards;
-}
-
 }  // namespace
 
 std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
                                       const TaskBytes& bytes, const ListScheduleOptions& options) {
   SLIMPACK_CHECK(times.stages() >= 1 && options.slots >= 1);
-  const std::vector<std::int32_t> needed = ascending_needs(packs);
+  std::vector<std::int32_t> needed = running_needs(packs);
   std::vector<MemoryGuard> guards;
   if (!options.memory_cap.empty()) {
     SLIMPACK_CHECK(options.memory_cap.size() == bytes.rows.size());
@@ -173,14 +155,9 @@ std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& ti
     for (std::size_t s = 0; s < guards.size(); ++s)
       if (guards[s].least_cap() > options.memory_cap[s]) return std::nullopt;
   }
-  return ListScheduler(times, needed, options.slots, std::move(guards), options.memory_cap).run();
-}
-
-std::vector<Bytes> least_memory(const PackPlan& packs, const TaskBytes& bytes, int slots) {
-  std::vector<Bytes> least;
-  for (const MemoryGuard& guard : memory_guards(packs, bytes, ascending_needs(packs), slots))
-    least.push_back(guard.least_cap());
-  return least;
+  return ListScheduler(times, std::move(needed), options.slots, std::move(guards),
+                       options.memory_cap)
+      .run();
 }
 
 }  // namespace slimpack

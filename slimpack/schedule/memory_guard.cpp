@@ -4,6 +4,12 @@
 
 namespace slimpack {
 
+std::vector<std::int32_t> running_needs(const PackPlan& packs) {
+  std::vector<std::int32_t> needed = forwards_needed(packs);
+  for (std::size_t b = 1; b < needed.size(); ++b) needed[b] = std::max(needed[b], needed[b - 1]);
+  return needed;
+}
+
 MemoryGuard::Inputs MemoryGuard::inputs_of(const std::vector<Bytes>& bytes, bool none) {
   Inputs inputs{std::vector<std::int64_t>(bytes.size() + 1, 0)};
   for (std::size_t i = 0; !none && i < bytes.size(); ++i)
@@ -26,9 +32,11 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
     forward_transient_.push_back(transient.count());
   backward_stores_.push_back(0);
   for (std::size_t b = 0; b < needed.size(); ++b) {
-    const std::int64_t open = backward_stores_.back() + stores.backward_opens[b].count();
-    backward_peak_.push_back(open + bytes.backward_transient[stage.index()][b].count());
-    backward_stores_.push_back(open - stores.backward_closes[b].count());
+    const std::int64_t before = backward_stores_.back();
+    backward_peak_.push_back(before + stores.backward_rise[b].count() +
+                             bytes.backward_transient[stage.index()][b].count());
+    backward_stores_.push_back(before + stores.backward_opens[b].count() -
+                               stores.backward_closes[b].count());
   }
   std::int32_t b = 0;
   for (std::int32_t f = 0; f <= forwards_; ++f) {
@@ -80,12 +88,22 @@ Bytes MemoryGuard::peak_after_forward(std::int32_t f, std::int32_t b) {
 }
 
 Bytes MemoryGuard::least_cap() const {
-  // Inputs may be waiting before the first action.
-  Bytes highest(waiting_forwards(0));
+  Bytes highest = before_start();
   MemoryGuard walk = *this;
   for (std::int32_t f = 0; f < forwards_; ++f)
     highest = std::max(highest, walk.peak_after_forward(f, enabled_[static_cast<std::size_t>(f)]));
   return highest;
+}
+
+std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
+                                       const std::vector<std::int32_t>& needed, int slots) {
+  const RowFlow flow = row_flow(packs);
+  const int stages = static_cast<int>(bytes.rows.size());
+  std::vector<MemoryGuard> guards;
+  guards.reserve(bytes.rows.size());
+  for (int s = 0; s < stages; ++s)
+    guards.emplace_back(flow, bytes, StageId(s), stages, needed, slots);
+  return guards;
 }
 
 }  // namespace slimpack

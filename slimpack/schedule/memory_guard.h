@@ -7,22 +7,28 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
+#include "slimpack/plan/plan.h"
 #include "slimpack/schedule/activation_ledger.h"
 
 namespace slimpack {
+
+/// Running maximum of forwards_needed: the forwards that have run before a backward does.
+[[nodiscard]] std::vector<std::int32_t> running_needs(const PackPlan& packs);
 
 /// One stage of a pipeline. Its bytes depend only on how many forwards (f) and backwards (b) it has
 /// started, so a run is a walk from (0, 0) to (all, all), and a forward is safe when it fits and
 /// when every backward that it enables fits after it.
 class MemoryGuard {
  public:
-  /// `needed`: ascending counts of forwards before each backward (running maximum of
-  /// forwards_needed).
+  /// `needed`: running_needs of the packs.
   MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage, int stages,
               const std::vector<std::int32_t>& needed, int slots);
 
   /// The least cap that lets the stage finish.
   [[nodiscard]] Bytes least_cap() const;
+
+  /// Inputs that may be waiting before the first action.
+  [[nodiscard]] Bytes before_start() const { return Bytes(waiting_forwards(0)); }
 
   /// Highest bytes from starting forward f with b backwards started until the stage has run every
   /// backward that the first f + 1 forwards enable. REQUIRES: f < forwards; b enabled by f; neither
@@ -61,5 +67,10 @@ class MemoryGuard {
   std::size_t falling_begin_ = 0;
   std::int32_t window_end_ = 0;
 };
+
+/// One guard for each stage.
+[[nodiscard]] std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
+                                                     const std::vector<std::int32_t>& needed,
+                                                     int slots);
 
 }  // namespace slimpack

@@ -84,4 +84,11 @@ struct ListScheduleOptions {
 [[nodiscard]] std::vector<Bytes> least_memory(const PackPlan& packs, const TaskBytes& bytes,
                                               int slots = kChannelSlots);
 
+/// By stage: the highest bytes that any timing of these orders reaches. If they came from
+/// list_schedule, it finds the same orders under every cap between this and the one that it had, as
+/// far as that is no less than least_memory. REQUIRES: check_schedule is empty.
+/// Cost: as least_memory.
+[[nodiscard]] std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
+                                                 const TaskBytes& bytes, int slots = kChannelSlots);
+
 }  // namespace slimpack

@@ -16,13 +16,17 @@ class Replay {
       const std::size_t pack = action.pack.index();
       const std::int64_t start = (forward ? times_.forward_start : times_.backward_start)[pack];
       const Nanos duration = (forward ? times_.forward_time : times_.backward_time)[pack];
-      take_puts(start);
+      take_puts_before(start);
       const ArrivingInputs& inputs = forward ? times_.forward_inputs : times_.backward_inputs;
-      if (!inputs.put.empty()) waiting_ -= inputs.bytes[pack];
+      if (!inputs.put.empty()) {
+        std::size_t& next = forward ? next_forward_ : next_backward_;
+        while (next <= pack) take(inputs, next);
+        waiting_ -= inputs.bytes[pack];
+      }
       stores_ =
           forward ? ledger_.peak_of_forward(action.pack) : ledger_.peak_of_backward(action.pack);
       sample(start);
-      take_puts(start + duration.count());
+      take_puts_before(start + duration.count());
       if (forward)
         ledger_.forward(action.pack);
       else
@@ -34,8 +38,9 @@ class Replay {
   }
 
  private:
-  /// Every put up to `until`, in order of time.
-  void take_puts(std::int64_t until) {
+  /// Every put before `until`, in order of time. A put at that very moment may be one that the
+  /// start of an action has just made room for.
+  void take_puts_before(std::int64_t until) {
     for (;;) {
       const bool forward = has_put(times_.forward_inputs, next_forward_, until);
       const bool backward = has_put(times_.backward_inputs, next_backward_, until);
@@ -49,7 +54,7 @@ class Replay {
   }
 
   static bool has_put(const ArrivingInputs& inputs, std::size_t next, std::int64_t until) {
-    return next < inputs.put.size() && inputs.put[next] <= until;
+    return next < inputs.put.size() && inputs.put[next] < until;
   }
 
   void take(const ArrivingInputs& inputs, std::size_t& next) {

@@ -31,7 +31,8 @@ struct StageTimes {
 };
 
 /// Highest bytes on the stage: the ledger's, plus inputs from their put until their action starts.
-/// A put at the very moment of a start or an end counts before it. Appends samples when given.
+/// A put at the very moment of a start or an end counts after it, unless it is the input of that
+/// start. Appends samples when given.
 [[nodiscard]] Bytes replay_memory(const StageTimes& times, ActivationLedger ledger,
                                   std::vector<MemorySample>* samples);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -21,33 +22,67 @@ struct Walk {
   SliceCost cost;
   From from;
   std::int64_t granularity;
+  std::vector<double> whole_cost;  ///< of each sequence in one slice, by place in `order`
 };
 
-/// Ways to cut `rest` of a sequence in two: cuts lie on the grid with a granule or more on either
-/// side. `rest` begins or ends on the grid, whichever was cut before.
-std::int64_t cut_count(const Walk& walk, const Slice& rest) {
-  return std::max<std::int64_t>(0, rest.length().count() / walk.granularity - 1);
+Slice whole(const Walk& walk, std::size_t place) {
+  const SequenceId id = walk.order[place];
+  return {id, Tokens(0), walk.lengths[id.index()]};
 }
 
-/// What the k-th cut (1 ≤ k ≤ cut_count) takes off `rest`; pieces grow with k.
-Slice piece(const Walk& walk, const Slice& rest, std::int64_t k) {
-  if (walk.from == From::kHead) {
-    return {rest.sequence, rest.begin, rest.begin + Tokens(k * walk.granularity)};
-  }
-  const std::int64_t granules = cut_count(walk, rest) + 1 - k;
-  return {rest.sequence, rest.begin + Tokens(granules * walk.granularity), rest.end};
+Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
+               const SliceCost& cost, From from, Tokens granularity) {
+  Walk walk{lengths, order, cost, from, granularity.count(), {}};
+  walk.whole_cost.reserve(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
+  return walk;
 }
 
-/// The longest piece of `rest` that costs at most `room`: k, where 0 stands for none.
-std::int64_t longest_piece(const Walk& walk, const Slice& rest, double room) {
-  std::int64_t fits = 0;
-  std::int64_t too_long = cut_count(walk, rest) + 1;
-  while (too_long - fits > 1) {
-    const std::int64_t middle = fits + (too_long - fits) / 2;
-    (walk.cost(piece(walk, rest, middle)) <= room ? fits : too_long) = middle;
+/// The ways to cut what is left of a sequence in two: cuts lie on the grid with a granule or more
+/// on either side. What is left begins or ends on the grid, whichever was cut before.
+class Cuts {
+ public:
+  Cuts(const Walk& walk, const Slice& rest)
+      : walk_(walk),
+        rest_(rest),
+        count_(std::max<std::int64_t>(0, rest.length().count() / walk.granularity - 1)) {}
+
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+  /// What the k-th cut takes off; pieces grow with k. REQUIRES: 1 ≤ k ≤ count.
+  [[nodiscard]] Slice piece(std::int64_t k) const {
+    const Tokens cut = rest_.begin + Tokens(cut_granules(k) * walk_.granularity);
+    return walk_.from == From::kHead ? Slice{rest_.sequence, rest_.begin, cut}
+                                     : Slice{rest_.sequence, cut, rest_.end};
   }
-  return fits;
-}
+
+  /// What the k-th cut leaves.
+  [[nodiscard]] Slice remainder(std::int64_t k) const {
+    const Tokens cut = rest_.begin + Tokens(cut_granules(k) * walk_.granularity);
+    return walk_.from == From::kHead ? Slice{rest_.sequence, cut, rest_.end}
+                                     : Slice{rest_.sequence, rest_.begin, cut};
+  }
+
+  /// The longest piece that costs at most `room`: its k, where 0 stands for none.
+  [[nodiscard]] std::int64_t longest_within(double room) const {
+    std::int64_t fits = 0;
+    std::int64_t too_long = count_ + 1;
+    while (too_long - fits > 1) {
+      const std::int64_t middle = fits + (too_long - fits) / 2;
+      (walk_.cost(piece(middle)) <= room ? fits : too_long) = middle;
+    }
+    return fits;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t cut_granules(std::int64_t k) const {
+    return walk_.from == From::kHead ? k : count_ + 1 - k;
+  }
+
+  const Walk& walk_;
+  Slice rest_;
+  std::int64_t count_;
+};
 
 /// Pours every sequence of the walk into MicroPacks of budget(index) each and calls
 /// emit(index, slice) for every slice; stops early when more than `limit` would be needed.
@@ -57,29 +92,27 @@ int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
   int pack = 0;
   double room = budget(0);
   bool empty = true;
-  const auto take = [&](const Slice& slice) {
-    emit(pack, slice);
-    room -= walk.cost(slice);
-    empty = false;
-  };
-  for (const SequenceId id : walk.order) {
-    Slice rest{id, Tokens(0), walk.lengths[id.index()]};
-    while (walk.cost(rest) > room) {
-      std::int64_t k = longest_piece(walk, rest, room);
+  for (std::size_t i = 0; i < walk.order.size(); ++i) {
+    Slice rest = whole(walk, i);
+    double rest_cost = walk.whole_cost[i];
+    while (rest_cost > room) {
+      const Cuts cuts(walk, rest);
+      std::int64_t k = cuts.longest_within(room);
       // Nothing fits: an open MicroPack closes, an empty one takes the least there is.
       if (k == 0 && empty) k = 1;
-      if (k > cut_count(walk, rest)) break;
+      if (k > cuts.count()) break;
       if (k > 0) {
-        const Slice slice = piece(walk, rest, k);
-        take(slice);
-        (walk.from == From::kHead ? rest.begin : rest.end) =
-            walk.from == From::kHead ? slice.end : slice.begin;
+        emit(pack, cuts.piece(k));
+        rest = cuts.remainder(k);
+        rest_cost = walk.cost(rest);
       }
       if (++pack >= limit) return limit + 1;
       room = budget(pack);
       empty = true;
     }
-    take(rest);
+    emit(pack, rest);
+    room -= rest_cost;
+    empty = false;
   }
   return pack + 1;
 }
@@ -107,13 +140,8 @@ double least_budget(const Walk& walk, const std::vector<double>& shares) {
     return pour(walk, packs, budget, [](int, const Slice&) {}) <= packs;
   };
   // 1. No budget below the mean is enough, for cutting only adds cost …
-  double total = 0;
-  for (const SequenceId id : walk.order) {
-    total += walk.cost(Slice{id, Tokens(0), walk.lengths[id.index()]});
-  }
-  double share_sum = 0;
-  for (const double share : shares) share_sum += share;
-  double low = total / share_sum;
+  double low = std::accumulate(walk.whole_cost.begin(), walk.whole_cost.end(), 0.0) /
+               std::accumulate(shares.begin(), shares.end(), 0.0);
   if (fits(low)) return low;
   // 2. … and usually a little more is: step up, in growing steps, …
   double step = kPrecision * 8 * low;
@@ -200,15 +228,17 @@ PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>
   if (order.empty()) return {};
 
   const std::vector<double> shares = taper_shares(options);
-  const std::int64_t granularity = options.granularity.count();
-  const Walk forward_walk{lengths, order, forward, From::kHead, granularity};
-  const Walk backward_walk{lengths, order, backward, From::kTail, granularity};
+  const Walk forward_walk = make_walk(lengths, order, forward, From::kHead, options.granularity);
   const double budget = least_budget(forward_walk, shares);
   PackPlan plan;
   plan.forward = poured(forward_walk, shares, budget);
-  plan.backward = options.asymmetric
-                      ? poured(backward_walk, shares, least_budget(backward_walk, shares))
-                      : repacked(plan.forward, forward, budget);
+  if (options.asymmetric) {
+    const Walk backward_walk =
+        make_walk(lengths, order, backward, From::kTail, options.granularity);
+    plan.backward = poured(backward_walk, shares, least_budget(backward_walk, shares));
+  } else {
+    plan.backward = repacked(plan.forward, forward, budget);
+  }
   return plan;
 }
 

@@ -61,7 +61,7 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
 
 TEST(CostJson, RefusesNegativeAndNonNumericCoefficients) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
-  for (const nlohmann::json bad :
+  for (const nlohmann::json& bad :
        {nlohmann::json(-1), nlohmann::json("fast"), nlohmann::json(), nlohmann::json(true)}) {
     auto broken = file;
     broken["forward"]["per_pair"] = bad;

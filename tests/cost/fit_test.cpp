@@ -107,12 +107,15 @@ TEST(Fit, GivesNoNegativeCoefficientToTimesThatFallWithLength) {
 }
 
 TEST(Fit, CountsShortTimesAsMuchAsLongOnes) {
-  // Nothing fits 1 µs at 1 token and 1 ms at 1,000 and 1.5 ms at 1,000 but a compromise of the
-  // last two; the first point alone decides the short end. Absolute errors would ignore it.
+  // A line through 2 µs at 1 token, and 1 ms and 1.5 ms at 1,000 tokens. The last two leave some
+  // error c at 1,000: (c − 1)² + (c/1.5 − 1)² is least at c = 15/13 ms. The first point is then met
+  // exactly, although a fit of absolute errors would lose nothing by missing it.
   const std::vector<EdgeMeasurement> points = {
-      {Tokens(1), Nanos(1000)}, {Tokens(1000), Nanos(1000000)}, {Tokens(1000), Nanos(1500000)}};
+      {Tokens(1), Nanos(2000)}, {Tokens(1000), Nanos(1000000)}, {Tokens(1000), Nanos(1500000)}};
   const auto fit = fit_edge_time(points);
-  EXPECT_NEAR(fit.time.per_pack + fit.time.per_token, 1000, 1e-3);
+  EXPECT_NEAR(fit.time.per_pack + fit.time.per_token, 2000, 1e-3);
+  EXPECT_NEAR(fit.time.per_pack + 1000 * fit.time.per_token, 15e6 / 13, 1e-3);
+  EXPECT_NEAR(fit.largest_error, 3.0 / 13, 1e-9);  // 10/13 of 1.5 ms
 }
 
 TEST(Fit, OneMeasurementIsMatchedExactly) {

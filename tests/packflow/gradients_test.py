@@ -65,7 +65,7 @@ def run_driver(folder, model, sequences, plan, dtype, steps=0):
     step = dict(plan, config=str(folder / "config.json"), weights=str(folder / "model.safetensors"),
                 dtype=dtype, sequences=sequences, steps=steps, out=str(folder / "out.safetensors"))
     (folder / "step.json").write_text(json.dumps(step))
-    done = subprocess.run([DRIVER, folder / "step.json"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([DRIVER, folder / "step.json"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return load_file(folder / "out.safetensors")
 

@@ -44,6 +44,21 @@ RC_GTEST_PROP(ListSchedule, FindsOrdersAtTheLeastMemoryAndNoneBelow, (std::uint6
   RC_ASSERT(!list_schedule(c.packs(), c.times, c.bytes, {cap, c.slots}).has_value());
 }
 
+RC_GTEST_PROP(ListSchedule, FindsTheSameOrdersUnderEveryCapThatTheyFit, (std::uint64_t seed)) {
+  const Case c = random_case(seed);
+  const std::vector<Bytes> least = least_memory(c.packs(), c.bytes, c.slots);
+  std::vector<Bytes> cap = least;
+  for (std::size_t s = 0; s < cap.size(); ++s)
+    cap[s] += Bytes(static_cast<std::int64_t>((seed >> s) % 50));
+  const auto schedule = list_schedule(c.packs(), c.times, c.bytes, {cap, c.slots});
+  std::vector<Bytes> memory = schedule_memory(c.packs(), *schedule, c.bytes, c.slots);
+  for (std::size_t s = 0; s < cap.size(); ++s) {
+    RC_ASSERT(memory[s] <= cap[s]);
+    memory[s] = std::max(memory[s], least[s]);
+  }
+  RC_ASSERT(list_schedule(c.packs(), c.times, c.bytes, {memory, c.slots}) == schedule);
+}
+
 TEST(ListSchedule, EqualPacksOnTwoStagesRunAheadAsFarAsTheyCan) {
   // Four whole sequences, forward 1, backward 2, no transfer time. Stage 0 runs all its forwards
   // until the first gradient arrives: F0 [0,1), then stage 1 F0 [1,2) B0 [2,4). Stage 0 is free at
@@ -59,6 +74,7 @@ TEST(ListSchedule, EqualPacksOnTwoStagesRunAheadAsFarAsTheyCan) {
   times.backward_transfer.assign(4, Nanos(0));
   times.step_end.assign(2, Nanos(0));
   TaskBytes bytes;
+  bytes.layers.assign(2, 1);
   bytes.rows.assign(2, std::vector<Bytes>(4, Bytes(10)));
   bytes.kv.assign(2, std::vector<Bytes>(4, Bytes(0)));
   bytes.dkv = bytes.kv;

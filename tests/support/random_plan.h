@@ -79,9 +79,14 @@ inline TaskBytes random_bytes(Rng& rng, const StepPlan& plan, int stages) {
   const PackPlan& packs = plan.replicas.front().packs;
   TaskBytes bytes;
   for (int s = 0; s < stages; ++s) {
-    bytes.rows.push_back(random_quantities<Bytes>(rng, packs.forward.size(), 50));
-    bytes.kv.push_back(random_quantities<Bytes>(rng, plan.lengths.size(), 20));
-    bytes.dkv.push_back(random_quantities<Bytes>(rng, plan.lengths.size(), 20));
+    // What is held by layer divides by the number of layers.
+    bytes.layers.push_back(1 + static_cast<std::int32_t>(rng.below(4)));
+    for (auto* stores : {&bytes.rows, &bytes.kv, &bytes.dkv}) {
+      const bool by_pack = stores == &bytes.rows;
+      stores->push_back(random_quantities<Bytes>(
+          rng, by_pack ? packs.forward.size() : plan.lengths.size(), by_pack ? 50 : 20));
+      for (Bytes& value : stores->back()) value = value * bytes.layers.back();
+    }
     bytes.forward_transient.push_back(random_quantities<Bytes>(rng, packs.forward.size(), 10));
     bytes.backward_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
   }

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "apps/slimpack/commands.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/base/table.h"
+#include "slimpack/data/build.h"
+#include "slimpack/data/indexed_dataset.h"
+#include "slimpack/data/lengths.h"
+
+namespace slimpack {
+
+namespace {
+
+constexpr std::size_t kNamedSkips = 5;
+constexpr int kBarWidth = 14;
+
+void print_skipped(const std::vector<SkippedPath>& skipped) {
+  for (std::size_t i = 0; i < std::min(skipped.size(), kNamedSkips); ++i)
+    fmt::print(stderr, "skipped '{}': {}\n", skipped[i].path.string(), skipped[i].reason);
+  if (skipped.size() > kNamedSkips)
+    fmt::print(stderr, "skipped {} more\n", skipped.size() - kNamedSkips);
+}
+
+void build(const FileSearch& search, const std::string& out) {
+  const FoundFiles found = find_files(search);
+  Progress progress(stderr, progress_style(stderr), "reading files",
+                    static_cast<std::int64_t>(found.files.size()));
+  const BuildReport report = build_byte_dataset(found.files, out, progress);
+  std::vector<SkippedPath> skipped = found.skipped;
+  skipped.insert(skipped.end(), report.skipped.begin(), report.skipped.end());
+  print_skipped(skipped);
+  fmt::print("{} and {}: {} documents, {} tokens (bytes, and one end of document each)\n",
+             bin_path(out).string(), idx_path(out).filename().string(),
+             grouped(static_cast<std::int64_t>(report.documents)), grouped(report.tokens.count()));
+  if (report.empty_files > 0) fmt::print("{} empty files left out\n", report.empty_files);
+  fmt::print("next: slimpack data inspect {}\n", out);
+}
+
+/// Bins are powers of two, so that 1 << 10 prints as 1K.
+std::string binary_count(std::int64_t count) {
+  constexpr std::int64_t kKilo = 1024;
+  if (count >= kKilo * kKilo * kKilo) return fmt::format("{}G", count / (kKilo * kKilo * kKilo));
+  if (count >= kKilo * kKilo) return fmt::format("{}M", count / (kKilo * kKilo));
+  if (count >= kKilo) return fmt::format("{}K", count / kKilo);
+  return std::to_string(count);
+}
+
+std::string bin_label(const LengthBin& bin) {
+  if (bin.high <= Tokens(1)) return std::to_string(bin.low.count());
+  return fmt::format("{}–{}", binary_count(bin.low.count()), binary_count(bin.high.count() + 1));
+}
+
+/// The three columns of bars share one scale, so that they compare: the longest bar is the largest
+/// share.
+Table histogram_table(const LengthStatistics& s) {
+  Table table({{"length"},
+               {"documents"},
+               {"", Align::kLeft},
+               {"tokens"},
+               {"", Align::kLeft},
+               {"attention"},
+               {"", Align::kLeft}});
+  const auto document_share = [&](const LengthBin& bin) {
+    return static_cast<double>(bin.count) / static_cast<double>(s.count);
+  };
+  double largest = 0;
+  for (const LengthBin& bin : s.histogram)
+    largest = std::max({largest, document_share(bin), bin.token_share, bin.attention_share});
+  const auto scaled_bar = [&](double share) { return bar(share / largest, kBarWidth); };
+  for (const LengthBin& bin : s.histogram)
+    table.add_row({bin_label(bin), grouped(bin.count), scaled_bar(document_share(bin)),
+                   human_share(bin.token_share), scaled_bar(bin.token_share),
+                   human_share(bin.attention_share), scaled_bar(bin.attention_share)});
+  return table;
+}
+
+void print_statistics(const std::string& name, const LengthStatistics& s) {
+  fmt::print("{}: {} documents, {} tokens, mean {:.1f}\n\n", name, grouped(s.count),
+             grouped(s.tokens.count()), s.mean);
+  Table percentiles({{"percentile"}, {"p50"}, {"p90"}, {"p95"}, {"p99"}, {"p99.9"}, {"longest"}});
+  std::vector<std::string> row{"tokens"};
+  for (const Tokens length : {s.p50, s.p90, s.p95, s.p99, s.p999, s.max})
+    row.push_back(grouped(length.count()));
+  percentiles.add_row(std::move(row));
+  fmt::print("{}\n", percentiles.text());
+
+  fmt::print("{}\n", histogram_table(s).text());
+  fmt::print(
+      "The longest 1% of the documents hold {} of the tokens and {} of the attention work\n"
+      "(sum of squared lengths). K = 1,024; ranges exclude their upper end.\n",
+      human_share(s.longest_token_share), human_share(s.longest_attention_share));
+}
+
+void inspect(const std::string& prefix, const std::string& lengths_file, const std::string& json) {
+  if (prefix.empty() == lengths_file.empty())
+    invalid_input(
+        "'data inspect' needs either a dataset PREFIX or --lengths FILE, {} given; try "
+        "'slimpack data inspect --help'",
+        prefix.empty() ? "neither was" : "both were");
+  const std::vector<Tokens> lengths =
+      prefix.empty() ? read_lengths(lengths_file) : IndexedDataset::open(prefix).lengths();
+  if (lengths.empty()) invalid_input("dataset '{}' has no documents; build it again", prefix);
+  const LengthStatistics statistics = length_statistics(lengths);
+  if (!json.empty()) write_file(json, to_json(statistics).dump(2) + "\n");
+  print_statistics(prefix.empty() ? lengths_file : prefix, statistics);
+}
+
+/// Of an option without a variable: the parser keeps its text.
+std::string text_of(const CLI::App* command, const char* option) {
+  return command->get_option(option)->as<std::string>();
+}
+
+void add_build(CLI::App& data) {
+  CLI::App* build_app = data.add_subcommand("build", "Turn a folder of text into a dataset");
+  build_app->add_option("--from", "Folder to read, with all folders below it")
+      ->type_name("DIR")
+      ->required();
+  build_app->add_option("--glob", "Pattern of the file names to take")
+      ->type_name("PATTERN")
+      ->default_str("*");
+  build_app->add_option("--out", "Writes PREFIX.bin (tokens) and PREFIX.idx (documents)")
+      ->type_name("PREFIX")
+      ->required();
+  const FileSearch defaults;
+  build_app->add_option("--exclude-folder", "Names of folders not to enter (patterns; repeatable)")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->default_str(fmt::format("{}", fmt::join(defaults.exclude_folders, " ")));
+  build_app->footer(
+      "Every file becomes a document; its bytes are the tokens 0 to 255, and 256 ends it.\n"
+      "The files are in Megatron's format, so other tools read them too.\n\n"
+      "Example, from all Python sources of a folder:\n"
+      "  slimpack data build --from ~/src --glob '*.py' --out corpus");
+  build_app->callback([build_app] {
+    FileSearch search;
+    search.from = text_of(build_app, "--from");
+    if (build_app->count("--glob") > 0) search.glob = text_of(build_app, "--glob");
+    if (build_app->count("--exclude-folder") > 0)
+      search.exclude_folders = build_app->get_option("--exclude-folder")->results();
+    build(search, text_of(build_app, "--out"));
+  });
+}
+
+void add_inspect(CLI::App& data) {
+  CLI::App* inspect_app =
+      data.add_subcommand("inspect", "Show how long documents are, and what the long ones cost");
+  inspect_app->add_option("PREFIX", "Dataset of PREFIX.bin and PREFIX.idx");
+  inspect_app->add_option("--lengths", "Inspect a list instead: one length in tokens a line")
+      ->type_name("FILE");
+  inspect_app->add_option("--json", "Write the same numbers to FILE as JSON")->type_name("FILE");
+  inspect_app->footer("Example:\n  slimpack data inspect corpus --json corpus-lengths.json");
+  inspect_app->callback([inspect_app] {
+    const auto given = [&](const char* option) {
+      return inspect_app->count(option) > 0 ? text_of(inspect_app, option) : std::string();
+    };
+    inspect(given("PREFIX"), given("--lengths"), given("--json"));
+  });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* data = app.add_subcommand("data", "Build and inspect datasets");
+  data->require_subcommand(1);
+  data->footer(
+      "Example:\n"
+      "  slimpack data build --from ~/src --glob '*.py' --out corpus\n"
+      "  slimpack data inspect corpus");
+  add_build(*data);
+  add_inspect(*data);
+}
+
+}  // namespace slimpack

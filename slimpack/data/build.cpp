@@ -1,0 +1,148 @@
+#include "slimpack/data/build.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/data/byte_tokens.h"
+#include "slimpack/data/indexed_dataset_writer.h"
+
+namespace slimpack {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+bool matches(const std::string& pattern, const char* name, int flags) {
+  return ::fnmatch(pattern.c_str(), name, flags) == 0;
+}
+
+/// One search: the folders still to enter, and what was found so far. Folders are read with
+/// readdir: libtorch exports symbols that clash with std::filesystem's directory iterators.
+class Walk {
+ public:
+  explicit Walk(const FileSearch& search) : search_(search), pending_{search.from} {}
+
+  FoundFiles run() {
+    while (!pending_.empty()) {
+      const fs::path path = std::move(pending_.back());
+      pending_.pop_back();
+      enter(path);
+    }
+    std::sort(found_.files.begin(), found_.files.end(),
+              [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+    return std::move(found_);
+  }
+
+ private:
+  void enter(const fs::path& path) {
+    const Folder folder(::opendir(path.c_str()));
+    if (!folder) return skip(path);
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(folder.get());
+      if (!entry) break;
+      visit(path, entry->d_name);
+    }
+    if (errno != 0) skip(path);
+  }
+
+  void visit(const fs::path& parent, const char* name) {
+    if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) return;
+    const fs::path path = parent / name;
+    const bool wanted = matches(search_.glob, name, FNM_PERIOD);
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return skip(path);
+    if (S_ISDIR(status.st_mode)) {
+      if (!excluded(name)) pending_.push_back(path);
+    } else if (wanted && S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0) {
+      skip(path);
+    } else if (wanted && S_ISREG(status.st_mode)) {
+      found_.files.push_back(path);
+    }
+  }
+
+  bool excluded(const char* name) const {
+    return std::any_of(search_.exclude_folders.begin(), search_.exclude_folders.end(),
+                       [&](const std::string& pattern) { return matches(pattern, name, 0); });
+  }
+
+  void skip(const fs::path& path) { found_.skipped.push_back({path, std::strerror(errno)}); }
+
+  const FileSearch& search_;
+  std::vector<fs::path> pending_;
+  FoundFiles found_;
+};
+
+std::vector<std::int32_t> byte_document(std::string_view text) {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(text.size() + 1);
+  for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+  tokens.push_back(kByteEndOfDocument);
+  return tokens;
+}
+
+}  // namespace
+
+FoundFiles find_files(const FileSearch& search) {
+  struct stat status {};
+  if (::stat(search.from.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+    invalid_input("'{}' is not a folder; give the folder that holds the text files",
+                  search.from.string());
+  FoundFiles found = Walk(search).run();
+  if (!found.files.empty()) return found;
+  if (!found.skipped.empty())
+    invalid_input("no file below '{}' matches '{}', and '{}' could not be read: {}",
+                  search.from.string(), search.glob, found.skipped.front().path.string(),
+                  found.skipped.front().reason);
+  invalid_input("no file below '{}' matches '{}'; try another pattern, or '*' for all files",
+                search.from.string(), search.glob);
+}
+
+BuildReport build_byte_dataset(std::span<const fs::path> files, const fs::path& prefix,
+                               Progress& progress) {
+  // One token stays for the end of the document.
+  constexpr std::uint64_t kMaxBytes = std::numeric_limits<std::int32_t>::max() - 1;
+  BuildReport report;
+  IndexedDatasetWriter writer(prefix, kByteVocabSize);
+  for (const fs::path& file : files) {
+    std::string text;
+    try {
+      text = read_file(file, "text file", kMaxBytes);
+    } catch (const InvalidInput& e) {
+      report.skipped.push_back({file, e.what()});
+      progress.advance();
+      continue;
+    }
+    if (text.empty())
+      ++report.empty_files;
+    else
+      writer.append(byte_document(text));
+    progress.advance();
+  }
+  if (writer.documents() == 0)
+    invalid_input(
+        "none of the {} files can be used: {} are empty, {} cannot be read; nothing was "
+        "written to '{}'",
+        files.size(), report.empty_files, report.skipped.size(), prefix.string());
+  writer.commit();
+  progress.finish();
+  report.documents = writer.documents();
+  report.tokens = writer.tokens();
+  return report;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,53 @@
+// Datasets from folders of text: every file is a document of bytes (byte_tokens.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/progress.h"
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+/// Patterns are those of the shell (*, ?, [a-z]) and match names, not paths.
+struct FileSearch {
+  std::filesystem::path from;
+  std::string glob = "*";  ///< as in the shell, hidden files need a pattern that begins with a dot
+  /// Folders of these names are not entered, at any depth.
+  std::vector<std::string> exclude_folders{".*", "__pycache__", "site-packages"};
+};
+
+/// A file or folder that was left out, and why.
+struct SkippedPath {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+struct FoundFiles {
+  std::vector<std::filesystem::path> files;  ///< sorted by path, bytewise
+  std::vector<SkippedPath> skipped;          ///< folders that could not be read, dangling links
+};
+
+/// All regular files below a folder that match. Links to files count as files; links to folders
+/// are not followed. Throws InvalidInput when `from` is no readable folder or nothing matches.
+[[nodiscard]] FoundFiles find_files(const FileSearch& search);
+
+struct BuildReport {
+  std::size_t documents = 0;
+  Tokens tokens;                     ///< bytes, and one end-of-document token per document
+  std::size_t empty_files = 0;       ///< left out
+  std::vector<SkippedPath> skipped;  ///< files that could not be read
+};
+
+/// Writes PREFIX.bin and PREFIX.idx: one document per file, in the order given, closed by
+/// kByteEndOfDocument. A file that cannot be read is skipped and reported. Throws InvalidInput when
+/// no document is left or the dataset cannot be written; then no file is left behind.
+[[nodiscard]] BuildReport build_byte_dataset(std::span<const std::filesystem::path> files,
+                                             const std::filesystem::path& prefix,
+                                             Progress& progress);
+
+}  // namespace slimpack

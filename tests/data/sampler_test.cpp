@@ -1,0 +1,189 @@
+#include "slimpack/data/sampler.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/support/expect_error.h"
+
+namespace slimpack {
+namespace {
+
+using Step = std::vector<SampledDocument>;
+
+std::vector<Tokens> tokens(const std::vector<std::int64_t>& counts) {
+  std::vector<Tokens> lengths;
+  for (const std::int64_t count : counts) lengths.emplace_back(count);
+  return lengths;
+}
+
+std::vector<Step> steps(Sampler& sampler, int count) {
+  std::vector<Step> drawn;
+  for (int i = 0; i < count; ++i) drawn.push_back(sampler.next_step());
+  return drawn;
+}
+
+std::vector<std::size_t> order(const Step& step) {
+  std::vector<std::size_t> documents;
+  for (const SampledDocument& sampled : step) documents.push_back(sampled.document);
+  return documents;
+}
+
+/// Lengths 0 to 49, at least one of them positive, and options of that size.
+struct Case {
+  std::vector<Tokens> lengths;
+  SamplerOptions options;
+  std::uint64_t seed;
+};
+
+Case any_case() {
+  auto counts = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(0, 50));
+  counts.push_back(*rc::gen::inRange(1, 50));
+  return {tokens(counts),
+          {Tokens(*rc::gen::inRange(1, 60)), Tokens(*rc::gen::inRange(1, 200))},
+          *rc::gen::arbitrary<std::uint64_t>()};
+}
+
+TEST(Sampler, draws_whole_documents_until_the_step_is_reached_or_passed) {
+  // Four documents of 10 tokens: 25 tokens are passed with the third.
+  Sampler sampler(tokens({10, 10, 10, 10}), {Tokens(100), Tokens(25)}, {.seed = 1});
+  EXPECT_EQ(sampler.next_step().size(), 3u);
+  // 20 tokens are reached exactly with the second.
+  Sampler exact(tokens({10, 10, 10, 10}), {Tokens(100), Tokens(20)}, {.seed = 1});
+  EXPECT_EQ(exact.next_step().size(), 2u);
+}
+
+TEST(Sampler, cuts_documents_at_the_context_and_counts_the_rest) {
+  // 7 and 9 tokens exceed a context of 5 by 2 and 4.
+  Sampler sampler(tokens({3, 7, 5, 9}), {Tokens(5), Tokens(18)}, {});
+  EXPECT_EQ(sampler.truncation_per_epoch(), (Truncation{2, Tokens(6)}));
+  Step epoch = sampler.next_step();  // 3 + 5 + 5 + 5 = 18: all four
+  std::sort(epoch.begin(), epoch.end(),
+            [](const auto& a, const auto& b) { return a.document < b.document; });
+  EXPECT_EQ(epoch, (Step{{0, Tokens(3)}, {1, Tokens(5)}, {2, Tokens(5)}, {3, Tokens(5)}}));
+}
+
+TEST(Sampler, fills_a_step_from_the_next_epoch) {
+  Sampler sampler(tokens({1, 1, 1}), {Tokens(1), Tokens(7)}, {.seed = 5});
+  const std::vector<std::size_t> drawn = order(sampler.next_step());
+  ASSERT_EQ(drawn.size(), 7u);
+  for (const std::size_t epoch : {0, 3})
+    EXPECT_TRUE(std::is_permutation(drawn.begin() + static_cast<std::ptrdiff_t>(epoch),
+                                    drawn.begin() + static_cast<std::ptrdiff_t>(epoch) + 3,
+                                    std::vector<std::size_t>{0, 1, 2}.begin()));
+  EXPECT_EQ(sampler.cursor(), (SamplerCursor{.seed = 5, .epoch = 2, .position = 1}));
+}
+
+TEST(Sampler, skips_empty_documents) {
+  Sampler sampler(tokens({0, 4, 0}), {Tokens(10), Tokens(12)}, {});
+  EXPECT_EQ(sampler.next_step(), (Step{{1, Tokens(4)}, {1, Tokens(4)}, {1, Tokens(4)}}));
+}
+
+RC_GTEST_PROP(Sampler, gives_every_document_once_per_epoch, ()) {
+  const Case c = any_case();
+  Sampler sampler(c.lengths, c.options, {.seed = c.seed});
+  const auto drawable = static_cast<std::size_t>(std::count_if(
+      c.lengths.begin(), c.lengths.end(), [](Tokens length) { return length > Tokens(0); }));
+  Step all;
+  while (all.size() < 3 * drawable) {
+    const Step step = sampler.next_step();
+    Tokens total;
+    for (const SampledDocument& sampled : step) {
+      RC_ASSERT(sampled.length == std::min(c.lengths[sampled.document], c.options.context));
+      total += sampled.length;
+    }
+    // Reached, but not before the last document.
+    RC_ASSERT(total >= c.options.step_tokens);
+    RC_ASSERT(total - step.back().length < c.options.step_tokens);
+    all.insert(all.end(), step.begin(), step.end());
+  }
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    std::map<std::size_t, int> seen;
+    for (std::size_t i = 0; i < drawable; ++i) ++seen[all[epoch * drawable + i].document];
+    RC_ASSERT(seen.size() == drawable);
+    for (const auto& [document, times] : seen) RC_ASSERT(c.lengths[document] > Tokens(0));
+  }
+}
+
+RC_GTEST_PROP(Sampler, repeats_with_the_same_seed, ()) {
+  const Case c = any_case();
+  Sampler first(c.lengths, c.options, {.seed = c.seed});
+  Sampler second(c.lengths, c.options, {.seed = c.seed});
+  RC_ASSERT(steps(first, 8) == steps(second, 8));
+}
+
+RC_GTEST_PROP(Sampler, continues_identically_from_a_saved_cursor, ()) {
+  const Case c = any_case();
+  Sampler sampler(c.lengths, c.options, {.seed = c.seed});
+  (void)steps(sampler, *rc::gen::inRange(0, 6));
+  const std::string saved = to_json(sampler.cursor()).dump();
+  const nlohmann::json loaded = nlohmann::json::parse(saved);
+  const SamplerCursor cursor = sampler_cursor_from_json(JsonFields(loaded, "cursor"));
+  RC_ASSERT(cursor == sampler.cursor());
+  Sampler resumed(c.lengths, c.options, cursor);
+  RC_ASSERT(steps(resumed, 8) == steps(sampler, 8));
+  RC_ASSERT(resumed.cursor() == sampler.cursor());
+}
+
+TEST(Sampler, orders_documents_anew_for_each_seed_and_epoch) {
+  // 40 documents have 40! orders, so that two equal ones are no accident.
+  const std::vector<Tokens> lengths(40, Tokens(1));
+  const SamplerOptions one_epoch{Tokens(1), Tokens(40)};
+  Sampler a(lengths, one_epoch, {.seed = 1});
+  Sampler b(lengths, one_epoch, {.seed = 2});
+  const auto first = order(a.next_step());
+  EXPECT_NE(first, order(a.next_step()));
+  EXPECT_NE(first, order(b.next_step()));
+  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
+}
+
+TEST(Sampler, has_an_order_that_never_changes_between_releases) {
+  // Golden, from a separate Python implementation of splitmix64 and Fisher–Yates: a cursor saved by
+  // an older release must continue with the same documents.
+  Sampler sampler(std::vector<Tokens>(8, Tokens(1)), {Tokens(1), Tokens(8)}, {.seed = 42});
+  EXPECT_EQ(order(sampler.next_step()), (std::vector<std::size_t>{7, 2, 1, 4, 5, 3, 0, 6}));
+}
+
+TEST(Sampler, refuses_what_it_cannot_draw_from) {
+  expect_invalid_input([] { Sampler({}, {}, {}); }, {"0 documents", "none with a token"});
+  expect_invalid_input([] { Sampler(tokens({0, 0}), {}, {}); }, {"2 documents"});
+  expect_invalid_input([] { Sampler(tokens({1}), {Tokens(0), Tokens(1)}, {}); }, {"context is 0"});
+  expect_invalid_input(
+      [] {
+        Sampler(tokens({1}), {Tokens(1), Tokens(-4)}, {});
+      },
+      {"step_tokens is -4"});
+}
+
+TEST(Sampler, refuses_a_cursor_of_another_dataset) {
+  const auto with = [](SamplerCursor cursor) { Sampler(tokens({1, 0, 1}), {}, cursor); };
+  EXPECT_NO_THROW(with({.position = 2}));  // the end of the epoch
+  expect_invalid_input([&] { with({.position = 3}); }, {"position 3", "2 non-empty documents"});
+  expect_invalid_input([&] { with({.position = -1}); }, {"position -1"});
+  expect_invalid_input([&] { with({.epoch = -1}); }, {"epoch -1"});
+}
+
+TEST(SamplerCursor, keeps_seeds_of_64_bits) {
+  const SamplerCursor cursor{.seed = UINT64_MAX, .epoch = 3, .position = 4};
+  const nlohmann::json json = nlohmann::json::parse(to_json(cursor).dump());
+  EXPECT_EQ(sampler_cursor_from_json(JsonFields(json, "c")), cursor);
+}
+
+TEST(SamplerCursor, names_the_wrong_field) {
+  const auto read = [](const char* text) {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    (void)sampler_cursor_from_json(JsonFields(json, "run.json: cursor"));
+  };
+  expect_invalid_input([&] { read(R"({"epoch": 0, "position": 0})"); },
+                       {"run.json: cursor", "\"seed\"", "missing"});
+  expect_invalid_input([&] { read(R"({"seed": -1, "epoch": 0, "position": 0})"); }, {"\"seed\""});
+  expect_invalid_input([&] { read(R"({"seed": "x", "epoch": 0, "position": 0})"); }, {"\"seed\""});
+  expect_invalid_input([&] { read(R"({"seed": 0, "epoch": -1, "position": 0})"); }, {"\"epoch\""});
+  expect_invalid_input([&] { read(R"({"seed": 0, "epoch": 0, "position": 1.5})"); },
+                       {"\"position\""});
+}
+
+}  // namespace
+}  // namespace slimpack
