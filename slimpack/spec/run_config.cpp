@@ -85,7 +85,25 @@ void assign(RunConfig& config, std::string_view section, std::string_view key,
   field.assign(config, entry);
 }
 
+constexpr int kMostDots = 100;
+
+/// The number of the first line with absurdly many dots, 0 if there is none: toml++ bounds nested
+/// values but not dotted names (a.a.a…), and its recursion over them would exhaust the stack.
+std::ptrdiff_t deep_line(std::string_view text) {
+  std::ptrdiff_t line = 1;
+  int dots = 0;
+  for (const char c : text) {
+    if (c == '.' && ++dots > kMostDots) return line;
+    if (c != '\n') continue;
+    ++line;
+    dots = 0;
+  }
+  return 0;
+}
+
 toml::table parse_file(std::string_view text, std::string_view origin) {
+  if (const std::ptrdiff_t line = deep_line(text); line != 0)
+    invalid_input("{}:{}: more than {} dots on a line; shorten the line", origin, line, kMostDots);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& e) {
@@ -117,6 +135,7 @@ void apply_file(RunConfig& config, std::string_view text, std::string_view origi
 /// one value ("1\nother = 2") is taken as it stands.
 toml::table parse_override_value(std::string_view text) {
   try {
+    if (deep_line(text) != 0) return toml::table{{"value", std::string(text)}};
     toml::table table = toml::parse(fmt::format("value = {}", text));
     if (table.size() == 1 && table.contains("value")) return table;
   } catch (const toml::parse_error&) {
@@ -185,7 +204,7 @@ std::string run_config_reference() {
       const bool absent = section == "hardware" && !defaults.hardware;
       text += fmt::format("\n{}[{}]\n", absent ? "# " : "", section);
     }
-    text += fmt::format("{}  # {}: {}\n", line, field.rule, field.about);
+    text += fmt::format("{:<34}  # {} ({})\n", line, field.about, field.rule);
   }
   return text;
 }
