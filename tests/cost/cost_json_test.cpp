@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shapes.h"
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "tests/cost/shapes.h"
 
 namespace slimpack {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "shapes.h"
 #include "slimpack/base/error.h"
+#include "tests/cost/shapes.h"
 
 namespace slimpack {
 namespace {

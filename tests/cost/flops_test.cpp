@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "shapes.h"
 #include "slimpack/cost/cost_model.h"
+#include "tests/cost/shapes.h"
 
 namespace slimpack {
 namespace {

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/cost_model.h"
+#include "tests/cost/shapes.h"
 
 namespace slimpack {
 namespace {
@@ -133,6 +135,25 @@ TEST(FluidCut, MakesFewerMicroPacksWhenThereIsNotEnoughToCut) {
   // tokens holds both single ones.
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-1+1:0-1", "2:0-128", "2:128-300"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:0-1+1:0-1", "2:128-300", "2:0-128"}));
+}
+
+TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
+  // docs/planner.md derives the loads of these MicroPacks; this holds its table to the program.
+  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
+  cost.head_backward = {};
+  const StageLayout one_layer{{0, 1}};
+  const SliceCost forward = slice_cost(cost, one_layer, StageId(0), false);
+  const SliceCost backward = slice_cost(cost, one_layer, StageId(0), true);
+  const SequenceLengths lengths = tokens({24576, 6144, 1024, 256});
+  const auto order = fluid_order(lengths, all_of(lengths), 0);
+  const PackPlan plan = fluid_cut(lengths, order, forward, backward, {.packs = 4});
+  EXPECT_EQ(text(plan.forward), (Texts{"0:0-9600", "0:9600-16896", "0:16896-22912",
+                                       "0:22912-24576+1:0-6144+2:0-1024+3:0-256"}));
+  EXPECT_EQ(text(plan.backward), (Texts{"0:19328-24576", "0:13056-19328", "0:4608-13056",
+                                        "0:0-4608+1:0-6144+2:0-1024+3:0-256"}));
+  EXPECT_NEAR(heaviest(plan.forward, forward), 12.041e6, 500);
+  EXPECT_NEAR(heaviest(plan.forward, backward), 31.794e6, 500);
+  EXPECT_NEAR(heaviest(plan.backward, backward), 29.496e6, 500);
 }
 
 TEST(FluidCut, OfNoSequencesIsEmpty) {
