@@ -1,10 +1,34 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/training_commands.h"
+#include "slimpack/base/error.h"
+
+namespace {
+
+/// Goes on as slimpack-train, the program beside this one, with the same arguments.
+void become_training_program(char** argv) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "slimpack-train";
+  ::execv(program.c_str(), argv);
+  slimpack::invalid_input(
+      "cannot start '{}': {}; training needs libtorch: run 'make build', or configure without "
+      "-DSLIMPACK_TORCH=OFF",
+      program.string(), std::strerror(errno));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"SlimPack trains language models on documents of very different lengths."};
   app.require_subcommand(1);
   slimpack::add_data_command(app);
+  slimpack::add_profile_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_plan_command(app);
   slimpack::add_simulate_command(app);
+  slimpack::add_train_command(app, [&](const auto&) { become_training_program(argv); });
   return slimpack::run_program(app, argc, argv);
 }

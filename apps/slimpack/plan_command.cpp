@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/plan_report.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -30,26 +31,6 @@ struct PlanArguments {
   std::string out;
   std::string json;
 };
-
-CostModel cost_of(const RunConfig& config, const std::string& origin) {
-  const ModelShape shape = read_model_shape(config.model.config);
-  if (!config.cost.file.empty()) {
-    const std::string name = config.cost.file.string();
-    const CostModel cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
-    if (cost.shape != shape)
-      invalid_input("{}: measured for another model than {}; profile this one again", name,
-                    config.model.config.string());
-    if (cost.dtype != config.train.dtype)
-      invalid_input("{}: measured in {}, train.dtype is {}; profile again or change train.dtype",
-                    name, to_string(cost.dtype), to_string(config.train.dtype));
-    return cost;
-  }
-  if (config.hardware) return cost_from_hardware(shape, config.train.dtype, *config.hardware);
-  invalid_input(
-      "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') or add a "
-      "[hardware] section",
-      origin);
-}
 
 struct StepLengths {
   SequenceLengths lengths;
@@ -89,7 +70,12 @@ StepLengths step_lengths(const PlanArguments& arguments, const RunConfig& config
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  const CostModel cost = cost_of(config, arguments.config);
+  const ModelShape shape = read_model_shape(config.model.config);
+  const std::optional<CostModel> cost = configured_cost(config, shape);
+  if (!cost)
+    invalid_input("{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
+                  "or add a [hardware] section",
+                  arguments.config);
   StepLengths step = step_lengths(arguments, config);
 
   const Nanos start = monotonic_now();
@@ -99,11 +85,11 @@ void plan(const PlanArguments& arguments) {
                                          .granularity = config.plan.granularity,
                                          .context = config.data.context,
                                          .memory_cap = config.plan.memory_cap},
-                                        cost);
+                                        *cost);
   const Nanos taken = monotonic_now() - start;
-  if (outcome.does_not_fit) throw std::runtime_error(outcome.does_not_fit->message());
+  if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
 
-  write_file(arguments.out, plan_file_to_json(*outcome.step, cost));
+  write_file(arguments.out, plan_file_to_json(*outcome.step, *cost));
   if (!arguments.json.empty()) {
     nlohmann::json figures = step_figures(*outcome.step);
     figures["planner"] = to_string(config.plan.planner);
@@ -113,7 +99,7 @@ void plan(const PlanArguments& arguments) {
   ReportRows rows = step_rows(*outcome.step);
   rows.insert(rows.begin(), {{"step", step.source},
                              {"planner", std::string(to_string(config.plan.planner))},
-                             {"cost from", cost.source}});
+                             {"cost from", cost->source}});
   rows.emplace_back("planned in", human_duration(taken));
   fmt::print("{}\nnext: slimpack simulate {}\n", step_report(*outcome.step, rows), arguments.out);
 }

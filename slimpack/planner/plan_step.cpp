@@ -77,9 +77,11 @@ PlanOutcome plan_slimpack(const PlanRequest& request, const SearchProblem& probl
 
 PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
   require_sensible(request);
-  const SearchProblem problem{cost, request.lengths,
-                              balanced_layout(cost, request.lengths, request.pp),
-                              request.memory_cap};
+  SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
+  const SearchProblem problem{
+      cost, request.lengths,
+      request.layout ? *request.layout : balanced_layout(cost, request.lengths, request.pp),
+      request.memory_cap};
   return request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
                                                  : plan_slimpack(request, problem);
 }

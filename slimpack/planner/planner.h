@@ -22,6 +22,9 @@ struct PlanRequest {
   Tokens granularity{128};
   Tokens context{0};                               ///< pack capacity of kPacked
   std::optional<Bytes> memory_cap = std::nullopt;  ///< activations per stage
+  /// Layers of each stage, `pp` of them, where a running model has fixed them; absent: those that
+  /// balance these lengths.
+  std::optional<StageLayout> layout = std::nullopt;
 };
 
 /// A plan ready to run, with what is expected of it.

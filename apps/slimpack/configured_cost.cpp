@@ -1,0 +1,26 @@
+#include "apps/slimpack/configured_cost.h"
+
+#include <string>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+
+namespace slimpack {
+
+std::optional<CostModel> configured_cost(const RunConfig& config, const ModelShape& shape) {
+  if (!config.cost.file.empty()) {
+    const std::string name = config.cost.file.string();
+    CostModel cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
+    if (cost.shape != shape)
+      invalid_input("{}: measured for another model than {}; profile this one again", name,
+                    config.model.config.string());
+    if (cost.dtype != config.train.dtype)
+      invalid_input("{}: measured in {}, train.dtype is {}; profile again or change train.dtype",
+                    name, to_string(cost.dtype), to_string(config.train.dtype));
+    return cost;
+  }
+  if (config.hardware) return cost_from_hardware(shape, config.train.dtype, *config.hardware);
+  return std::nullopt;
+}
+
+}  // namespace slimpack

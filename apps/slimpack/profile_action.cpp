@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/slimpack/training_commands.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+#include "slimpack/packflow/profile.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+namespace {
+
+double ratio(Nanos backward, Nanos forward) {
+  return static_cast<double>(backward.count()) / static_cast<double>(forward.count());
+}
+
+std::string ratio_table(const std::vector<PassRatio>& ratios) {
+  Table table({{"tokens"}, {"attention F"}, {"B"}, {"B : F"}, {"linear F"}, {"B"}, {"B : F"}});
+  for (const PassRatio& r : ratios)
+    table.add_row({grouped(r.tokens.count()), human_duration(r.attention_forward),
+                   human_duration(r.attention_backward),
+                   fmt::format("{:.2f}", ratio(r.attention_backward, r.attention_forward)),
+                   human_duration(r.linear_forward), human_duration(r.linear_backward),
+                   fmt::format("{:.2f}", ratio(r.linear_backward, r.linear_forward))});
+  return table.text();
+}
+
+nlohmann::json ratios_to_json(const std::vector<PassRatio>& ratios) {
+  nlohmann::json result = nlohmann::json::array();
+  for (const PassRatio& r : ratios)
+    result.push_back({{"tokens", r.tokens.count()},
+                      {"attention_forward_ns", r.attention_forward.count()},
+                      {"attention_backward_ns", r.attention_backward.count()},
+                      {"linear_forward_ns", r.linear_forward.count()},
+                      {"linear_backward_ns", r.linear_backward.count()}});
+  return result;
+}
+
+std::string coefficient_table(const CostModel& cost) {
+  Table table({{"one layer, ns", Align::kLeft}, {"forward"}, {"backward"}});
+  const auto row = [&](const char* name, double LayerTime::*field) {
+    table.add_row({name, fmt::format("{:.4g}", cost.forward.*field),
+                   fmt::format("{:.4g}", cost.backward.*field)});
+  };
+  row("per MicroPack", &LayerTime::per_pack);
+  row("per slice", &LayerTime::per_slice);
+  row("per token", &LayerTime::per_token);
+  row("per query-key pair", &LayerTime::per_pair);
+  row("per prefix token", &LayerTime::per_prefix_token);
+  return table.text();
+}
+
+}  // namespace
+
+void profile(const ProfileArguments& arguments) {
+  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  ProfileOptions options;
+  options.shape = read_model_shape(config.model.config);
+  options.dtype = config.train.dtype;
+  options.context = config.data.context;
+  options.ranks = config.parallel.pp;
+  const CostModel cost = profile_costs(options);
+  const std::vector<PassRatio> ratios = measure_pass_ratios(options);
+  write_file(arguments.out, cost_to_json(cost));
+  if (!arguments.json.empty())
+    write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
+  fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}\n", cost.source,
+             ratio_table(ratios), coefficient_table(cost));
+  fmt::print("largest error of the fit: {}\nwritten: {}\n", human_share(cost.fit_error),
+             arguments.out);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "apps/slimpack/training_commands.h"
+#include "apps/slimpack/training_log.h"
+#include "apps/slimpack/training_run.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/packflow/checkpoint.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+namespace {
+
+// A signal handler can reach nothing but a global.
+std::atomic<bool> stop_requested{false};
+
+void request_stop(int) {
+  stop_requested = true;
+  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
+}
+
+void describe(TrainingRun& run, const RunConfig& config) {
+  const EngineOptions& options = run.engine().options();
+  std::int64_t parameters = 0;
+  std::string layers;
+  for (std::int32_t s = 0; s < options.layout.stages(); ++s) {
+    parameters += parameter_count(run.engine().parameters(StageId(s)));
+    layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
+  }
+  fmt::print(stderr, "model: {} parameters, {} layers on {} pipeline ranks (threads), {}\n",
+             human_count(static_cast<double>(parameters)), layers, options.layout.stages(),
+             to_string(options.dtype));
+  fmt::print(stderr, "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
+             grouped(static_cast<std::int64_t>(run.dataset().documents())),
+             grouped(run.truncation().documents),
+             human_count(static_cast<double>(run.truncation().tokens.count())));
+  fmt::print(stderr, "cost: {}; planner: {}\n", run.cost().source, to_string(config.plan.planner));
+}
+
+/// Predicted and measured timeline of a step, side by side in one file.
+void write_timeline(const std::filesystem::path& file, const CompletedStep& step) {
+  write_file(file, to_chrome_trace({step.planned.prediction.timeline, step.result.timeline}));
+}
+
+/// Trains until the last step or a stop request; returns the last completed step.
+std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config, TrainingLog& log,
+                                         RunSummary& summary) {
+  std::optional<CompletedStep> last;
+  try {
+    for (std::int64_t s = 0; s < config.train.steps; ++s) {
+      last = run.next();
+      summary.steps.push_back(figures_of(*last, config.train));
+      log.step(summary.steps.back());
+    }
+  } catch (const Interrupted&) {
+    // Weights change only at the end of a step, on all ranks: they are those of the last full one.
+  }
+  log.finish();
+  return last;
+}
+
+}  // namespace
+
+void train(const TrainArguments& arguments) {
+  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  TrainingLog log(config.output.dir, config.train.steps, stderr);
+  TrainingRun run(config, [] { return stop_requested.load(); });
+  describe(run, config);
+
+  RunSummary summary;
+  const auto last = train_steps(run, config, log, summary);
+  const auto& folder = config.output.dir;
+  save_checkpoint(run.engine(), folder / "checkpoint");
+  summary.written = {folder / "checkpoint", folder / "metrics.jsonl"};
+  if (last) {
+    write_timeline(folder / "timeline.json", *last);
+    summary.written.push_back(folder / "timeline.json");
+  }
+  if (last && !arguments.against.empty() && !stop_requested) {
+    summary.sliced = figures_of(run.rerun(last->batch, config.plan.planner), config.train);
+    summary.packed = figures_of(run.rerun(last->batch, PlannerKind::kPacked), config.train);
+  }
+  fmt::print("{}", summary_text(summary));
+  if (stop_requested)
+    throw Interrupted(fmt::format("stopped on request after {} of {} steps; {} holds the weights",
+                                  summary.steps.size(), config.train.steps,
+                                  (folder / "checkpoint").string()));
+}
+
+}  // namespace slimpack

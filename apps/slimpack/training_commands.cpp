@@ -1,0 +1,72 @@
+#include "apps/slimpack/training_commands.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+namespace {
+
+void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
+  command.add_option("--set", overrides, "Change one key of the configuration (repeatable)")
+      ->type_name("section.key=value")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run) {
+  CLI::App* command = app.add_subcommand("train", "Train a model as a run configuration says");
+  const auto arguments = std::make_shared<TrainArguments>();
+  const auto print = std::make_shared<bool>(false);
+  command->add_option("config", arguments->config, "Run configuration")->type_name("RUN.toml");
+  add_overrides(*command, arguments->overrides);
+  command
+      ->add_option("--against", arguments->against,
+                   "At the end, run the last step's documents once more this way and compare")
+      ->check(CLI::IsMember({"packed"}));
+  command->add_flag("--print-config", *print, "Print a configuration with every key and its default");
+  command->footer(
+      "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoint/ (for transformers)\n"
+      "to output.dir. Without a cost file it first measures this machine for a few seconds.\n\n"
+      "Example:\n"
+      "  slimpack data build --from src --glob '*.py' --out runs/corpus\n"
+      "  slimpack train run.toml --set train.steps=50 --set parallel.pp=2");
+  command->callback([arguments, print, run = std::move(run)] {
+    if (*print) {
+      fmt::print("{}", run_config_reference());
+      return;
+    }
+    if (arguments->config.empty())
+      invalid_input("train needs a run configuration; 'slimpack train --print-config' prints one");
+    run(*arguments);
+  });
+}
+
+void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run) {
+  CLI::App* command = app.add_subcommand("profile", "Measure what slices cost on this machine");
+  const auto arguments = std::make_shared<ProfileArguments>();
+  command->add_option("--config", arguments->config, "Run configuration")
+      ->type_name("RUN.toml")
+      ->required();
+  add_overrides(*command, arguments->overrides);
+  command->add_option("--out", arguments->out, "Write the cost file here")
+      ->type_name("COST.json")
+      ->required();
+  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
+      ->type_name("FILE");
+  command->footer(
+      "Runs one layer of the model over a grid of slice lengths and prefixes, forward and backward,\n"
+      "on as many threads as the run has ranks, and fits the cost model's coefficients.\n\n"
+      "Example:\n"
+      "  slimpack profile --config run.toml --out cost.json\n"
+      "  slimpack plan --config run.toml --set cost.file=cost.json --data runs/corpus --out plan.json");
+  command->callback([arguments, run = std::move(run)] { run(*arguments); });
+}
+
+}  // namespace slimpack

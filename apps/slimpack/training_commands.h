@@ -1,0 +1,33 @@
+// The commands that need libtorch. They run in a program of their own, slimpack-train, so that all
+// others start at once and work without libtorch; slimpack parses their options too, so that its
+// help is whole and mistakes are found before anything heavy is loaded.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace slimpack {
+
+struct TrainArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string against;  ///< "packed": compare the last step with fixed packing
+};
+
+struct ProfileArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string out;
+  std::string json;
+};
+
+void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run);
+void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run);
+
+/// The actions behind them, in slimpack-train only.
+void train(const TrainArguments& arguments);
+void profile(const ProfileArguments& arguments);
+
+}  // namespace slimpack

@@ -1,0 +1,162 @@
+#include "apps/slimpack/training_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/base/table.h"
+#include "slimpack/packflow/optimizer.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+namespace {
+
+Bytes largest(const std::vector<Bytes>& bytes) {
+  return bytes.empty() ? Bytes(0) : *std::ranges::max_element(bytes);
+}
+
+std::vector<std::int64_t> counts(const std::vector<Bytes>& bytes) {
+  std::vector<std::int64_t> result;
+  for (const Bytes b : bytes) result.push_back(b.count());
+  return result;
+}
+
+nlohmann::ordered_json to_json(const StepFigures& f) {
+  return {{"step", f.step},
+          {"loss", f.loss},
+          {"gradient_norm", f.gradient_norm},
+          {"learning_rate", f.learning_rate},
+          {"documents", f.documents},
+          {"tokens", f.tokens.count()},
+          {"longest", f.longest.count()},
+          {"step_ns", f.step_time.count()},
+          {"predicted_step_ns", f.predicted_time.count()},
+          {"tokens_per_second", f.tokens_per_second()},
+          {"bubble", f.bubble},
+          {"predicted_bubble", f.predicted_bubble},
+          {"peak_activation_bytes", counts(f.peak_activation)},
+          {"predicted_peak_activation_bytes", counts(f.predicted_peak_activation)},
+          {"planning_ns", f.planning_time.count()}};
+}
+
+/// Steps in the middle of the order: one slow step of a shared machine does not count.
+const StepFigures& median_step(std::vector<StepFigures>& steps) {
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::ranges::nth_element(steps, middle, {}, &StepFigures::tokens_per_second);
+  return *middle;
+}
+
+void add_comparison(Table& table, const char* name, const StepFigures& f) {
+  table.add_row({name, human_duration(f.step_time), human_duration(f.predicted_time),
+                 human_share(f.bubble), human_share(f.predicted_bubble),
+                 human_bytes(largest(f.peak_activation)),
+                 human_bytes(largest(f.predicted_peak_activation)),
+                 human_count(f.tokens_per_second())});
+}
+
+Table comparison_table() {
+  return Table({{"", Align::kLeft},
+                {"step"},
+                {"predicted"},
+                {"bubble"},
+                {"predicted"},
+                {"peak activations"},
+                {"predicted"},
+                {"tokens/s"}});
+}
+
+}  // namespace
+
+double StepFigures::tokens_per_second() const {
+  return static_cast<double>(tokens.count()) / to_seconds(step_time);
+}
+
+StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
+  const TimelineMetrics measured = metrics_of(step.result.timeline);
+  const SimulationResult& predicted = step.planned.prediction;
+  StepFigures f;
+  f.step = step.step;
+  f.loss = step.result.loss;
+  f.gradient_norm = step.result.gradient_norm;
+  f.learning_rate = learning_rate(config, step.step);
+  f.documents = static_cast<std::int64_t>(step.batch.lengths.size());
+  f.tokens = total_tokens(step.batch.lengths);
+  f.longest = *std::ranges::max_element(step.batch.lengths);
+  f.step_time = measured.makespan;
+  f.predicted_time = predicted.makespan;
+  f.bubble = measured.bubble_ratio;
+  f.predicted_bubble = predicted.bubble_ratio;
+  f.peak_activation = step.result.timeline.peak_activation;
+  f.predicted_peak_activation = predicted.peak_activation;
+  f.planning_time = step.planning_time;
+  return f;
+}
+
+TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t steps, std::FILE* out)
+    : file_(folder / "metrics.jsonl"),
+      steps_(steps),
+      out_(out),
+      redraw_(progress_style(out) == ProgressStyle::kRedraw),
+      start_(monotonic_now()) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  metrics_.open(file_, std::ios::trunc);
+  if (!metrics_)
+    invalid_input("cannot write '{}': {}; set output.dir to a folder that can be written",
+                  file_.string(), std::strerror(errno));
+}
+
+void TrainingLog::step(const StepFigures& figures) {
+  metrics_ << to_json(figures).dump() << '\n' << std::flush;
+  if (!metrics_)
+    invalid_input("cannot write '{}': {}; free some space or set output.dir elsewhere",
+                  file_.string(), std::strerror(errno));
+  fmt::print(out_, "{}{}{}", redraw_ ? "\r\033[K" : "", line(figures), redraw_ ? "" : "\n");
+  std::fflush(out_);
+}
+
+void TrainingLog::finish() {
+  if (redraw_) fmt::print(out_, "\n");
+}
+
+std::string TrainingLog::line(const StepFigures& f) const {
+  const Nanos elapsed = monotonic_now() - start_;
+  const std::int64_t done = f.step + 1;
+  const Nanos left = elapsed / done * (steps_ - done);
+  return fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  {} tok/s  {} tok in {} docs  bubble {} (predicted {})  peak {}  "
+      "{} left",
+      done, fmt::formatted_size("{}", steps_), steps_, f.loss, human_count(f.tokens_per_second()),
+      human_count(static_cast<double>(f.tokens.count())), f.documents, human_share(f.bubble),
+      human_share(f.predicted_bubble), human_bytes(largest(f.peak_activation)),
+      human_duration(left));
+}
+
+std::string summary_text(const RunSummary& summary) {
+  if (summary.steps.empty()) return "no step was completed\n";
+  const StepFigures& first = summary.steps.front();
+  const StepFigures& last = summary.steps.back();
+  std::vector<StepFigures> steps = summary.steps;
+  Table table = comparison_table();
+  add_comparison(table, "median step", median_step(steps));
+  if (summary.sliced) add_comparison(table, "last step's documents again, sliced", *summary.sliced);
+  if (summary.packed)
+    add_comparison(table, "the same under fixed packing + 1F1B", *summary.packed);
+  std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n\n{}", first.loss, last.loss,
+                                 summary.steps.size(), table.text());
+  if (summary.sliced && summary.packed)
+    text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing on these documents\n",
+                        static_cast<double>(summary.packed->step_time.count()) /
+                            static_cast<double>(summary.sliced->step_time.count()));
+  text += "\nwritten:\n";
+  for (const auto& path : summary.written) text += "  " + path.string() + "\n";
+  return text;
+}
+
+}  // namespace slimpack

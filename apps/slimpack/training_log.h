@@ -1,0 +1,72 @@
+// What a training run tells: a line per step, metrics as JSON lines, the summary at the end.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/slimpack/training_run.h"
+#include "slimpack/base/units.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// The figures of one step that people ask for.
+struct StepFigures {
+  std::int64_t step = 0;
+  double loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  std::int64_t documents = 0;
+  Tokens tokens;
+  Tokens longest;
+  Nanos step_time;
+  Nanos predicted_time;
+  double bubble = 0;
+  double predicted_bubble = 0;
+  std::vector<Bytes> peak_activation;            ///< by stage
+  std::vector<Bytes> predicted_peak_activation;  ///< by stage
+  Nanos planning_time;
+
+  [[nodiscard]] double tokens_per_second() const;
+};
+[[nodiscard]] StepFigures figures_of(const CompletedStep& step, const TrainConfig& config);
+
+/// Writes metrics.jsonl in `folder` line by line and keeps a progress line on `out`, redrawn where
+/// that is a terminal.
+class TrainingLog {
+ public:
+  /// Creates the folder. Throws InvalidInput when it cannot be written.
+  TrainingLog(const std::filesystem::path& folder, std::int64_t steps, std::FILE* out);
+
+  /// Throws InvalidInput when the line cannot be written (full disk).
+  void step(const StepFigures& figures);
+
+  /// Ends the progress line.
+  void finish();
+
+ private:
+  [[nodiscard]] std::string line(const StepFigures& figures) const;
+
+  std::filesystem::path file_;
+  std::ofstream metrics_;
+  std::int64_t steps_;
+  std::FILE* out_;
+  bool redraw_;
+  Nanos start_;
+};
+
+/// The end of a run. `packed` is the last step's documents under fixed packing and `sliced` the
+/// same once more as planned, both without an update; absent when no comparison was asked for.
+struct RunSummary {
+  std::vector<StepFigures> steps;
+  std::optional<StepFigures> sliced;
+  std::optional<StepFigures> packed;
+  std::vector<std::filesystem::path> written;
+};
+[[nodiscard]] std::string summary_text(const RunSummary& summary);
+
+}  // namespace slimpack

@@ -1,0 +1,106 @@
+#include "apps/slimpack/training_run.h"
+
+#include <utility>
+
+#include "apps/slimpack/configured_cost.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/packflow/profile.h"
+
+namespace slimpack {
+namespace {
+
+const RunConfig& require_trainable(const RunConfig& config) {
+  if (config.data.prefix.empty())
+    invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
+  return config;
+}
+
+ModelShape checked_shape(const RunConfig& config) {
+  ModelShape shape = read_model_shape(config.model.config);
+  if (config.data.context > shape.max_positions)
+    invalid_input("data.context is {} tokens, {} allows max_position_embeddings = {}; lower "
+                  "data.context",
+                  config.data.context.count(), config.model.config.string(),
+                  shape.max_positions.count());
+  if (config.parallel.pp > shape.num_layers)
+    invalid_input("parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
+                  "parallel.pp",
+                  config.parallel.pp, shape.num_layers);
+  return shape;
+}
+
+CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape) {
+  if (auto cost = configured_cost(config, shape)) return *std::move(cost);
+  return profile_costs({.shape = shape,
+                        .dtype = config.train.dtype,
+                        .context = config.data.context,
+                        .ranks = config.parallel.pp});
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_stop)
+    : config_(require_trainable(config)),
+      shape_(checked_shape(config)),
+      dataset_(IndexedDataset::open(config.data.prefix)),
+      sampler_(dataset_.lengths(), {config.data.context, config.data.step_tokens},
+               {config.data.seed, 0, 0}),
+      first_(draw()) {
+  cost_ = cost_or_profile(config_, shape_);
+  engine_ = std::make_unique<Engine>(
+      EngineOptions{.shape = shape_,
+                    .dtype = config_.train.dtype,
+                    .layout = balanced_layout(cost_, first_->lengths, config_.parallel.pp),
+                    .context = config_.data.context,
+                    .seed = config_.train.seed,
+                    .pin_threads = false,
+                    .should_stop = std::move(should_stop)});
+}
+
+CompletedStep TrainingRun::next() {
+  StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
+  CompletedStep done =
+      run(std::move(batch), config_.plan.planner, Engine::Update{config_.train, step_});
+  done.step = step_++;
+  return done;
+}
+
+CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
+  return run(batch, planner, std::nullopt);
+}
+
+StepBatch TrainingRun::draw() {
+  StepBatch batch;
+  std::vector<std::vector<std::int64_t>> tokens;
+  for (const SampledDocument& document : sampler_.next_step()) {
+    batch.lengths.push_back(document.length);
+    auto& sequence = tokens.emplace_back(static_cast<std::size_t>(document.length.count()));
+    dataset_.copy_tokens(document.document, sequence);
+  }
+  batch.tokens = make_step_tokens(tokens, shape_.vocab_size);
+  return batch;
+}
+
+CompletedStep TrainingRun::run(StepBatch batch, PlannerKind planner,
+                               const std::optional<Engine::Update>& update) {
+  CompletedStep done;
+  const Nanos start = monotonic_now();
+  PlanOutcome outcome = plan_step({.lengths = batch.lengths,
+                                   .pp = config_.parallel.pp,
+                                   .planner = planner,
+                                   .granularity = config_.plan.granularity,
+                                   .context = config_.data.context,
+                                   .memory_cap = config_.plan.memory_cap,
+                                   .layout = engine_->options().layout},
+                                  cost_);
+  if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
+  done.planned = *std::move(outcome.step);
+  require_valid_plan(done.planned.plan, "planner");
+  done.planning_time = monotonic_now() - start;
+  done.result = engine_->run(done.planned.plan, done.planned.schedule, batch.tokens, update);
+  done.batch = std::move(batch);
+  return done;
+}
+
+}  // namespace slimpack

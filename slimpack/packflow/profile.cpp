@@ -1,0 +1,285 @@
+#include "slimpack/packflow/profile.h"
+
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "slimpack/base/error.h"
+#include "slimpack/cost/fit.h"
+#include "slimpack/packflow/attention.h"
+#include "slimpack/packflow/optimizer.h"
+#include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/rank_threads.h"
+#include "slimpack/packflow/stage_step.h"
+#include "slimpack/packflow/tensor.h"
+#include "slimpack/packflow/thread_group.h"
+
+namespace slimpack {
+namespace {
+
+struct PassTimes {
+  Nanos forward;
+  Nanos backward;
+};
+
+/// `slices` equal slices in one MicroPack, each the tail of its own sequence.
+struct GridPoint {
+  Tokens tokens;
+  Tokens prefix;
+  int slices = 1;
+
+  [[nodiscard]] Slice slice(int sequence) const {
+    return {SequenceId(sequence), prefix, prefix + tokens};
+  }
+};
+
+template <class Work>
+Nanos time_of(Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return Nanos(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
+}
+
+/// The MicroPack to measure is the last forward and the first backward one; where there is a
+/// prefix, one more pack of each pass holds it, so that the plan is whole. That one never runs.
+PackPlan plan_of(const GridPoint& point) {
+  PackPlan packs;
+  MicroPack prefix, own;
+  for (int i = 0; i < point.slices; ++i) {
+    prefix.slices.push_back({SequenceId(i), Tokens(0), point.prefix});
+    own.slices.push_back(point.slice(i));
+  }
+  packs.backward = {own};
+  if (point.prefix > Tokens(0)) {
+    packs.forward = {prefix, own};
+    packs.backward.push_back(prefix);
+  } else {
+    packs.forward = {own};
+  }
+  return packs;
+}
+
+/// One part of the model on one rank's thread: a decoder layer, the embedding or the head.
+class Bench {
+ public:
+  enum class Part { kLayer, kEmbedding, kHead };
+
+  Bench(const ProfileOptions& options, Part part)
+      : options_(options),
+        shape_(options.shape),
+        place_{part == Part::kEmbedding, part == Part::kHead},
+        rope_(shape_, options.dtype, options.context) {
+    shape_.num_layers = 1;
+    parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, StageId(0), 0);
+    if (part != Part::kLayer) parameters_.layers.clear();
+  }
+
+  [[nodiscard]] StageParameters& parameters() { return parameters_; }
+
+  PassTimes run(const GridPoint& point) {
+    const PackPlan packs = plan_of(point);
+    const auto sequences = static_cast<std::size_t>(point.slices);
+    const SequenceLengths lengths(sequences, point.prefix + point.tokens);
+    const StepTokens tokens = make_step_tokens(
+        {sequences, std::vector<std::int64_t>(static_cast<std::size_t>(lengths[0].count()), 0)},
+        shape_.vocab_size);
+    StageStep step(shape_, options_.dtype, place_, parameters_, rope_, packs, lengths, tokens);
+    if (point.prefix > Tokens(0) && !parameters_.layers.empty()) fill_prefix(step, point);
+    const std::int64_t rows = point.tokens.count() * point.slices;
+    const at::Tensor x_TH = at::randn({rows, shape_.hidden_size}, compute_type(options_.dtype));
+    const PackId own(packs.forward.size() - 1);
+    PassTimes times;
+    times.forward = time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
+    times.backward = time_of([&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
+    return times;
+  }
+
+ private:
+  void fill_prefix(StageStep& step, const GridPoint& point) const {
+    const at::Tensor kv = at::randn({point.prefix.count(), shape_.num_kv_heads, shape_.head_dim},
+                                    compute_type(options_.dtype));
+    for (int i = 0; i < point.slices; ++i)
+      step.kv().write(0, {SequenceId(i), Tokens(0), point.prefix}, kv, kv);
+  }
+
+  const ProfileOptions& options_;
+  ModelShape shape_;
+  StagePlace place_;
+  Rope rope_;
+  StageParameters parameters_;
+};
+
+PassTimes median(std::vector<PassTimes> times) {
+  const auto middle = [&](Nanos PassTimes::*pass) {
+    const auto at = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::ranges::nth_element(times, at, {}, pass);
+    return (*at).*pass;
+  };
+  return {middle(&PassTimes::forward), middle(&PassTimes::backward)};
+}
+
+/// Repeats a measurement for about `budget`, once to five times, after a warm-up if it is short.
+PassTimes measure(Bench& bench, const GridPoint& point, Nanos budget) {
+  std::vector<PassTimes> times{bench.run(point)};
+  const Nanos first = times[0].forward + times[0].backward;
+  if (first * 3 < budget) times.clear();
+  const auto repeats =
+      std::clamp<std::int64_t>(budget.count() / std::max<std::int64_t>(first.count(), 1), 1, 5);
+  while (static_cast<std::int64_t>(times.size()) < repeats) times.push_back(bench.run(point));
+  return median(std::move(times));
+}
+
+/// Short and long slices, with and without prefixes, alone and several in a MicroPack.
+std::vector<GridPoint> layer_grid(Tokens context) {
+  const std::int64_t c = context.count();
+  std::vector<GridPoint> grid{{Tokens(32), Tokens(0), 1},   {Tokens(128), Tokens(0), 1},
+                              {Tokens(512), Tokens(0), 1},  {Tokens(2048), Tokens(0), 1},
+                              {Tokens(64), Tokens(0), 8},   {Tokens(256), Tokens(0), 4},
+                              {Tokens(128), Tokens(c / 2), 1},
+                              {Tokens(512), Tokens(c / 4), 1},
+                              {Tokens(512), Tokens(c / 2), 1},
+                              {Tokens(256), Tokens(c - 256), 1},
+                              {Tokens(1024), Tokens(c - 1024), 1},
+                              {Tokens(2048), Tokens(c / 2), 1}};
+  std::erase_if(grid, [&](const GridPoint& p) {
+    return p.prefix < Tokens(0) || p.tokens + p.prefix > context;
+  });
+  if (grid.empty()) grid.push_back({context, Tokens(0), 1});
+  return grid;
+}
+
+double work_of(const ModelShape& shape, const GridPoint& p) {
+  const Slice slice = p.slice(0);
+  double flops = 0;
+  for (const bool backward : {false, true})
+    flops += layer_linear_flops(shape, p.tokens, backward).count() +
+             layer_attention_flops(shape, slice.causal_pairs(), backward).count();
+  return flops * p.slices;
+}
+
+struct LayerTimes {
+  std::vector<LayerMeasurement> forward, backward;
+};
+
+LayerTimes measure_layer(const ProfileOptions& options) {
+  Bench bench(options, Bench::Part::kLayer);
+  const std::vector<GridPoint> grid = layer_grid(options.context);
+  const Nanos share = options.budget / static_cast<std::int64_t>(grid.size());
+  LayerTimes times;
+  double nanos_per_flop = 0;
+  for (const GridPoint& point : grid) {
+    const double work = work_of(options.shape, point);
+    const double budget = static_cast<double>(options.budget.count()) / 5;
+    if (!times.forward.empty() && work * nanos_per_flop > budget) continue;
+    const PassTimes t = measure(bench, point, share);
+    nanos_per_flop = static_cast<double>((t.forward + t.backward).count()) / work;
+    times.forward.push_back({point.tokens, point.prefix, point.slices, t.forward});
+    times.backward.push_back({point.tokens, point.prefix, point.slices, t.backward});
+  }
+  return times;
+}
+
+struct EdgeTimes {
+  EdgeTime forward, backward;
+};
+
+EdgeTimes measure_edge(const ProfileOptions& options, Bench::Part part) {
+  Bench bench(options, part);
+  std::vector<EdgeMeasurement> forward, backward;
+  for (const std::int64_t tokens : {64, 512, 2048}) {
+    const Tokens measured = std::min(Tokens(tokens), options.context);
+    const PassTimes t = measure(bench, {measured, Tokens(0), 1}, options.budget / 60);
+    forward.push_back({measured, std::max(t.forward, Nanos(1))});
+    backward.push_back({measured, std::max(t.backward, Nanos(1))});
+  }
+  return {fit_edge_time(forward).time, fit_edge_time(backward).time};
+}
+
+double measure_optimizer(const ProfileOptions& options) {
+  Bench bench(options, Bench::Part::kLayer);
+  const auto update = [&] {
+    static_cast<void>(squared_gradient_norm(bench.parameters()));
+    adamw_update(bench.parameters(), TrainConfig{}, 0, 1.0);
+    zero_gradients(bench.parameters());
+  };
+  update();
+  return static_cast<double>(time_of(update).count()) /
+         static_cast<double>(parameter_count(bench.parameters()));
+}
+
+/// Runs `work` on every rank's thread at once and returns what the first rank found.
+template <class Result>
+Result on_ranks(const ProfileOptions& options, const std::function<Result()>& work) {
+  RankThreads threads(options.ranks, options.pin_threads);
+  ThreadGroup failures(options.ranks, 1);
+  std::optional<Result> result;
+  threads.run([&](std::int32_t rank) {
+    try {
+      Result mine = work();
+      if (rank == 0) result = std::move(mine);
+    } catch (...) {
+      failures.fail(std::current_exception());
+    }
+  });
+  if (failures.cause()) std::rethrow_exception(failures.cause());
+  return *std::move(result);
+}
+
+}  // namespace
+
+CostModel profile_costs(const ProfileOptions& options) {
+  return on_ranks<CostModel>(options, [&] {
+    const LayerTimes layer = measure_layer(options);
+    const auto forward = fit_layer_time(layer.forward);
+    const auto backward = fit_layer_time(layer.backward);
+    CostModel cost;
+    cost.source = fmt::format("profile of this machine, {} thread{}, {}", options.ranks,
+                              options.ranks == 1 ? "" : "s at once", to_string(options.dtype));
+    cost.shape = options.shape;
+    cost.dtype = options.dtype;
+    cost.forward = forward.time;
+    cost.backward = backward.time;
+    cost.fit_error = std::max(forward.largest_error, backward.largest_error);
+    const EdgeTimes embedding = measure_edge(options, Bench::Part::kEmbedding);
+    cost.embedding_forward = embedding.forward;
+    cost.embedding_backward = embedding.backward;
+    cost.head_backward = measure_edge(options, Bench::Part::kHead).backward;
+    cost.optimizer_per_parameter = measure_optimizer(options);
+    cost.transfer_latency = 5'000;  // a hand-over between threads: wake-up only, no copy
+    return cost;
+  });
+}
+
+std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
+  return on_ranks<std::vector<PassRatio>>(options, [&] {
+    Bench bench(options, Bench::Part::kLayer);
+    const ModelShape& s = options.shape;
+    const auto type = compute_type(options.dtype);
+    std::vector<PassRatio> ratios;
+    for (Tokens tokens{256}; tokens <= options.context; tokens = tokens * 4) {
+      const std::int64_t n = tokens.count();
+      const at::Tensor q_TND = at::randn({n, s.num_heads, s.head_dim}, type);
+      const at::Tensor kv = at::randn({n, s.num_kv_heads, s.head_dim}, type);
+      AttentionResult result;
+      PassRatio ratio{tokens, {}, {}, {}, {}};
+      for (int warm = 0; warm < 2; ++warm) {
+        ratio.attention_forward =
+            time_of([&] { result = attention_forward(q_TND, {kv, kv}, Tokens(0)); });
+        ratio.attention_backward = time_of([&] {
+          static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
+        });
+      }
+      const PassTimes layer = measure(bench, {tokens, Tokens(0), 1}, options.budget / 10);
+      ratio.linear_forward = layer.forward - ratio.attention_forward;
+      ratio.linear_backward = layer.backward - ratio.attention_backward;
+      ratios.push_back(ratio);
+    }
+    return ratios;
+  });
+}
+
+}  // namespace slimpack
