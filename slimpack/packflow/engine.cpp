@@ -1,5 +1,7 @@
 #include "slimpack/packflow/engine.h"
 
+#include <c10/util/Exception.h>
+
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -51,6 +53,9 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
       results[stage.index()] = run_rank({options_, stage, parameters, tensors,
                                          schedule.stages[stage.index()], *communicator, update,
                                          start});
+    } catch (const c10::Error& e) {
+      group.fail(std::make_exception_ptr(
+          std::runtime_error(fmt::format("rank {}: {}", rank, e.what_without_backtrace()))));
     } catch (...) {
       group.fail(std::current_exception());
     }
