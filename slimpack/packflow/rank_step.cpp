@@ -14,10 +14,7 @@ class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
       : rank_(rank),
-        place_{rank.stage.value() == 0,
-               rank.stage.value() == rank.options.layout.stages() - 1},
-        resident_(live_bytes(rank.stage.value())) {
-    reset_peak(rank.stage.value());
+        place_{rank.stage.value() == 0, rank.stage.value() == rank.options.layout.stages() - 1} {
     result_.spans.reserve(4 * rank.actions.size() + 4);
   }
 
@@ -28,7 +25,7 @@ class RankRunner {
       run_action(action);
     }
     rank_.tensors.require_drained();
-    result_.peak_activation = peak_bytes(rank_.stage.value()) - resident_;
+    result_.peak_activation = peak_bytes(rank_.stage.value()) - rank_.resident;
     finish();
     return std::move(result_);
   }
@@ -57,7 +54,7 @@ class RankRunner {
                      : rank_.tensors.backward(action.pack, std::move(rows_TH));
     });
     result_.memory.push_back(
-        {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - resident_});
+        {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - rank_.resident});
     if (has_output)
       timed(SpanKind::kWaitSend, action.pack, [&] {
         rank_.communicator.send(direction, std::move(rows_TH));
@@ -70,7 +67,8 @@ class RankRunner {
     const bool tied = rank_.options.shape.tie_embeddings && !(place_.first && place_.last);
     if (tied && (place_.first || place_.last)) {
       Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
-      timed(SpanKind::kReduce, PackId(-1), [&] { return rank_.communicator.sum_tied(p.gradient), 0; });
+      timed(SpanKind::kReduce, PackId(-1),
+            [&] { return rank_.communicator.sum_tied(p.gradient), 0; });
     }
     const double squares = timed(SpanKind::kOptimizer, PackId(-1),
                                  [&] { return squared_gradient_norm(rank_.parameters); });
@@ -96,12 +94,13 @@ class RankRunner {
 
   const RankStep& rank_;
   StagePlace place_;
-  Bytes resident_;
   RankResult result_;
 };
 
 }  // namespace
 
-RankResult run_rank(const RankStep& rank) { return RankRunner(rank).run(); }
+RankResult run_rank(const RankStep& rank) {
+  return RankRunner(rank).run();
+}
 
 }  // namespace slimpack
