@@ -66,8 +66,9 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::fail(std::string_view doing) const {
-  invalid_input("cannot {} '{}': {}; nothing was written there", doing, path_.string(),
-                std::strerror(errno));
+  invalid_input(
+      "cannot {} '{}': {}; nothing was written there: free some space or give another path", doing,
+      path_.string(), std::strerror(errno));
 }
 
 void write_file(const fs::path& path, std::string_view text) {
