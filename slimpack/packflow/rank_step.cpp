@@ -10,12 +10,20 @@
 namespace slimpack {
 namespace {
 
+/// Every rank knows the norm of the whole model, so that none updates its weights.
+void require_finite(double gradient_norm) {
+  if (std::isfinite(gradient_norm)) return;
+  invalid_input(
+      "the gradient norm is {}: training has diverged; lower train.learning_rate or raise "
+      "train.warmup_steps",
+      std::isnan(gradient_norm) ? "not a number" : "infinite");
+}
+
 class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
       : rank_(rank),
-        place_{rank.stage.value() == 0,
-               rank.stage.value() == rank.options.layout.stages() - 1},
+        place_{rank.stage.value() == 0, rank.stage.value() == rank.options.layout.stages() - 1},
         resident_(live_bytes(rank.stage.value())) {
     reset_peak(rank.stage.value());
     result_.spans.reserve(4 * rank.actions.size() + 4);
@@ -70,7 +78,8 @@ class RankRunner {
     const bool tied = rank_.options.shape.tie_embeddings && !(place_.first && place_.last);
     if (tied && (place_.first || place_.last)) {
       Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
-      timed(SpanKind::kReduce, PackId(-1), [&] { return rank_.communicator.sum_tied(p.gradient), 0; });
+      timed(SpanKind::kReduce, PackId(-1),
+            [&] { return rank_.communicator.sum_tied(p.gradient), 0; });
     }
     const double squares = timed(SpanKind::kOptimizer, PackId(-1),
                                  [&] { return squared_gradient_norm(rank_.parameters); });
@@ -80,6 +89,7 @@ class RankRunner {
       return 0;
     });
     if (!rank_.update) return;
+    require_finite(result_.gradient_norm);
     timed(SpanKind::kOptimizer, PackId(-1), [&] {
       const TrainConfig& config = rank_.update->config;
       adamw_update(rank_.parameters, config, rank_.update->step,
@@ -102,6 +112,8 @@ class RankRunner {
 
 }  // namespace
 
-RankResult run_rank(const RankStep& rank) { return RankRunner(rank).run(); }
+RankResult run_rank(const RankStep& rank) {
+  return RankRunner(rank).run();
+}
 
 }  // namespace slimpack
