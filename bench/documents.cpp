@@ -22,7 +22,8 @@ random.Random({}).shuffle(files)
 print('\n'.join(str(p) for p in files[:2000])))";
 
 std::vector<std::string> lines_of(const std::string& command) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"),
+                                                             ::pclose);
   std::vector<std::string> lines;
   std::array<char, 4096> buffer;
   while (pipe && std::fgets(buffer.data(), buffer.size(), pipe.get())) {
@@ -46,13 +47,13 @@ std::vector<std::vector<std::int64_t>> standard_library_documents(Tokens context
     if (text.size() < 2) continue;
     const auto size = std::min<std::size_t>(text.size(), static_cast<std::size_t>(context.count()));
     auto& document = documents.emplace_back();
-    for (std::size_t i = 0; i < size; ++i)
-      document.push_back(static_cast<unsigned char>(text[i]));
+    for (std::size_t i = 0; i < size; ++i) document.push_back(static_cast<unsigned char>(text[i]));
     total += Tokens(static_cast<std::int64_t>(size));
   }
   if (total < step_tokens)
-    invalid_input("python3 gave {} tokens of source files, {} are needed; check that 'python3' runs",
-                  total.count(), step_tokens.count());
+    invalid_input(
+        "python3 gave {} tokens of source files, {} are needed; check that 'python3' runs",
+        total.count(), step_tokens.count());
   return documents;
 }
 

@@ -80,9 +80,9 @@ PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cos
   }
   replica.packs.backward = replica.packs.forward;
   step.schedule = one_f_one_b(replica.packs, 1);
-  step.prediction = simulate(
-      replica.packs, step.schedule, task_times(cost, step.plan.layout, replica.packs),
-      task_bytes(cost.shape, cost.dtype, step.plan.layout, replica.packs, lengths));
+  step.prediction =
+      simulate(replica.packs, step.schedule, task_times(cost, step.plan.layout, replica.packs),
+               task_bytes(cost.shape, cost.dtype, step.plan.layout, replica.packs, lengths));
   return step;
 }
 
@@ -97,7 +97,9 @@ PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const Co
   return *std::move(outcome.step);
 }
 
-Bytes largest(const std::vector<Bytes>& bytes) { return *std::ranges::max_element(bytes); }
+Bytes largest(const std::vector<Bytes>& bytes) {
+  return *std::ranges::max_element(bytes);
+}
 
 nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
   const TimelineMetrics m = metrics_of(way.median().timeline);
@@ -126,17 +128,24 @@ nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
 }
 
 void print_table(const nlohmann::json& json) {
-  Table table({{"", Align::kLeft}, {"step"}, {"predicted"}, {"T1/(n·T)"}, {"bubble"}, {"predicted"},
-               {"busy, all ranks"}, {"peak activations"}, {"predicted"}, {"MicroPacks F/B"}});
+  Table table({{"", Align::kLeft},
+               {"step"},
+               {"predicted"},
+               {"T1/(n·T)"},
+               {"bubble"},
+               {"predicted"},
+               {"busy, all ranks"},
+               {"peak activations"},
+               {"predicted"},
+               {"MicroPacks F/B"}});
   for (const char* way : {"whole", "packed", "slimpack"}) {
     const auto& f = json[way];
     double busy = 0;
     for (const double b : f["busy_seconds"]) busy += b;
     table.add_row({way, fmt::format("{:.2f} s", f["seconds"].get<double>()),
                    fmt::format("{:.2f} s", f["predicted_seconds"].get<double>()),
-                   fmt::format("{:.3f}", f["efficiency"].get<double>()),
-                   human_share(f["bubble"]), human_share(f["predicted_bubble"]),
-                   fmt::format("{:.2f} s", busy),
+                   fmt::format("{:.3f}", f["efficiency"].get<double>()), human_share(f["bubble"]),
+                   human_share(f["predicted_bubble"]), fmt::format("{:.2f} s", busy),
                    human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>())),
                    human_bytes(Bytes(f["predicted_peak_activation_bytes"].get<std::int64_t>())),
                    fmt::format("{}/{}", f["forward_micropacks"].get<int>(),
@@ -154,8 +163,8 @@ void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
   PlanRequest request{.lengths = lengths, .pp = way.planned.plan.layout.stages()};
   request.layout = way.planned.plan.layout;
   const PlanOutcome outcome = plan_step(request, cost);
-  static_cast<void>(
-      way.engine->run(outcome.step->plan, outcome.step->schedule, tokens, Engine::Update{train, 0}));
+  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedule, tokens,
+                                    Engine::Update{train, 0}));
 }
 
 void run(Arguments a) {
@@ -170,10 +179,8 @@ void run(Arguments a) {
              grouped(total_tokens(lengths).count()),
              grouped(std::ranges::max_element(lengths)->count()));
 
-  const CostModel cost = profile_costs({.shape = shape,
-                                        .context = Tokens(a.context),
-                                        .ranks = a.ranks,
-                                        .pin_threads = true});
+  const CostModel cost = profile_costs(
+      {.shape = shape, .context = Tokens(a.context), .ranks = a.ranks, .pin_threads = true});
   fmt::print("{}; largest error of the fit {}\n", cost.source, human_share(cost.fit_error));
   const auto engine = [&](std::int32_t stages) {
     return EngineOptions{.shape = shape,
@@ -187,7 +194,8 @@ void run(Arguments a) {
   std::vector<Way> ways;
   ways.push_back({"whole", &one, whole_documents(lengths, cost), {}});
   ways.push_back({"packed", &many, planned(a, lengths, cost, PlannerKind::kPacked, layout), {}});
-  ways.push_back({"slimpack", &many, planned(a, lengths, cost, PlannerKind::kSlimpack, layout), {}});
+  ways.push_back(
+      {"slimpack", &many, planned(a, lengths, cost, PlannerKind::kSlimpack, layout), {}});
 
   TrainConfig train;
   train.clip_norm = 0;

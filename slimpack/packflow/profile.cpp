@@ -135,15 +135,13 @@ PassTimes measure(Bench& bench, const GridPoint& point, Nanos budget) {
 /// Short and long slices, with and without prefixes, alone and several in a MicroPack.
 std::vector<GridPoint> layer_grid(Tokens context) {
   const std::int64_t c = context.count();
-  std::vector<GridPoint> grid{{Tokens(32), Tokens(0), 1},   {Tokens(128), Tokens(0), 1},
-                              {Tokens(512), Tokens(0), 1},  {Tokens(2048), Tokens(0), 1},
-                              {Tokens(64), Tokens(0), 8},   {Tokens(256), Tokens(0), 4},
-                              {Tokens(128), Tokens(c / 2), 1},
-                              {Tokens(512), Tokens(c / 4), 1},
-                              {Tokens(512), Tokens(c / 2), 1},
-                              {Tokens(256), Tokens(c - 256), 1},
-                              {Tokens(1024), Tokens(c - 1024), 1},
-                              {Tokens(2048), Tokens(c / 2), 1}};
+  std::vector<GridPoint> grid{
+      {Tokens(32), Tokens(0), 1},          {Tokens(128), Tokens(0), 1},
+      {Tokens(512), Tokens(0), 1},         {Tokens(2048), Tokens(0), 1},
+      {Tokens(64), Tokens(0), 8},          {Tokens(256), Tokens(0), 4},
+      {Tokens(128), Tokens(c / 2), 1},     {Tokens(512), Tokens(c / 4), 1},
+      {Tokens(512), Tokens(c / 2), 1},     {Tokens(256), Tokens(c - 256), 1},
+      {Tokens(1024), Tokens(c - 1024), 1}, {Tokens(2048), Tokens(c / 2), 1}};
   std::erase_if(grid, [&](const GridPoint& p) {
     return p.prefix < Tokens(0) || p.tokens + p.prefix > context;
   });
@@ -286,8 +284,9 @@ std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
       const at::Tensor q_TND = at::randn({n, s.num_heads, s.head_dim}, type);
       const at::Tensor kv = at::randn({n, s.num_kv_heads, s.head_dim}, type);
       AttentionResult result;
-      const Nanos forward =
-          fastest_of_three([&] { result = attention_forward(q_TND, {kv, kv}, Tokens(0)); });
+      const Nanos forward = fastest_of_three([&] {
+        result = attention_forward(q_TND, {kv, kv}, Tokens(0));
+      });
       const Nanos backward = fastest_of_three([&] {
         static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
       });
