@@ -97,23 +97,27 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_T
   return d;
 }
 
+/// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
+at::Tensor normed_linear_backward(at::Tensor dy_TO, const at::Tensor& x_TH, double eps,
+                                  Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O) {
+  const Normalized norm = rms_normalize(x_TH, eps);
+  accumulate_linear_gradient(dy_TO, at::mul(norm.n, norm_H.value), weight_OH, bias_O);
+  const at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
+  dy_TO = at::Tensor();
+  return rms_norm_backward(dn_TH, norm, norm_H);
+}
+
 /// Gradient of the residual after attention.
 at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows,
                               const at::Tensor& dy_TH) {
   LayerParameters& p = c.parameters;
   const std::int64_t ffn = c.shape.intermediate_size;
-  at::Tensor d_gate_up_TO;
-  {
-    const at::Tensor act_TF = gated(rows.gate_up_TO, ffn);
-    accumulate_linear_gradient(dy_TH, act_TF, p.down_HF, p.down_bias_H);
-  }
-  d_gate_up_TO = gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
-  const Normalized norm = rms_normalize(rows.middle_TH, c.shape.rms_norm_eps);
-  accumulate_linear_gradient(d_gate_up_TO, at::mul(norm.n, p.mlp_norm_H.value), p.gate_up_OH,
-                             p.gate_up_bias_O);
-  const at::Tensor dn_TH = linear_input_gradient(d_gate_up_TO, p.gate_up_OH);
-  d_gate_up_TO = at::Tensor();
-  return rms_norm_backward(dn_TH, norm, p.mlp_norm_H).add_(dy_TH);
+  accumulate_linear_gradient(dy_TH, gated(rows.gate_up_TO, ffn), p.down_HF, p.down_bias_H);
+  at::Tensor d_gate_up_TO =
+      gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
+  return normed_linear_backward(std::move(d_gate_up_TO), rows.middle_TH, c.shape.rms_norm_eps,
+                                p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O)
+      .add_(dy_TH);
 }
 
 /// Queries as attention saw them, and with q/k norms what their backward needs.
@@ -184,12 +188,9 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
     dqkv_TO = attention_slices_backward(c, rows, queries.q_TND, dout_TND);
     projection_gradient(c, queries, dqkv_TO);
   }
-  const Normalized norm = rms_normalize(rows.x_TH, c.shape.rms_norm_eps);
-  accumulate_linear_gradient(dqkv_TO, at::mul(norm.n, p.attention_norm_H.value), p.qkv_OH,
-                             p.qkv_bias_O);
-  const at::Tensor dn_TH = linear_input_gradient(dqkv_TO, p.qkv_OH);
-  dqkv_TO = at::Tensor();
-  return rms_norm_backward(dn_TH, norm, p.attention_norm_H).add_(dmiddle_TH);
+  return normed_linear_backward(std::move(dqkv_TO), rows.x_TH, c.shape.rms_norm_eps,
+                                p.attention_norm_H, p.qkv_OH, p.qkv_bias_O)
+      .add_(dmiddle_TH);
 }
 
 }  // namespace
