@@ -111,6 +111,9 @@ CompletedStep TrainingRun::run(StepBatch batch, PlannerKind planner,
   if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
   done.planned = *std::move(outcome.step);
   require_valid_plan(done.planned.plan, "planner");
+  const auto errors =
+      check_schedule(done.planned.plan.replicas.front().packs, done.planned.schedule);
+  SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   done.planning_time = monotonic_now() - start;
   done.result = engine_->run(done.planned.plan, done.planned.schedule, batch.tokens, update);
   done.batch = std::move(batch);

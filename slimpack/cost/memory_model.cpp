@@ -52,8 +52,8 @@ std::int64_t layer_backward_transient(const Widths& w, const MicroPack& pack, st
   const std::int64_t held = 2 * w.hidden + w.q + 2 * w.k;  // dy, dmiddle, dqkv
   const std::int64_t attention = held + w.q;
   const std::int64_t projection = held + norm;
-  return tokens * copied +
-         std::max({tokens * mlp, tokens * attention + slice_transient(w, pack), tokens * projection});
+  return tokens * copied + std::max({tokens * mlp, tokens * attention + slice_transient(w, pack),
+                                     tokens * projection});
 }
 
 std::int64_t head_transient(const Widths& w, std::int64_t tokens, std::int64_t block, bool copied) {
@@ -104,7 +104,8 @@ TaskBytes task_bytes(const ModelShape& shape, Dtype dtype, const StageLayout& la
     auto& forward = bytes.forward_transient.emplace_back();
     for (const MicroPack& pack : packs.forward) {
       const std::int64_t tokens = pack.tokens().count();
-      rows.emplace_back(tokens * (layers * row_bytes(shape, dtype).count() + (last ? w.hidden : 0)));
+      rows.emplace_back(tokens *
+                        (layers * row_bytes(shape, dtype).count() + (last ? w.hidden : 0)));
       forward.emplace_back(forward_transient(w, tokens, pack.slices.size() == 1, last));
     }
     auto& backward = bytes.backward_transient.emplace_back();

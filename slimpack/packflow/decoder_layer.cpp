@@ -45,8 +45,8 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
   }
   std::vector<at::Tensor> out, lse;
   for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
-    AttentionResult result = attention_forward(q_TND.narrow(0, row, rows),
-                                               c.kv.upto(c.layer, slice), slice.prefix());
+    AttentionResult result =
+        attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
   });
@@ -56,8 +56,7 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
   const double eps = c.shape.rms_norm_eps;
-  const at::Tensor qkv_TO =
-      linear(rms_norm(x_TH, p.attention_norm_H, eps), p.qkv_OH, p.qkv_bias_O);
+  const at::Tensor qkv_TO = linear(rms_norm(x_TH, p.attention_norm_H, eps), p.qkv_OH, p.qkv_bias_O);
   Projections raw = split_qkv(qkv_TO, c.shape);
   at::Tensor q_TND, k_TGD;
   if (c.shape.qk_norm) {
@@ -108,8 +107,7 @@ at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows,
     const at::Tensor act_TF = gated(rows.gate_up_TO, ffn);
     accumulate_linear_gradient(dy_TH, act_TF, p.down_HF, p.down_bias_H);
   }
-  d_gate_up_TO =
-      gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
+  d_gate_up_TO = gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
   const Normalized norm = rms_normalize(rows.middle_TH, c.shape.rms_norm_eps);
   accumulate_linear_gradient(d_gate_up_TO, at::mul(norm.n, p.mlp_norm_H.value), p.gate_up_OH,
                              p.gate_up_bias_O);
@@ -143,9 +141,9 @@ at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& row
   for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
     const KeysValues later = c.kv.gradient(c.layer, slice);
-    const AttentionGradients g = attention_backward(
-        at_rows(dout_TND), at_rows(q_TND), c.kv.upto(c.layer, slice),
-        {at_rows(rows.out_TND), at_rows(rows.lse_TN)}, slice.prefix(), later);
+    const AttentionGradients g =
+        attention_backward(at_rows(dout_TND), at_rows(q_TND), c.kv.upto(c.layer, slice),
+                           {at_rows(rows.out_TND), at_rows(rows.lse_TN)}, slice.prefix(), later);
     at_rows(d.q_TND).copy_(g.dq_TND);
     if (later.k.defined()) {
       // What later slices left for these tokens joins before the projection's backward.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/packflow/rank_step.h"
 #include "slimpack/packflow/thread_group.h"
@@ -41,6 +42,12 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
   const std::int32_t ranks = options_.layout.stages();
   ThreadGroup group(ranks, kChannelSlots);
   std::vector<RankResult> results(static_cast<std::size_t>(ranks));
+  // Before any rank runs: a fast neighbour's first message already counts as an activation.
+  std::vector<Bytes> resident;
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    reset_peak(rank);
+    resident.push_back(live_bytes(rank));
+  }
   const auto start = std::chrono::steady_clock::now();
   threads_.run([&](std::int32_t rank) {
     const StageId stage(rank);
@@ -50,9 +57,9 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
       const auto communicator = group.communicator(rank);
       StageStep tensors(options_.shape, options_.dtype, {rank == 0, rank == ranks - 1}, parameters,
                         *rope_, plan.replicas.front().packs, plan.lengths, tokens);
-      results[stage.index()] = run_rank({options_, stage, parameters, tensors,
-                                         schedule.stages[stage.index()], *communicator, update,
-                                         start});
+      results[stage.index()] =
+          run_rank({options_, stage, parameters, tensors, schedule.stages[stage.index()],
+                    *communicator, update, start, resident[stage.index()]});
     } catch (const c10::Error& e) {
       group.fail(std::make_exception_ptr(
           std::runtime_error(fmt::format("rank {}: {}", rank, e.what_without_backtrace()))));
@@ -66,9 +73,8 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
   step.timeline.origin = "measured";
   step.timeline.ranks = ranks;
   step.gradient_norm = results.front().gradient_norm;
-  step.loss = tokens.targets > 0
-                  ? results.front().loss_sum / static_cast<double>(tokens.targets)
-                  : 0.0;
+  step.loss =
+      tokens.targets > 0 ? results.front().loss_sum / static_cast<double>(tokens.targets) : 0.0;
   for (RankResult& r : results) {
     step.timeline.spans.insert(step.timeline.spans.end(), r.spans.begin(), r.spans.end());
     step.timeline.memory.insert(step.timeline.memory.end(), r.memory.begin(), r.memory.end());

@@ -23,9 +23,7 @@ class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
       : rank_(rank),
-        place_{rank.stage.value() == 0, rank.stage.value() == rank.options.layout.stages() - 1},
-        resident_(live_bytes(rank.stage.value())) {
-    reset_peak(rank.stage.value());
+        place_{rank.stage.value() == 0, rank.stage.value() == rank.options.layout.stages() - 1} {
     result_.spans.reserve(4 * rank.actions.size() + 4);
   }
 
@@ -36,7 +34,7 @@ class RankRunner {
       run_action(action);
     }
     rank_.tensors.require_drained();
-    result_.peak_activation = peak_bytes(rank_.stage.value()) - resident_;
+    result_.peak_activation = peak_bytes(rank_.stage.value()) - rank_.resident;
     finish();
     return std::move(result_);
   }
@@ -65,7 +63,7 @@ class RankRunner {
                      : rank_.tensors.backward(action.pack, std::move(rows_TH));
     });
     result_.memory.push_back(
-        {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - resident_});
+        {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - rank_.resident});
     if (has_output)
       timed(SpanKind::kWaitSend, action.pack, [&] {
         rank_.communicator.send(direction, std::move(rows_TH));
@@ -106,7 +104,6 @@ class RankRunner {
 
   const RankStep& rank_;
   StagePlace place_;
-  Bytes resident_;
   RankResult result_;
 };
 

@@ -31,6 +31,7 @@ struct RankStep {
   Communicator& communicator;
   const std::optional<Engine::Update>& update;
   std::chrono::steady_clock::time_point start;
+  Bytes resident;  ///< of the rank before any rank started: parameters and the like
 };
 
 [[nodiscard]] RankResult run_rank(const RankStep& rank);

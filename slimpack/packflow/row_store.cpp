@@ -26,9 +26,12 @@ LayerRows RowStore::gather(PackId backward, std::size_t layer) const {
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::vector<at::Tensor> parts;
     for (const RowSegment& segment : segments_.at(backward.index())) {
-      LayerRows source = kept_.at(layer).at(segment.forward.index()).rows;
+      const Kept& kept = kept_.at(layer).at(segment.forward.index());
+      SLIMPACK_CHECK(kept.unused >= segment.rows, "rows are gathered before put or after release");
+      LayerRows source = kept.rows;
       const at::Tensor& rows = *source.all()[i];
-      if (rows.defined()) parts.push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
+      if (rows.defined())
+        parts.push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
     }
     if (!parts.empty()) *out[i] = parts.size() == 1 ? parts.front() : at::cat(parts);
   }

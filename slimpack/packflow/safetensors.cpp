@@ -32,18 +32,25 @@ const char* type_name(at::ScalarType type) {
 at::ScalarType type_of(const std::string& name, const std::string& where) {
   for (const auto& [known, type] : kTypes)
     if (name == known) return type;
-  invalid_input("{}: dtype \"{}\" is not supported; allowed are F64, F32, BF16 and I64", where, name);
+  invalid_input("{}: dtype \"{}\" is not supported; allowed are F64, F32, BF16 and I64", where,
+                name);
 }
 
-std::vector<std::int64_t> shape_of(const JsonFields& entry) {
+struct ShapedBytes {
   std::vector<std::int64_t> shape;
-  std::int64_t elements = 1;
+  std::int64_t bytes;
+};
+
+ShapedBytes shape_of(const JsonFields& entry, at::ScalarType type) {
+  ShapedBytes result{{}, static_cast<std::int64_t>(c10::elementSize(type))};
   for (const auto& value : entry.array("shape")) {
-    shape.push_back(json_integer(value, entry.origin() + ": shape", 0, std::int64_t{1} << 40));
-    if (__builtin_mul_overflow(elements, shape.back(), &elements))
+    const std::int64_t size =
+        json_integer(value, entry.origin() + ": shape", 0, std::int64_t{1} << 40);
+    result.shape.push_back(size);
+    if (__builtin_mul_overflow(result.bytes, size, &result.bytes))
       invalid_input("{}: the shape has too many elements", entry.origin());
   }
-  return shape;
+  return result;
 }
 
 }  // namespace
@@ -76,11 +83,14 @@ NamedTensors read_safetensors(const std::filesystem::path& file) {
   const std::string content = read_file(file, "checkpoint", kMaxFile);
   const std::string origin = file.string();
   std::uint64_t size = 0;
-  if (content.size() < sizeof size) invalid_input("{}: shorter than its 8-byte header length", origin);
+  if (content.size() < sizeof size)
+    invalid_input("{}: shorter than its 8-byte header length", origin);
   std::memcpy(&size, content.data(), sizeof size);
   if (size > kMaxHeader || size > content.size() - sizeof size)
-    invalid_input("{}: header length {} exceeds the file or the limit of {}", origin, size, kMaxHeader);
-  const nlohmann::json header = parse_json(std::string_view(content).substr(sizeof size, size), origin);
+    invalid_input("{}: header length {} exceeds the file or the limit of {}", origin, size,
+                  kMaxHeader);
+  const nlohmann::json header =
+      parse_json(std::string_view(content).substr(sizeof size, size), origin);
   const std::uint64_t data = sizeof size + size;
   const auto available = static_cast<std::int64_t>(content.size() - data);
 
@@ -95,10 +105,8 @@ NamedTensors read_safetensors(const std::filesystem::path& file) {
     const std::int64_t begin = json_integer(offsets[0], entry.origin() + ": begin", 0, available);
     const std::int64_t end = json_integer(offsets[1], entry.origin() + ": end", begin, available);
     const auto type = type_of(entry.text("dtype"), entry.origin());
-    const auto shape = shape_of(entry);
-    std::int64_t elements = 1;
-    for (const std::int64_t n : shape) elements *= n;
-    if (end - begin != elements * static_cast<std::int64_t>(c10::elementSize(type)))
+    const auto [shape, bytes] = shape_of(entry, type);
+    if (end - begin != bytes)
       invalid_input("{}: data_offsets do not match dtype and shape", entry.origin());
     at::Tensor tensor = at::empty(shape, type);
     std::memcpy(tensor.mutable_data_ptr(), content.data() + data + begin, tensor.nbytes());
@@ -108,7 +116,8 @@ NamedTensors read_safetensors(const std::filesystem::path& file) {
   }
   std::int64_t at = 0;
   for (const auto& [begin, end] : ranges) {
-    if (begin != at) invalid_input("{}: bytes {} to {} belong to no or to two tensors", origin, at, begin);
+    if (begin != at)
+      invalid_input("{}: bytes {} to {} belong to no or to two tensors", origin, at, begin);
     at = end;
   }
   if (at != available) invalid_input("{}: {} bytes follow the last tensor", origin, available - at);

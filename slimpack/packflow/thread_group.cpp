@@ -41,6 +41,7 @@ struct ThreadGroup::State {
   template <class LastIn>
   void meet(std::unique_lock<std::mutex>& lock, Meeting& meeting, std::int32_t expected,
             LastIn last_in) {
+    if (cause) throw PeerFailed();  // whoever came before has left without a round
     const std::uint64_t my_round = meeting.round;
     if (++meeting.arrived == expected) {
       last_in();
@@ -59,7 +60,7 @@ struct ThreadGroup::State {
   std::vector<std::deque<at::Tensor>> channels;
   std::vector<double> values;  ///< by rank: what this round's sum adds
   double total = 0;
-  std::vector<at::Tensor> tied;  ///< gradients of the two holders of a tied matrix
+  std::vector<at::Tensor> tied;       ///< gradients of the two holders of a tied matrix
   Meeting sum_meeting, tied_meeting;  ///< apart: middle ranks sum while the ends still add
   std::exception_ptr cause;
 };

@@ -6,10 +6,10 @@
 
 #include <ATen/ops/full.h>
 
-#include "slimpack/baselines/packed.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/baselines/packed.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/checkpoint.h"
@@ -35,9 +35,12 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
     replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
     return plan;
   }
-  const auto time = [&](bool backward) { return slice_cost(cost, plan.layout, StageId(0), backward); };
+  const auto time = [&](bool backward) {
+    return slice_cost(cost, plan.layout, StageId(0), backward);
+  };
   replica.packs = fluid_cut(
-      lengths, fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
+      lengths,
+      fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
       time(false), time(true),
       {.packs = static_cast<int>(step.integer("packs")),
        .granularity = Tokens(step.integer("granularity")),
@@ -66,7 +69,8 @@ void run(const std::filesystem::path& file) {
   const JsonFields step(json, file.string());
   const auto sequences = sequences_of(step);
   SequenceLengths lengths;
-  for (const auto& tokens : sequences) lengths.emplace_back(static_cast<std::int64_t>(tokens.size()));
+  for (const auto& tokens : sequences)
+    lengths.emplace_back(static_cast<std::int64_t>(tokens.size()));
 
   const ModelShape shape = read_model_shape(step.text("config"));
   const Dtype dtype = dtype_of(step.text("dtype"));
@@ -77,7 +81,10 @@ void run(const std::filesystem::path& file) {
   const auto errors = check_schedule(plan.replicas.front().packs, schedule);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
 
-  Engine engine({.shape = shape, .dtype = dtype, .layout = plan.layout, .context = shape.max_positions,
+  Engine engine({.shape = shape,
+                 .dtype = dtype,
+                 .layout = plan.layout,
+                 .context = shape.max_positions,
                  .should_stop = {}});
   load_parameters(engine, read_safetensors(step.text("weights")), "weights");
   TrainConfig train;

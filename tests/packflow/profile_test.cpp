@@ -1,0 +1,66 @@
+#include "slimpack/packflow/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/packflow/small_runs.h"
+
+namespace slimpack {
+namespace {
+
+ProfileOptions small_profile(Tokens context) {
+  ProfileOptions options;
+  options.shape = slimpack::testing::small_shape(2, true);
+  options.context = context;
+  options.budget = from_seconds(0.3);
+  return options;
+}
+
+TEST(Profile, GivesTimesThatAPlannerCanUse) {
+  // How long anything takes is the machine's business; that it takes time is not.
+  for (const std::int64_t context : {40, 1024}) {
+    const CostModel cost = profile_costs(small_profile(Tokens(context)));
+    EXPECT_EQ(cost.shape, small_profile(Tokens(context)).shape);
+    for (const LayerTime& time : {cost.forward, cost.backward}) {
+      for (const double c :
+           {time.per_pack, time.per_slice, time.per_token, time.per_pair, time.per_prefix_token}) {
+        EXPECT_TRUE(std::isfinite(c));
+        EXPECT_GE(c, 0);
+      }
+      EXPECT_GT(time.per_pack + time.per_slice + time.per_token + time.per_pair, 0);
+    }
+    for (const EdgeTime& time :
+         {cost.embedding_forward, cost.embedding_backward, cost.head_backward}) {
+      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
+      EXPECT_GE(time.per_pack, 0);
+      EXPECT_GE(time.per_token, 0);
+      EXPECT_GT(time.per_pack + time.per_token, 0);
+    }
+    EXPECT_GT(cost.optimizer_per_parameter, 0);
+    EXPECT_GE(cost.fit_error, 0);
+    EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
+  }
+}
+
+TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
+  ProfileOptions options = small_profile(Tokens(256));
+  options.ranks = 2;
+  const CostModel cost = profile_costs(options);
+  EXPECT_NE(cost.source.find("2 threads"), std::string::npos);
+  EXPECT_GT(cost.forward.per_token + cost.forward.per_pair, 0);
+}
+
+TEST(Profile, ComparesThePassesAtPowersOfFour) {
+  const std::vector<PassRatio> ratios = measure_pass_ratios(small_profile(Tokens(2000)));
+  ASSERT_EQ(ratios.size(), 2u);
+  EXPECT_EQ(ratios[0].tokens, Tokens(256));
+  EXPECT_EQ(ratios[1].tokens, Tokens(1024));
+  for (const PassRatio& r : ratios) {
+    EXPECT_GT(r.attention_forward, Nanos(0));
+    EXPECT_GT(r.attention_backward, Nanos(0));
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
