@@ -1,0 +1,131 @@
+#include "slimpack/cost/memory_model.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/schedule/activation_ledger.h"
+#include "tests/cost/shapes.h"
+#include "tests/support/random_plan.h"
+
+namespace slimpack {
+namespace {
+
+/// The example of docs/row-store.md. Bytes of a token in fp32: hidden 32, q 32, k 16, FFN 64,
+/// log-sum-exp 8.
+ModelShape example_shape() {
+  ModelShape shape;
+  shape.hidden_size = 8;
+  shape.intermediate_size = 16;
+  shape.num_layers = 2;
+  shape.num_heads = 2;
+  shape.num_kv_heads = 1;
+  shape.head_dim = 4;
+  shape.vocab_size = 10;
+  return shape;
+}
+
+MicroPack one_slice(std::int64_t begin, std::int64_t end) {
+  return {{{SequenceId(0), Tokens(begin), Tokens(end)}}};
+}
+
+/// Ten tokens: forward [0, 6) and [6, 10), backward [5, 10) and [0, 5).
+PackPlan example_packs() {
+  return {{one_slice(0, 6), one_slice(6, 10)}, {one_slice(5, 10), one_slice(0, 5)}};
+}
+
+TaskBytes example_bytes() {
+  return task_bytes(example_shape(), Dtype::kFp32, {{0, 2}}, example_packs(), {Tokens(10)});
+}
+
+TEST(MemoryModel, CountsRowsKeysAndValuesByTheToken) {
+  // 2 · 32 (x, middle) + 2 · 32 (q, out) + 8 (lse) + 2 · 64 (gate, up); K and V 2 · 16.
+  EXPECT_EQ(row_bytes(example_shape(), Dtype::kFp32), Bytes(264));
+  EXPECT_EQ(kv_bytes(example_shape(), Dtype::kFp32), Bytes(32));
+  EXPECT_EQ(dkv_bytes(example_shape(), Dtype::kFp32), Bytes(32));
+  // fp64 doubles everything; bf16 halves all but what is accumulated: 264 = 8 + 256 → 8 + 128.
+  EXPECT_EQ(row_bytes(example_shape(), Dtype::kFp64), Bytes(528));
+  EXPECT_EQ(row_bytes(example_shape(), Dtype::kBf16), Bytes(136));
+  EXPECT_EQ(kv_bytes(example_shape(), Dtype::kBf16), Bytes(16));
+  EXPECT_EQ(dkv_bytes(example_shape(), Dtype::kBf16), Bytes(32));
+}
+
+TEST(MemoryModel, KeepsTheKeysBeforeNormOnlyWhereTheyAreNormalised) {
+  ModelShape shape = example_shape();
+  shape.qk_norm = true;
+  EXPECT_EQ(row_bytes(shape, Dtype::kFp32), Bytes(264 + 16));
+}
+
+TEST(MemoryModel, HoldsRowsBySliceAndKeysBySequence) {
+  const TaskBytes bytes = example_bytes();
+  // Two layers of 264 and the head's input, 32 a token: 6 and 4 tokens of 560.
+  EXPECT_EQ(bytes.rows[0], (std::vector<Bytes>{Bytes(3360), Bytes(2240)}));
+  EXPECT_EQ(bytes.kv[0], std::vector<Bytes>{Bytes(640)});  // 10 tokens · 2 layers · 32
+  EXPECT_EQ(bytes.dkv[0], std::vector<Bytes>{Bytes(640)});
+  EXPECT_EQ(bytes.forward_input, (std::vector<Bytes>{Bytes(192), Bytes(128)}));
+  EXPECT_EQ(bytes.backward_input, (std::vector<Bytes>{Bytes(160), Bytes(160)}));
+}
+
+TEST(MemoryModel, AddsWhatIsAliveOnlyDuringAnAction) {
+  const TaskBytes bytes = example_bytes();
+  // Forward: silu(gate) ⊙ up, 64 a token, as the layer's output becomes the head's input.
+  EXPECT_EQ(bytes.forward_transient[0], (std::vector<Bytes>{Bytes(6 * 64), Bytes(4 * 64)}));
+  // B0, in its attention: copied rows 5 · 264 (from two forward MicroPacks); dy, dmiddle, dout and
+  // dqkv 5 · (32 + 32 + 32 + 64); the kernel's dq, dk, dv and lse 5 · (32 + 32 + 8), those of the
+  // prefix 5 · 32 + 5 · 32, two tiles of 5 · 5 scores 2 · 100. The head has freed four rows of its
+  // input, of which each of two layers counts half: 4 · 32 / 2.
+  const int attention = 1320 + 800 + 360 + 320 + 200 - 64;
+  // B1, in its head: dx and targets 5 · (32 + 8); per row of the block a clamped target 8, four
+  // scalars 16, n and n ⊙ weight 64, the logits 40, and in the norm's backward three times 32.
+  const int head = 200 + 5 * (8 + 16 + 64 + 40 + 96);
+  EXPECT_EQ(bytes.backward_transient[0], (std::vector<Bytes>{Bytes(attention), Bytes(head)}));
+}
+
+TEST(MemoryModel, TheExamplesBytesRiseAndFallAsTheDocumentSays) {
+  const TaskBytes bytes = example_bytes();
+  ActivationLedger ledger(row_flow(example_packs()), bytes, StageId(0));
+  EXPECT_EQ(ledger.peak_of_forward(PackId(0)), Bytes(4384));
+  ledger.forward(PackId(0));
+  EXPECT_EQ(ledger.live(), Bytes(4000));
+  EXPECT_EQ(ledger.peak_of_forward(PackId(1)), Bytes(6496));
+  ledger.forward(PackId(1));
+  EXPECT_EQ(ledger.live(), Bytes(6240));
+  EXPECT_EQ(ledger.peak_of_backward(PackId(0)), Bytes(9496));
+  ledger.backward(PackId(0));
+  EXPECT_EQ(ledger.live(), Bytes(4640));
+  EXPECT_EQ(ledger.peak_of_backward(PackId(1)), Bytes(5960));
+  ledger.backward(PackId(1));
+  EXPECT_EQ(ledger.live(), Bytes(0));
+}
+
+TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
+  ModelShape shape = example_shape();
+  shape.vocab_size = 1 << 10;
+  EXPECT_EQ(head_block(shape), Tokens(1 << 10));
+  shape.vocab_size = 10;
+  EXPECT_EQ(head_block(shape), Tokens(4096));
+  shape.vocab_size = 1 << 20;
+  EXPECT_EQ(head_block(shape), Tokens(64));
+}
+
+RC_GTEST_PROP(MemoryModel, NoTermIsNegativeAndRowsAddUp, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepPlan plan = testing::random_plan(rng, 3);
+  const PackPlan& packs = plan.replicas.front().packs;
+  ModelShape shape = testing::small_gqa();
+  shape.qk_norm = rng.below(2) == 1;
+  for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
+    const TaskBytes bytes = task_bytes(shape, dtype, plan.layout, packs, plan.lengths);
+    const std::int64_t tokens = total_tokens(plan.lengths).count();
+    for (std::size_t s = 0; s < 3; ++s) {
+      Bytes rows;
+      for (const Bytes b : bytes.rows[s]) rows += b;
+      const Bytes head = Bytes(s == 2 ? element_bytes(dtype) * shape.hidden_size : 0);
+      RC_ASSERT(rows == tokens * (2 * row_bytes(shape, dtype) + head));
+      for (const auto& transients : {bytes.forward_transient[s], bytes.backward_transient[s]})
+        for (const Bytes b : transients) RC_ASSERT(b > Bytes(0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
