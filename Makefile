@@ -33,7 +33,7 @@ test: configure  ## build everything and run every test
 	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
 
 bench: configure  ## build and run the benchmark: tokens per second, end to end
-	@cmake --build $(BUILD) -j $(JOBS) --target bench/end_to_end
+	@cmake --build $(BUILD) -j $(JOBS) --target end_to_end
 	$(BUILD)/bench/end_to_end
 
 format:  ## format the C++ files (clang-format 14)

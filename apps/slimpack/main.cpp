@@ -12,7 +12,8 @@ namespace {
 
 /// Goes on as slimpack-train, the program beside this one, with the same arguments.
 void become_training_program(char** argv) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "slimpack-train";
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "slimpack-train";
   ::execv(program.c_str(), argv);
   slimpack::invalid_input(
       "cannot start '{}': {}; training needs libtorch: run 'make build', or configure without "

@@ -73,9 +73,10 @@ void plan(const PlanArguments& arguments) {
   const ModelShape shape = read_model_shape(config.model.config);
   const std::optional<CostModel> cost = configured_cost(config, shape);
   if (!cost)
-    invalid_input("{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
-                  "or add a [hardware] section",
-                  arguments.config);
+    invalid_input(
+        "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
+        "or add a [hardware] section",
+        arguments.config);
   StepLengths step = step_lengths(arguments, config);
 
   const Nanos start = monotonic_now();

@@ -64,10 +64,9 @@ void profile(const ProfileArguments& arguments) {
   const CostModel cost = profile_costs(options);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
-  if (!arguments.json.empty())
-    write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
-  fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}\n", cost.source,
-             ratio_table(ratios), coefficient_table(cost));
+  if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
+  fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}\n",
+             cost.source, ratio_table(ratios), coefficient_table(cost));
   fmt::print("largest error of the fit: {}\nwritten: {}\n", human_share(cost.fit_error),
              arguments.out);
 }

@@ -1,16 +1,49 @@
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/slimpack/commands.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/nearest.h"
 
 namespace slimpack {
+
+namespace {
+
+/// One line: the mistake, and where to look.
+std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
+  const CLI::App* at = &app;
+  std::string name = "slimpack";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+  std::string mistake = e.what();
+  // The parser finds a command missing before it looks at the word that stands in its place.
+  if (const auto words = at->remaining(); !commands.empty() && !words.empty()) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : commands) names.push_back(command->get_name());
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    mistake =
+        fmt::format("unknown command '{}'; {}", words.front(), suggestion(words.front(), known));
+  }
+  std::ranges::replace(mistake, '\n', ' ');
+  return fmt::format("{}; try '{} --help'", mistake, name);
+}
+
+}  // namespace
 
 int run_program(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    if (e.get_exit_code() == 0) return app.exit(e);  // help
+    fmt::print(stderr, "slimpack: {}\n", mistake_text(app, e));
+    return 2;
   } catch (const InvalidInput& e) {
     fmt::print(stderr, "slimpack: {}\n", e.what());
     return 2;

@@ -34,7 +34,8 @@ void describe(TrainingRun& run, const RunConfig& config) {
   fmt::print(stderr, "model: {} parameters, {} layers on {} pipeline ranks (threads), {}\n",
              human_count(static_cast<double>(parameters)), layers, options.layout.stages(),
              to_string(options.dtype));
-  fmt::print(stderr, "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
+  fmt::print(stderr,
+             "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
              grouped(static_cast<std::int64_t>(run.dataset().documents())),
              grouped(run.truncation().documents),
              human_count(static_cast<double>(run.truncation().tokens.count())));
@@ -46,9 +47,11 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
   write_file(file, to_chrome_trace({step.planned.prediction.timeline, step.result.timeline}));
 }
 
-/// Trains until the last step or a stop request; returns the last completed step.
-std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config, TrainingLog& log,
+/// Trains until the last step or a stop request; returns the last completed step, if there is one.
+/// Documents that cannot be trained on may come late: then the steps before are kept.
+std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config,
                                          RunSummary& summary) {
+  TrainingLog log(config.output.dir, config.train.steps, stderr);
   std::optional<CompletedStep> last;
   try {
     for (std::int64_t s = 0; s < config.train.steps; ++s) {
@@ -58,9 +61,25 @@ std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& conf
     }
   } catch (const Interrupted&) {
     // Weights change only at the end of a step, on all ranks: they are those of the last full one.
+  } catch (const InvalidInput& e) {
+    if (!last) throw;
+    const auto checkpoint = config.output.dir / "checkpoint";
+    save_checkpoint(run.engine(), checkpoint);
+    invalid_input("{} (after {} of {} steps, whose weights are in {})", e.what(),
+                  summary.steps.size(), config.train.steps, checkpoint.string());
   }
-  log.finish();
   return last;
+}
+
+/// Runs the last step's documents again, as planned and packed; unless stopped.
+void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch,
+             RunSummary& summary) {
+  try {
+    summary.sliced = figures_of(run.rerun(batch, config.plan.planner), config.train);
+    summary.packed = figures_of(run.rerun(batch, PlannerKind::kPacked), config.train);
+  } catch (const Interrupted&) {
+    summary.sliced.reset();
+  }
 }
 
 }  // namespace
@@ -69,23 +88,19 @@ void train(const TrainArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  TrainingLog log(config.output.dir, config.train.steps, stderr);
+  const auto& folder = config.output.dir;
+  require_writable_folder(folder / "checkpoint");
   TrainingRun run(config, [] { return stop_requested.load(); });
   describe(run, config);
 
   RunSummary summary;
-  const auto last = train_steps(run, config, log, summary);
-  const auto& folder = config.output.dir;
+  const auto last = train_steps(run, config, summary);
+  if (!last)
+    throw Interrupted("stopped on request before the first step was done; nothing written");
   save_checkpoint(run.engine(), folder / "checkpoint");
-  summary.written = {folder / "checkpoint", folder / "metrics.jsonl"};
-  if (last) {
-    write_timeline(folder / "timeline.json", *last);
-    summary.written.push_back(folder / "timeline.json");
-  }
-  if (last && !arguments.against.empty() && !stop_requested) {
-    summary.sliced = figures_of(run.rerun(last->batch, config.plan.planner), config.train);
-    summary.packed = figures_of(run.rerun(last->batch, PlannerKind::kPacked), config.train);
-  }
+  write_timeline(folder / "timeline.json", *last);
+  summary.written = {folder / "checkpoint", folder / "metrics.jsonl", folder / "timeline.json"};
+  if (!arguments.against.empty() && !stop_requested) compare(run, config, last->batch, summary);
   fmt::print("{}", summary_text(summary));
   if (stop_requested)
     throw Interrupted(fmt::format("stopped on request after {} of {} steps; {} holds the weights",

@@ -30,7 +30,8 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
       ->add_option("--against", arguments->against,
                    "At the end, run the last step's documents once more this way and compare")
       ->check(CLI::IsMember({"packed"}));
-  command->add_flag("--print-config", *print, "Print a configuration with every key and its default");
+  command->add_flag("--print-config", *print,
+                    "Print a configuration with every key and its default");
   command->footer(
       "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoint/ (for transformers)\n"
       "to output.dir. Without a cost file it first measures this machine for a few seconds.\n\n"
@@ -61,11 +62,13 @@ void add_profile_command(CLI::App& app, std::function<void(const ProfileArgument
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
       ->type_name("FILE");
   command->footer(
-      "Runs one layer of the model over a grid of slice lengths and prefixes, forward and backward,\n"
+      "Runs one layer of the model over a grid of slice lengths and prefixes, forward and "
+      "backward,\n"
       "on as many threads as the run has ranks, and fits the cost model's coefficients.\n\n"
       "Example:\n"
       "  slimpack profile --config run.toml --out cost.json\n"
-      "  slimpack plan --config run.toml --set cost.file=cost.json --data runs/corpus --out plan.json");
+      "  slimpack plan --config run.toml --set cost.file=cost.json --data runs/corpus --out "
+      "plan.json");
   command->callback([arguments, run = std::move(run)] { run(*arguments); });
 }
 

@@ -1,6 +1,7 @@
 #include "apps/slimpack/training_log.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -53,11 +54,10 @@ const StepFigures& median_step(std::vector<StepFigures>& steps) {
 }
 
 void add_comparison(Table& table, const char* name, const StepFigures& f) {
-  table.add_row({name, human_duration(f.step_time), human_duration(f.predicted_time),
-                 human_share(f.bubble), human_share(f.predicted_bubble),
-                 human_bytes(largest(f.peak_activation)),
-                 human_bytes(largest(f.predicted_peak_activation)),
-                 human_count(f.tokens_per_second())});
+  table.add_row(
+      {name, human_duration(f.step_time), human_duration(f.predicted_time), human_share(f.bubble),
+       human_share(f.predicted_bubble), human_bytes(largest(f.peak_activation)),
+       human_bytes(largest(f.predicted_peak_activation)), human_count(f.tokens_per_second())});
 }
 
 Table comparison_table() {
@@ -98,14 +98,29 @@ StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
   return f;
 }
 
+void require_writable_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::path existing = std::filesystem::absolute(folder);
+  while (!std::filesystem::exists(existing, error) && existing.has_relative_path())
+    existing = existing.parent_path();
+  const char* const cause = !std::filesystem::is_directory(existing, error) ? "is not a folder"
+                            : ::access(existing.c_str(), W_OK | X_OK) != 0  ? "cannot be written"
+                                                                            : nullptr;
+  if (cause != nullptr)
+    invalid_input("cannot write into '{}': '{}' {}; set output.dir to another folder",
+                  folder.string(), existing.string(), cause);
+}
+
 TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t steps, std::FILE* out)
     : file_(folder / "metrics.jsonl"),
       steps_(steps),
       out_(out),
       redraw_(progress_style(out) == ProgressStyle::kRedraw),
-      start_(monotonic_now()) {
+      start_(monotonic_now()) {}
+
+void TrainingLog::open_metrics() {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(file_.parent_path(), error);
   metrics_.open(file_, std::ios::trunc);
   if (!metrics_)
     invalid_input("cannot write '{}': {}; set output.dir to a folder that can be written",
@@ -113,41 +128,55 @@ TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t steps
 }
 
 void TrainingLog::step(const StepFigures& figures) {
-  metrics_ << to_json(figures).dump() << '\n' << std::flush;
-  if (!metrics_)
+  if (!metrics_.is_open()) open_metrics();
+  const std::string text = to_json(figures).dump() + '\n';
+  metrics_ << text << std::flush;
+  if (!metrics_) {
+    const int cause = errno;
+    std::error_code ignored;
+    std::filesystem::resize_file(file_, metrics_bytes_, ignored);  // readers expect whole lines
     invalid_input("cannot write '{}': {}; free some space or set output.dir elsewhere",
-                  file_.string(), std::strerror(errno));
-  fmt::print(out_, "{}{}{}", redraw_ ? "\r\033[K" : "", line(figures), redraw_ ? "" : "\n");
+                  file_.string(), std::strerror(cause));
+  }
+  metrics_bytes_ += text.size();
+  if (redraw_)
+    // A line that wraps could not be redrawn.
+    fmt::print(out_, "\r\033[K{:.{}}", line(figures), terminal_columns(out_) - 1);
+  else
+    fmt::print(out_, "{}\n", line(figures));
   std::fflush(out_);
+  line_open_ = redraw_;
 }
 
 void TrainingLog::finish() {
-  if (redraw_) fmt::print(out_, "\n");
+  if (line_open_) fmt::print(out_, "\n");
+  line_open_ = false;
 }
 
 std::string TrainingLog::line(const StepFigures& f) const {
   const Nanos elapsed = monotonic_now() - start_;
   const std::int64_t done = f.step + 1;
-  const Nanos left = elapsed / done * (steps_ - done);
+  const std::string time = done < steps_
+                               ? human_duration(elapsed / done * (steps_ - done)) + " left"
+                               : "took " + human_duration(elapsed);
+  // On a narrow terminal the end is cut off.
   return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  {} tok/s  {} tok in {} docs  bubble {} (predicted {})  peak {}  "
-      "{} left",
-      done, fmt::formatted_size("{}", steps_), steps_, f.loss, human_count(f.tokens_per_second()),
-      human_count(static_cast<double>(f.tokens.count())), f.documents, human_share(f.bubble),
-      human_share(f.predicted_bubble), human_bytes(largest(f.peak_activation)),
-      human_duration(left));
+      "step {:>{}}/{}  loss {:.4f}  {}  {} tok/s  {} tok in {} docs  bubble {} (predicted {})  "
+      "peak {}",
+      done, fmt::formatted_size("{}", steps_), steps_, f.loss, time,
+      human_count(f.tokens_per_second()), human_count(static_cast<double>(f.tokens.count())),
+      f.documents, human_share(f.bubble), human_share(f.predicted_bubble),
+      human_bytes(largest(f.peak_activation)));
 }
 
 std::string summary_text(const RunSummary& summary) {
-  if (summary.steps.empty()) return "no step was completed\n";
   const StepFigures& first = summary.steps.front();
   const StepFigures& last = summary.steps.back();
   std::vector<StepFigures> steps = summary.steps;
   Table table = comparison_table();
   add_comparison(table, "median step", median_step(steps));
   if (summary.sliced) add_comparison(table, "last step's documents again, sliced", *summary.sliced);
-  if (summary.packed)
-    add_comparison(table, "the same under fixed packing + 1F1B", *summary.packed);
+  if (summary.packed) add_comparison(table, "the same under fixed packing + 1F1B", *summary.packed);
   std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n\n{}", first.loss, last.loss,
                                  summary.steps.size(), table.text());
   if (summary.sliced && summary.packed)

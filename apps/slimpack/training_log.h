@@ -35,32 +35,43 @@ struct StepFigures {
 };
 [[nodiscard]] StepFigures figures_of(const CompletedStep& step, const TrainConfig& config);
 
+/// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
+void require_writable_folder(const std::filesystem::path& folder);
+
 /// Writes metrics.jsonl in `folder` line by line and keeps a progress line on `out`, redrawn where
 /// that is a terminal.
 class TrainingLog {
  public:
-  /// Creates the folder. Throws InvalidInput when it cannot be written.
+  /// Touches no file: what an earlier run left stays until the first step is done.
   TrainingLog(const std::filesystem::path& folder, std::int64_t steps, std::FILE* out);
+  TrainingLog(const TrainingLog&) = delete;
+  TrainingLog& operator=(const TrainingLog&) = delete;
+  ~TrainingLog() { finish(); }
 
-  /// Throws InvalidInput when the line cannot be written (full disk).
+  /// Throws InvalidInput when the line cannot be written (full disk); the file then ends with the
+  /// line before.
   void step(const StepFigures& figures);
 
   /// Ends the progress line.
   void finish();
 
  private:
+  void open_metrics();
   [[nodiscard]] std::string line(const StepFigures& figures) const;
 
   std::filesystem::path file_;
   std::ofstream metrics_;
+  std::uint64_t metrics_bytes_ = 0;  ///< whole lines
   std::int64_t steps_;
   std::FILE* out_;
   bool redraw_;
+  bool line_open_ = false;
   Nanos start_;
 };
 
-/// The end of a run. `packed` is the last step's documents under fixed packing and `sliced` the
-/// same once more as planned, both without an update; absent when no comparison was asked for.
+/// The end of a run of at least one step. `packed` is the last step's documents under fixed packing
+/// and `sliced` the same once more as planned, both without an update; absent when no comparison
+/// was asked for.
 struct RunSummary {
   std::vector<StepFigures> steps;
   std::optional<StepFigures> sliced;

@@ -1,5 +1,6 @@
 #include "apps/slimpack/training_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "apps/slimpack/configured_cost.h"
@@ -19,14 +20,15 @@ const RunConfig& require_trainable(const RunConfig& config) {
 ModelShape checked_shape(const RunConfig& config) {
   ModelShape shape = read_model_shape(config.model.config);
   if (config.data.context > shape.max_positions)
-    invalid_input("data.context is {} tokens, {} allows max_position_embeddings = {}; lower "
-                  "data.context",
-                  config.data.context.count(), config.model.config.string(),
-                  shape.max_positions.count());
+    invalid_input(
+        "data.context is {} tokens, {} allows max_position_embeddings = {}; lower "
+        "data.context",
+        config.data.context.count(), config.model.config.string(), shape.max_positions.count());
   if (config.parallel.pp > shape.num_layers)
-    invalid_input("parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
-                  "parallel.pp",
-                  config.parallel.pp, shape.num_layers);
+    invalid_input(
+        "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
+        "parallel.pp",
+        config.parallel.pp, shape.num_layers);
   return shape;
 }
 
@@ -77,9 +79,21 @@ StepBatch TrainingRun::draw() {
     batch.lengths.push_back(document.length);
     auto& sequence = tokens.emplace_back(static_cast<std::size_t>(document.length.count()));
     dataset_.copy_tokens(document.document, sequence);
+    require_in_vocabulary(document.document, sequence);
   }
   batch.tokens = make_step_tokens(tokens, shape_.vocab_size);
   return batch;
+}
+
+void TrainingRun::require_in_vocabulary(std::size_t document,
+                                        std::span<const std::int64_t> tokens) const {
+  const std::int64_t largest = *std::ranges::max_element(tokens);
+  if (largest >= shape_.vocab_size)
+    invalid_input(
+        "dataset '{}': document {} holds token {}, but vocab_size is {} in {}; build the dataset "
+        "with this model's tokenizer or raise vocab_size",
+        config_.data.prefix.string(), document, largest, shape_.vocab_size,
+        config_.model.config.string());
 }
 
 CompletedStep TrainingRun::run(StepBatch batch, PlannerKind planner,
@@ -97,6 +111,9 @@ CompletedStep TrainingRun::run(StepBatch batch, PlannerKind planner,
   if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
   done.planned = *std::move(outcome.step);
   require_valid_plan(done.planned.plan, "planner");
+  const auto errors =
+      check_schedule(done.planned.plan.replicas.front().packs, done.planned.schedule);
+  SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   done.planning_time = monotonic_now() - start;
   done.result = engine_->run(done.planned.plan, done.planned.schedule, batch.tokens, update);
   done.batch = std::move(batch);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
@@ -30,7 +31,8 @@ struct CompletedStep {
 };
 
 /// Owns dataset, cost model, engine and sampler. Everything that can be wrong with a configuration
-/// is found in the constructor or in the first call of next(), before any step runs.
+/// is found in the constructor or in the first call of next(), before any step runs; what is wrong
+/// with documents that are drawn later, by the call that draws them.
 class TrainingRun {
  public:
   /// Measures the machine when the configuration names no cost source. Throws InvalidInput.
@@ -49,6 +51,7 @@ class TrainingRun {
 
  private:
   [[nodiscard]] StepBatch draw();
+  void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
   [[nodiscard]] CompletedStep run(StepBatch batch, PlannerKind planner,
                                   const std::optional<Engine::Update>& update);
 

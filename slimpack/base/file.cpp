@@ -15,9 +15,10 @@ namespace fs = std::filesystem;
 
 std::string read_file(const fs::path& path, std::string_view what, std::uint64_t max_bytes) {
   std::error_code error;
-  if (!fs::exists(path, error)) invalid_input("{} '{}' does not exist", what, path.string());
+  if (!fs::exists(path, error))
+    invalid_input("{} '{}' does not exist; check the path", what, path.string());
   if (!fs::is_regular_file(path, error))
-    invalid_input("{} '{}' is not a regular file", what, path.string());
+    invalid_input("{} '{}' is not a regular file; give the path of one", what, path.string());
   const std::uint64_t size = fs::file_size(path, error);
   if (error || size > max_bytes)
     invalid_input("{} '{}' has {} bytes, at most {} are read", what, path.string(), size,
@@ -65,8 +66,9 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::fail(std::string_view doing) const {
-  invalid_input("cannot {} '{}': {}; nothing was written there", doing, path_.string(),
-                std::strerror(errno));
+  invalid_input(
+      "cannot {} '{}': {}; nothing was written there: free some space or give another path", doing,
+      path_.string(), std::strerror(errno));
 }
 
 void write_file(const fs::path& path, std::string_view text) {

@@ -1,6 +1,7 @@
 #include "slimpack/base/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -20,6 +21,12 @@ double rate_of(std::int64_t done, Nanos elapsed) {
 
 ProgressStyle progress_style(std::FILE* out) {
   return ::isatty(::fileno(out)) == 1 ? ProgressStyle::kRedraw : ProgressStyle::kLines;
+}
+
+int terminal_columns(std::FILE* out) {
+  winsize size{};
+  const bool known = ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
 }
 
 Nanos monotonic_now() {

@@ -9,8 +9,12 @@ namespace slimpack {
 namespace {
 
 /// [T, heads, D] → [1, heads, T, D], the kernel's layout; a view.
-at::Tensor heads_first(const at::Tensor& x_THD) { return x_THD.transpose(0, 1).unsqueeze(0); }
-at::Tensor rows_first(const at::Tensor& x_1HTD) { return x_1HTD.squeeze(0).transpose(0, 1); }
+at::Tensor heads_first(const at::Tensor& x_THD) {
+  return x_THD.transpose(0, 1).unsqueeze(0);
+}
+at::Tensor rows_first(const at::Tensor& x_1HTD) {
+  return x_1HTD.squeeze(0).transpose(0, 1);
+}
 
 AttentionResult attend(const at::Tensor& q_TND, const at::Tensor& k, const at::Tensor& v,
                        bool causal) {
@@ -33,8 +37,8 @@ struct KernelRows {
   at::Tensor dout, q, out, lse;
 };
 
-AttentionGradients attend_backward(const KernelRows& rows, const at::Tensor& k,
-                                   const at::Tensor& v, bool causal) {
+AttentionGradients attend_backward(const KernelRows& rows, const at::Tensor& k, const at::Tensor& v,
+                                   bool causal) {
   const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       rows.dout, rows.q, heads_first(k), heads_first(v), rows.out, rows.lse, 0.0, causal);
   return {rows_first(dq), rows_first(dk), rows_first(dv)};

@@ -34,9 +34,13 @@ NamedTensors collect(Engine& engine, at::Tensor Parameter::*member) {
 
 }  // namespace
 
-NamedTensors named_parameters(Engine& engine) { return collect(engine, &Parameter::value); }
+NamedTensors named_parameters(Engine& engine) {
+  return collect(engine, &Parameter::value);
+}
 
-NamedTensors named_gradients(Engine& engine) { return collect(engine, &Parameter::gradient); }
+NamedTensors named_gradients(Engine& engine) {
+  return collect(engine, &Parameter::gradient);
+}
 
 void load_parameters(Engine& engine, const NamedTensors& tensors, const std::string& origin) {
   const c10::InferenceMode as_the_ranks;  // whose tensors are written here
@@ -44,7 +48,8 @@ void load_parameters(Engine& engine, const NamedTensors& tensors, const std::str
   for_each_part(engine, [&](Parameter& p, const ParameterPart& part) {
     const auto it = tensors.find(part.name);
     if (it == tensors.end())
-      invalid_input("{}: tensor {} is missing; the checkpoint is of another model", origin, part.name);
+      invalid_input("{}: tensor {} is missing; the checkpoint is of another model", origin,
+                    part.name);
     const at::Tensor target = rows_of(p.master, part);
     if (it->second.sizes() != target.sizes())
       invalid_input("{}: tensor {} has shape [{}], the model needs [{}]", origin, part.name,

@@ -45,8 +45,8 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
   }
   std::vector<at::Tensor> out, lse;
   for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
-    AttentionResult result = attention_forward(q_TND.narrow(0, row, rows),
-                                               c.kv.upto(c.layer, slice), slice.prefix());
+    AttentionResult result =
+        attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
   });
@@ -56,8 +56,7 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
   const double eps = c.shape.rms_norm_eps;
-  const at::Tensor qkv_TO =
-      linear(rms_norm(x_TH, p.attention_norm_H, eps), p.qkv_OH, p.qkv_bias_O);
+  const at::Tensor qkv_TO = linear(rms_norm(x_TH, p.attention_norm_H, eps), p.qkv_OH, p.qkv_bias_O);
   Projections raw = split_qkv(qkv_TO, c.shape);
   at::Tensor q_TND, k_TGD;
   if (c.shape.qk_norm) {
@@ -98,24 +97,27 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_T
   return d;
 }
 
+/// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
+at::Tensor normed_linear_backward(at::Tensor dy_TO, const at::Tensor& x_TH, double eps,
+                                  Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O) {
+  const Normalized norm = rms_normalize(x_TH, eps);
+  accumulate_linear_gradient(dy_TO, at::mul(norm.n, norm_H.value), weight_OH, bias_O);
+  const at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
+  dy_TO = at::Tensor();
+  return rms_norm_backward(dn_TH, norm, norm_H);
+}
+
 /// Gradient of the residual after attention.
 at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows,
                               const at::Tensor& dy_TH) {
   LayerParameters& p = c.parameters;
   const std::int64_t ffn = c.shape.intermediate_size;
-  at::Tensor d_gate_up_TO;
-  {
-    const at::Tensor act_TF = gated(rows.gate_up_TO, ffn);
-    accumulate_linear_gradient(dy_TH, act_TF, p.down_HF, p.down_bias_H);
-  }
-  d_gate_up_TO =
+  accumulate_linear_gradient(dy_TH, gated(rows.gate_up_TO, ffn), p.down_HF, p.down_bias_H);
+  at::Tensor d_gate_up_TO =
       gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
-  const Normalized norm = rms_normalize(rows.middle_TH, c.shape.rms_norm_eps);
-  accumulate_linear_gradient(d_gate_up_TO, at::mul(norm.n, p.mlp_norm_H.value), p.gate_up_OH,
-                             p.gate_up_bias_O);
-  const at::Tensor dn_TH = linear_input_gradient(d_gate_up_TO, p.gate_up_OH);
-  d_gate_up_TO = at::Tensor();
-  return rms_norm_backward(dn_TH, norm, p.mlp_norm_H).add_(dy_TH);
+  return normed_linear_backward(std::move(d_gate_up_TO), rows.middle_TH, c.shape.rms_norm_eps,
+                                p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O)
+      .add_(dy_TH);
 }
 
 /// Queries as attention saw them, and with q/k norms what their backward needs.
@@ -143,9 +145,9 @@ at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& row
   for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
     const KeysValues later = c.kv.gradient(c.layer, slice);
-    const AttentionGradients g = attention_backward(
-        at_rows(dout_TND), at_rows(q_TND), c.kv.upto(c.layer, slice),
-        {at_rows(rows.out_TND), at_rows(rows.lse_TN)}, slice.prefix(), later);
+    const AttentionGradients g =
+        attention_backward(at_rows(dout_TND), at_rows(q_TND), c.kv.upto(c.layer, slice),
+                           {at_rows(rows.out_TND), at_rows(rows.lse_TN)}, slice.prefix(), later);
     at_rows(d.q_TND).copy_(g.dq_TND);
     if (later.k.defined()) {
       // What later slices left for these tokens joins before the projection's backward.
@@ -186,12 +188,9 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
     dqkv_TO = attention_slices_backward(c, rows, queries.q_TND, dout_TND);
     projection_gradient(c, queries, dqkv_TO);
   }
-  const Normalized norm = rms_normalize(rows.x_TH, c.shape.rms_norm_eps);
-  accumulate_linear_gradient(dqkv_TO, at::mul(norm.n, p.attention_norm_H.value), p.qkv_OH,
-                             p.qkv_bias_O);
-  const at::Tensor dn_TH = linear_input_gradient(dqkv_TO, p.qkv_OH);
-  dqkv_TO = at::Tensor();
-  return rms_norm_backward(dn_TH, norm, p.attention_norm_H).add_(dmiddle_TH);
+  return normed_linear_backward(std::move(dqkv_TO), rows.x_TH, c.shape.rms_norm_eps,
+                                p.attention_norm_H, p.qkv_OH, p.qkv_bias_O)
+      .add_(dmiddle_TH);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ class Engine {
   /// updated from them.
   /// REQUIRES: a plan and schedule that their checks accept, with this engine's layout; tokens of
   /// the plan's lengths. A rank that throws ends the step on all ranks; its exception is rethrown.
+  /// Throws InvalidInput, parameters untouched, when an update's gradient norm is not finite.
   [[nodiscard]] StepResult run(const StepPlan& plan, const Schedule& schedule,
                                const StepTokens& tokens, const std::optional<Update>& update);
 

@@ -45,7 +45,8 @@ class KvStore {
     KeysValues gradient;
   };
   [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
-  [[nodiscard]] KeysValues allocate(SequenceId sequence, at::ScalarType type, bool zero) const;
+  [[nodiscard]] KeysValues allocate_values(SequenceId sequence) const;
+  [[nodiscard]] KeysValues allocate_gradient(SequenceId sequence) const;
 
   std::int64_t kv_heads_;
   std::int64_t head_dim_;

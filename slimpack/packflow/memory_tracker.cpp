@@ -44,7 +44,9 @@ struct alignas(c10::gAlignment) Header {
   std::atomic<std::int32_t> rank;
 };
 
-Header* header_of(void* data) { return static_cast<Header*>(data) - 1; }
+Header* header_of(void* data) {
+  return static_cast<Header*>(data) - 1;
+}
 
 void free_block(void* data) {
   Header* const header = header_of(data);
@@ -90,7 +92,9 @@ MemoryScope::MemoryScope(std::int32_t rank) : previous_(current_rank) {
   current_rank = rank;
 }
 
-MemoryScope::~MemoryScope() { current_rank = previous_; }
+MemoryScope::~MemoryScope() {
+  current_rank = previous_;
+}
 
 void charge_to(const at::Tensor& tensor, std::int32_t rank) {
   const at::DataPtr& data = tensor.storage().data_ptr();
@@ -101,8 +105,14 @@ void charge_to(const at::Tensor& tensor, std::int32_t rank) {
   counters()[static_cast<std::size_t>(before)].add(-header->bytes);
 }
 
-Bytes live_bytes(std::int32_t rank) { return Bytes(counter_of(rank).live.load()); }
-Bytes peak_bytes(std::int32_t rank) { return Bytes(counter_of(rank).peak.load()); }
-void reset_peak(std::int32_t rank) { counter_of(rank).peak = counter_of(rank).live.load(); }
+Bytes live_bytes(std::int32_t rank) {
+  return Bytes(counter_of(rank).live.load());
+}
+Bytes peak_bytes(std::int32_t rank) {
+  return Bytes(counter_of(rank).peak.load());
+}
+void reset_peak(std::int32_t rank) {
+  counter_of(rank).peak = counter_of(rank).live.load();
+}
 
 }  // namespace slimpack

@@ -36,7 +36,8 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
   if (step < config.warmup_steps)
     return config.learning_rate * static_cast<double>(step + 1) /
            static_cast<double>(config.warmup_steps);
-  const auto span = static_cast<double>(std::max<std::int64_t>(config.steps - config.warmup_steps - 1, 1));
+  const auto span =
+      static_cast<double>(std::max<std::int64_t>(config.steps - config.warmup_steps - 1, 1));
   const double done = std::min(1.0, static_cast<double>(step - config.warmup_steps) / span);
   const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
   return config.min_learning_rate + (config.learning_rate - config.min_learning_rate) * cosine;
@@ -46,7 +47,8 @@ double squared_gradient_norm(StageParameters& parameters) {
   double sum = 0;
   parameters.for_each([&](const Parameter& p) {
     if (p.tied_copy) return;
-    const double norm = at::linalg_vector_norm(p.gradient, 2, {}, false, at::kDouble).item<double>();
+    const double norm =
+        at::linalg_vector_norm(p.gradient, 2, {}, false, at::kDouble).item<double>();
     sum += norm * norm;
   });
   return sum;

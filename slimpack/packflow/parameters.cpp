@@ -76,10 +76,10 @@ LayerParameters make_layer(const ModelShape& s, const ParameterMaker& make, std:
   };
   LayerParameters p;
   p.attention_norm_H = make.norm(at + "input_layernorm.weight", s.hidden_size);
-  p.qkv_OH = make.matrix({part("self_attn.q_proj.weight", s.q_width()),
-                          part("self_attn.k_proj.weight", s.kv_width()),
-                          part("self_attn.v_proj.weight", s.kv_width())},
-                         s.hidden_size);
+  p.qkv_OH = make.matrix(
+      {part("self_attn.q_proj.weight", s.q_width()), part("self_attn.k_proj.weight", s.kv_width()),
+       part("self_attn.v_proj.weight", s.kv_width())},
+      s.hidden_size);
   if (s.qkv_bias)
     p.qkv_bias_O = make.bias({part("self_attn.q_proj.bias", s.q_width()),
                               part("self_attn.k_proj.bias", s.kv_width()),
@@ -127,8 +127,8 @@ StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
   const ParameterMaker make(shape, dtype, seed);
   const ParameterPart embedding{"model.embed_tokens.weight", 0, shape.vocab_size};
   StageParameters p;
-  for (std::int32_t l = layout.layer_begin[stage.index()]; l < layout.layer_begin[stage.index() + 1];
-       ++l)
+  for (std::int32_t l = layout.layer_begin[stage.index()];
+       l < layout.layer_begin[stage.index() + 1]; ++l)
     p.layers.push_back(make_layer(shape, make, l));
   if (first) p.embedding_VH = make.matrix({embedding}, shape.hidden_size);
   if (last) p.final_norm_H = make.norm("model.norm.weight", shape.hidden_size);

@@ -44,6 +44,11 @@ Nanos time_of(Work work) {
   return Nanos(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
 }
 
+template <class Work>
+Nanos fastest_of_three(Work work) {
+  return std::min({time_of(work), time_of(work), time_of(work)});
+}
+
 /// The MicroPack to measure is the last forward and the first backward one; where there is a
 /// prefix, one more pack of each pass holds it, so that the plan is whole. That one never runs.
 PackPlan plan_of(const GridPoint& point) {
@@ -113,38 +118,30 @@ class Bench {
   StageParameters parameters_;
 };
 
-PassTimes median(std::vector<PassTimes> times) {
-  const auto middle = [&](Nanos PassTimes::*pass) {
-    const auto at = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-    std::ranges::nth_element(times, at, {}, pass);
-    return (*at).*pass;
-  };
-  return {middle(&PassTimes::forward), middle(&PassTimes::backward)};
-}
-
-/// Repeats a measurement for about `budget`, once to five times, after a warm-up if it is short.
+/// Repeats a measurement for about `budget`, two to five times, and keeps the fastest of each pass:
+/// the first run warms up, and what a shared machine adds is never negative.
 PassTimes measure(Bench& bench, const GridPoint& point, Nanos budget) {
-  std::vector<PassTimes> times{bench.run(point)};
-  const Nanos first = times[0].forward + times[0].backward;
-  if (first * 3 < budget) times.clear();
+  PassTimes fastest = bench.run(point);
+  const Nanos first = fastest.forward + fastest.backward;
   const auto repeats =
-      std::clamp<std::int64_t>(budget.count() / std::max<std::int64_t>(first.count(), 1), 1, 5);
-  while (static_cast<std::int64_t>(times.size()) < repeats) times.push_back(bench.run(point));
-  return median(std::move(times));
+      std::clamp<std::int64_t>(budget.count() / std::max<std::int64_t>(first.count(), 1), 1, 4);
+  for (std::int64_t i = 0; i < repeats; ++i) {
+    const PassTimes t = bench.run(point);
+    fastest = {std::min(fastest.forward, t.forward), std::min(fastest.backward, t.backward)};
+  }
+  return fastest;
 }
 
 /// Short and long slices, with and without prefixes, alone and several in a MicroPack.
 std::vector<GridPoint> layer_grid(Tokens context) {
   const std::int64_t c = context.count();
-  std::vector<GridPoint> grid{{Tokens(32), Tokens(0), 1},   {Tokens(128), Tokens(0), 1},
-                              {Tokens(512), Tokens(0), 1},  {Tokens(2048), Tokens(0), 1},
-                              {Tokens(64), Tokens(0), 8},   {Tokens(256), Tokens(0), 4},
-                              {Tokens(128), Tokens(c / 2), 1},
-                              {Tokens(512), Tokens(c / 4), 1},
-                              {Tokens(512), Tokens(c / 2), 1},
-                              {Tokens(256), Tokens(c - 256), 1},
-                              {Tokens(1024), Tokens(c - 1024), 1},
-                              {Tokens(2048), Tokens(c / 2), 1}};
+  std::vector<GridPoint> grid{
+      {Tokens(32), Tokens(0), 1},          {Tokens(128), Tokens(0), 1},
+      {Tokens(512), Tokens(0), 1},         {Tokens(2048), Tokens(0), 1},
+      {Tokens(64), Tokens(0), 8},          {Tokens(256), Tokens(0), 4},
+      {Tokens(128), Tokens(c / 2), 1},     {Tokens(512), Tokens(c / 4), 1},
+      {Tokens(512), Tokens(c / 2), 1},     {Tokens(256), Tokens(c - 256), 1},
+      {Tokens(1024), Tokens(c - 1024), 1}, {Tokens(2048), Tokens(c / 2), 1}};
   std::erase_if(grid, [&](const GridPoint& p) {
     return p.prefix < Tokens(0) || p.tokens + p.prefix > context;
   });
@@ -211,6 +208,27 @@ double measure_optimizer(const ProfileOptions& options) {
          static_cast<double>(parameter_count(bench.parameters()));
 }
 
+/// One way of a message between two waiting threads, from round trips. Nothing is copied, so the
+/// size does not matter.
+double measure_hand_over() {
+  constexpr int kRoundTrips = 200;
+  ThreadGroup group(2, 1);
+  RankThreads threads(2, /*pin=*/false);
+  const at::Tensor message = at::zeros({1});
+  const Nanos taken = time_of([&] {
+    threads.run([&](std::int32_t rank) {
+      const auto neighbour = group.communicator(rank);
+      for (int i = 0; i < kRoundTrips; ++i) {
+        if (rank == 0) neighbour->send(Direction::kForward, message);
+        static_cast<void>(
+            neighbour->receive(rank == 0 ? Direction::kBackward : Direction::kForward));
+        if (rank == 1) neighbour->send(Direction::kBackward, message);
+      }
+    });
+  });
+  return static_cast<double>(taken.count()) / (2 * kRoundTrips);
+}
+
 /// Runs `work` on every rank's thread at once and returns what the first rank found.
 template <class Result>
 Result on_ranks(const ProfileOptions& options, const std::function<Result()>& work) {
@@ -232,7 +250,7 @@ Result on_ranks(const ProfileOptions& options, const std::function<Result()>& wo
 }  // namespace
 
 CostModel profile_costs(const ProfileOptions& options) {
-  return on_ranks<CostModel>(options, [&] {
+  CostModel measured = on_ranks<CostModel>(options, [&] {
     const LayerTimes layer = measure_layer(options);
     const auto forward = fit_layer_time(layer.forward);
     const auto backward = fit_layer_time(layer.backward);
@@ -249,9 +267,10 @@ CostModel profile_costs(const ProfileOptions& options) {
     cost.embedding_backward = embedding.backward;
     cost.head_backward = measure_edge(options, Bench::Part::kHead).backward;
     cost.optimizer_per_parameter = measure_optimizer(options);
-    cost.transfer_latency = 5'000;  // a hand-over between threads: wake-up only, no copy
     return cost;
   });
+  measured.transfer_latency = measure_hand_over();
+  return measured;
 }
 
 std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
@@ -265,18 +284,15 @@ std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
       const at::Tensor q_TND = at::randn({n, s.num_heads, s.head_dim}, type);
       const at::Tensor kv = at::randn({n, s.num_kv_heads, s.head_dim}, type);
       AttentionResult result;
-      PassRatio ratio{tokens, {}, {}, {}, {}};
-      for (int warm = 0; warm < 2; ++warm) {
-        ratio.attention_forward =
-            time_of([&] { result = attention_forward(q_TND, {kv, kv}, Tokens(0)); });
-        ratio.attention_backward = time_of([&] {
-          static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
-        });
-      }
+      const Nanos forward = fastest_of_three([&] {
+        result = attention_forward(q_TND, {kv, kv}, Tokens(0));
+      });
+      const Nanos backward = fastest_of_three([&] {
+        static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
+      });
       const PassTimes layer = measure(bench, {tokens, Tokens(0), 1}, options.budget / 10);
-      ratio.linear_forward = layer.forward - ratio.attention_forward;
-      ratio.linear_backward = layer.backward - ratio.attention_backward;
-      ratios.push_back(ratio);
+      ratios.push_back(
+          {tokens, forward, backward, layer.forward - forward, layer.backward - backward});
     }
     return ratios;
   });

@@ -21,8 +21,8 @@ struct ProfileOptions {
   Nanos budget = from_seconds(6);
 };
 
-/// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes, forward
-/// and backward, and fits their coefficients.
+/// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
+/// forward and backward, and fits their coefficients.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
 
 /// Times of one layer on one whole sequence, split into attention and everything else.

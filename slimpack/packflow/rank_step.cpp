@@ -10,6 +10,15 @@
 namespace slimpack {
 namespace {
 
+/// Every rank knows the norm of the whole model, so that none updates its weights.
+void require_finite(double gradient_norm) {
+  if (std::isfinite(gradient_norm)) return;
+  invalid_input(
+      "the gradient norm is {}: training has diverged; lower train.learning_rate or raise "
+      "train.warmup_steps",
+      std::isnan(gradient_norm) ? "not a number" : "infinite");
+}
+
 class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
@@ -78,6 +87,7 @@ class RankRunner {
       return 0;
     });
     if (!rank_.update) return;
+    require_finite(result_.gradient_norm);
     timed(SpanKind::kOptimizer, PackId(-1), [&] {
       const TrainConfig& config = rank_.update->config;
       adamw_update(rank_.parameters, config, rank_.update->step,

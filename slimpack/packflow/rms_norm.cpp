@@ -30,8 +30,8 @@ at::Tensor rms_norm_backward(const at::Tensor& dy, const Normalized& x, Paramete
   const auto accumulate = accumulate_of(dy);
   const at::Tensor dy_n = at::mul(dy.to(accumulate), x.n);
   weight.gradient.add_(dy_n.reshape({-1, width}).sum(0));
-  const at::Tensor mean =
-      at::mv(dy_n.reshape({-1, width}), weight.value.to(accumulate)).div_(static_cast<double>(width));
+  const at::Tensor mean = at::mv(dy_n.reshape({-1, width}), weight.value.to(accumulate))
+                              .div_(static_cast<double>(width));
   at::Tensor dx = at::mul(dy.to(accumulate), weight.value);
   dx.addcmul_(x.n.to(accumulate), mean.view(x.rstd.sizes()), -1.0).mul_(x.rstd);
   return dx.to(dy.scalar_type());

@@ -16,13 +16,13 @@ namespace slimpack {
 /// Saved rows of one MicroPack in one layer; dimension 0 is always the row. Undefined where a
 /// layer has no such rows.
 struct LayerRows {
-  at::Tensor x_TH;       ///< input of the layer
-  at::Tensor q_TND;      ///< queries after rope; before norm and rope when q/k are normalised
-  at::Tensor k_TGD;      ///< keys before norm and rope, only when q/k are normalised
-  at::Tensor out_TND;    ///< attention output
-  at::Tensor lse_TN;     ///< log-sum-exp of the scores
-  at::Tensor middle_TH;  ///< after the attention's residual
-  at::Tensor gate_up_TO; ///< gate and up projections side by side
+  at::Tensor x_TH;        ///< input of the layer
+  at::Tensor q_TND;       ///< queries after rope; before norm and rope when q/k are normalised
+  at::Tensor k_TGD;       ///< keys before norm and rope, only when q/k are normalised
+  at::Tensor out_TND;     ///< attention output
+  at::Tensor lse_TN;      ///< log-sum-exp of the scores
+  at::Tensor middle_TH;   ///< after the attention's residual
+  at::Tensor gate_up_TO;  ///< gate and up projections side by side
 
   [[nodiscard]] std::array<at::Tensor*, 7> all() {
     return {&x_TH, &q_TND, &k_TGD, &out_TND, &lse_TN, &middle_TH, &gate_up_TO};

@@ -20,8 +20,10 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
   for (const auto& sequence : sequences) {
     for (const std::int64_t token : sequence)
       if (token < 0 || token >= vocab_size)
-        invalid_input("token {} lies outside the model's vocabulary of {}; the dataset was built "
-                      "with another tokenizer", token, vocab_size);
+        invalid_input(
+            "token {} lies outside the model's vocabulary of {}; the dataset was built "
+            "with another tokenizer",
+            token, vocab_size);
     at::Tensor tokens_L = at::full({static_cast<std::int64_t>(sequence.size())}, 0, at::kLong);
     std::ranges::copy(sequence, tokens_L.mutable_data_ptr<std::int64_t>());
     result.by_sequence.push_back(std::move(tokens_L));
@@ -48,8 +50,7 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
   const RopeRows rope = rope_.rows(pack);
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result =
-        layer_forward({shape_, parameters_.layers[l], kv_, l, pack, rope}, x_TH);
+    LayerForward result = layer_forward({shape_, parameters_.layers[l], kv_, l, pack, rope}, x_TH);
     rows_.put(id, l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -73,8 +74,8 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
   }
   const RopeRows rope = rope_.rows(pack);
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward({shape_, parameters_.layers[l], kv_, l, pack, rope},
-                           rows_.gather(id, l), dy_TH);
+    dy_TH = layer_backward({shape_, parameters_.layers[l], kv_, l, pack, rope}, rows_.gather(id, l),
+                           dy_TH);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
@@ -83,7 +84,9 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
   return {};
 }
 
-double StageStep::loss_sum() const { return loss_sum_.item<double>(); }
+double StageStep::loss_sum() const {
+  return loss_sum_.item<double>();
+}
 
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");

@@ -45,7 +45,8 @@ class StageStep {
   [[nodiscard]] at::Tensor forward(PackId pack, at::Tensor x_TH);
 
   /// Runs a backward MicroPack; on the last stage head and loss come first. `dy_TH` comes from the
-  /// next stage (undefined on the last); the result goes to the one before (undefined on the first).
+  /// next stage (undefined on the last); the result goes to the one before (undefined on the
+  /// first).
   [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH);
 
   /// Σ loss over the rows that have run backward; 0 on all but the last stage.

@@ -12,9 +12,7 @@
 namespace slimpack {
 
 [[nodiscard]] constexpr at::ScalarType compute_type(Dtype dtype) {
-  return dtype == Dtype::kFp64   ? at::kDouble
-         : dtype == Dtype::kFp32 ? at::kFloat
-                                 : at::kBFloat16;
+  return dtype == Dtype::kFp64 ? at::kDouble : dtype == Dtype::kFp32 ? at::kFloat : at::kBFloat16;
 }
 
 /// What sums are kept in: gradients, dK/dV, log-sum-exp, norms, the loss.

@@ -14,7 +14,8 @@ Tokens MicroPack::tokens() const {
 
 void require_valid_plan(const StepPlan& plan, std::string_view origin) {
   const std::vector<std::string> errors = check_plan(plan, 1);
-  if (!errors.empty()) invalid_input("{}: not a correct plan: {}", origin, errors.front());
+  if (!errors.empty())
+    invalid_input("{}: not a correct plan: {}; plan again", origin, errors.front());
 }
 
 std::vector<std::int32_t> forwards_needed(const PackPlan& packs) {

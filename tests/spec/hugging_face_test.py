@@ -10,6 +10,8 @@ import torch
 import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
+PROGRAM = BUILD / "tests" / "spec" / "shape_program"
 SMALL = dict(
     hidden_size=64,
     intermediate_size=176,
@@ -61,7 +63,7 @@ def count_parameters(config):
 
 def shape_program(path, dtype="float32"):
     done = subprocess.run(
-        [os.environ["SHAPE_PROGRAM"], str(path), dtype], capture_output=True, text=True
+        [PROGRAM, str(path), dtype], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     count, _, text = done.stdout.partition("\n")

@@ -201,8 +201,8 @@ TEST(RunConfig, TheExampleIsValidAndStartsAtItsFolder) {
   const std::filesystem::path root = SLIMPACK_SOURCE_DIR;
   const RunConfig demo = read_run_config(root / "examples/demo.toml", {});
   EXPECT_EQ(demo.model.config, (root / "models/demo.json").lexically_normal());
-  EXPECT_EQ(demo.data.context, Tokens(4096));
-  EXPECT_EQ(demo.data.step_tokens, Tokens(16384));
+  EXPECT_EQ(demo.data.context, Tokens(8192));
+  EXPECT_EQ(demo.data.step_tokens, Tokens(32768));
   EXPECT_EQ(demo.parallel.pp, 2);
   EXPECT_EQ(demo.train.steps, 20);
 }

@@ -1,0 +1,255 @@
+// One training step of real documents three ways in one run: one rank with whole documents, two
+// rank threads with fixed packing under 1F1B, two rank threads with sliced MicroPacks. Prints the
+// parallel efficiency T1 / (ranks · T2) of both, the predictions beside the measurements, and where
+// the time went.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bench/documents.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/profile.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+namespace {
+
+struct Arguments {
+  std::int64_t context = 16384;
+  std::int64_t step_tokens = 65536;
+  std::int64_t seed = 0;
+  int repetitions = 3;
+  std::int32_t ranks = 2;
+  bool quick = false;
+  std::string json;
+  std::string timeline;
+};
+
+ModelShape bench_shape(Tokens context) {
+  ModelShape s;
+  s.hidden_size = 256;
+  s.intermediate_size = 704;
+  s.num_layers = 4;
+  s.num_heads = 8;
+  s.num_kv_heads = 4;
+  s.head_dim = 32;
+  s.vocab_size = 256;
+  s.max_positions = context;
+  return s;
+}
+
+/// A way to run the step: its engine, its plan, and what came of each repetition.
+struct Way {
+  std::string name;
+  Engine* engine = nullptr;
+  PlannedStep planned;
+  std::vector<StepResult> results;
+
+  [[nodiscard]] double seconds(const StepResult& r) const {
+    return to_seconds(metrics_of(r.timeline).makespan);
+  }
+  /// The repetition with the median step time.
+  [[nodiscard]] const StepResult& median() const {
+    std::vector<const StepResult*> order;
+    for (const StepResult& r : results) order.push_back(&r);
+    std::ranges::sort(order, {}, [&](const StepResult* r) { return seconds(*r); });
+    return *order[order.size() / 2];
+  }
+  [[nodiscard]] double median_seconds() const { return seconds(median()); }
+};
+
+/// Every document in a MicroPack of its own, forward and at once backward: no pipeline, no slices.
+PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cost) {
+  PlannedStep step;
+  step.plan.lengths = lengths;
+  step.plan.layout = balanced_layout(cost, lengths, 1);
+  ReplicaPlan& replica = step.plan.replicas.emplace_back();
+  for (std::size_t q = 0; q < lengths.size(); ++q) {
+    replica.sequences.emplace_back(q);
+    replica.packs.forward.push_back({{{SequenceId(q), Tokens(0), lengths[q]}}});
+  }
+  replica.packs.backward = replica.packs.forward;
+  step.schedule = one_f_one_b(replica.packs, 1);
+  step.prediction =
+      simulate(replica.packs, step.schedule, task_times(cost, step.plan.layout, replica.packs),
+               task_bytes(cost.shape, cost.dtype, step.plan.layout, replica.packs, lengths));
+  return step;
+}
+
+PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const CostModel& cost,
+                    PlannerKind planner, const StageLayout& layout) {
+  PlanOutcome outcome = plan_step({.lengths = lengths,
+                                   .pp = a.ranks,
+                                   .planner = planner,
+                                   .context = Tokens(a.context),
+                                   .layout = layout},
+                                  cost);
+  return *std::move(outcome.step);
+}
+
+Bytes largest(const std::vector<Bytes>& bytes) {
+  return *std::ranges::max_element(bytes);
+}
+
+nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
+  const TimelineMetrics m = metrics_of(way.median().timeline);
+  const SimulationResult& p = way.planned.prediction;
+  nlohmann::json all = nlohmann::json::array(), waiting = nlohmann::json::array(),
+                 busy = nlohmann::json::array();
+  for (const StepResult& r : way.results) all.push_back(way.seconds(r));
+  for (const RankMetrics& r : m.ranks) {
+    busy.push_back(to_seconds(r.busy));
+    waiting.push_back(to_seconds(r.waiting));
+  }
+  return {{"seconds", way.median_seconds()},
+          {"all_seconds", all},
+          {"efficiency", t1 / (ranks * way.median_seconds())},
+          {"bubble", m.bubble_ratio},
+          {"busy_seconds", busy},
+          {"waiting_seconds", waiting},
+          {"predicted_seconds", to_seconds(p.makespan)},
+          {"predicted_bubble", p.bubble_ratio},
+          {"prediction_error", to_seconds(p.makespan) / way.median_seconds() - 1},
+          {"peak_activation_bytes", largest(way.median().timeline.peak_activation).count()},
+          {"predicted_peak_activation_bytes", largest(p.peak_activation).count()},
+          {"forward_micropacks", way.planned.plan.replicas[0].packs.forward.size()},
+          {"backward_micropacks", way.planned.plan.replicas[0].packs.backward.size()},
+          {"loss", way.results.front().loss}};
+}
+
+void print_table(const nlohmann::json& json) {
+  Table table({{"", Align::kLeft},
+               {"step"},
+               {"predicted"},
+               {"T1/(n·T)"},
+               {"bubble"},
+               {"predicted"},
+               {"busy, all ranks"},
+               {"peak activations"},
+               {"predicted"},
+               {"MicroPacks F/B"}});
+  for (const char* way : {"whole", "packed", "slimpack"}) {
+    const auto& f = json[way];
+    double busy = 0;
+    for (const double b : f["busy_seconds"]) busy += b;
+    table.add_row({way, fmt::format("{:.2f} s", f["seconds"].get<double>()),
+                   fmt::format("{:.2f} s", f["predicted_seconds"].get<double>()),
+                   fmt::format("{:.3f}", f["efficiency"].get<double>()), human_share(f["bubble"]),
+                   human_share(f["predicted_bubble"]), fmt::format("{:.2f} s", busy),
+                   human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>())),
+                   human_bytes(Bytes(f["predicted_peak_activation_bytes"].get<std::int64_t>())),
+                   fmt::format("{}/{}", f["forward_micropacks"].get<int>(),
+                               f["backward_micropacks"].get<int>())});
+  }
+  fmt::print("{}\nslimpack is {:.2f} × as fast as packed\n", table.text(),
+             json["speedup"].get<double>());
+}
+
+/// Short documents of the same count: touches code and memory before anything is timed.
+void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
+  const SequenceLengths lengths(4, Tokens(256));
+  const StepTokens tokens = make_step_tokens(
+      std::vector<std::vector<std::int64_t>>(4, std::vector<std::int64_t>(256, 1)), 256);
+  PlanRequest request{.lengths = lengths, .pp = way.planned.plan.layout.stages()};
+  request.layout = way.planned.plan.layout;
+  const PlanOutcome outcome = plan_step(request, cost);
+  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedule, tokens,
+                                    Engine::Update{train, 0}));
+}
+
+void run(Arguments a) {
+  if (a.quick) a.context = 4096, a.step_tokens = 16384;
+  const auto documents =
+      standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), a.seed);
+  SequenceLengths lengths;
+  for (const auto& d : documents) lengths.emplace_back(static_cast<std::int64_t>(d.size()));
+  const ModelShape shape = bench_shape(Tokens(a.context));
+  const StepTokens tokens = make_step_tokens(documents, shape.vocab_size);
+  fmt::print("{} documents, {} tokens, longest {}\n", lengths.size(),
+             grouped(total_tokens(lengths).count()),
+             grouped(std::ranges::max_element(lengths)->count()));
+
+  const CostModel cost = profile_costs(
+      {.shape = shape, .context = Tokens(a.context), .ranks = a.ranks, .pin_threads = true});
+  fmt::print("{}; largest error of the fit {}\n", cost.source, human_share(cost.fit_error));
+  const auto engine = [&](std::int32_t stages) {
+    return EngineOptions{.shape = shape,
+                         .layout = balanced_layout(cost, lengths, stages),
+                         .context = Tokens(a.context),
+                         .pin_threads = true,
+                         .should_stop = {}};
+  };
+  Engine one(engine(1)), many(engine(a.ranks));
+  const StageLayout& layout = many.options().layout;
+  std::vector<Way> ways;
+  ways.push_back({"whole", &one, whole_documents(lengths, cost), {}});
+  ways.push_back({"packed", &many, planned(a, lengths, cost, PlannerKind::kPacked, layout), {}});
+  ways.push_back(
+      {"slimpack", &many, planned(a, lengths, cost, PlannerKind::kSlimpack, layout), {}});
+
+  TrainConfig train;
+  train.clip_norm = 0;
+  for (Way& way : ways) warm_up(way, cost, train);
+  for (int r = 0; r < a.repetitions; ++r)
+    for (Way& way : ways) {
+      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedule, tokens,
+                                            Engine::Update{train, r}));
+      fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
+                 way.seconds(way.results.back()));
+    }
+
+  const double t1 = ways[0].median_seconds();
+  nlohmann::json json{{"t1_seconds", t1},
+                      {"ranks", a.ranks},
+                      {"context", a.context},
+                      {"tokens", total_tokens(lengths).count()},
+                      {"fit_error", cost.fit_error},
+                      {"whole", figures(ways[0], t1, 1)},
+                      {"packed", figures(ways[1], t1, a.ranks)},
+                      {"slimpack", figures(ways[2], t1, a.ranks)}};
+  json["speedup"] = ways[1].median_seconds() / ways[2].median_seconds();
+  print_table(json);
+  if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
+  if (!a.timeline.empty())
+    write_file(a.timeline,
+               to_chrome_trace({ways[2].planned.prediction.timeline, ways[2].median().timeline}));
+}
+
+}  // namespace
+}  // namespace slimpack
+
+int main(int argc, char** argv) {
+  slimpack::install_memory_tracker();
+  CLI::App app{"One training step of real documents on one rank, packed, and sliced."};
+  slimpack::Arguments arguments;
+  app.add_option("--context", arguments.context, "Documents are cut here")->capture_default_str();
+  app.add_option("--step-tokens", arguments.step_tokens, "Documents are drawn up to this")
+      ->capture_default_str();
+  app.add_option("--seed", arguments.seed, "Which documents")->capture_default_str();
+  app.add_option("--repetitions", arguments.repetitions, "Medians are taken over these")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--quick", arguments.quick, "Context 4,096 and 16,384 tokens");
+  app.add_option("--json", arguments.json, "Write the figures here");
+  app.add_option("--timeline", arguments.timeline, "Write predicted and measured timeline here");
+  try {
+    app.parse(argc, argv);
+    slimpack::run(arguments);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "end_to_end: {}\n", e.what());
+    return dynamic_cast<const slimpack::InvalidInput*>(&e) ? 2 : 1;
+  }
+}

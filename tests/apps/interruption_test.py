@@ -1,0 +1,71 @@
+"""Ctrl-C during training: a prompt end, exit code 130, and the weights of the last whole step."""
+
+import contextlib
+import signal
+import subprocess
+
+import pytest
+from program import SLIMPACK, metrics, settings
+from transformers import AutoModelForCausalLM
+
+PROMPT = 20  # seconds: a step takes milliseconds, the rest is for a busy machine and disk
+
+
+@contextlib.contextmanager
+def training(file, *overrides):
+    command = [SLIMPACK, "train", file, *settings(overrides)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_line(process, start):
+    for line in process.stderr:
+        if line.startswith(start):
+            return
+    pytest.fail(f"the log ended without a line that starts with {start!r}")
+
+
+def stop(process, how):
+    """Sends the signal; exit code, stdout and the rest of stderr."""
+    process.send_signal(how)
+    out, err = process.communicate(timeout=PROMPT)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_leaves_the_weights_of_its_last_step(workspace, how):
+    name = how.name.lower()
+    overrides = ["data.step_tokens=400", "parallel.pp=2"]
+    with training(workspace.config(name), *overrides, "train.steps=100000") as process:
+        wait_for_line(process, "step      3/100000")
+        code, out, err = stop(process, how)
+    assert code == 130
+    folder = workspace.folder / name
+    done = metrics(folder)
+    assert [line["step"] for line in done] == list(range(len(done)))
+    last = err.splitlines()[-1]
+    assert last.startswith(f"slimpack: stopped on request after {len(done)} of 100000 steps; ")
+    assert not [line for line in err.splitlines()[:-1] if not line.startswith("step ")]
+    assert f"in {len(done)} steps" in out
+    assert not list(folder.rglob("*.tmp*"))
+    AutoModelForCausalLM.from_pretrained(folder / "checkpoint")
+
+    # The learning rate is the same at every step, so a run of just these ends with the same bits.
+    again = workspace.train(f"{name}-again", *overrides, f"train.steps={len(done)}")
+    weights = [f / "checkpoint" / "model.safetensors" for f in (folder, again)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_run_stopped_in_its_first_step_writes_nothing(workspace):
+    # The documents again and again, a million tokens: many seconds.
+    with training(workspace.config("first"), "data.step_tokens=1000000") as process:
+        wait_for_line(process, "cost: ")
+        code, out, err = stop(process, signal.SIGINT)
+    assert code == 130 and out == ""
+    assert err.startswith("slimpack: stopped on request before the first step")
+    assert len(err.splitlines()) == 1
+    assert not (workspace.folder / "first").exists()

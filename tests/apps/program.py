@@ -1,0 +1,125 @@
+"""The program from outside: a small corpus, configurations of a tiny model, runs of slimpack."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
+SLIMPACK = BUILD / "slimpack"
+VOCABULARY = 257  # of `data build`: bytes, and 256 at the end of a document
+LENGTHS = [5, 300, 40, 1, 120, 500, 33, 64, 128, 257, 90, 20]  # bytes
+TOKENS = sum(LENGTHS) + len(LENGTHS)
+
+MODEL = dict(
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=VOCABULARY,
+    max_position_embeddings=1024,
+    initializer_range=0.2,  # wide, so that losses of different models differ in the first digits
+    tie_word_embeddings=False,
+    sliding_window=None,
+)
+CONFIG = """
+[model]
+config = "{model}"
+[data]
+prefix = "corpus"
+context = 1024
+step_tokens = {tokens}
+[train]
+steps = 3
+learning_rate = 1e-2
+min_learning_rate = 1e-2
+warmup_steps = 0
+[plan]
+granularity = 64
+[hardware]  # says what a step costs, so that nothing is measured
+[output]
+dir = "{output}"
+"""
+
+
+def run(*arguments, **options):
+    return subprocess.run([SLIMPACK, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, check=False, **options)
+
+
+class Workspace:
+    """A folder with corpus.bin, corpus.idx and model files; each run writes to its own folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        r = random.Random(1)
+        (folder / "text").mkdir()
+        for i, length in enumerate(LENGTHS):
+            text = "".join(r.choice("abcd ") for _ in range(length))
+            (folder / "text" / f"{i:02}.txt").write_text(text)
+        done = run("data", "build", "--from", folder / "text", "--out", folder / "corpus")
+        assert done.returncode == 0, done.stderr
+
+    def config(self, output, family="llama", **model):
+        """Writes OUTPUT.toml and its model's file; the run will write into the folder OUTPUT."""
+        name = f"{output}-model.json"
+        (self.folder / name).write_text(json.dumps({"model_type": family, **MODEL, **model}))
+        file = self.folder / f"{output}.toml"
+        file.write_text(CONFIG.format(model=name, tokens=TOKENS, output=output))
+        return file
+
+    def train(self, output, *overrides, family="llama", model=(), **options):
+        """A run that has to succeed; its folder."""
+        done = run("train", self.config(output, family, **dict(model)), *settings(overrides),
+                   **options)
+        assert done.returncode == 0, done.stderr
+        return self.folder / output
+
+    def copy_corpus(self, name):
+        """Another dataset to damage: its prefix."""
+        for ending in (".bin", ".idx"):
+            shutil.copy(self.folder / f"corpus{ending}", self.folder / f"{name}{ending}")
+        return self.folder / name
+
+
+def settings(overrides):
+    return [word for override in overrides for word in ("--set", override)]
+
+
+def metrics(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def losses(folder):
+    return [line["loss"] for line in metrics(folder)]
+
+
+def read_documents(prefix):
+    """Every document's tokens, straight from Megatron's layout: header of 34 bytes, int32 lengths,
+    int64 byte pointers, int64 indices of each document's first sequence."""
+    index = Path(f"{prefix}.idx").read_bytes()
+    assert index[:9] == b"MMIDIDX\0\0"
+    dtype = {4: np.int32, 8: np.uint16}[index[17]]
+    sequences, entries = np.frombuffer(index, np.int64, 2, 18)
+    lengths = np.frombuffer(index, np.int32, sequences, 34)
+    pointers = np.frombuffer(index, np.int64, sequences, 34 + 4 * sequences)
+    firsts = np.frombuffer(index, np.int64, entries, 34 + 12 * sequences)
+    tokens = np.fromfile(f"{prefix}.bin", dtype)
+    parts = [tokens[p // dtype().itemsize :][:n] for p, n in zip(pointers, lengths)]
+    return [[int(t) for part in parts[a:b] for t in part] for a, b in zip(firsts, firsts[1:])]
+
+
+def assert_refused(done, *parts):
+    """Exit code 2 and one line that holds all the parts, after nothing but lines of the log."""
+    assert done.returncode == 2, done.stderr
+    *log, line = done.stderr.splitlines()
+    for before in log:
+        assert before.startswith(("model: ", "data: ", "cost: ", "step ")), done.stderr
+    assert line.startswith("slimpack: "), done.stderr
+    for part in parts:
+        assert str(part) in line

@@ -1,0 +1,203 @@
+"""What `slimpack train` writes: metrics, timeline, a checkpoint for transformers, and its log."""
+
+import fcntl
+import json
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+import torch
+from program import SLIMPACK, TOKENS, losses, metrics, read_documents, run, settings
+from transformers import AutoModelForCausalLM
+
+torch.set_num_threads(1)  # tiny tensors; threads would only wait for each other
+
+
+def numbers(value):
+    if isinstance(value, list):
+        return [n for v in value for n in numbers(v)]
+    return [value]
+
+
+def hugging_face_loss(model, documents):
+    """Mean next-token loss over the targets of all documents, each run by itself."""
+    total = 0.0
+    with torch.no_grad():
+        for tokens in documents:
+            ids = torch.tensor([tokens])
+            logits = model(input_ids=ids).logits.double()
+            total += torch.nn.functional.cross_entropy(
+                logits[0, :-1], ids[0, 1:], reduction="sum").item()
+    return total / sum(len(d) - 1 for d in documents)
+
+
+def test_metrics_have_a_line_of_finite_numbers_for_each_step_and_the_loss_falls(workspace):
+    lines = metrics(workspace.train("metrics", "train.steps=8", "parallel.pp=2"))
+    assert [line["step"] for line in lines] == list(range(8))
+    for line in lines:
+        assert all(math.isfinite(n) for value in line.values() for n in numbers(value)), line
+        assert (line["documents"], line["tokens"]) == (12, TOKENS)
+        assert len(line["peak_activation_bytes"]) == 2
+        assert 0 <= line["bubble"] < 1
+    curve = [line["loss"] for line in lines]
+    # A model that knows only that 5 of the 257 tokens occur has a loss of about ln 5 = 1.6.
+    assert curve == sorted(curve, reverse=True) and curve[-1] < curve[0] - 1
+
+
+def test_the_timeline_has_a_predicted_and_a_measured_process_with_a_thread_per_rank(workspace):
+    folder = workspace.train("timeline", "parallel.pp=4")
+    events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert sorted(processes.values()) == ["measured", "predicted"]
+    threads = [(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"]
+    assert sorted(threads) == sorted((pid, rank) for pid in processes for rank in range(4))
+    spans = [e for e in events if e["ph"] == "X"]
+    assert {(e["pid"], e["tid"]) for e in spans} == set(threads)
+    assert all(e["ts"] >= 0 and e["dur"] >= 0 for e in spans)
+
+
+@pytest.mark.parametrize("family, model, dtype", [
+    ("llama", dict(attention_bias=True, mlp_bias=True), "fp32"),
+    ("qwen2", dict(tie_word_embeddings=True), "fp32"),
+    ("qwen3", dict(head_dim=16), "fp32"),
+    ("mistral", dict(rope_theta=5e5), "fp32"),
+    ("llama", {}, "fp64"),
+    ("qwen3", dict(tie_word_embeddings=True), "bf16"),
+])
+def test_transformers_loads_the_checkpoint_and_finds_the_same_loss(workspace, family, model, dtype):
+    # The metrics have the loss before the update; this one is too small to change a weight.
+    still = ["train.steps=1", "train.learning_rate=1e-30", "train.min_learning_rate=0",
+             "train.weight_decay=0", "parallel.pp=2", f"train.dtype={dtype}"]
+    folder = workspace.train(f"{family}-{dtype}", *still, family=family, model=model)
+    (line,) = metrics(folder)
+    loaded = AutoModelForCausalLM.from_pretrained(folder / "checkpoint", dtype="auto")
+    formats = dict(fp32=torch.float32, fp64=torch.float64, bf16=torch.bfloat16)
+    assert {p.dtype for p in loaded.parameters()} == {formats[dtype]}
+    loss = hugging_face_loss(loaded.float(), read_documents(workspace.folder / "corpus"))
+    # bf16 has 8 bits: each rounding errs by up to 2^-9, and their errors cancel in a mean over
+    # 1,558 targets. transformers runs all three in fp32 here.
+    assert line["loss"] == pytest.approx(loss, rel=1e-2 if dtype == "bf16" else 1e-5)
+
+
+def test_documents_are_cut_at_the_context_and_not_elsewhere(workspace):
+    folder = workspace.train("cut", "train.steps=1", "train.learning_rate=1e-30",
+                             "train.min_learning_rate=0", "train.weight_decay=0",
+                             "data.context=100", "data.step_tokens=760")
+    (line,) = metrics(folder)
+    cut = [d[:100] for d in read_documents(workspace.folder / "corpus")]
+    # One step holds it all: 5 documents are longer, the others have 6 + 41 + 2 + 34 + 65 + 91 + 21.
+    assert line["tokens"] == sum(map(len, cut)) == 5 * 100 + 260
+    model = AutoModelForCausalLM.from_pretrained(folder / "checkpoint")
+    assert line["loss"] == pytest.approx(hugging_face_loss(model, cut), rel=1e-5)
+
+
+def test_the_same_run_twice_gives_the_same_bits_and_another_seed_does_not(workspace):
+    overrides = ["parallel.pp=2", "data.step_tokens=400"]
+    first, second, other = (
+        workspace.train(name, *overrides, f"train.seed={seed}") / "checkpoint" / "model.safetensors"
+        for name, seed in (("first", 7), ("second", 7), ("other", 8)))
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes() != other.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def one_stage_losses(workspace):
+    return losses(workspace.train("one-stage", "train.steps=4", "plan.planner=packed"))
+
+
+@pytest.mark.parametrize("planner", ["slimpack", "packed"])
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_every_plan_trains_along_the_same_losses(workspace, one_stage_losses, planner, stages):
+    folder = workspace.train(f"{planner}-{stages}", "train.steps=4", f"plan.planner={planner}",
+                             f"parallel.pp={stages}")
+    assert losses(folder) == pytest.approx(one_stage_losses, rel=1e-4)
+
+
+def test_measured_costs_serve_plan_and_train(workspace, tmp_path):
+    file = workspace.config("measured")
+    file.write_text(file.read_text().replace("[hardware]", ""))
+    cost = tmp_path / "cost.json"
+    done = run("profile", "--config", file, "--out", cost, "--json", tmp_path / "ratios.json")
+    assert done.returncode == 0, done.stderr
+    ratios = json.loads((tmp_path / "ratios.json").read_text())
+    assert [r["tokens"] for r in ratios] == [256, 1024]  # powers of four up to the context
+    assert all(n > 0 for r in ratios for n in r.values())
+    use = settings([f"cost.file={cost}"])
+    planned = run("plan", "--config", file, *use, "--out", tmp_path / "plan.json")
+    trained = run("train", file, *use)
+    assert (planned.returncode, trained.returncode) == (0, 0), planned.stderr + trained.stderr
+    assert "cost: profile of this machine" in trained.stderr
+    predictions = {line["predicted_step_ns"] for line in metrics(workspace.folder / "measured")}
+    plan = run("simulate", tmp_path / "plan.json", "--json", tmp_path / "simulated.json")
+    assert plan.returncode == 0, plan.stderr
+    # Every step holds the whole corpus, in another order.
+    makespan = json.loads((tmp_path / "simulated.json").read_text())["makespan_ns"]
+    assert all(p == pytest.approx(makespan, rel=0.01) for p in predictions)
+
+
+def test_without_costs_train_measures_them_first(workspace):
+    file = workspace.config("measuring")
+    file.write_text(file.read_text().replace("[hardware]", ""))
+    done = run("train", file)
+    assert done.returncode == 0, done.stderr
+    assert "cost: profile of this machine" in done.stderr
+    assert len(metrics(workspace.folder / "measuring")) == 3
+
+
+def test_a_plain_log_has_one_line_for_each_step(workspace):
+    file = workspace.config("plain")
+    done = subprocess.run([SLIMPACK, "train", file], capture_output=True, timeout=60, check=True)
+    log = done.stderr.decode()
+    assert not re.search(r"[\r\x1b]", log)
+    steps = [line for line in log.splitlines() if line.startswith("step ")]
+    assert [line.split()[1] for line in steps] == ["1/3", "2/3", "3/3"]
+    assert done.stdout.decode().startswith("\nloss ")
+
+
+def test_against_packed_compares_the_two(workspace):
+    done = subprocess.run([SLIMPACK, "train", workspace.config("against"), "--against", "packed"],
+                          capture_output=True, text=True, timeout=60, check=True)
+    assert "the same under fixed packing + 1F1B" in done.stdout
+    assert re.search(r"sliced is \d+\.\d\d × as fast as fixed packing", done.stdout)
+
+
+def on_terminal(arguments, columns):
+    """Everything that the program writes on a terminal of that width, and its exit code."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([SLIMPACK, *arguments], stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                part = os.read(ours, 1 << 16)
+            except OSError:  # the last writer has closed it
+                break
+            if not part:
+                break
+            written += part
+    os.close(ours)
+    return written.decode(), process.returncode
+
+
+def test_on_a_terminal_the_line_redraws_within_its_width(workspace):
+    text, code = on_terminal(["train", workspace.config("terminal")], 60)
+    assert code == 0, text
+    drawn = re.findall(r"\r\x1b\[K(step [^\r\n]*)", text)
+    assert [line.split()[1] for line in drawn] == ["1/3", "2/3", "3/3"]
+    assert max(map(len, drawn)) <= 59  # a line that wraps cannot be redrawn
+    assert "\nstep" not in text
+    assert re.search(r"step 3/3[^\r\n]*\r\n\r\nloss ", text)  # the summary starts below
+
+
+def test_on_a_terminal_an_error_gets_a_line_of_its_own(workspace):
+    file = workspace.config("diverging")
+    diverge = settings(["train.learning_rate=1e30", "train.min_learning_rate=1e30"])
+    text, code = on_terminal(["train", file, *diverge], 200)
+    assert code == 2
+    assert re.search(r"step 1/3[^\r\n]*\r\nslimpack: the gradient norm [^\r\n]*\r\n$", text), text
