@@ -74,10 +74,9 @@ PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cos
   step.plan.lengths = lengths;
   step.plan.layout = balanced_layout(cost, lengths, 1);
   ReplicaPlan& replica = step.plan.replicas.emplace_back();
-  for (std::size_t q = 0; q < lengths.size(); ++q) {
-    replica.sequences.emplace_back(q);
-    replica.packs.forward.push_back({{{SequenceId(q), Tokens(0), lengths[q]}}});
-  }
+  replica.sequences = all_sequences(lengths);
+  for (const SequenceId q : replica.sequences)
+    replica.packs.forward.push_back({{{q, Tokens(0), lengths[q.index()]}}});
   replica.packs.backward = replica.packs.forward;
   step.schedule = one_f_one_b(replica.packs, 1);
   step.prediction =

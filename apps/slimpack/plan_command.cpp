@@ -8,6 +8,7 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/override_option.h"
 #include "apps/slimpack/plan_report.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -113,10 +114,7 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--config", arguments->config, "Run configuration")
       ->type_name("RUN.toml")
       ->required();
-  command->add_option("--set", arguments->overrides, "Change one key of it (repeatable)")
-      ->type_name("section.key=value")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_overrides(*command, arguments->overrides);
   command->add_option("--lengths", arguments->lengths, "Plan this list: one length a line")
       ->type_name("FILE");
   command->add_option("--data", arguments->data, "Plan the first step of this dataset")

@@ -5,21 +5,11 @@
 #include <memory>
 #include <utility>
 
+#include "apps/slimpack/override_option.h"
 #include "slimpack/base/error.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
-namespace {
-
-void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
-  command.add_option("--set", overrides, "Change one key of the configuration (repeatable)")
-      ->type_name("section.key=value")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-}
-
-}  // namespace
-
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run) {
   CLI::App* command = app.add_subcommand("train", "Train a model as a run configuration says");
   const auto arguments = std::make_shared<TrainArguments>();

@@ -2,11 +2,11 @@
 
 #include <c10/util/Exception.h>
 
-#include <chrono>
 #include <exception>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/packflow/rank_step.h"
@@ -48,7 +48,7 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
     reset_peak(rank);
     resident.push_back(live_bytes(rank));
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = monotonic_now();
   threads_.run([&](std::int32_t rank) {
     const StageId stage(rank);
     try {

@@ -59,8 +59,6 @@ class Engine {
 
   [[nodiscard]] StageParameters& parameters(StageId stage) { return stages_[stage.index()]; }
   [[nodiscard]] const EngineOptions& options() const { return options_; }
-  [[nodiscard]] const Rope& rope() const { return *rope_; }
-  [[nodiscard]] RankThreads& threads() { return threads_; }
 
  private:
   EngineOptions options_;

@@ -2,13 +2,13 @@
 
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <optional>
 
-#include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
 #include "slimpack/cost/fit.h"
 #include "slimpack/packflow/attention.h"
 #include "slimpack/packflow/optimizer.h"
@@ -39,9 +39,9 @@ struct GridPoint {
 
 template <class Work>
 Nanos time_of(Work work) {
-  const auto start = std::chrono::steady_clock::now();
+  const Nanos start = monotonic_now();
   work();
-  return Nanos(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
+  return monotonic_now() - start;
 }
 
 template <class Work>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
 
@@ -21,9 +22,7 @@ void require_finite(double gradient_norm) {
 
 class RankRunner {
  public:
-  explicit RankRunner(const RankStep& rank)
-      : rank_(rank),
-        place_{rank.stage.value() == 0, rank.stage.value() == rank.options.layout.stages() - 1} {
+  explicit RankRunner(const RankStep& rank) : rank_(rank), place_(rank.tensors.place()) {
     result_.spans.reserve(4 * rank.actions.size() + 4);
   }
 
@@ -96,11 +95,7 @@ class RankRunner {
     });
   }
 
-  [[nodiscard]] Nanos now() const {
-    return Nanos(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                     std::chrono::steady_clock::now() - rank_.start)
-                     .count());
-  }
+  [[nodiscard]] Nanos now() const { return monotonic_now() - rank_.start; }
 
   const RankStep& rank_;
   StagePlace place_;

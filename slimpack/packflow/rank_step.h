@@ -1,7 +1,6 @@
 // One rank's part of a step: its actions in order, then the update, with a span for everything.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -30,7 +29,7 @@ struct RankStep {
   const std::vector<Action>& actions;
   Communicator& communicator;
   const std::optional<Engine::Update>& update;
-  std::chrono::steady_clock::time_point start;
+  Nanos start;     ///< of the step, on monotonic_now's clock
   Bytes resident;  ///< of the rank before any rank started: parameters and the like
 };
 

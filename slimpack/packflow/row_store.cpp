@@ -28,8 +28,7 @@ LayerRows RowStore::gather(PackId backward, std::size_t layer) const {
     for (const RowSegment& segment : segments_.at(backward.index())) {
       const Kept& kept = kept_.at(layer).at(segment.forward.index());
       SLIMPACK_CHECK(kept.unused >= segment.rows, "rows are gathered before put or after release");
-      LayerRows source = kept.rows;
-      const at::Tensor& rows = *source.all()[i];
+      const at::Tensor& rows = *kept.rows.all()[i];
       if (rows.defined())
         parts.push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
     }

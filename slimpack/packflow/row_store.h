@@ -24,6 +24,9 @@ struct LayerRows {
   at::Tensor middle_TH;   ///< after the attention's residual
   at::Tensor gate_up_TO;  ///< gate and up projections side by side
 
+  [[nodiscard]] std::array<const at::Tensor*, 7> all() const {
+    return {&x_TH, &q_TND, &k_TGD, &out_TND, &lse_TN, &middle_TH, &gate_up_TO};
+  }
   [[nodiscard]] std::array<at::Tensor*, 7> all() {
     return {&x_TH, &q_TND, &k_TGD, &out_TND, &lse_TN, &middle_TH, &gate_up_TO};
   }

@@ -55,6 +55,7 @@ class StageStep {
   /// Throws InternalError if anything is left in the stores: some row never ran backward.
   void require_drained() const;
 
+  [[nodiscard]] StagePlace place() const { return place_; }
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:

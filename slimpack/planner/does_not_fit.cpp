@@ -35,10 +35,8 @@ Bytes single_need(const PlanRequest& request, const SearchProblem& problem, Toke
 }  // namespace
 
 PackedTasks packed_tasks(const SearchProblem& problem, Tokens context) {
-  std::vector<SequenceId> sequences;
-  for (std::size_t q = 0; q < problem.lengths.size(); ++q) sequences.emplace_back(q);
   PackedTasks tasks;
-  tasks.packs = packed_plan(problem.lengths, sequences, context);
+  tasks.packs = packed_plan(problem.lengths, all_sequences(problem.lengths), context);
   tasks.schedule = one_f_one_b(tasks.packs, problem.layout.stages());
   tasks.times = task_times(problem.cost, problem.layout, tasks.packs);
   tasks.bytes = task_bytes(problem.cost.shape, problem.cost.dtype, problem.layout, tasks.packs,

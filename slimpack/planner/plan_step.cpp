@@ -35,7 +35,7 @@ PlannedStep planned(const SearchProblem& problem, PackPlan packs, Schedule sched
   step.plan.lengths = problem.lengths;
   step.plan.layout = problem.layout;
   ReplicaPlan& replica = step.plan.replicas.emplace_back();
-  for (std::size_t q = 0; q < problem.lengths.size(); ++q) replica.sequences.emplace_back(q);
+  replica.sequences = all_sequences(problem.lengths);
   replica.packs = std::move(packs);
   step.schedule = std::move(schedule);
   step.prediction = std::move(prediction);

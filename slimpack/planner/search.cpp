@@ -43,12 +43,11 @@ StageId pacing_stage(const SearchProblem& problem) {
 }
 
 PackPlan cut_candidate(const SearchProblem& problem, StageId pacing, const Candidate& candidate) {
-  std::vector<SequenceId> sequences;
-  for (std::size_t q = 0; q < problem.lengths.size(); ++q) sequences.emplace_back(q);
-  return fluid_cut(problem.lengths,
-                   fluid_order(problem.lengths, std::move(sequences), candidate.short_first),
-                   slice_cost(problem.cost, problem.layout, pacing, false),
-                   slice_cost(problem.cost, problem.layout, pacing, true), candidate.cut);
+  return fluid_cut(
+      problem.lengths,
+      fluid_order(problem.lengths, all_sequences(problem.lengths), candidate.short_first),
+      slice_cost(problem.cost, problem.layout, pacing, false),
+      slice_cost(problem.cost, problem.layout, pacing, true), candidate.cut);
 }
 
 void Search::run(const std::vector<Candidate>& candidates) {

@@ -1,4 +1,4 @@
-// Sequences and slices: the tokens that a step trains on, before anything is planned.
+// Sequences and their slices: the tokens that a step trains on, before anything is planned.
 #pragma once
 
 #include <vector>
@@ -6,14 +6,6 @@
 #include "slimpack/base/units.h"
 
 namespace slimpack {
-
-/// One training sample of a step. Ids count from 0 within the step.
-struct Sequence {
-  SequenceId id;
-  Tokens length;
-
-  bool operator==(const Sequence&) const = default;
-};
 
 /// Half-open token range [begin, end) of one sequence. Its queries attend to the `prefix()` tokens
 /// before it and causally to themselves.
@@ -33,9 +25,13 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// The lengths of one step's sequences, indexed by SequenceId.
+/// The lengths of one step's sequences (training samples), indexed by SequenceId: ids count from 0
+/// within the step.
 using SequenceLengths = std::vector<Tokens>;
 
 [[nodiscard]] Tokens total_tokens(const SequenceLengths& lengths);
+
+/// The ids 0, 1, … of a step's sequences.
+[[nodiscard]] std::vector<SequenceId> all_sequences(const SequenceLengths& lengths);
 
 }  // namespace slimpack

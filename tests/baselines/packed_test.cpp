@@ -16,12 +16,6 @@ SequenceLengths tokens(const std::vector<std::int64_t>& lengths) {
   return result;
 }
 
-std::vector<SequenceId> all_of(const SequenceLengths& lengths) {
-  std::vector<SequenceId> ids;
-  for (std::size_t i = 0; i < lengths.size(); ++i) ids.emplace_back(i);
-  return ids;
-}
-
 /// Sequences of every pack, in order.
 std::vector<std::vector<int>> members(const std::vector<MicroPack>& packs) {
   std::vector<std::vector<int>> result;
@@ -35,7 +29,7 @@ std::vector<std::vector<int>> members(const std::vector<MicroPack>& packs) {
 TEST(PackedPlan, PutsEverySequenceIntoTheFullestPackThatStillHasRoom) {
   // Capacity 10. 7 | 6 | 3 joins 7 (room 3, not 4) | 3 joins 6 | 1 joins 6 + 3 (room 1).
   const SequenceLengths lengths = tokens({3, 7, 6, 3, 1});
-  const PackPlan plan = packed_plan(lengths, all_of(lengths), Tokens(10));
+  const PackPlan plan = packed_plan(lengths, all_sequences(lengths), Tokens(10));
   EXPECT_EQ(members(plan.forward), (std::vector<std::vector<int>>{{1, 0}, {2, 3, 4}}));
   EXPECT_EQ(plan.backward, plan.forward);
 }
@@ -54,7 +48,7 @@ TEST(PackedPlan, RefusesASequenceAboveTheCapacityByName) {
   const SequenceLengths lengths = tokens({10, 11, 3});
   EXPECT_NO_THROW((void)packed_plan(lengths, {SequenceId(0), SequenceId(2)}, Tokens(10)));
   try {
-    (void)packed_plan(lengths, all_of(lengths), Tokens(10));
+    (void)packed_plan(lengths, all_sequences(lengths), Tokens(10));
     FAIL() << "11 tokens were packed into 10";
   } catch (const InvalidInput& e) {
     EXPECT_STREQ(e.what(),
@@ -93,9 +87,10 @@ RC_GTEST_PROP(PackedPlan, EqualsTheNaiveSearchAndIsValid, ()) {
   const SequenceLengths lengths =
       tokens(*rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(
           rc::gen::inRange<std::int64_t>(1, capacity + 1))));
-  const PackPlan plan = packed_plan(lengths, all_of(lengths), Tokens(capacity));
+  const PackPlan plan = packed_plan(lengths, all_sequences(lengths), Tokens(capacity));
   RC_ASSERT(members(plan.forward) == naive(lengths, capacity));
-  const auto errors = check_plan(StepPlan{lengths, StageLayout{{0, 1}}, {{all_of(lengths), plan}}});
+  const auto errors =
+      check_plan(StepPlan{lengths, StageLayout{{0, 1}}, {{all_sequences(lengths), plan}}});
   RC_ASSERT(errors == std::vector<std::string>{});
 }
 

@@ -51,7 +51,7 @@ inline SmallStep empty_step(const ModelShape& shape, Dtype dtype, std::int32_t p
   step.plan.lengths = lengths;
   step.plan.layout = balanced_layout(step.cost, lengths, pp);
   ReplicaPlan& replica = step.plan.replicas.emplace_back();
-  for (std::size_t i = 0; i < lengths.size(); ++i) replica.sequences.emplace_back(i);
+  replica.sequences = all_sequences(lengths);
   return step;
 }
 

@@ -30,7 +30,7 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
   plan.lengths = lengths;
   plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
   ReplicaPlan& replica = plan.replicas.emplace_back();
-  for (std::size_t i = 0; i < lengths.size(); ++i) replica.sequences.emplace_back(i);
+  replica.sequences = all_sequences(lengths);
   if (step.text("planner") == "packed") {
     replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
     return plan;

@@ -22,12 +22,6 @@ SequenceLengths tokens(const std::vector<std::int64_t>& lengths) {
   return result;
 }
 
-std::vector<SequenceId> all_of(const SequenceLengths& lengths) {
-  std::vector<SequenceId> ids;
-  for (std::size_t i = 0; i < lengths.size(); ++i) ids.emplace_back(i);
-  return ids;
-}
-
 std::vector<int> values(const std::vector<SequenceId>& ids) {
   std::vector<int> result;
   for (const SequenceId id : ids) result.push_back(id.value());
@@ -35,7 +29,7 @@ std::vector<int> values(const std::vector<SequenceId>& ids) {
 }
 
 std::vector<std::string> errors_of(const SequenceLengths& lengths, const PackPlan& packs) {
-  return check_plan(StepPlan{lengths, StageLayout{{0, 1}}, {{all_of(lengths), packs}}});
+  return check_plan(StepPlan{lengths, StageLayout{{0, 1}}, {{all_sequences(lengths), packs}}});
 }
 
 /// Every MicroPack as "sequence:begin-end" joined by '+'.
@@ -66,16 +60,20 @@ using Texts = std::vector<std::string>;
 
 TEST(FluidOrder, PutsAFewShortestAheadOfTheLongest) {
   const SequenceLengths lengths = tokens({30, 10, 50, 10, 40});
-  EXPECT_EQ(values(fluid_order(lengths, all_of(lengths), 0)), (std::vector<int>{2, 4, 0, 1, 3}));
-  EXPECT_EQ(values(fluid_order(lengths, all_of(lengths), 2)), (std::vector<int>{1, 3, 2, 4, 0}));
-  EXPECT_EQ(values(fluid_order(lengths, all_of(lengths), 9)), (std::vector<int>{1, 3, 0, 4, 2}));
+  EXPECT_EQ(values(fluid_order(lengths, all_sequences(lengths), 0)),
+            (std::vector<int>{2, 4, 0, 1, 3}));
+  EXPECT_EQ(values(fluid_order(lengths, all_sequences(lengths), 2)),
+            (std::vector<int>{1, 3, 2, 4, 0}));
+  EXPECT_EQ(values(fluid_order(lengths, all_sequences(lengths), 9)),
+            (std::vector<int>{1, 3, 0, 4, 2}));
   EXPECT_EQ(values(fluid_order(lengths, {SequenceId(3), SequenceId(2)}, 0)),
             (std::vector<int>{2, 3}));
 }
 
 TEST(FluidCut, CutsOneSequenceIntoEqualSlices) {
   const SequenceLengths lengths = tokens({1024});
-  const PackPlan plan = fluid_cut(lengths, all_of(lengths), kPerToken, kPerToken, {.packs = 4});
+  const PackPlan plan =
+      fluid_cut(lengths, all_sequences(lengths), kPerToken, kPerToken, {.packs = 4});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-256", "0:256-512", "0:512-768", "0:768-1024"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:768-1024", "0:512-768", "0:256-512", "0:0-256"}));
 }
@@ -86,7 +84,7 @@ TEST(FluidCut, CutsLaterSlicesShorterWhenPairsCost) {
   // Each pass finds it from its own end.
   const SequenceLengths lengths = tokens({1024});
   const SliceCost pairs{.per_pair = 1};
-  const PackPlan plan = fluid_cut(lengths, all_of(lengths), pairs, pairs, {.packs = 2});
+  const PackPlan plan = fluid_cut(lengths, all_sequences(lengths), pairs, pairs, {.packs = 2});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-768", "0:768-1024"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:768-1024", "0:0-768"}));
 }
@@ -95,7 +93,7 @@ TEST(FluidCut, LetsForwardAndBackwardDifferWhenTheirCostsDo) {
   // Forward by tokens: cut at 512. Backward by pairs: cut at 768, as above.
   const SequenceLengths lengths = tokens({1024});
   const PackPlan plan =
-      fluid_cut(lengths, all_of(lengths), kPerToken, {.per_pair = 1}, {.packs = 2});
+      fluid_cut(lengths, all_sequences(lengths), kPerToken, {.per_pair = 1}, {.packs = 2});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-512", "0:512-1024"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:768-1024", "0:0-768"}));
 }
@@ -103,7 +101,8 @@ TEST(FluidCut, LetsForwardAndBackwardDifferWhenTheirCostsDo) {
 TEST(FluidCut, FillsAMicroPackAcrossSequences) {
   // 1,536 tokens in 3 packs of 512: the long one leaves 256 of its 768 over for the second pack.
   const SequenceLengths lengths = tokens({768, 512, 256});
-  const PackPlan plan = fluid_cut(lengths, all_of(lengths), kPerToken, kPerToken, {.packs = 3});
+  const PackPlan plan =
+      fluid_cut(lengths, all_sequences(lengths), kPerToken, kPerToken, {.packs = 3});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-512", "0:512-768+1:0-256", "1:256-512+2:0-256"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:256-768", "0:0-256+1:256-512", "1:0-256+2:0-256"}));
 }
@@ -112,7 +111,7 @@ TEST(FluidCut, SymmetricBackwardKeepsTheForwardCuts) {
   // The same plan. Backward walks 0:512-768, 0:0-512, 1:256-512, 1:0-256, 2:0-256 with 512 of room
   // and two slices of a sequence never together.
   const SequenceLengths lengths = tokens({768, 512, 256});
-  const PackPlan plan = fluid_cut(lengths, all_of(lengths), kPerToken, {.per_pair = 1},
+  const PackPlan plan = fluid_cut(lengths, all_sequences(lengths), kPerToken, {.per_pair = 1},
                                   {.packs = 3, .asymmetric = false});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-512", "0:512-768+1:0-256", "1:256-512+2:0-256"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:512-768", "0:0-512", "1:256-512", "1:0-256+2:0-256"}));
@@ -121,7 +120,7 @@ TEST(FluidCut, SymmetricBackwardKeepsTheForwardCuts) {
 TEST(FluidCut, TapersLinearlyAtBothEnds) {
   // Shares ½, ¾, 1, 1, 1, 1, ¾, ½ of 6,656 / 6.5 = 1,024 tokens.
   const SequenceLengths lengths = tokens({6656});
-  const PackPlan plan = fluid_cut(lengths, all_of(lengths), kPerToken, kPerToken,
+  const PackPlan plan = fluid_cut(lengths, all_sequences(lengths), kPerToken, kPerToken,
                                   {.packs = 8, .taper_packs = 2, .taper = 0.5});
   std::vector<std::int64_t> sizes;
   for (const MicroPack& pack : plan.forward) sizes.push_back(pack.tokens().count());
@@ -130,7 +129,8 @@ TEST(FluidCut, TapersLinearlyAtBothEnds) {
 
 TEST(FluidCut, MakesFewerMicroPacksWhenThereIsNotEnoughToCut) {
   const SequenceLengths lengths = tokens({1, 1, 300});
-  const PackPlan plan = fluid_cut(lengths, all_of(lengths), kPerToken, kPerToken, {.packs = 64});
+  const PackPlan plan =
+      fluid_cut(lengths, all_sequences(lengths), kPerToken, kPerToken, {.packs = 64});
   // 300 tokens can be cut only at 128: at 256, less than a granule would be left. A 64th of 302
   // tokens holds both single ones.
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-1+1:0-1", "2:0-128", "2:128-300"}));
@@ -145,7 +145,7 @@ TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   const SliceCost forward = slice_cost(cost, one_layer, StageId(0), false);
   const SliceCost backward = slice_cost(cost, one_layer, StageId(0), true);
   const SequenceLengths lengths = tokens({24576, 6144, 1024, 256});
-  const auto order = fluid_order(lengths, all_of(lengths), 0);
+  const auto order = fluid_order(lengths, all_sequences(lengths), 0);
   const PackPlan plan = fluid_cut(lengths, order, forward, backward, {.packs = 4});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-9600", "0:9600-16896", "0:16896-22912",
                                        "0:22912-24576+1:0-6144+2:0-1024+3:0-256"}));
@@ -163,7 +163,7 @@ TEST(FluidCut, OfNoSequencesIsEmpty) {
 TEST(FluidCut, RefusesOptionsThatMakeNoSense) {
   const SequenceLengths lengths = tokens({256});
   const auto cut = [&](const FluidCutOptions& options) {
-    return fluid_cut(lengths, all_of(lengths), kPerToken, kPerToken, options);
+    return fluid_cut(lengths, all_sequences(lengths), kPerToken, kPerToken, options);
   };
   EXPECT_THROW((void)cut({.packs = 0}), InternalError);
   EXPECT_THROW((void)cut({.granularity = Tokens(0)}), InternalError);
@@ -201,7 +201,7 @@ FluidCutOptions arbitrary_options() {
 
 RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
   const SequenceLengths lengths = arbitrary_lengths(4000);
-  const auto order = fluid_order(lengths, all_of(lengths), *rc::gen::inRange(0, 5));
+  const auto order = fluid_order(lengths, all_sequences(lengths), *rc::gen::inRange(0, 5));
   const SliceCost forward = arbitrary_cost(100);
   const SliceCost backward = arbitrary_cost(100);
   const FluidCutOptions options = arbitrary_options();
@@ -270,7 +270,7 @@ double least_heaviest(const std::vector<Slice>& atoms, const SliceCost& cost, in
 RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
   const SequenceLengths lengths = arbitrary_lengths(400);
   RC_PRE(lengths.size() < 30U);
-  const auto order = fluid_order(lengths, all_of(lengths), *rc::gen::inRange(0, 3));
+  const auto order = fluid_order(lengths, all_sequences(lengths), *rc::gen::inRange(0, 3));
   // Longer slices cost more however the prefix shrinks with them: one prefix token adds less than
   // one token takes away.
   SliceCost forward = arbitrary_cost(0);
@@ -298,7 +298,7 @@ RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
 
 RC_GTEST_PROP(FluidCut, SymmetricPassesHoldTheSameSlices, ()) {
   const SequenceLengths lengths = arbitrary_lengths(4000);
-  const auto order = fluid_order(lengths, all_of(lengths), 0);
+  const auto order = fluid_order(lengths, all_sequences(lengths), 0);
   FluidCutOptions options = arbitrary_options();
   options.asymmetric = false;
   const PackPlan plan = fluid_cut(lengths, order, arbitrary_cost(5), arbitrary_cost(5), options);

@@ -49,7 +49,7 @@ inline StepPlan random_plan(Rng& rng, int stages, std::size_t most_packs = 12) {
   for (Tokens& length : plan.lengths) length = Tokens(1 + static_cast<std::int64_t>(rng.below(40)));
   for (int s = 0; s <= stages; ++s) plan.layout.layer_begin.push_back(2 * s);
   ReplicaPlan& replica = plan.replicas.emplace_back();
-  for (std::size_t q = 0; q < plan.lengths.size(); ++q) replica.sequences.emplace_back(q);
+  replica.sequences = all_sequences(plan.lengths);
   replica.packs.forward = random_packs(rng, plan.lengths, 1 + rng.below(most_packs), false);
   replica.packs.backward = random_packs(rng, plan.lengths, 1 + rng.below(most_packs), true);
   return plan;

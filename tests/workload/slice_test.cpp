@@ -25,5 +25,11 @@ TEST(SequenceLengths, AddUp) {
   EXPECT_EQ(total_tokens({Tokens(3), Tokens(4)}), Tokens(7));
 }
 
+TEST(SequenceLengths, AreIndexedByIdsFromZero) {
+  EXPECT_TRUE(all_sequences({}).empty());
+  EXPECT_EQ(all_sequences({Tokens(3), Tokens(4)}),
+            (std::vector<SequenceId>{SequenceId(0), SequenceId(1)}));
+}
+
 }  // namespace
 }  // namespace slimpack
