@@ -149,7 +149,9 @@ RC_GTEST_PROP(PassTime, EqualsTheRecurrenceOfAFlowShop, ()) {
 }
 
 TEST(ExactCut, CutsOneSequenceIntoEqualSlices) {
-  ExactCutProblem problem{.lengths = {Tokens(1024)}, .sequences = {SequenceId(0)}};
+  ExactCutProblem problem;
+  problem.lengths = {Tokens(1024)};
+  problem.sequences = {SequenceId(0)};
   problem.cost = {{.per_token = 1}, 0, 4};
   problem.grid = Tokens(kGrid);
   problem.packs = 4;
@@ -161,7 +163,9 @@ TEST(ExactCut, CutsOneSequenceIntoEqualSlices) {
 }
 
 TEST(ExactCut, LeavesEverythingTogetherWhenCutsCostMoreThanTheySave) {
-  ExactCutProblem problem{.lengths = {Tokens(512)}, .sequences = {SequenceId(0)}};
+  ExactCutProblem problem;
+  problem.lengths = {Tokens(512)};
+  problem.sequences = {SequenceId(0)};
   // Halves save (2 − 1) · 256; the second pack and slice cost 300, and both are in the largest.
   problem.cost = {{.per_slice = 100, .per_token = 1}, 200, 2};
   problem.grid = Tokens(kGrid);
@@ -207,7 +211,9 @@ RC_GTEST_PROP(ExactCut, IsNeverWorseThanTheFluidCut, ()) {
 }
 
 TEST(ExactCut, KeepsItsStartWhenTheLimitsLeaveNoTime) {
-  ExactCutProblem problem{.lengths = {Tokens(1024)}, .sequences = {SequenceId(0)}};
+  ExactCutProblem problem;
+  problem.lengths = {Tokens(1024)};
+  problem.sequences = {SequenceId(0)};
   problem.cost = {{.per_token = 1}, 10, 4};
   problem.grid = Tokens(kGrid);
   problem.packs = 4;
@@ -216,7 +222,7 @@ TEST(ExactCut, KeepsItsStartWhenTheLimitsLeaveNoTime) {
   EXPECT_DOUBLE_EQ(result.time, 4 * 1034);
   EXPECT_FALSE(result.optimal);
   // The work and one pack, and three times a quarter of the work and a pack.
-  EXPECT_NEAR(result.bound, 1034 + 3 * 266, 0.01);
+  EXPECT_DOUBLE_EQ(result.bound, 1034 + 3 * 266);
 }
 
 class ExactCutMisuse : public ::testing::Test {
