@@ -39,11 +39,14 @@ RC_GTEST_PROP(PlanAhead, TakesThePlansOfPlanningInLineInTheirOrder, (std::uint64
 }
 
 TEST(PlanAhead, PreparesWhileTheCallerDoesSomethingElse) {
+  std::promise<void> begun;
   std::promise<void> caller_went_on;
-  PlanAhead<bool> ahead([&, met = caller_went_on.get_future().share()] {
-    return met.wait_for(kForever) == std::future_status::ready;
+  PlanAhead<bool> ahead([&] {
+    begun.set_value();
+    return caller_went_on.get_future().wait_for(kForever) == std::future_status::ready;
   });
   ahead.start();
+  EXPECT_EQ(begun.get_future().wait_for(kForever), std::future_status::ready);
   caller_went_on.set_value();
   EXPECT_TRUE(ahead.take().step);
 }
@@ -105,7 +108,7 @@ TEST(PlanAhead, IsDestroyedInTheMiddleOfAStepOnlyWhenThatIsOver) {
       return 0;
     });
     ahead.start();
-    begun.get_future().wait();
+    EXPECT_EQ(begun.get_future().wait_for(kForever), std::future_status::ready);
     throw Interrupted("training was stopped");
   };
   EXPECT_THROW(train(), Interrupted);
