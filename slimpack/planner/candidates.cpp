@@ -82,7 +82,8 @@ std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate, const Ca
       for (const int short_first : {0, 1, 2, 4, 8, 16})
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
-    default: change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
+    default:
+      change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
   }
   return out;
 }

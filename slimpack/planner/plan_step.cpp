@@ -1,10 +1,7 @@
 // Steps: divide the layers; for fixed packing make its one plan; otherwise search, once for every
 // recomputation that may pay; simulate the best as a whole job.
-#include <algorithm>
-#include <numeric>
+#include <utility>
 
-#include "slimpack/base/error.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/does_not_fit.h"
 #include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/planner.h"
@@ -37,11 +34,16 @@ PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
     for (std::size_t i = 0; i < rated.packs.size(); ++i) {
       const ReplicaShare& share = solution.units[u].replicas[i];
       step.schedules[share.replica.index()] = own_order(rated.schedule, rated.packs[i]);
-      step.plan.replicas[share.replica.index()] = {
-          share.sequences, in_step_ids(std::move(rated.packs[i]), share)};
+      step.plan.replicas[share.replica.index()] = {share.sequences,
+                                                   in_step_ids(std::move(rated.packs[i]), share)};
     }
   }
   return step;
+}
+
+StepBoundProblem bound_problem(const StepProblem& problem) {
+  return {problem.cost,  problem.lengths,     problem.layout,     problem.replicas,
+          problem.speed, problem.most_merged, problem.granularity};
 }
 
 PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) {
@@ -60,16 +62,21 @@ PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem
   std::optional<Nanos> best;
   for (const Recompute recompute : request.recompute) {
     const CostModel cost = with_recompute(problem.cost, recompute);
-    const StepProblem recomputing{cost,           problem.lengths,     problem.speed,
-                                  problem.layout, problem.replicas,    problem.most_merged,
-                                  problem.granularity, problem.memory_cap};
-    if (best && recompute_bound(recomputing) >= *best) continue;
+    const StepProblem recomputing{cost,
+                                  problem.lengths,
+                                  problem.speed,
+                                  problem.layout,
+                                  problem.replicas,
+                                  problem.most_merged,
+                                  problem.granularity,
+                                  problem.memory_cap};
+    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
     StepSearchResult result = search_step(recomputing);
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
       outcome.step = step_of(recomputing, std::move(*result.solution));
-    } else if (!best && (!outcome.does_not_fit ||
-                         result.least_need.bytes < outcome.does_not_fit->needed)) {
+    } else if (!best &&
+               (!outcome.does_not_fit || result.least_need.bytes < outcome.does_not_fit->needed)) {
       outcome.does_not_fit = refusal(request, recomputing, result.least_need);
     }
   }
@@ -101,9 +108,7 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
                                                                 : plan_slimpack(request, problem);
   if (outcome.step) {
     outcome.step->prediction = predict(*outcome.step, cost, {kChannelSlots, false});
-    outcome.step->lower_bound = step_lower_bound(
-        {cost, request.lengths, problem.layout, request.dp, request.speed, request.most_merged,
-         request.granularity});
+    outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
   }
   return outcome;
 }

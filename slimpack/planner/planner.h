@@ -41,8 +41,8 @@ struct PlanRequest {
 /// A plan ready to run, with what is expected of it.
 struct PlannedStep {
   StepPlan plan;
-  std::vector<Schedule> schedules;           ///< by replica
-  std::vector<std::vector<double>> speed;    ///< the request's
+  std::vector<Schedule> schedules;         ///< by replica
+  std::vector<std::vector<double>> speed;  ///< the request's
   Recompute recompute = Recompute::kNone;
   SimulationResult prediction;  ///< without a timeline; `predict` gives one
   Nanos lower_bound;            ///< no plan of these sequences is faster (solver/step_bound.h)

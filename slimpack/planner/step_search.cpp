@@ -11,8 +11,8 @@ namespace slimpack {
 namespace {
 
 /// Shares of the mean load above which a sequence is merged; the first stands for never.
-constexpr std::array kMergeAbove = {std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35,
-                                    0.25, 0.12, 0.0};
+constexpr std::array kMergeAbove = {
+    std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.0};
 /// Variants that are searched even if one before them fits.
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
@@ -42,8 +42,7 @@ struct Variant {
 
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, Variant& variant) {
-  variant.searches.push_back(
-      std::make_unique<UnitSearch>(problem, variant.units.front(), nullptr));
+  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), nullptr));
   while (!variant.searches.front()->explored()) variant.searches.front()->advance();
 }
 
@@ -63,8 +62,7 @@ std::vector<Variant> variants_of(const StepProblem& problem) {
 }
 
 Nanos makespan_of(const UnitSearch& search) {
-  return search.best() ? search.best()->makespan
-                       : Nanos(std::numeric_limits<std::int64_t>::max());
+  return search.best() ? search.best()->makespan : Nanos(std::numeric_limits<std::int64_t>::max());
 }
 
 /// The unit that the step waits for.
@@ -77,8 +75,7 @@ UnitSearch& slowest(const Variant& variant) {
 void search_variant(const StepProblem& problem, Variant& variant) {
   const UnitCutOptions favourite = variant.searches.front()->favourite();
   for (std::size_t u = 1; u < variant.units.size(); ++u) {
-    variant.searches.push_back(
-        std::make_unique<UnitSearch>(problem, variant.units[u], &favourite));
+    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], &favourite));
     variant.searches.back()->advance();
   }
   std::int64_t left = kMostSteps * static_cast<std::int64_t>(variant.units.size() - 1);

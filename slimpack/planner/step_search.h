@@ -30,7 +30,8 @@ struct StepSearchResult {
 ///    for each threshold of merging that makes a difference.
 /// 2. The heaviest unit of every variant is explored; the variants with the best scores are
 ///    searched, the others only if none of them fits.
-/// 3. To search a variant, its heaviest unit is explored, every other unit begins with the candidate
+/// 3. To search a variant, its heaviest unit is explored, every other unit begins with the
+/// candidate
 ///    that was best there, and then always the slowest unit goes on, until it is exhausted or
 ///    a few more candidates per unit have been looked at: nothing else shortens the step.
 /// Deterministic.

@@ -86,8 +86,7 @@ UnitSearch::Tasks UnitSearch::tasks_of(const UnitCutOptions& candidate) const {
   for (std::size_t i = 0; i < tasks.packs.size(); ++i) {
     tasks.times.push_back(task_times(problem_.cost, problem_.layout, tasks.packs[i],
                                      replication_of(problem_, unit_.replicas[i].replica)));
-    tasks.bound =
-        std::max(tasks.bound, actions_lower_bound(tasks.packs[i], tasks.times.back()));
+    tasks.bound = std::max(tasks.bound, actions_lower_bound(tasks.packs[i], tasks.times.back()));
   }
   return tasks;
 }
@@ -112,9 +111,9 @@ void UnitSearch::explore(const UnitCutOptions& candidate) {
   auto capped = largest_need(free->memory).bytes <= tight
                     ? free
                     : scheduler.run(std::vector<Bytes>(scheduler.least_memory().size(), tight));
-  const double score =
-      (static_cast<double>(free->makespan.count()) + static_cast<double>(capped->makespan.count())) /
-      2;
+  const double score = (static_cast<double>(free->makespan.count()) +
+                        static_cast<double>(capped->makespan.count())) /
+                       2;
   if (score < score_) {
     score_ = score;
     favourite_ = candidate;

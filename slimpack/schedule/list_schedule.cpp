@@ -95,8 +95,8 @@ class ListRun {
       return false;
     stage.pending = Bytes(0);
     for (MemoryGuard& guard : guards_[s])
-      stage.pending = std::max(
-          stage.pending, guard.peak_after_forward(stage.next_forward, stage.next_backward));
+      stage.pending = std::max(stage.pending,
+                               guard.peak_after_forward(stage.next_forward, stage.next_backward));
     return caps_.empty() || stage.pending <= caps_[s];
   }
 
@@ -151,7 +151,7 @@ class ListRun {
   const std::vector<std::int32_t>& needed_;
   std::int32_t slots_;
   std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
-  const std::vector<Bytes>& caps_;  ///< by stage; empty = unlimited
+  const std::vector<Bytes>& caps_;                ///< by stage; empty = unlimited
   std::int32_t forwards_;
   std::int32_t backwards_;
   std::vector<Stage> stages_;
@@ -178,8 +178,8 @@ TaskTimes slowest_times(std::span<const ReplicaPacks> replicas) {
 
 /// A replica whose own packs need less still runs in the common order.
 std::vector<std::int32_t> needs_of(const std::vector<std::int32_t>& common, const PackPlan& packs) {
-  std::vector<std::int32_t> needed(common.begin(),
-                                   common.begin() + static_cast<std::ptrdiff_t>(packs.backward.size()));
+  std::vector<std::int32_t> needed(
+      common.begin(), common.begin() + static_cast<std::ptrdiff_t>(packs.backward.size()));
   for (std::int32_t& forwards : needed)
     forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
   return needed;
@@ -193,7 +193,8 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
   times_ = slowest_ ? &*slowest_ : &replicas.front().times;
   for (const ReplicaPacks& replica : replicas) {
     const std::vector<std::int32_t> own = running_needs(replica.packs);
-    if (needed_.size() < own.size()) needed_.resize(own.size(), needed_.empty() ? 0 : needed_.back());
+    if (needed_.size() < own.size())
+      needed_.resize(own.size(), needed_.empty() ? 0 : needed_.back());
     for (std::size_t b = 0; b < needed_.size(); ++b)
       needed_[b] = std::max(needed_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
     forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
@@ -202,7 +203,8 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
   guards_.resize(times_->forward.size());
   least_memory_.resize(guards_.size());
   for (const ReplicaPacks& replica : replicas) {
-    auto guards = memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
+    auto guards =
+        memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
     SLIMPACK_CHECK(guards.size() == guards_.size());
     for (std::size_t s = 0; s < guards.size(); ++s) {
       least_memory_[s] = std::max(least_memory_[s], guards[s].least_cap());
@@ -224,8 +226,7 @@ Schedule own_order(const Schedule& common, const PackPlan& packs) {
     auto& list = own.stages.emplace_back();
     list.reserve(packs.forward.size() + packs.backward.size());
     std::copy_if(actions.begin(), actions.end(), std::back_inserter(list), [&](const Action& a) {
-      return a.pack.index() <
-             (a.pass == Pass::kForward ? packs.forward : packs.backward).size();
+      return a.pack.index() < (a.pass == Pass::kForward ? packs.forward : packs.backward).size();
     });
   }
   return own;

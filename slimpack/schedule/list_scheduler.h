@@ -1,5 +1,5 @@
-// List scheduler: list schedules of one replica, or of several that share packs, under several memory
-// caps.
+// List scheduler: list schedules of one replica, or of several that share packs, under several
+// memory caps.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct ReplicaPacks {
   const TaskBytes& bytes;
 };
 
-/// What list_schedule works out once for a plan, whatever the caps. Replicas that share merged packs
-/// run one common order, so that they meet without waiting for each other in a circle: pack k stands
-/// at the same place of it on all of them, takes as long as on the slowest, and starts when every
-/// replica has the memory for it. A replica with fewer packs leaves the missing ones out.
+/// What list_schedule works out once for a plan, whatever the caps. Replicas that share merged
+/// packs run one common order, so that they meet without waiting for each other in a circle: pack k
+/// stands at the same place of it on all of them, takes as long as on the slowest, and starts when
+/// every replica has the memory for it. A replica with fewer packs leaves the missing ones out.
 class ListScheduler {
  public:
   /// REQUIRES: at least one replica, all with the same number of stages; a merged pack has the same
@@ -49,7 +49,7 @@ class ListScheduler {
   std::int32_t backwards_ = 0;
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
-  std::vector<std::int32_t> needed_;               ///< by backward: forwards that have run before
+  std::vector<std::int32_t> needed_;              ///< by backward: forwards that have run before
   std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
   std::vector<Bytes> least_memory_;
 };

@@ -59,8 +59,7 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
     extend(forward_way, times.forward[s], times.forward_transfer);
     extend(backward_way, times.backward[s], times.backward_transfer);
   }
-  bounds.actions =
-      std::max(bounds.actions, longest_chain(packs, times, forward_way, backward_way));
+  bounds.actions = std::max(bounds.actions, longest_chain(packs, times, forward_way, backward_way));
   return bounds;
 }
 

@@ -56,7 +56,8 @@ Assignment assign(const AssignProblem& problem, double merge_above) {
   SLIMPACK_CHECK(!problem.speed.empty() && !problem.groups.empty());
   SLIMPACK_CHECK((std::size_t{1} << (problem.groups.size() - 1)) <= problem.speed.size());
   double work = 0;
-  for (std::size_t q = 0; q < problem.lengths.size(); ++q) work += work_on(problem, SequenceId(q), 0);
+  for (std::size_t q = 0; q < problem.lengths.size(); ++q)
+    work += work_on(problem, SequenceId(q), 0);
   const double most =
       merge_above * work / std::accumulate(problem.speed.begin(), problem.speed.end(), 0.0);
 

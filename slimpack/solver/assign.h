@@ -1,5 +1,5 @@
-// Assign (design §5, phase 1): sequences to replicas, the longest of them to groups of replicas that
-// run them together (DP-Merge).
+// Assign (design §5, phase 1): sequences to replicas, the longest of them to groups of replicas
+// that run them together (DP-Merge).
 #pragma once
 
 #include <cstdint>

@@ -131,17 +131,20 @@ class Bound {
 
 }  // namespace
 
+Nanos step_actions_bound(const StepBoundProblem& problem) {
+  // Times are rounded to nanoseconds action by action, so a plan may come out a little shorter.
+  constexpr double kRounding = 1e-6;
+  return Nanos(static_cast<std::int64_t>(std::floor(Bound(problem).run() * (1 - kRounding))));
+}
+
 Nanos step_lower_bound(const StepBoundProblem& problem) {
   const TaskTimes ends = task_times(problem.cost, problem.layout, {}, {problem.replicas, {}});
   const Nanos step_end = *std::max_element(ends.step_end.begin(), ends.step_end.end());
   double speed = 1;
   for (const auto& replica : problem.speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
-  // Times are rounded to nanoseconds task by task, so a plan may come out shorter by as many.
-  constexpr double kRounding = 1e-6;
-  const double actions = Bound(problem).run() * (1 - kRounding);
   const auto rest = static_cast<double>((ends.reduce.front() + step_end).count()) / speed;
-  return Nanos(static_cast<std::int64_t>(std::floor(actions + rest)));
+  return step_actions_bound(problem) + Nanos(static_cast<std::int64_t>(rest));
 }
 
 }  // namespace slimpack

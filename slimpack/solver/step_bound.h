@@ -12,7 +12,7 @@
 namespace slimpack {
 
 struct StepBoundProblem {
-  const CostModel& cost;  ///< without recomputation, which only adds work
+  const CostModel& cost;
   const SequenceLengths& lengths;
   const StageLayout& layout;
   std::int32_t replicas = 1;
@@ -33,5 +33,8 @@ struct StepBoundProblem {
 /// And then the reduction of the first stage and the longest optimizer step.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).
 [[nodiscard]] Nanos step_lower_bound(const StepBoundProblem& problem);
+
+/// The same until the last action ends, without reduction and optimizer.
+[[nodiscard]] Nanos step_actions_bound(const StepBoundProblem& problem);
 
 }  // namespace slimpack

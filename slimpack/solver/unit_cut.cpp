@@ -78,7 +78,8 @@ PackPlan cut_share(const ReplicaShare& share, const UnitCost& cost, double budge
     const bool first = packs.forward.empty();
     const bool last = alone || share.segments.back().sequences.empty();
     FluidCutOptions fluid = options.fluid;
-    const auto share_of_packs = static_cast<int>(std::lround(work_of(share, segment, cost) / budget));
+    const auto share_of_packs =
+        static_cast<int>(std::lround(work_of(share, segment, cost) / budget));
     fluid.packs = std::max(1, alone ? left : share_of_packs);
     left -= fluid.packs;
     if (!first) fluid.taper_front = 0;
