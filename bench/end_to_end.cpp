@@ -81,7 +81,7 @@ PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cos
   step.schedule = one_f_one_b(replica.packs, 1);
   step.prediction =
       simulate(replica.packs, step.schedule, task_times(cost, step.plan.layout, replica.packs),
-               task_bytes(cost.shape, cost.dtype, step.plan.layout, replica.packs, lengths));
+               task_bytes(cost, step.plan.layout, replica.packs, lengths));
   return step;
 }
 

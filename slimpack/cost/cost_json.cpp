@@ -89,6 +89,13 @@ Dtype dtype_field(const JsonFields& fields) {
                 name);
 }
 
+Recompute recompute_field(const JsonFields& fields) {
+  const std::string name = fields.text("recompute");
+  if (const auto recompute = recompute_from(name)) return *recompute;
+  invalid_input("{}: field \"recompute\" is \"{}\"; known are none, attention, mlp and full",
+                fields.origin(), name);
+}
+
 }  // namespace
 
 std::string cost_to_json(const CostModel& cost) {
@@ -99,6 +106,8 @@ std::string cost_to_json(const CostModel& cost) {
                      {"model", shape},
                      {"dtype", to_string(cost.dtype)},
                      {"tp", cost.tp},
+                     {"recompute", to_string(cost.recompute)},
+                     {"row_bytes", cost.row_bytes},
                      {"forward", to_json(cost.forward)},
                      {"backward", to_json(cost.backward)},
                      {"embedding_forward", to_json(cost.embedding_forward)},
@@ -127,6 +136,8 @@ CostModel cost_from_json(std::string_view text, std::string_view origin) {
   cost.shape = model_shape_from_json(fields.at("model").dump(), model.origin());
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
+  cost.recompute = recompute_field(fields);
+  cost.row_bytes = non_negative(fields, "row_bytes");
   cost.forward = layer_time(fields.object("forward"));
   cost.backward = layer_time(fields.object("backward"));
   cost.embedding_forward = edge_time(fields.object("embedding_forward"));

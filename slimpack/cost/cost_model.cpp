@@ -1,6 +1,7 @@
 #include "slimpack/cost/cost_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <tuple>
 
@@ -17,17 +18,6 @@ SliceCost slice_cost_of_layer(const LayerTime& layer) {
                    .per_prefix_token = layer.per_prefix_token};
 }
 
-/// Parameters that stage `s` updates.
-double stage_parameters(const ModelShape& shape, const StageLayout& layout, StageId s) {
-  const bool first = s.value() == 0;
-  const bool last = s.value() == layout.stages() - 1;
-  const bool head_is_embedding = first && shape.tie_embeddings;
-  std::int64_t count = layout.layers(s) * shape.layer_parameters();
-  if (first) count += shape.embedding_parameters();
-  if (last) count += shape.hidden_size + (head_is_embedding ? 0 : shape.embedding_parameters());
-  return static_cast<double>(count);
-}
-
 /// Where a MicroPack's time on a stage comes from, apart from its layers.
 EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, bool backward) {
   EdgeTime edge;
@@ -40,60 +30,43 @@ EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, 
   return edge;
 }
 
-Nanos rounded(double nanos) {
-  return Nanos(std::llround(nanos));
-}
-
-/// [stage][pack]: the layers of all stages cost the same per layer, so a pack is summed up once.
-std::vector<std::vector<Nanos>> pass_times(const CostModel& cost, const StageLayout& layout,
-                                           const std::vector<MicroPack>& packs, bool backward) {
-  const LayerTime& layer = backward ? cost.backward : cost.forward;
-  const SliceCost time_in_layer = slice_cost_of_layer(layer);
-  std::vector<double> layer_nanos;
-  std::vector<double> tokens;
-  for (const MicroPack& pack : packs) {
-    double nanos = layer.per_pack;
-    for (const Slice& slice : pack.slices) nanos += time_in_layer(slice);
-    layer_nanos.push_back(nanos);
-    tokens.push_back(static_cast<double>(pack.tokens().count()));
-  }
-  std::vector<std::vector<Nanos>> times(static_cast<std::size_t>(layout.stages()));
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const StageId stage(s);
-    const EdgeTime edge = edge_time(cost, layout, stage, backward);
-    auto& row = times[stage.index()];
-    row.reserve(packs.size());
-    for (std::size_t p = 0; p < packs.size(); ++p) {
-      row.push_back(rounded(layout.layers(stage) * layer_nanos[p] + edge.per_pack +
-                            edge.per_token * tokens[p]));
-    }
-  }
-  return times;
-}
-
-std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<MicroPack>& packs) {
-  const double token_bytes =
-      static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
-  std::vector<Nanos> times;
-  times.reserve(packs.size());
-  for (const MicroPack& pack : packs) {
-    const double bytes = token_bytes * static_cast<double>(pack.tokens().count());
-    times.push_back(rounded(cost.transfer_latency + cost.transfer_per_byte * bytes));
-  }
-  return times;
+/// What running a MicroPack together adds to a layer.
+EdgeTime merge_time(const CostModel& cost, bool backward, std::int32_t replicas) {
+  if (replicas == 1) return {};
+  const auto entry =
+      static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(replicas))) - 1;
+  if (entry >= cost.merge.size())
+    invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
+                  cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
+                  "plan again with this cost model");
+  return backward ? cost.merge[entry].backward : cost.merge[entry].forward;
 }
 
 }  // namespace
 
 SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
                      bool backward) {
-  const SliceCost layer = slice_cost_of_layer(backward ? cost.backward : cost.forward);
+  return merged_slice_cost(cost, layout, stage, backward, 1);
+}
+
+SliceCost merged_slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
+                            bool backward, std::int32_t replicas) {
+  const LayerTime& layer = backward ? cost.backward : cost.forward;
   const double layers = layout.layers(stage);
   const EdgeTime edge = edge_time(cost, layout, stage, backward);
+  const EdgeTime exchange = merge_time(cost, backward, replicas);
   return SliceCost{.per_slice = layers * layer.per_slice,
-                   .per_token = layers * layer.per_token + edge.per_token,
-                   .per_pair = layers * layer.per_pair,
-                   .per_prefix_token = layers * layer.per_prefix_token};
+                   .per_token = (layers * layer.per_token + edge.per_token) / replicas +
+                                layers * exchange.per_token,
+                   .per_pair = layers * layer.per_pair / replicas,
+                   .per_prefix_token = layers * layer.per_prefix_token / replicas};
+}
+
+double pack_overhead(const CostModel& cost, const StageLayout& layout, StageId stage, bool backward,
+                     std::int32_t replicas) {
+  const LayerTime& layer = backward ? cost.backward : cost.forward;
+  return layout.layers(stage) * (layer.per_pack + merge_time(cost, backward, replicas).per_pack) +
+         edge_time(cost, layout, stage, backward).per_pack;
 }
 
 StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
@@ -134,19 +107,6 @@ StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& length
   StageLayout layout{{0}};
   for (const std::int32_t n : count) layout.layer_begin.push_back(layout.layer_begin.back() + n);
   return layout;
-}
-
-TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const PackPlan& packs) {
-  TaskTimes times;
-  times.forward = pass_times(cost, layout, packs.forward, false);
-  times.backward = pass_times(cost, layout, packs.backward, true);
-  times.forward_transfer = transfer_times(cost, packs.forward);
-  times.backward_transfer = transfer_times(cost, packs.backward);
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    times.step_end.push_back(
-        rounded(cost.optimizer_per_parameter * stage_parameters(cost.shape, layout, StageId(s))));
-  }
-  return times;
 }
 
 }  // namespace slimpack

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
@@ -54,6 +56,11 @@ struct CostModel {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
   std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
+  /// Already in `backward` and in what the memory model keeps: change it by with_recompute only.
+  Recompute recompute = Recompute::kNone;
+  /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
+  /// the memory model's (then nothing else counts); 0 = the memory model.
+  double row_bytes = 0;
   LayerTime forward;
   LayerTime backward;
   EdgeTime embedding_forward;          ///< first stage, forward
@@ -106,11 +113,39 @@ struct CostModel {
 [[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
+/// The same model with backward computing again what `recompute` does not keep: the share of the
+/// forward's linear time that its matrix products have, attention where it is not kept, and the
+/// overhead per MicroPack, whole for kFull and half otherwise.
+/// REQUIRES: cost.recompute is kNone.
+[[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute recompute);
+
+/// Where a replica stands in its job.
+struct Replication {
+  std::int32_t replicas =
+      1;  ///< gradients are reduced over them, the optimizer is sharded (ZeRO-1)
+  std::span<const double> speed = {};  ///< by stage, 1 = as the cost model says; empty = all 1
+};
+
 /// Every time that the schedule and the simulator need, rounded to nanoseconds. Transfers carry one
-/// hidden state of the run's number format per token.
-/// Cost: O(slices + stages · packs).
+/// hidden state of the run's number format per token. A merged MicroPack takes a replica its share
+/// of the slices' terms and the exchange of queries and outputs. Gradients are reduced in a ring,
+/// in the accumulate type; updated parameters are gathered in the run's number format. Throws
+/// InvalidInput when the cost model knows no merging of as many replicas as a pack has. Cost:
+/// O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
-                                   const PackPlan& packs);
+                                   const PackPlan& packs, const Replication& replication = {});
+
+/// Coefficients of a slice that `replicas` run together, as slice_cost; exchanges included.
+[[nodiscard]] SliceCost merged_slice_cost(const CostModel& cost, const StageLayout& layout,
+                                          StageId stage, bool backward, std::int32_t replicas);
+
+/// What a MicroPack costs on a stage before its first slice, in nanoseconds.
+[[nodiscard]] double pack_overhead(const CostModel& cost, const StageLayout& layout, StageId stage,
+                                   bool backward, std::int32_t replicas = 1);
+
+/// Parameters that a stage holds, all its tensor-parallel ranks together.
+[[nodiscard]] std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout,
+                                            StageId stage);
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
 /// throws InvalidInput naming `origin`; files of version 1 know too little and are refused.

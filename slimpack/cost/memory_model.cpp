@@ -1,26 +1,59 @@
 #include "slimpack/cost/memory_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "slimpack/plan/regroup.h"
 
 namespace slimpack {
 namespace {
 
+std::int64_t share(std::int64_t whole, std::int64_t parts) {
+  return (whole + parts - 1) / parts;
+}
+
+/// What one of `tp` tensor-parallel ranks has of a model: every rank at least one KV head.
+ModelShape shape_of_rank(ModelShape shape, std::int32_t tp) {
+  shape.num_heads = share(shape.num_heads, tp);
+  shape.num_kv_heads = share(shape.num_kv_heads, tp);
+  shape.intermediate_size = share(shape.intermediate_size, tp);
+  shape.vocab_size = share(shape.vocab_size, tp);
+  return shape;
+}
+
 /// Byte widths of one token's tensors, named like the runtime's tensors (docs/row-store.md).
 struct Widths {
-  Widths(const ModelShape& s, Dtype d)
-      : shape(s),
+  Widths(const ModelShape& s, Dtype d, std::int32_t tp = 1, Recompute recompute = Recompute::kNone)
+      : shape(shape_of_rank(s, tp)),
         element(element_bytes(d)),
         accumulator(accumulator_bytes(d)),
         rounded(element != accumulator),
-        hidden(element * s.hidden_size),
-        q(element * s.q_width()),
-        k(element * s.kv_width()),
-        ffn(element * s.intermediate_size),
-        lse(accumulator * s.num_heads),
+        hidden(share(element * s.hidden_size, tp)),
+        q(element * shape.q_width()),
+        k(element * shape.kv_width()),
+        ffn(element * shape.intermediate_size),
+        lse(accumulator * shape.num_heads),
         row(2 * hidden + 2 * q + (s.qk_norm ? k : 0) + lse + 2 * ffn),
+        dropped(dropped_by(recompute)),
+        gathered(2 * (element * s.hidden_size - hidden)),
         rope(element * s.head_dim) {}
+
+  /// Of a row, what forward does not keep.
+  [[nodiscard]] std::int64_t dropped_by(Recompute recompute) const {
+    const std::int64_t attention = row - 2 * hidden - 2 * ffn;
+    switch (recompute) {
+      case Recompute::kNone:
+        return 0;
+      case Recompute::kAttention:
+        return attention;
+      case Recompute::kMlp:
+        return 2 * ffn;
+      case Recompute::kFull:
+        return row - hidden;
+    }
+    return 0;
+  }
+  [[nodiscard]] std::int64_t kept() const { return row - dropped; }
 
   /// What rms_normalize holds at most beyond its input: the result; if it is rounded, input and
   /// result in the accumulate type.
@@ -44,10 +77,14 @@ struct Widths {
            (accumulator + (rounded ? element : 0));
   }
 
-  const ModelShape& shape;
+  ModelShape shape;  ///< the rank's
   std::int64_t element, accumulator;
   bool rounded;  ///< sums are kept in a wider type than tensors
-  std::int64_t hidden, q, k, ffn, lse, row, rope;
+  std::int64_t hidden, q, k, ffn, lse;
+  std::int64_t row;       ///< with nothing to compute again
+  std::int64_t dropped;   ///< of a row, what is computed again
+  std::int64_t gathered;  ///< a layer's input and output over all tensor-parallel ranks, less own
+  std::int64_t rope;
 };
 
 /// What a slice's forward attention holds at most beyond its own output and log-sum-exp.
@@ -171,8 +208,49 @@ std::int64_t head_transient(const Widths& w, std::int64_t tokens) {
 
 std::vector<Bytes> per_sequence(const SequenceLengths& lengths, std::int64_t bytes_per_token) {
   std::vector<Bytes> result;
+  result.reserve(lengths.size());
   for (const Tokens length : lengths) result.emplace_back(length.count() * bytes_per_token);
   return result;
+}
+
+/// A replica's share of a merged pack, as a pack of shorter sequences.
+MicroPack share_of(const MicroPack& pack, const SequenceLengths& lengths) {
+  MicroPack out;
+  for (const Slice& s : pack.slices) {
+    const std::int64_t end = s.end.count();
+    const bool last = s.end == lengths[s.sequence.index()];
+    out.slices.push_back({s.sequence, s.begin / pack.replicas,
+                          Tokens(last ? share(end, pack.replicas) : end / pack.replicas)});
+  }
+  return out;
+}
+
+/// What a replica holds of its packs.
+struct HeldPacks {
+  PackPlan packs;
+  SequenceLengths lengths;
+};
+
+HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths) {
+  HeldPacks held{packs, lengths};
+  for (auto* pass : {&held.packs.forward, &held.packs.backward})
+    for (MicroPack& pack : *pass)
+      if (pack.replicas > 1) pack = share_of(pack, lengths);
+  for (const MicroPack& pack : packs.forward)
+    if (pack.replicas > 1)
+      for (const Slice& s : pack.slices)
+        held.lengths[s.sequence.index()] =
+            Tokens(share(lengths[s.sequence.index()].count(), pack.replicas));
+  return held;
+}
+
+/// Queries of all replicas and their outputs over this replica's keys, in the accumulate type, with
+/// their log-sum-exp; in backward also the outputs' gradients and row sums.
+std::int64_t exchanged(const Widths& w, const MicroPack& pack, bool backward) {
+  if (pack.replicas == 1) return 0;
+  const std::int64_t partial = w.q / w.element * w.accumulator;
+  const std::int64_t token = backward ? 2 * w.q + partial + 2 * w.lse : w.q + partial + w.lse;
+  return pack.tokens().count() * token;
 }
 
 /// By pack, the same on every stage.
@@ -181,29 +259,61 @@ struct PackTransients {
   std::vector<std::int64_t> ended;  ///< by backward pack: rows of the forward packs that it frees
 };
 
-PackTransients pack_transients(const Widths& w, const PackPlan& packs,
-                               const SequenceLengths& lengths) {
+PackTransients pack_transients(const Widths& w, const PackPlan& packs, const HeldPacks& held) {
+  const SequenceLengths& lengths = held.lengths;
   PackTransients out;
-  for (const MicroPack& pack : packs.forward)
-    out.forward.push_back(layer_forward_transient(w, pack));
-  const auto segments = regroup(packs);
+  for (std::size_t p = 0; p < packs.forward.size(); ++p) {
+    const MicroPack& pack = held.packs.forward[p];
+    out.forward.push_back(layer_forward_transient(w, pack) + exchanged(w, packs.forward[p], false) +
+                          pack.tokens().count() * (w.dropped + w.gathered));
+  }
+  const auto segments = regroup(held.packs);
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
-    const MicroPack& pack = packs.backward[p];
+    const MicroPack& pack = held.packs.backward[p];
     const std::int64_t tokens = pack.tokens().count();
     const bool copied = segments[p].size() > 1;
     LayerStores stores;
     for (const Slice& s : pack.slices) stores.open(w, s, lengths[s.sequence.index()]);
     out.backward.push_back(layer_backward_transient(w, pack, lengths) +
-                           (copied ? tokens * w.row : 0));
+                           exchanged(w, packs.backward[p], true) +
+                           tokens * ((copied ? w.kept() : 0) + w.dropped + w.gathered));
     out.head.push_back(head_transient(w, tokens) + (copied ? tokens * w.hidden : 0) -
                        stores.opened);
     for (const RowSegment& segment : segments[p]) last_use[segment.forward.index()] = p;
   }
   out.ended.resize(packs.backward.size());
   for (std::size_t f = 0; f < last_use.size(); ++f)
-    out.ended[last_use[f]] += packs.forward[f].tokens().count();
+    out.ended[last_use[f]] += held.packs.forward[f].tokens().count();
   return out;
+}
+
+std::vector<Bytes> per_pack(const std::vector<MicroPack>& packs, std::int64_t bytes_per_token) {
+  std::vector<Bytes> result;
+  result.reserve(packs.size());
+  for (const MicroPack& pack : packs) result.emplace_back(pack.tokens().count() * bytes_per_token);
+  return result;
+}
+
+/// Rows of so many bytes a token and layer, and nothing else.
+TaskBytes bytes_of_rows(double row, const StageLayout& layout, const HeldPacks& held) {
+  TaskBytes bytes;
+  const std::vector<Bytes> no_sequence(held.lengths.size());
+  const std::vector<Bytes> no_forward(held.packs.forward.size());
+  const std::vector<Bytes> no_backward(held.packs.backward.size());
+  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    const std::int32_t layers = layout.layers(StageId(s));
+    bytes.layers.push_back(layers);
+    bytes.rows.push_back(
+        per_pack(held.packs.forward, static_cast<std::int64_t>(std::ceil(layers * row))));
+    bytes.kv.push_back(no_sequence);
+    bytes.dkv.push_back(no_sequence);
+    bytes.forward_transient.push_back(no_forward);
+    bytes.backward_transient.push_back(no_backward);
+  }
+  bytes.forward_input = no_forward;
+  bytes.backward_input = no_backward;
+  return bytes;
 }
 
 }  // namespace
@@ -225,24 +335,26 @@ Tokens head_block(const ModelShape& shape) {
   return Tokens(std::clamp<std::int64_t>(kLogits / shape.vocab_size, 64, 4096));
 }
 
-TaskBytes task_bytes(const ModelShape& shape, Dtype dtype, const StageLayout& layout,
-                     const PackPlan& packs, const SequenceLengths& lengths) {
-  const Widths w(shape, dtype);
-  const PackTransients transients = pack_transients(w, packs, lengths);
+TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+                     const SequenceLengths& lengths) {
+  const HeldPacks held = held_packs(packs, lengths);
+  if (cost.row_bytes > 0) return bytes_of_rows(cost.row_bytes, layout, held);
+  const Widths w(cost.shape, cost.dtype, cost.tp, cost.recompute);
+  const PackTransients transients = pack_transients(w, packs, held);
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const bool last = s == layout.stages() - 1;
     const std::int64_t layers = layout.layers(StageId(s));
     bytes.layers.push_back(static_cast<std::int32_t>(layers));
-    bytes.kv.push_back(per_sequence(lengths, layers * kv_bytes(shape, dtype).count()));
-    bytes.dkv.push_back(per_sequence(lengths, layers * dkv_bytes(shape, dtype).count()));
+    bytes.kv.push_back(per_sequence(held.lengths, layers * 2 * w.k));
+    bytes.dkv.push_back(per_sequence(held.lengths, layers * 2 * w.k / w.element * w.accumulator));
     auto& rows = bytes.rows.emplace_back();
     auto& forward = bytes.forward_transient.emplace_back();
     for (std::size_t p = 0; p < packs.forward.size(); ++p) {
       // The last stage's output is the head's input, which is kept with the rows.
-      const std::int64_t tokens = packs.forward[p].tokens().count();
+      const std::int64_t tokens = held.packs.forward[p].tokens().count();
       const std::int64_t head = last ? tokens * w.hidden : 0;
-      rows.emplace_back(tokens * layers * w.row + head);
+      rows.emplace_back(tokens * layers * w.kept() + head);
       forward.emplace_back(transients.forward[p] - head);
     }
     auto& backward = bytes.backward_transient.emplace_back();
@@ -253,11 +365,18 @@ TaskBytes task_bytes(const ModelShape& shape, Dtype dtype, const StageLayout& la
                                  : transients.backward[p]);
     }
   }
-  for (const MicroPack& pack : packs.forward)
-    bytes.forward_input.emplace_back(pack.tokens().count() * w.hidden);
-  for (const MicroPack& pack : packs.backward)
-    bytes.backward_input.emplace_back(pack.tokens().count() * w.hidden);
+  bytes.forward_input = per_pack(held.packs.forward, w.hidden);
+  bytes.backward_input = per_pack(held.packs.backward, w.hidden);
   return bytes;
+}
+
+Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+                        std::int32_t replicas) {
+  const std::int64_t held = share(stage_parameters(cost.shape, layout, stage), cost.tp);
+  const std::int64_t element = element_bytes(cost.dtype);
+  const std::int64_t accumulator = accumulator_bytes(cost.dtype);
+  const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
+  return Bytes(held * (element + accumulator) + share(held, replicas) * optimizer);
 }
 
 }  // namespace slimpack

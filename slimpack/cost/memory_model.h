@@ -3,6 +3,7 @@
 #pragma once
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/dtype.h"
@@ -20,8 +21,19 @@ namespace slimpack {
 /// Rows of logits that the head computes at once.
 [[nodiscard]] Tokens head_block(const ModelShape& shape);
 
+/// Of one rank. Exact for a plain pipeline, which is what the runtime's tests hold it against. With
+/// tensor parallelism rows are those of one rank (its heads and its share of the MLP; hidden states
+/// are split by tokens) and what is gathered counts whole; a merged MicroPack counts its share of
+/// rows, keys and values, and the queries and partial outputs of all its tokens while it runs;
+/// tensors that recomputation drops count in the layer that runs. `lengths` are by the packs'
+/// SequenceIds.
 /// Cost: O(stages · slices).
-[[nodiscard]] TaskBytes task_bytes(const ModelShape& shape, Dtype dtype, const StageLayout& layout,
+[[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
+
+/// What a rank holds all the time, step after step: parameters, gradients in the accumulate type,
+/// and its share of the optimizer's two moments (and of the fp32 master copy in bf16).
+[[nodiscard]] Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout,
+                                      StageId stage, std::int32_t replicas);
 
 }  // namespace slimpack

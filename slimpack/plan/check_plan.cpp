@@ -1,6 +1,6 @@
-// Steps: find the replicas that each sequence is on; then, per replica and pass, collect every slice
-// with the pack that holds it; sort by sequence and position; walk each sequence once and compare
-// with what the rules allow; last, compare the merged packs of the replicas of every group.
+// Steps: find the replicas that each sequence is on; then, per replica and pass, collect every
+// slice with the pack that holds it; sort by sequence and position; walk each sequence once and
+// compare with what the rules allow; last, compare the merged packs of the replicas of every group.
 #include <algorithm>
 #include <bit>
 #include <span>
@@ -146,7 +146,8 @@ void check_pass(const StepPlan& plan, const std::vector<Group>& groups, std::siz
           !groups[slice.sequence.index()].has(replica)) {
         findings.add("replica {}: {} MicroPack {} holds sequence {}, which is not on it", replica,
                      name.pass, p, id);
-      } else if (groups[slice.sequence.index()].count != static_cast<std::size_t>(list[p].replicas)) {
+      } else if (groups[slice.sequence.index()].count !=
+                 static_cast<std::size_t>(list[p].replicas)) {
         findings.add("replica {}: {} MicroPack {} is of {} replicas, its sequence {} is on {}",
                      replica, name.pass, p, list[p].replicas, id,
                      groups[slice.sequence.index()].count);
@@ -195,8 +196,8 @@ void check_meetings(const std::vector<MicroPack>& a, const std::vector<MicroPack
        i = next_merged(a, i + 1, count), k = next_merged(b, k + 1, count)) {
   }
   if (i < a.size() || k < b.size())
-    findings.add("{}: merged MicroPacks must be the same in the same order, {} and {} differ", where,
-                 i, k);
+    findings.add("{}: merged MicroPacks must be the same in the same order, {} and {} differ",
+                 where, i, k);
 }
 
 void check_merged(const StepPlan& plan, Findings& findings) {

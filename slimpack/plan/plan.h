@@ -16,8 +16,8 @@ namespace slimpack {
 struct MicroPack {
   std::vector<Slice> slices;
   /// Replicas that run it together by context parallelism (DP-Merge), each holding its share of
-  /// every slice's rows: 1, or a power of two g for replicas [r − r mod g, r − r mod g + g) when the
-  /// pack stands on replica r. It stands in the plans of all of them.
+  /// every slice's rows: 1, or a power of two g for replicas [r − r mod g, r − r mod g + g) when
+  /// the pack stands on replica r. It stands in the plans of all of them.
   std::int32_t replicas = 1;
 
   /// All tokens, whoever holds them.

@@ -1,5 +1,5 @@
-// Plan as JSON. Slices are triples [sequence, begin, end] and a MicroPack is the list of its slices,
-// so that a plan of 100,000 slices stays a few megabytes; one that is merged is an object.
+// Plan as JSON. Slices are triples [sequence, begin, end] and a MicroPack is the list of its
+// slices, so that a plan of 100,000 slices stays a few megabytes; one that is merged is an object.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

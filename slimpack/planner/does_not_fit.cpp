@@ -25,7 +25,7 @@ Bytes single_need(const PlanRequest& request, const SearchProblem& problem, Toke
        plan_candidates(lengths, problem.layout.stages(), request.granularity)) {
     const PackPlan packs = cut_candidate(single, pacing, candidate);
     const TaskBytes bytes =
-        task_bytes(problem.cost.shape, problem.cost.dtype, problem.layout, packs, lengths);
+        task_bytes(problem.cost, problem.layout, packs, lengths);
     const Bytes need = largest_need(least_memory(packs, bytes)).bytes;
     least = least ? std::min(*least, need) : need;
   }
@@ -39,7 +39,7 @@ PackedTasks packed_tasks(const SearchProblem& problem, Tokens context) {
   tasks.packs = packed_plan(problem.lengths, all_sequences(problem.lengths), context);
   tasks.schedule = one_f_one_b(tasks.packs, problem.layout.stages());
   tasks.times = task_times(problem.cost, problem.layout, tasks.packs);
-  tasks.bytes = task_bytes(problem.cost.shape, problem.cost.dtype, problem.layout, tasks.packs,
+  tasks.bytes = task_bytes(problem.cost, problem.layout, tasks.packs,
                            problem.lengths);
   return tasks;
 }

@@ -69,7 +69,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
 
   const PackPlan& packs = file.step.plan.replicas.front().packs;
   const TaskTimes times = task_times(file.cost, file.step.plan.layout, packs);
-  const TaskBytes bytes = task_bytes(file.cost.shape, file.cost.dtype, file.step.plan.layout, packs,
+  const TaskBytes bytes = task_bytes(file.cost, file.step.plan.layout, packs,
                                      file.step.plan.lengths);
   file.step.prediction = simulate(packs, file.step.schedule, times, bytes);
   return file;

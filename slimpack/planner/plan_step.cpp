@@ -66,7 +66,7 @@ PlanOutcome plan_slimpack(const PlanRequest& request, const SearchProblem& probl
   }
   const RatedPlan& best = *search.best();
   const TaskTimes times = task_times(problem.cost, problem.layout, best.packs);
-  const TaskBytes bytes = task_bytes(problem.cost.shape, problem.cost.dtype, problem.layout,
+  const TaskBytes bytes = task_bytes(problem.cost, problem.layout,
                                      best.packs, problem.lengths);
   outcome.step = planned(problem, best.packs, best.schedule,
                          simulate(best.packs, best.schedule, times, bytes));

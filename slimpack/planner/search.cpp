@@ -70,7 +70,7 @@ void Search::run(const std::vector<Candidate>& candidates) {
 }
 
 void Search::consider(const Tasks& tasks) {
-  const TaskBytes bytes = task_bytes(problem_.cost.shape, problem_.cost.dtype, problem_.layout,
+  const TaskBytes bytes = task_bytes(problem_.cost, problem_.layout,
                                      tasks.packs, problem_.lengths);
   const ListScheduler scheduler(tasks.packs, tasks.times, bytes);
   const StageNeed need = largest_need(scheduler.least_memory());

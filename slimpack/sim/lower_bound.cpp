@@ -50,14 +50,16 @@ Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
   Nanos bound;
   Nanos step_end;
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
-    bound = std::max(bound, cheapest(forward_way) + sum(times.forward[s]) + sum(times.backward[s]) +
-                                cheapest(backward_way));
+    const Nanos worked = cheapest(forward_way) + sum(times.forward[s]) + sum(times.backward[s]);
+    const Nanos drained = cheapest(backward_way) + times.reduce.front();
+    bound = std::max(bound, worked + std::max(times.reduce[s], drained));
     step_end = std::max(step_end, times.step_end[s]);
     if (s + 1 == times.forward.size()) break;
     extend(forward_way, times.forward[s], times.forward_transfer);
     extend(backward_way, times.backward[s], times.backward_transfer);
   }
-  return std::max(bound, longest_chain(packs, times, forward_way, backward_way)) + step_end;
+  const Nanos chain = longest_chain(packs, times, forward_way, backward_way);
+  return std::max(bound, chain + times.reduce.front()) + step_end;
 }
 
 }  // namespace slimpack

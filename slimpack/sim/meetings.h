@@ -21,8 +21,8 @@ class Meetings {
     return any_ && ids_of(replica, forward)[pack] != kNone;
   }
 
-  /// One replica is ready at `ready` and needs `duration` of its own. REQUIRES: has(); once for each
-  /// replica and stage.
+  /// One replica is ready at `ready` and needs `duration` of its own. REQUIRES: has(); once for
+  /// each replica and stage.
   void join(std::size_t replica, bool forward, std::size_t pack, std::size_t stage,
             std::int64_t ready, std::int64_t duration);
 

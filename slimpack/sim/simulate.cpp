@@ -1,7 +1,7 @@
-// Steps: sweep over the stages of every replica, up and down the pipeline in turn; each runs as many
-// actions as it has inputs, output slots and, for merged packs, company for. Every time is a maximum
-// of times known before, so the order of the sweeps does not matter and no event queue is needed.
-// Then replay the memory of each rank, and draw the spans if asked to.
+// Steps: sweep over the stages of every replica, up and down the pipeline in turn; each runs as
+// many actions as it has inputs, output slots and, for merged packs, company for. Every time is a
+// maximum of times known before, so the order of the sweeps does not matter and no event queue is
+// needed. Then replay the memory of each rank, and draw the spans if asked to.
 #include "slimpack/sim/simulate.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
 /// What is known of one pass's packs on one rank.
 struct PassTimes {
-  explicit PassTimes(std::size_t packs) : start(packs, kUnknown), end(packs), put(packs, kUnknown) {}
+  explicit PassTimes(std::size_t packs)
+      : start(packs, kUnknown), end(packs), put(packs, kUnknown) {}
 
   std::vector<std::int64_t> start;
   std::vector<std::int64_t> end;
@@ -79,15 +80,15 @@ class Simulator {
       for (std::size_t s = 0; s < stages_; ++s) {
         result.busy.push_back(busy_of(r, s));
         busy += result.busy.back().count();
-        result.makespan = std::max(result.makespan,
-                                   Nanos(all_reduced_) + replicas_[r].times.step_end[s]);
-        result.peak_activation.push_back(replay_memory(
-            stage_times(r, s), ActivationLedger(flow, replicas_[r].bytes, StageId(s)), rank(r, s),
-            with_timeline ? &result.timeline.memory : nullptr));
+        result.makespan =
+            std::max(result.makespan, Nanos(all_reduced_) + replicas_[r].times.step_end[s]);
+        result.peak_activation.push_back(
+            replay_memory(stage_times(r, s), ActivationLedger(flow, replicas_[r].bytes, StageId(s)),
+                          rank(r, s), with_timeline ? &result.timeline.memory : nullptr));
         if (with_timeline) draw(r, s, result.timeline.spans);
       }
-      result.lower_bound = std::max(
-          result.lower_bound, makespan_lower_bound(replicas_[r].packs, replicas_[r].times));
+      result.lower_bound = std::max(result.lower_bound,
+                                    makespan_lower_bound(replicas_[r].packs, replicas_[r].times));
     }
     result.timeline.peak_activation = result.peak_activation;
     const double whole =
@@ -134,8 +135,8 @@ class Simulator {
     return true;
   }
 
-  /// Runs what can run on stage s of replica r; returns the number of actions that were finished and
-  /// sent.
+  /// Runs what can run on stage s of replica r; returns the number of actions that were finished
+  /// and sent.
   std::size_t advance(std::size_t r, std::size_t s) {
     RankState& rank = ranks_[r * stages_ + s];
     const auto& actions = replicas_[r].schedule.stages[s];
@@ -162,8 +163,8 @@ class Simulator {
       if (!ranks_[i].joined) continue;
       const std::size_t r = i / stages_;
       const Action action = replicas_[r].schedule.stages[i % stages_][ranks_[i].next];
-      any |= meetings_.times(r, action.pass == Pass::kForward, action.pack.index(), i % stages_)
-                 .known;
+      any |=
+          meetings_.times(r, action.pass == Pass::kForward, action.pack.index(), i % stages_).known;
     }
     return any;
   }

@@ -54,12 +54,14 @@ struct ReplicaTasks {
                                         const SimulationOptions& options = {});
 
 /// No schedule of these packs is faster; the longest step end of any stage (it starts when every
-/// stage has finished; so does no reduction before its own stage has) plus the largest, over stages s, of
+/// stage is reduced) plus the largest, over stages s, of
 ///   the work of s
 ///   + the cheapest way of any forward pack through the stages before s (the first input of s)
-///   + the cheapest way of any backward pack through them (after the last output of s),
+///   + the cheapest way of any backward pack through them (after the last output of s) and the
+///     reduction of the first stage, or the reduction of s,
 /// and, over backward packs b, of the dependency chain that b ends: the forwards it needs on the
-/// first stage, the last of them through the other stages, then b back to the first stage.
+/// first stage, the last of them through the other stages, then b back to the first stage and its
+/// reduction.
 /// Cost: O(stages · packs).
 [[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times);
 

@@ -33,8 +33,16 @@ PackPlan example_packs() {
   return {{one_slice(0, 6), one_slice(6, 10)}, {one_slice(5, 10), one_slice(0, 5)}};
 }
 
+CostModel cost_of(const ModelShape& shape, Dtype dtype) {
+  CostModel cost;
+  cost.shape = shape;
+  cost.dtype = dtype;
+  return cost;
+}
+
 TaskBytes example_bytes() {
-  return task_bytes(example_shape(), Dtype::kFp32, {{0, 2}}, example_packs(), {Tokens(10)});
+  return task_bytes(cost_of(example_shape(), Dtype::kFp32), {{0, 2}}, example_packs(),
+                    {Tokens(10)});
 }
 
 TEST(MemoryModel, CountsRowsKeysAndValuesByTheToken) {
@@ -114,7 +122,7 @@ RC_GTEST_PROP(MemoryModel, NoTermIsNegativeAndRowsAddUp, (std::uint64_t seed)) {
   ModelShape shape = testing::small_gqa();
   shape.qk_norm = rng.below(2) == 1;
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
-    const TaskBytes bytes = task_bytes(shape, dtype, plan.layout, packs, plan.lengths);
+    const TaskBytes bytes = task_bytes(cost_of(shape, dtype), plan.layout, packs, plan.lengths);
     const std::int64_t tokens = total_tokens(plan.lengths).count();
     for (std::size_t s = 0; s < 3; ++s) {
       Bytes rows;

@@ -38,7 +38,7 @@ struct SmallStep {
 
   [[nodiscard]] const PackPlan& packs() const { return plan.replicas.front().packs; }
   [[nodiscard]] TaskBytes bytes() const {
-    return task_bytes(cost.shape, cost.dtype, plan.layout, packs(), plan.lengths);
+    return task_bytes(cost, plan.layout, packs(), plan.lengths);
   }
   [[nodiscard]] TaskTimes times() const { return task_times(cost, plan.layout, packs()); }
   [[nodiscard]] Tokens longest() const { return *std::ranges::max_element(plan.lengths); }

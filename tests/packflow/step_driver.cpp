@@ -55,7 +55,7 @@ Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostM
   if (step.text("planner") == "packed") return one_f_one_b(packs, plan.layout.stages());
   const auto schedule =
       list_schedule(packs, task_times(cost, plan.layout, packs),
-                    task_bytes(cost.shape, cost.dtype, plan.layout, packs, plan.lengths));
+                    task_bytes(cost, plan.layout, packs, plan.lengths));
   SLIMPACK_CHECK(schedule.has_value());
   return *schedule;
 }

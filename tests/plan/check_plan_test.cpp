@@ -54,7 +54,11 @@ TEST(CheckPlan, NamesEachBrokenRuleOfTheStep) {
   EXPECT_TRUE(reports(plan, "no replica"));
   plan = small_plan();
   plan.replicas.push_back(plan.replicas.front());
-  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 0 and 1"));
+  EXPECT_TRUE(reports(plan, "MicroPack 0 is of 1 replicas, its sequence 0 is on 2"));
+  plan.replicas.push_back(plan.replicas.front());
+  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 0 to 2: merged ones are 2, 4, 8"));
+  plan.replicas[1] = {};
+  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 0 and 2"));
   plan = small_plan();
   plan.replicas.front().sequences = {SequenceId(0)};
   EXPECT_TRUE(reports(plan, "sequence 1 is on no replica"));
@@ -68,6 +72,39 @@ TEST(CheckPlan, NamesEachBrokenRuleOfTheStep) {
   plan = small_plan();
   plan.lengths[1] = Tokens(0);
   EXPECT_TRUE(reports(plan, "sequence 1 has 0 tokens"));
+}
+
+/// The small plan on two replicas that run everything together.
+StepPlan merged_plan() {
+  StepPlan plan = small_plan();
+  PackPlan& packs = plan.replicas.front().packs;
+  for (auto* pass : {&packs.forward, &packs.backward})
+    for (MicroPack& pack : *pass) pack.replicas = 2;
+  plan.replicas.push_back(plan.replicas.front());
+  return plan;
+}
+
+TEST(CheckPlan, AcceptsMergedReplicasThatMeetInOneOrder) {
+  EXPECT_EQ(check_plan(merged_plan()), std::vector<std::string>());
+  // Of backward pack 0 each holds 4 / 2 rows of sequence 1 and 3 / 2, rounded up, of sequence 0.
+  EXPECT_EQ(merged_plan().replicas[0].packs.backward[0].rows(), Tokens(4));
+}
+
+TEST(CheckPlan, NamesEachBrokenRuleOfMergedReplicas) {
+  for (const bool backward : {false, true}) {
+    StepPlan plan = merged_plan();
+    auto& packs = backward ? plan.replicas[1].packs.backward : plan.replicas[1].packs.forward;
+    std::swap(packs[0].slices, packs[1].slices);
+    EXPECT_TRUE(reports(plan, backward ? "replicas 0 and 1, backward: merged"
+                                       : "replicas 0 and 1, forward: merged"));
+    plan = merged_plan();
+    (backward ? plan.replicas[0].packs.backward : plan.replicas[0].packs.forward)[1].replicas = 4;
+    EXPECT_TRUE(reports(plan, "MicroPack 1 is of 4 replicas"));
+  }
+  StepPlan plan = merged_plan();
+  // Replicas 1 and 2 are neighbours, but no group.
+  plan.replicas.insert(plan.replicas.begin(), ReplicaPlan{});
+  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 1 to 2: merged ones are"));
 }
 
 TEST(CheckPlan, NamesEachBrokenRuleOfAPass) {

@@ -21,7 +21,7 @@ void require_correct(const PlannedStep& step, const PlanRequest& request, const 
   RC_ASSERT(check_schedule(packs, step.schedule).empty());
   const TaskTimes times = task_times(cost, step.plan.layout, packs);
   const TaskBytes bytes =
-      task_bytes(cost.shape, cost.dtype, step.plan.layout, packs, request.lengths);
+      task_bytes(cost, step.plan.layout, packs, request.lengths);
   const SimulationResult again = simulate(packs, step.schedule, times, bytes);
   RC_ASSERT(step.prediction.timeline == again.timeline);
   RC_ASSERT(step.prediction.makespan == again.makespan);

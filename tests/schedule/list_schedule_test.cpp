@@ -75,6 +75,7 @@ TEST(ListSchedule, EqualPacksOnTwoStagesRunAheadAsFarAsTheyCan) {
   times.backward.assign(2, std::vector<Nanos>(4, Nanos(2)));
   times.forward_transfer.assign(4, Nanos(0));
   times.backward_transfer.assign(4, Nanos(0));
+  times.reduce.assign(2, Nanos(0));
   times.step_end.assign(2, Nanos(0));
   TaskBytes bytes;
   bytes.layers.assign(2, 1);

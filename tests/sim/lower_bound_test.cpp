@@ -34,11 +34,15 @@ TEST(LowerBound, CountsFillDrainChainAndStepEnd) {
   times.backward.assign(2, {Nanos(7), Nanos(2)});
   times.forward_transfer.assign(2, Nanos(1));
   times.backward_transfer.assign(2, Nanos(1));
+  times.reduce = {Nanos(0), Nanos(0)};
   times.step_end = {Nanos(4), Nanos(10)};
   EXPECT_EQ(makespan_lower_bound(packs, times), Nanos(39));
   times.backward.assign(2, {Nanos(7), Nanos(20)});
   // Now backward pack 1 ends the chain: 8 + 1 + 5 + 20 + 1 + 20 = 55, and 10.
   EXPECT_EQ(makespan_lower_bound(packs, times), Nanos(65));
+  // Reducing the first stage's gradients takes 6 after the chain.
+  times.reduce = {Nanos(6), Nanos(0)};
+  EXPECT_EQ(makespan_lower_bound(packs, times), Nanos(71));
 }
 
 }  // namespace

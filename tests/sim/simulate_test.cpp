@@ -37,7 +37,8 @@ class LongestPath {
   }
   [[nodiscard]] std::int64_t makespan() const {
     std::int64_t work = 0;
-    for (const auto& [action, time] : times_) work = std::max(work, time.put);
+    for (const auto& [action, time] : times_)
+      work = std::max(work, time.put + case_.times.reduce[action.stage.index()].count());
     std::int64_t longest = 0;
     for (const Nanos end : case_.times.step_end) longest = std::max(longest, end.count());
     return work + longest;
@@ -134,6 +135,7 @@ TEST(Simulate, OneFOneBOfEqualPacksTakesTheKnownTime) {
   times.backward.assign(kStages, std::vector<Nanos>(kPacks, Nanos(2)));
   times.forward_transfer.assign(kPacks, Nanos(0));
   times.backward_transfer.assign(kPacks, Nanos(0));
+  times.reduce.assign(kStages, Nanos(0));
   times.step_end.assign(kStages, Nanos(0));
   TaskBytes bytes;
   bytes.layers.assign(kStages, 1);

@@ -71,6 +71,7 @@ inline TaskTimes random_times(Rng& rng, const PackPlan& packs, int stages) {
   }
   times.forward_transfer = random_quantities<Nanos>(rng, packs.forward.size(), 6);
   times.backward_transfer = random_quantities<Nanos>(rng, packs.backward.size(), 6);
+  times.reduce = random_quantities<Nanos>(rng, static_cast<std::size_t>(stages), 10);
   times.step_end = random_quantities<Nanos>(rng, static_cast<std::size_t>(stages), 10);
   return times;
 }

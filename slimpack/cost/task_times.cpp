@@ -1,0 +1,142 @@
+// Task times: the cost model's terms summed up for every MicroPack of a replica.
+#include <algorithm>
+#include <cmath>
+
+#include "slimpack/base/error.h"
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+namespace {
+
+Nanos rounded(double nanos) {
+  return Nanos(std::llround(nanos));
+}
+
+double speed_of(const Replication& replication, StageId stage) {
+  return replication.speed.empty() ? 1.0 : replication.speed[stage.index()];
+}
+
+/// The sums over a pack's slices that all of its times are made of.
+struct PackSums {
+  double slices = 0;
+  double tokens = 0;
+  double pairs = 0;
+  double prefix = 0;
+  std::int32_t replicas = 1;
+};
+
+std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs) {
+  std::vector<PackSums> sums;
+  sums.reserve(packs.size());
+  for (const MicroPack& pack : packs) {
+    PackSums& sum = sums.emplace_back();
+    sum.replicas = pack.replicas;
+    sum.slices = static_cast<double>(pack.slices.size());
+    for (const Slice& slice : pack.slices) {
+      sum.tokens += static_cast<double>(slice.length().count());
+      sum.pairs += slice.causal_pairs();
+      sum.prefix += static_cast<double>(slice.prefix().count());
+    }
+  }
+  return sums;
+}
+
+/// A stage's terms for packs of one number of replicas, divided by the stage's speed.
+struct StageTerms {
+  double per_pack;
+  SliceCost slice;
+
+  StageTerms(const CostModel& cost, const StageLayout& layout, StageId stage, bool backward,
+             std::int32_t replicas, double speed)
+      : per_pack(pack_overhead(cost, layout, stage, backward, replicas) / speed),
+        slice(merged_slice_cost(cost, layout, stage, backward, replicas)) {
+    for (double* term :
+         {&slice.per_slice, &slice.per_token, &slice.per_pair, &slice.per_prefix_token})
+      *term /= speed;
+  }
+
+  [[nodiscard]] Nanos time(const PackSums& sum) const {
+    return rounded(per_pack + slice.per_slice * sum.slices + slice.per_token * sum.tokens +
+                   slice.per_pair * sum.pairs + slice.per_prefix_token * sum.prefix);
+  }
+};
+
+std::vector<Nanos> stage_times(const CostModel& cost, const StageLayout& layout, StageId stage,
+                               bool backward, const std::vector<PackSums>& packs, double speed) {
+  std::vector<Nanos> times;
+  times.reserve(packs.size());
+  StageTerms terms(cost, layout, stage, backward, 1, speed);
+  std::int32_t replicas = 1;
+  for (const PackSums& pack : packs) {
+    if (pack.replicas != replicas) {
+      replicas = pack.replicas;
+      terms = StageTerms(cost, layout, stage, backward, replicas, speed);
+    }
+    times.push_back(terms.time(pack));
+  }
+  return times;
+}
+
+std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<PackSums>& packs) {
+  const double token_bytes =
+      static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
+  std::vector<Nanos> times;
+  times.reserve(packs.size());
+  for (const PackSums& pack : packs)
+    times.push_back(rounded(cost.transfer_latency +
+                            cost.transfer_per_byte * token_bytes * pack.tokens / pack.replicas));
+  return times;
+}
+
+/// A ring over the replicas passes all but its own share of `bytes` on, in replicas − 1 steps.
+double ring_time(const CostModel& cost, double bytes, std::int32_t replicas) {
+  return (replicas - 1) *
+         (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
+}
+
+void add_step_end(TaskTimes& times, const CostModel& cost, const StageLayout& layout,
+                  const Replication& replication) {
+  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
+    const double held = parameters / cost.tp;
+    const std::int32_t replicas = replication.replicas;
+    times.reduce.push_back(rounded(
+        ring_time(cost, held * static_cast<double>(accumulator_bytes(cost.dtype)), replicas)));
+    const double update = cost.optimizer_per_parameter * parameters / replicas;
+    times.step_end.push_back(
+        rounded(update / speed_of(replication, StageId(s)) +
+                ring_time(cost, held * static_cast<double>(element_bytes(cost.dtype)), replicas)));
+  }
+}
+
+}  // namespace
+
+std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout, StageId stage) {
+  const bool first = stage.value() == 0;
+  const bool last = stage.value() == layout.stages() - 1;
+  const bool head_is_embedding = first && shape.tie_embeddings;
+  std::int64_t count = layout.layers(stage) * shape.layer_parameters();
+  if (first) count += shape.embedding_parameters();
+  if (last) count += shape.hidden_size + (head_is_embedding ? 0 : shape.embedding_parameters());
+  return count;
+}
+
+TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+                     const Replication& replication) {
+  SLIMPACK_CHECK(replication.speed.empty() ||
+                 replication.speed.size() == static_cast<std::size_t>(layout.stages()));
+  const std::vector<PackSums> forward = sums_of(packs.forward);
+  const std::vector<PackSums> backward = sums_of(packs.backward);
+  TaskTimes times;
+  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    const double speed = speed_of(replication, StageId(s));
+    times.forward.push_back(stage_times(cost, layout, StageId(s), false, forward, speed));
+    times.backward.push_back(stage_times(cost, layout, StageId(s), true, backward, speed));
+  }
+  times.forward_transfer = transfer_times(cost, forward);
+  times.backward_transfer = transfer_times(cost, backward);
+  add_step_end(times, cost, layout, replication);
+  return times;
+}
+
+}  // namespace slimpack
