@@ -139,8 +139,12 @@ TEST(FluidCut, MakesFewerMicroPacksWhenThereIsNotEnoughToCut) {
 
 TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   // docs/planner.md derives the loads of these MicroPacks; this holds its table to the program.
-  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
-  cost.head_backward = {};
+  // It counts the default speeds of matrix products and attention, and nothing else.
+  HardwareSpec speeds;
+  speeds.attention_slice_us = speeds.attention_token_head_ns = 0;
+  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
+  cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;
+  cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
   const StageLayout one_layer{{0, 1}};
   const SliceCost forward = slice_cost(cost, one_layer, StageId(0), false);
   const SliceCost backward = slice_cost(cost, one_layer, StageId(0), true);
