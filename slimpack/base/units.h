@@ -62,6 +62,7 @@ class Id {
 
 using SequenceId = Id<struct SequenceTag>;
 using StageId = Id<struct StageTag>;
+using ReplicaId = Id<struct ReplicaTag>;
 using PackId = Id<struct PackTag>;
 
 }  // namespace slimpack

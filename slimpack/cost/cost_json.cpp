@@ -11,7 +11,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFormat = "slimpack-cost";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
+constexpr std::size_t kMostMerges = 16;
+constexpr std::int64_t kMostRanks = std::int64_t{1} << kMostMerges;
 
 double non_negative(const JsonFields& fields, const char* key) {
   const double value = fields.number(key);
@@ -47,6 +49,37 @@ EdgeTime edge_time(const JsonFields& f) {
                   .per_token = non_negative(f, "per_token")};
 }
 
+json to_json(const std::vector<MergeTime>& merges) {
+  json array = json::array();
+  for (const MergeTime& m : merges)
+    array.push_back({{"forward", to_json(m.forward)}, {"backward", to_json(m.backward)}});
+  return array;
+}
+
+std::vector<MergeTime> merge_times(const JsonFields& fields) {
+  const json& array = fields.array("merge");
+  if (array.size() > kMostMerges) {
+    invalid_input("{}: field \"merge\" has {} entries, must be at most {}; measure again",
+                  fields.origin(), array.size(), kMostMerges);
+  }
+  std::vector<MergeTime> merges;
+  for (const json& element : array) {
+    const JsonFields f(element, fmt::format("{}: merge[{}]", fields.origin(), merges.size()));
+    merges.push_back({edge_time(f.object("forward")), edge_time(f.object("backward"))});
+  }
+  return merges;
+}
+
+void require_version(const JsonFields& fields) {
+  if (fields.text("format") == kFormat && fields.integer("version") == 1) {
+    invalid_input(
+        "{}: version 1 says nothing of memory, merging and reduction, which version {} "
+        "does; profile again with slimpack profile",
+        fields.origin(), kVersion);
+  }
+  fields.require_format(kFormat, kVersion);
+}
+
 Dtype dtype_field(const JsonFields& fields) {
   const std::string name = fields.text("dtype");
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
@@ -65,6 +98,7 @@ std::string cost_to_json(const CostModel& cost) {
                      {"source", cost.source},
                      {"model", shape},
                      {"dtype", to_string(cost.dtype)},
+                     {"tp", cost.tp},
                      {"forward", to_json(cost.forward)},
                      {"backward", to_json(cost.backward)},
                      {"embedding_forward", to_json(cost.embedding_forward)},
@@ -73,6 +107,12 @@ std::string cost_to_json(const CostModel& cost) {
                      {"optimizer_per_parameter", cost.optimizer_per_parameter},
                      {"transfer_latency", cost.transfer_latency},
                      {"transfer_per_byte", cost.transfer_per_byte},
+                     {"merge", to_json(cost.merge)},
+                     {"reduce_latency", cost.reduce_latency},
+                     {"reduce_per_byte", cost.reduce_per_byte},
+                     {"memory", cost.memory.count()},
+                     {"peak_flops", cost.peak_flops},
+                     {"replicas_per_node", cost.replicas_per_node},
                      {"fit_error", cost.fit_error}};
   return file.dump(2) + "\n";
 }
@@ -80,12 +120,13 @@ std::string cost_to_json(const CostModel& cost) {
 CostModel cost_from_json(std::string_view text, std::string_view origin) {
   const json file = parse_json(text, origin);
   const JsonFields fields(file, std::string(origin));
-  fields.require_format(kFormat, kVersion);
+  require_version(fields);
   const JsonFields model = fields.object("model");
   CostModel cost;
   cost.source = fields.text("source");
   cost.shape = model_shape_from_json(fields.at("model").dump(), model.origin());
   cost.dtype = dtype_field(fields);
+  cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.forward = layer_time(fields.object("forward"));
   cost.backward = layer_time(fields.object("backward"));
   cost.embedding_forward = edge_time(fields.object("embedding_forward"));
@@ -94,6 +135,13 @@ CostModel cost_from_json(std::string_view text, std::string_view origin) {
   cost.optimizer_per_parameter = non_negative(fields, "optimizer_per_parameter");
   cost.transfer_latency = non_negative(fields, "transfer_latency");
   cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");
+  cost.merge = merge_times(fields);
+  cost.reduce_latency = non_negative(fields, "reduce_latency");
+  cost.reduce_per_byte = non_negative(fields, "reduce_per_byte");
+  cost.memory = Bytes(fields.integer("memory", 0));
+  cost.peak_flops = non_negative(fields, "peak_flops");
+  cost.replicas_per_node =
+      static_cast<std::int32_t>(fields.integer("replicas_per_node", 0, kMostRanks));
   cost.fit_error = non_negative(fields, "fit_error");
   return cost;
 }

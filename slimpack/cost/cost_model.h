@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/slice_cost.h"
@@ -37,19 +38,39 @@ struct EdgeTime {
   bool operator==(const EdgeTime&) const = default;
 };
 
+/// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
+/// parallelism; `per_token` counts the whole MicroPack's tokens, those of all members.
+struct MergeTime {
+  EdgeTime forward;
+  EdgeTime backward;
+
+  bool operator==(const MergeTime&) const = default;
+};
+
 /// Everything that turns slices into time, for one model shape and number format on one machine.
+/// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
 struct CostModel {
   std::string source;  ///< what it came from, for people: "profile of …", "hardware"
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
+  std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
   LayerTime forward;
   LayerTime backward;
-  EdgeTime embedding_forward;   ///< first stage, forward
-  EdgeTime embedding_backward;  ///< first stage, backward
-  EdgeTime head_backward;       ///< last stage: final norm, head, loss and their gradients
-  double optimizer_per_parameter = 0;
+  EdgeTime embedding_forward;          ///< first stage, forward
+  EdgeTime embedding_backward;         ///< first stage, backward
+  EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients
+  double optimizer_per_parameter = 0;  ///< of the stage's; its tp ranks update 1/tp of them each
   double transfer_latency = 0;
-  double transfer_per_byte = 0;
+  double transfer_per_byte = 0;  ///< of the stage's whole output; its tp ranks send 1/tp each
+  /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
+  std::vector<MergeTime> merge;
+  /// Gradient reduction between replicas: of each step of the ring, and of each byte that one rank
+  /// sends (a rank holds the gradients of 1/tp of its stage's parameters).
+  double reduce_latency = 0;
+  double reduce_per_byte = 0;
+  Bytes memory{0};                     ///< of one rank; 0 = not known
+  double peak_flops = 0;               ///< FLOP/s of one rank, MFU's denominator; 0 = not known
+  std::int32_t replicas_per_node = 0;  ///< of one stage, tp ranks each; 0 = not known
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
 
@@ -86,8 +107,8 @@ struct CostModel {
 [[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs);
 
-/// Cost file: JSON with "format": "slimpack-cost" and "version": 1. Reading checks every field and
-/// throws InvalidInput naming `origin`.
+/// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
+/// throws InvalidInput naming `origin`; files of version 1 know too little and are refused.
 [[nodiscard]] std::string cost_to_json(const CostModel& cost);
 [[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
 

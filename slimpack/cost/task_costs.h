@@ -15,7 +15,11 @@ struct TaskTimes {
   std::vector<std::vector<Nanos>> backward;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
-  std::vector<Nanos> step_end;  ///< by stage: gradient norm and optimizer after the last action
+  /// By stage: reduction of gradients between replicas, once all of them have run the stage.
+  std::vector<Nanos> reduce;
+  /// By stage: gradient norm, optimizer and the exchange of what it updated, when every stage is
+  /// done.
+  std::vector<Nanos> step_end;
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward.size()); }
 };

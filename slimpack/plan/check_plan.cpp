@@ -1,6 +1,8 @@
-// Steps, per replica and pass: collect every slice with the pack that holds it; sort by sequence
-// and position; walk each sequence once and compare with what the rules allow.
+// Steps: find the replicas that each sequence is on; then, per replica and pass, collect every slice
+// with the pack that holds it; sort by sequence and position; walk each sequence once and compare
+// with what the rules allow; last, compare the merged packs of the replicas of every group.
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <tuple>
 
@@ -44,33 +46,54 @@ void check_layout(const StageLayout& layout, Findings& findings) {
                    begin[s + 1]);
 }
 
-/// By sequence: the replica that owns it.
-std::vector<std::size_t> check_ownership(const StepPlan& plan, Findings& findings) {
-  constexpr auto kNobody = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> owner(plan.lengths.size(), kNobody);
+/// Replicas [first, first + count).
+struct Group {
+  std::size_t first = 0;
+  std::size_t count = 0;
+
+  [[nodiscard]] bool has(std::size_t replica) const {
+    return replica >= first && replica < first + count;
+  }
+};
+
+/// Whether replicas of this number starting there may merge.
+bool is_group(const Group& group) {
+  return std::has_single_bit(group.count) && group.first % group.count == 0;
+}
+
+/// By sequence: the replicas that it is on.
+std::vector<Group> check_ownership(const StepPlan& plan, Findings& findings) {
+  std::vector<Group> groups(plan.lengths.size());
   for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
     const auto& sequences = plan.replicas[r].sequences;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const std::int32_t id = sequences[i].value();
-      if (id < 0 || sequences[i].index() >= owner.size()) {
+      if (id < 0 || sequences[i].index() >= groups.size()) {
         findings.add("replica {} lists sequence {}, the step has {} sequences", r, id,
-                     owner.size());
+                     groups.size());
         continue;
       }
       if (i > 0 && sequences[i] <= sequences[i - 1])
         findings.add("replica {} lists sequence {} after {}: ids must ascend", r, id,
                      sequences[i - 1].value());
-      if (owner[sequences[i].index()] != kNobody)
-        findings.add("sequence {} is on replicas {} and {}", id, owner[sequences[i].index()], r);
-      owner[sequences[i].index()] = r;
+      Group& group = groups[sequences[i].index()];
+      if (group.count == 0) group.first = r;
+      if (r > group.first + group.count)
+        findings.add("sequence {} is on replicas {} and {}", id, group.first + group.count - 1, r);
+      group.count = r + 1 - group.first;
     }
   }
-  for (std::size_t i = 0; i < owner.size(); ++i) {
+  for (std::size_t i = 0; i < groups.size(); ++i) {
     if (plan.lengths[i] <= Tokens(0))
       findings.add("sequence {} has {} tokens; the least is 1", i, plan.lengths[i].count());
-    if (owner[i] == kNobody) findings.add("sequence {} is on no replica", i);
+    if (groups[i].count == 0)
+      findings.add("sequence {} is on no replica", i);
+    else if (!is_group(groups[i]))
+      findings.add(
+          "sequence {} is on replicas {} to {}: merged ones are 2, 4, 8, … from a multiple of that",
+          i, groups[i].first, groups[i].first + groups[i].count - 1);
   }
-  return owner;
+  return groups;
 }
 
 struct PassName {
@@ -108,7 +131,7 @@ void check_sequence(std::span<const Placed> placed, Tokens length, bool backward
                  reached.count(), length.count(), id, name.pass);
 }
 
-void check_pass(const StepPlan& plan, const std::vector<std::size_t>& owner, std::size_t replica,
+void check_pass(const StepPlan& plan, const std::vector<Group>& groups, std::size_t replica,
                 bool backward, Findings& findings) {
   const PackPlan& packs = plan.replicas[replica].packs;
   const PassName name{replica, backward ? "backward" : "forward"};
@@ -119,10 +142,14 @@ void check_pass(const StepPlan& plan, const std::vector<std::size_t>& owner, std
       findings.add("replica {}: {} MicroPack {} is empty", replica, name.pass, p);
     for (const Slice& slice : list[p].slices) {
       const std::int32_t id = slice.sequence.value();
-      if (id < 0 || slice.sequence.index() >= owner.size() ||
-          owner[slice.sequence.index()] != replica) {
+      if (id < 0 || slice.sequence.index() >= groups.size() ||
+          !groups[slice.sequence.index()].has(replica)) {
         findings.add("replica {}: {} MicroPack {} holds sequence {}, which is not on it", replica,
                      name.pass, p, id);
+      } else if (groups[slice.sequence.index()].count != static_cast<std::size_t>(list[p].replicas)) {
+        findings.add("replica {}: {} MicroPack {} is of {} replicas, its sequence {} is on {}",
+                     replica, name.pass, p, list[p].replicas, id,
+                     groups[slice.sequence.index()].count);
       } else if (slice.begin < Tokens(0) || slice.begin >= slice.end ||
                  slice.end > plan.lengths[slice.sequence.index()]) {
         findings.add(
@@ -138,7 +165,7 @@ void check_pass(const StepPlan& plan, const std::vector<std::size_t>& owner, std
     return std::tie(a.slice.sequence, a.slice.begin, a.slice.end, a.pack) <
            std::tie(b.slice.sequence, b.slice.begin, b.slice.end, b.pack);
   });
-  std::vector<bool> seen(owner.size(), false);
+  std::vector<bool> seen(groups.size(), false);
   for (std::size_t i = 0; i < placed.size();) {
     std::size_t end = i;
     while (end < placed.size() && placed[end].slice.sequence == placed[i].slice.sequence) ++end;
@@ -148,9 +175,42 @@ void check_pass(const StepPlan& plan, const std::vector<std::size_t>& owner, std
                    findings);
     i = end;
   }
-  for (std::size_t q = 0; q < owner.size(); ++q)
-    if (owner[q] == replica && !seen[q])
+  for (std::size_t q = 0; q < groups.size(); ++q)
+    if (groups[q].has(replica) && !seen[q])
       findings.add("replica {}: sequence {} is in no {} MicroPack", replica, q, name.pass);
+}
+
+/// The next pack from `p` on that `count` or more replicas run together.
+std::size_t next_merged(const std::vector<MicroPack>& packs, std::size_t p, std::size_t count) {
+  while (p < packs.size() && static_cast<std::size_t>(packs[p].replicas) < count) ++p;
+  return p;
+}
+
+/// Packs of `count` or more replicas are the same, in the same order, on two of one group.
+void check_meetings(const std::vector<MicroPack>& a, const std::vector<MicroPack>& b,
+                    std::size_t count, std::string_view where, Findings& findings) {
+  std::size_t i = next_merged(a, 0, count);
+  std::size_t k = next_merged(b, 0, count);
+  for (; i < a.size() && k < b.size() && a[i] == b[k];
+       i = next_merged(a, i + 1, count), k = next_merged(b, k + 1, count)) {
+  }
+  if (i < a.size() || k < b.size())
+    findings.add("{}: merged MicroPacks must be the same in the same order, {} and {} differ", where,
+                 i, k);
+}
+
+void check_merged(const StepPlan& plan, Findings& findings) {
+  for (std::size_t count = 2; count <= plan.replicas.size(); count *= 2)
+    for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
+      const std::size_t first = r - r % count;
+      if (r == first) continue;
+      const PackPlan& a = plan.replicas[first].packs;
+      const PackPlan& b = plan.replicas[r].packs;
+      check_meetings(a.forward, b.forward, count,
+                     fmt::format("replicas {} and {}, forward", first, r), findings);
+      check_meetings(a.backward, b.backward, count,
+                     fmt::format("replicas {} and {}, backward", first, r), findings);
+    }
 }
 
 }  // namespace
@@ -159,11 +219,12 @@ std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors
   Findings findings(max_errors);
   check_layout(plan.layout, findings);
   if (plan.replicas.empty()) findings.add("the plan has no replica");
-  const std::vector<std::size_t> owner = check_ownership(plan, findings);
+  const std::vector<Group> groups = check_ownership(plan, findings);
   for (std::size_t r = 0; r < plan.replicas.size() && !findings.full(); ++r) {
-    check_pass(plan, owner, r, false, findings);
-    check_pass(plan, owner, r, true, findings);
+    check_pass(plan, groups, r, false, findings);
+    check_pass(plan, groups, r, true, findings);
   }
+  if (!findings.full()) check_merged(plan, findings);
   return findings.take();
 }
 

@@ -12,6 +12,13 @@ Tokens MicroPack::tokens() const {
   return sum;
 }
 
+Tokens MicroPack::rows() const {
+  Tokens sum;
+  for (const Slice& slice : slices)
+    sum += Tokens((slice.length().count() + replicas - 1) / replicas);
+  return sum;
+}
+
 void require_valid_plan(const StepPlan& plan, std::string_view origin) {
   const std::vector<std::string> errors = check_plan(plan, 1);
   if (!errors.empty())

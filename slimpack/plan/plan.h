@@ -15,8 +15,15 @@ namespace slimpack {
 /// order of its slices.
 struct MicroPack {
   std::vector<Slice> slices;
+  /// Replicas that run it together by context parallelism (DP-Merge), each holding its share of
+  /// every slice's rows: 1, or a power of two g for replicas [r − r mod g, r − r mod g + g) when the
+  /// pack stands on replica r. It stands in the plans of all of them.
+  std::int32_t replicas = 1;
 
+  /// All tokens, whoever holds them.
   [[nodiscard]] Tokens tokens() const;
+  /// Rows that each of its replicas holds at most: a slice's tokens ÷ replicas, rounded up.
+  [[nodiscard]] Tokens rows() const;
   bool operator==(const MicroPack&) const = default;
 };
 
@@ -45,7 +52,7 @@ struct StageLayout {
 
 /// One replica's share of a step.
 struct ReplicaPlan {
-  std::vector<SequenceId> sequences;  ///< ascending
+  std::vector<SequenceId> sequences;  ///< ascending; merged ones are listed on every replica
   PackPlan packs;
 
   bool operator==(const ReplicaPlan&) const = default;
@@ -63,10 +70,13 @@ struct StepPlan {
 
 /// Every broken rule of the design (§4), one line each; empty when the plan is correct. Written
 /// independently of every producer:
-///  - each sequence on exactly one replica; each token in exactly one forward and one backward
-///    MicroPack of that replica; no empty MicroPack or slice; slices inside their sequence;
+///  - each sequence on exactly one replica, or merged on the replicas of one group; each token in
+///    exactly one forward and one backward MicroPack there; no empty MicroPack or slice; slices
+///    inside their sequence;
 ///  - at most one slice of a sequence in a MicroPack;
 ///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
+///  - the replicas of a group have the same merged MicroPacks in the same order, those of groups
+///    that enclose it included, so that they meet without waiting for each other in a circle;
 ///  - layer_begin ascends strictly from 0.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
@@ -79,7 +89,7 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 /// its sequences. REQUIRES: valid packs.
 [[nodiscard]] std::vector<std::int32_t> forwards_needed(const PackPlan& packs);
 
-/// JSON text with "format": "slimpack-plan" and "version": 1; from_json checks every field's
+/// JSON text with "format": "slimpack-plan" and "version": 2; from_json checks every field's
 /// presence, type and range (not check_plan) and throws InvalidInput naming `origin`.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);

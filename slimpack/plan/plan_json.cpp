@@ -1,5 +1,5 @@
-// Plan as JSON. Slices are triples [sequence, begin, end], so that a plan of 100,000 slices stays a
-// few megabytes.
+// Plan as JSON. Slices are triples [sequence, begin, end] and a MicroPack is the list of its slices,
+// so that a plan of 100,000 slices stays a few megabytes; one that is merged is an object.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -14,8 +14,9 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "slimpack-plan";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
 /// Keeps every sum of tokens of a step far inside 64 bits.
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
 
@@ -26,7 +27,10 @@ json packs_to_json(const std::vector<MicroPack>& packs) {
     for (const Slice& slice : pack.slices)
       slices.push_back(
           json::array({slice.sequence.value(), slice.begin.count(), slice.end.count()}));
-    out.push_back(std::move(slices));
+    if (pack.replicas == 1)
+      out.push_back(std::move(slices));
+    else
+      out.push_back({{"replicas", pack.replicas}, {"slices", std::move(slices)}});
   }
   return out;
 }
@@ -43,10 +47,15 @@ std::vector<MicroPack> packs_from_json(const JsonFields& fields, const char* key
   std::vector<MicroPack> packs;
   for (const json& pack : fields.array(key)) {
     const std::string where = fmt::format("{}: {}[{}]", fields.origin(), key, packs.size());
-    if (!pack.is_array())
-      invalid_input("{} must be an array of slices, found {}", where, pack.type_name());
+    if (!pack.is_array() && !pack.is_object())
+      invalid_input("{} must be an array of slices or a merged MicroPack, found {}", where,
+                    pack.type_name());
     MicroPack& out = packs.emplace_back();
-    for (const json& slice : pack) out.slices.push_back(slice_from_json(slice, where));
+    if (pack.is_object())
+      out.replicas =
+          static_cast<std::int32_t>(JsonFields(pack, where).integer("replicas", 2, kMaxReplicas));
+    for (const json& slice : pack.is_object() ? JsonFields(pack, where).array("slices") : pack)
+      out.slices.push_back(slice_from_json(slice, where));
   }
   return packs;
 }

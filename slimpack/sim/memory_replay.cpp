@@ -7,15 +7,16 @@ namespace {
 
 class Replay {
  public:
-  Replay(const StageTimes& times, ActivationLedger ledger, std::vector<MemorySample>* samples)
-      : times_(times), ledger_(std::move(ledger)), samples_(samples) {}
+  Replay(const StageTimes& times, ActivationLedger ledger, std::int32_t rank,
+         std::vector<MemorySample>* samples)
+      : times_(times), ledger_(std::move(ledger)), rank_(rank), samples_(samples) {}
 
   Bytes run() {
     for (const Action& action : times_.actions) {
       const bool forward = action.pass == Pass::kForward;
       const std::size_t pack = action.pack.index();
       const std::int64_t start = (forward ? times_.forward_start : times_.backward_start)[pack];
-      const Nanos duration = (forward ? times_.forward_time : times_.backward_time)[pack];
+      const std::int64_t end = (forward ? times_.forward_end : times_.backward_end)[pack];
       take_puts_before(start);
       const ArrivingInputs& inputs = forward ? times_.forward_inputs : times_.backward_inputs;
       if (!inputs.put.empty()) {
@@ -26,13 +27,13 @@ class Replay {
       stores_ =
           forward ? ledger_.peak_of_forward(action.pack) : ledger_.peak_of_backward(action.pack);
       sample(start);
-      take_puts_before(start + duration.count());
+      take_puts_before(end);
       if (forward)
         ledger_.forward(action.pack);
       else
         ledger_.backward(action.pack);
       stores_ = ledger_.live();
-      sample(start + duration.count());
+      sample(end);
     }
     return peak_;
   }
@@ -66,11 +67,12 @@ class Replay {
   void sample(std::int64_t time) {
     const Bytes now = stores_ + waiting_;
     peak_ = std::max(peak_, now);
-    if (samples_ != nullptr) samples_->push_back({times_.stage.value(), Nanos(time), now});
+    if (samples_ != nullptr) samples_->push_back({rank_, Nanos(time), now});
   }
 
   const StageTimes& times_;
   ActivationLedger ledger_;
+  std::int32_t rank_;
   std::vector<MemorySample>* samples_;
   std::size_t next_forward_ = 0;
   std::size_t next_backward_ = 0;
@@ -81,9 +83,9 @@ class Replay {
 
 }  // namespace
 
-Bytes replay_memory(const StageTimes& times, ActivationLedger ledger,
+Bytes replay_memory(const StageTimes& times, ActivationLedger ledger, std::int32_t rank,
                     std::vector<MemorySample>* samples) {
-  return Replay(times, std::move(ledger), samples).run();
+  return Replay(times, std::move(ledger), rank, samples).run();
 }
 
 }  // namespace slimpack

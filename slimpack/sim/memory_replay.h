@@ -20,20 +20,19 @@ struct ArrivingInputs {
 };
 
 struct StageTimes {
-  StageId stage;
   std::span<const Action> actions;
   std::span<const std::int64_t> forward_start;   ///< by pack
   std::span<const std::int64_t> backward_start;  ///< by pack
-  std::span<const Nanos> forward_time;           ///< by pack
-  std::span<const Nanos> backward_time;          ///< by pack
+  std::span<const std::int64_t> forward_end;     ///< by pack
+  std::span<const std::int64_t> backward_end;    ///< by pack
   ArrivingInputs forward_inputs;
   ArrivingInputs backward_inputs;
 };
 
 /// Highest bytes on the stage: the ledger's, plus inputs from their put until their action starts.
 /// A put at the very moment of a start or an end counts after it, unless it is the input of that
-/// start. Appends samples when given.
+/// start. Appends samples of `rank` when given.
 [[nodiscard]] Bytes replay_memory(const StageTimes& times, ActivationLedger ledger,
-                                  std::vector<MemorySample>* samples);
+                                  std::int32_t rank, std::vector<MemorySample>* samples);
 
 }  // namespace slimpack

@@ -1,7 +1,7 @@
-// Steps: sweep over the stages, up and down the pipeline in turn; each runs as many actions as it
-// has inputs and output slots for. Every time is a maximum of times known before, so the order of
-// the sweeps does not matter and no event queue is needed. Then replay the memory of each stage,
-// and draw the spans if asked to.
+// Steps: sweep over the stages of every replica, up and down the pipeline in turn; each runs as many
+// actions as it has inputs, output slots and, for merged packs, company for. Every time is a maximum
+// of times known before, so the order of the sweeps does not matter and no event queue is needed.
+// Then replay the memory of each rank, and draw the spans if asked to.
 #include "slimpack/sim/simulate.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/activation_ledger.h"
+#include "slimpack/sim/meetings.h"
 #include "slimpack/sim/memory_replay.h"
 
 namespace slimpack {
@@ -16,178 +17,244 @@ namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
-/// Start and put time of one pass's packs on one stage.
+/// What is known of one pass's packs on one rank.
 struct PassTimes {
+  explicit PassTimes(std::size_t packs) : start(packs, kUnknown), end(packs), put(packs, kUnknown) {}
+
   std::vector<std::int64_t> start;
-  std::vector<std::int64_t> put;  ///< end of the action, or later when its channel was full
+  std::vector<std::int64_t> end;
+  std::vector<std::int64_t> put;  ///< the end, or later when the channel was full
 };
 
-struct StageState {
+struct RankState {
+  explicit RankState(const PackPlan& packs)
+      : forward(packs.forward.size()), backward(packs.backward.size()) {}
+
   PassTimes forward;
   PassTimes backward;
   std::size_t next = 0;
   std::int64_t free_at = 0;
+  bool joined = false;        ///< waits for the other replicas of the merged pack of action `next`
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
 
 class Simulator {
  public:
-  Simulator(const PackPlan& packs, const Schedule& schedule, const TaskTimes& times,
-            const TaskBytes& bytes, const SimulationOptions& options)
-      : packs_(packs),
-        schedule_(schedule),
-        times_(times),
-        bytes_(bytes),
+  Simulator(std::span<const ReplicaTasks> replicas, const SimulationOptions& options)
+      : replicas_(replicas),
+        stages_(replicas.front().schedule.stages.size()),
         slots_(static_cast<std::size_t>(options.slots)),
-        stages_(schedule.stages.size()) {
-    SLIMPACK_CHECK(options.slots >= 1 && !stages_.empty() &&
-                   times.forward.size() == stages_.size() && bytes.rows.size() == stages_.size());
-    for (StageState& stage : stages_)
-      for (PassTimes* pass : {&stage.forward, &stage.backward}) {
-        const std::size_t count =
-            pass == &stage.forward ? packs.forward.size() : packs.backward.size();
-        pass->start.assign(count, kUnknown);
-        pass->put.assign(count, kUnknown);
-      }
+        meetings_(packs_of(replicas), stages_) {
+    SLIMPACK_CHECK(options.slots >= 1 && stages_ >= 1);
+    ranks_.reserve(replicas_.size() * stages_);
+    for (const ReplicaTasks& tasks : replicas_) {
+      SLIMPACK_CHECK(tasks.schedule.stages.size() == stages_ &&
+                     tasks.times.forward.size() == stages_ && tasks.bytes.rows.size() == stages_);
+      for (std::size_t s = 0; s < stages_; ++s) ranks_.emplace_back(tasks.packs);
+    }
   }
 
   void run() {
     std::size_t left = 0;
-    for (const auto& actions : schedule_.stages) left += actions.size();
+    for (const ReplicaTasks& tasks : replicas_)
+      for (const auto& actions : tasks.schedule.stages) left += actions.size();
     while (left > 0) {
       const std::size_t before = left;
-      for (std::size_t s = 0; s < stages_.size(); ++s) left -= advance(s);
-      for (std::size_t s = stages_.size(); s-- > 0;) left -= advance(s);
-      SLIMPACK_CHECK(left < before, "deadlock with {} actions left", left);
+      for (std::size_t r = 0; r < replicas_.size(); ++r) {
+        for (std::size_t s = 0; s < stages_; ++s) left -= advance(r, s);
+        for (std::size_t s = stages_; s-- > 0;) left -= advance(r, s);
+      }
+      SLIMPACK_CHECK(left < before || any_joined(), "deadlock with {} actions left", left);
     }
-    for (const StageState& stage : stages_) work_end_ = std::max(work_end_, stage.free_at);
+    end_step();
   }
 
   SimulationResult result(bool with_timeline) {
     SimulationResult result;
     result.timeline.origin = "predicted";
-    result.timeline.ranks = static_cast<std::int32_t>(stages_.size());
-    const RowFlow flow = row_flow(packs_);
+    result.timeline.ranks = static_cast<std::int32_t>(ranks_.size());
     std::int64_t busy = 0;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      result.busy.push_back(busy_of(s));
-      busy += result.busy.back().count();
-      result.makespan = std::max(result.makespan, Nanos(work_end_) + times_.step_end[s]);
-      result.peak_activation.push_back(
-          replay_memory(stage_times(s), ActivationLedger(flow, bytes_, StageId(s)),
-                        with_timeline ? &result.timeline.memory : nullptr));
-      if (with_timeline) draw(s, result.timeline.spans);
+    for (std::size_t r = 0; r < replicas_.size(); ++r) {
+      const RowFlow flow = row_flow(replicas_[r].packs);
+      for (std::size_t s = 0; s < stages_; ++s) {
+        result.busy.push_back(busy_of(r, s));
+        busy += result.busy.back().count();
+        result.makespan = std::max(result.makespan,
+                                   Nanos(all_reduced_) + replicas_[r].times.step_end[s]);
+        result.peak_activation.push_back(replay_memory(
+            stage_times(r, s), ActivationLedger(flow, replicas_[r].bytes, StageId(s)), rank(r, s),
+            with_timeline ? &result.timeline.memory : nullptr));
+        if (with_timeline) draw(r, s, result.timeline.spans);
+      }
+      result.lower_bound = std::max(
+          result.lower_bound, makespan_lower_bound(replicas_[r].packs, replicas_[r].times));
     }
     result.timeline.peak_activation = result.peak_activation;
     const double whole =
-        static_cast<double>(stages_.size()) * static_cast<double>(result.makespan.count());
+        static_cast<double>(ranks_.size()) * static_cast<double>(result.makespan.count());
     result.bubble_ratio = whole > 0 ? 1 - static_cast<double>(busy) / whole : 0;
-    result.lower_bound = makespan_lower_bound(packs_, times_);
     return result;
   }
 
  private:
-  [[nodiscard]] std::int64_t duration(std::size_t s, const Action& action) const {
-    return (action.pass == Pass::kForward ? times_.forward
-                                          : times_.backward)[s][action.pack.index()]
-        .count();
+  static std::vector<const PackPlan*> packs_of(std::span<const ReplicaTasks> replicas) {
+    std::vector<const PackPlan*> packs;
+    for (const ReplicaTasks& tasks : replicas) packs.push_back(&tasks.packs);
+    return packs;
   }
 
-  /// Runs what can run on stage s; returns the number of actions that were finished and sent.
-  std::size_t advance(std::size_t s) {
-    StageState& stage = stages_[s];
-    const auto& actions = schedule_.stages[s];
-    const std::size_t first = stage.next;
-    while (stage.next < actions.size()) {
-      const Action action = actions[stage.next];
+  [[nodiscard]] std::int32_t rank(std::size_t r, std::size_t s) const {
+    return static_cast<std::int32_t>(r * stages_ + s);
+  }
+
+  /// Starts the action if its input and its company are there.
+  bool start(std::size_t r, std::size_t s, const Action& action) {
+    RankState& rank = ranks_[r * stages_ + s];
+    const TaskTimes& times = replicas_[r].times;
+    const bool forward = action.pass == Pass::kForward;
+    const std::size_t pack = action.pack.index();
+    std::int64_t start = 0;
+    std::int64_t duration = (forward ? times.forward : times.backward)[s][pack].count();
+    if (!rank.joined) {
+      const std::int64_t arrival = arrival_of(r, s, forward, pack);
+      if (arrival == kUnknown) return false;
+      start = std::max(rank.free_at, arrival);
+    }
+    if (meetings_.has(r, forward, pack)) {
+      if (!rank.joined) meetings_.join(r, forward, pack, s, start, duration);
+      const Meetings::Times meeting = meetings_.times(r, forward, pack, s);
+      rank.joined = !meeting.known;
+      if (!meeting.known) return false;
+      start = meeting.start;
+      duration = meeting.duration;
+    }
+    PassTimes& own = forward ? rank.forward : rank.backward;
+    own.start[pack] = start;
+    rank.free_at = own.end[pack] = start + duration;
+    return true;
+  }
+
+  /// Runs what can run on stage s of replica r; returns the number of actions that were finished and
+  /// sent.
+  std::size_t advance(std::size_t r, std::size_t s) {
+    RankState& rank = ranks_[r * stages_ + s];
+    const auto& actions = replicas_[r].schedule.stages[s];
+    const std::size_t first = rank.next;
+    while (rank.next < actions.size()) {
+      const Action action = actions[rank.next];
       const std::size_t pack = action.pack.index();
       const bool forward = action.pass == Pass::kForward;
-      PassTimes& own = forward ? stage.forward : stage.backward;
-      if (!stage.holds_output) {
-        const std::int64_t arrival = arrival_of(s, forward, pack);
-        if (arrival == kUnknown) break;
-        own.start[pack] = std::max(stage.free_at, arrival);
-        stage.free_at = own.start[pack] + duration(s, action);
-      }
-      const std::int64_t slot = slot_for(s, forward, pack);
-      stage.holds_output = slot == kUnknown;
-      if (stage.holds_output) break;
-      stage.free_at = std::max(stage.free_at, slot);
-      own.put[pack] = stage.free_at;
-      ++stage.next;
+      if (!rank.holds_output && !start(r, s, action)) break;
+      const std::int64_t slot = slot_for(r, s, forward, pack);
+      rank.holds_output = slot == kUnknown;
+      if (rank.holds_output) break;
+      rank.free_at = std::max(rank.free_at, slot);
+      (forward ? rank.forward : rank.backward).put[pack] = rank.free_at;
+      ++rank.next;
     }
-    return stage.next - first;
+    return rank.next - first;
+  }
+
+  /// A sweep may end without a finished action when it only completed a meeting.
+  [[nodiscard]] bool any_joined() {
+    bool any = false;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (!ranks_[i].joined) continue;
+      const std::size_t r = i / stages_;
+      const Action action = replicas_[r].schedule.stages[i % stages_][ranks_[i].next];
+      any |= meetings_.times(r, action.pass == Pass::kForward, action.pack.index(), i % stages_)
+                 .known;
+    }
+    return any;
   }
 
   /// When the input of an action is there; kUnknown until its sender has been simulated.
-  [[nodiscard]] std::int64_t arrival_of(std::size_t s, bool forward, std::size_t pack) const {
-    if (forward) {
-      if (s == 0) return 0;
-      const std::int64_t put = stages_[s - 1].forward.put[pack];
-      return put == kUnknown ? kUnknown : put + times_.forward_transfer[pack].count();
-    }
-    if (s + 1 == stages_.size()) return 0;
-    const std::int64_t put = stages_[s + 1].backward.put[pack];
-    return put == kUnknown ? kUnknown : put + times_.backward_transfer[pack].count();
+  [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, bool forward,
+                                        std::size_t pack) const {
+    if (s == (forward ? 0 : stages_ - 1)) return 0;
+    const RankState& sender = ranks_[r * stages_ + (forward ? s - 1 : s + 1)];
+    const TaskTimes& times = replicas_[r].times;
+    const std::int64_t put = (forward ? sender.forward : sender.backward).put[pack];
+    if (put == kUnknown) return kUnknown;
+    return put + (forward ? times.forward_transfer : times.backward_transfer)[pack].count();
   }
 
   /// When the slot for an action's output is free: the receiver has started the action that takes
   /// the message `slots` before.
-  [[nodiscard]] std::int64_t slot_for(std::size_t s, bool forward, std::size_t pack) const {
-    if (pack < slots_) return 0;
-    if (forward) return s + 1 == stages_.size() ? 0 : stages_[s + 1].forward.start[pack - slots_];
-    return s == 0 ? 0 : stages_[s - 1].backward.start[pack - slots_];
+  [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, bool forward,
+                                      std::size_t pack) const {
+    if (pack < slots_ || s == (forward ? stages_ - 1 : 0)) return 0;
+    const RankState& receiver = ranks_[r * stages_ + (forward ? s + 1 : s - 1)];
+    return (forward ? receiver.forward : receiver.backward).start[pack - slots_];
   }
 
-  [[nodiscard]] Nanos busy_of(std::size_t s) const {
-    Nanos busy = times_.step_end[s];
-    for (const Nanos time : times_.forward[s]) busy += time;
-    for (const Nanos time : times_.backward[s]) busy += time;
-    return busy;
+  void end_step() {
+    for (std::size_t s = 0; s < stages_; ++s) {
+      std::int64_t ran = 0;
+      std::int64_t reduce = 0;
+      for (std::size_t r = 0; r < replicas_.size(); ++r) {
+        ran = std::max(ran, ranks_[r * stages_ + s].free_at);
+        reduce = std::max(reduce, replicas_[r].times.reduce[s].count());
+      }
+      reduce_start_.push_back(ran);
+      all_reduced_ = std::max(all_reduced_, ran + reduce);
+    }
   }
 
-  [[nodiscard]] StageTimes stage_times(std::size_t s) const {
-    StageTimes out{StageId(s),
-                   schedule_.stages[s],
-                   stages_[s].forward.start,
-                   stages_[s].backward.start,
-                   times_.forward[s],
-                   times_.backward[s],
+  [[nodiscard]] Nanos busy_of(std::size_t r, std::size_t s) const {
+    const TaskTimes& times = replicas_[r].times;
+    const RankState& rank = ranks_[r * stages_ + s];
+    std::int64_t busy = times.step_end[s].count() + times.reduce[s].count();
+    for (const PassTimes* pass : {&rank.forward, &rank.backward})
+      for (std::size_t p = 0; p < pass->start.size(); ++p) busy += pass->end[p] - pass->start[p];
+    return Nanos(busy);
+  }
+
+  [[nodiscard]] StageTimes stage_times(std::size_t r, std::size_t s) const {
+    const ReplicaTasks& tasks = replicas_[r];
+    const RankState* rank = &ranks_[r * stages_ + s];
+    StageTimes out{tasks.schedule.stages[s],
+                   rank->forward.start,
+                   rank->backward.start,
+                   rank->forward.end,
+                   rank->backward.end,
                    {},
                    {}};
-    if (s > 0) out.forward_inputs = {stages_[s - 1].forward.put, bytes_.forward_input};
-    if (s + 1 < stages_.size())
-      out.backward_inputs = {stages_[s + 1].backward.put, bytes_.backward_input};
+    if (s > 0) out.forward_inputs = {(rank - 1)->forward.put, tasks.bytes.forward_input};
+    if (s + 1 < stages_)
+      out.backward_inputs = {(rank + 1)->backward.put, tasks.bytes.backward_input};
     return out;
   }
 
-  void draw(std::size_t s, std::vector<Span>& spans) const {
-    const auto rank = static_cast<std::int32_t>(s);
+  void draw(std::size_t r, std::size_t s, std::vector<Span>& spans) const {
+    const RankState& state = ranks_[r * stages_ + s];
+    const TaskTimes& times = replicas_[r].times;
     std::int64_t at = 0;
     const auto until = [&](SpanKind kind, PackId pack, std::int64_t end) {
-      if (end > at) spans.push_back({rank, kind, pack, Nanos(at), Nanos(end)});
+      if (end > at) spans.push_back({rank(r, s), kind, pack, Nanos(at), Nanos(end)});
       at = std::max(at, end);
     };
-    for (const Action& action : schedule_.stages[s]) {
+    for (const Action& action : replicas_[r].schedule.stages[s]) {
       const bool forward = action.pass == Pass::kForward;
-      const PassTimes& own = forward ? stages_[s].forward : stages_[s].backward;
-      const std::int64_t start = own.start[action.pack.index()];
-      until(SpanKind::kWaitReceive, action.pack, start);
+      const PassTimes& own = forward ? state.forward : state.backward;
+      until(SpanKind::kWaitReceive, action.pack, own.start[action.pack.index()]);
       until(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack,
-            start + duration(s, action));
+            own.end[action.pack.index()]);
       until(SpanKind::kWaitSend, action.pack, own.put[action.pack.index()]);
     }
-    until(SpanKind::kWaitReceive, PackId(-1), work_end_);
-    until(SpanKind::kOptimizer, PackId(-1), work_end_ + times_.step_end[s].count());
+    until(SpanKind::kWaitReceive, PackId(-1), reduce_start_[s]);
+    until(SpanKind::kReduce, PackId(-1), reduce_start_[s] + times.reduce[s].count());
+    until(SpanKind::kWaitReceive, PackId(-1), all_reduced_);
+    until(SpanKind::kOptimizer, PackId(-1), all_reduced_ + times.step_end[s].count());
   }
 
-  const PackPlan& packs_;
-  const Schedule& schedule_;
-  const TaskTimes& times_;
-  const TaskBytes& bytes_;
+  std::span<const ReplicaTasks> replicas_;
+  std::size_t stages_;
   std::size_t slots_;
-  std::vector<StageState> stages_;
-  std::int64_t work_end_ = 0;
+  Meetings meetings_;
+  std::vector<RankState> ranks_;            ///< [replica · stages + stage]
+  std::vector<std::int64_t> reduce_start_;  ///< by stage
+  std::int64_t all_reduced_ = 0;
 };
 
 }  // namespace
@@ -198,11 +265,18 @@ double SimulationResult::gap() const {
              : 0;
 }
 
-SimulationResult simulate(const PackPlan& packs, const Schedule& schedule, const TaskTimes& times,
-                          const TaskBytes& bytes, const SimulationOptions& options) {
-  Simulator simulator(packs, schedule, times, bytes, options);
+SimulationResult simulate(std::span<const ReplicaTasks> replicas,
+                          const SimulationOptions& options) {
+  SLIMPACK_CHECK(!replicas.empty());
+  Simulator simulator(replicas, options);
   simulator.run();
   return simulator.result(options.timeline);
+}
+
+SimulationResult simulate(const PackPlan& packs, const Schedule& schedule, const TaskTimes& times,
+                          const TaskBytes& bytes, const SimulationOptions& options) {
+  const ReplicaTasks tasks{packs, schedule, times, bytes};
+  return simulate(std::span(&tasks, 1), options);
 }
 
 }  // namespace slimpack

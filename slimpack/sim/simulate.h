@@ -1,6 +1,7 @@
 // Simulator: the makespan and the memory of a plan under a schedule, before anything runs.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -19,24 +20,41 @@ struct SimulationOptions {
 struct SimulationResult {
   Timeline timeline;  ///< origin "predicted"; peak_activation always filled
   Nanos makespan;
-  double bubble_ratio = 0;             ///< 1 − busy / (stages × makespan)
-  std::vector<Nanos> busy;             ///< by stage
-  std::vector<Bytes> peak_activation;  ///< by stage, transients and waiting inputs included
-  Nanos lower_bound;
+  double bubble_ratio = 0;  ///< 1 − busy / (ranks × makespan)
+  /// By rank: stage s of replica r is rank r · stages + s, here and in the timeline.
+  std::vector<Nanos> busy;
+  std::vector<Bytes> peak_activation;  ///< by rank, transients and waiting inputs included
+  Nanos lower_bound;                   ///< makespan_lower_bound of the packs
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
 };
 
+/// One replica's part of a step. Keeps references.
+struct ReplicaTasks {
+  const PackPlan& packs;
+  const Schedule& schedule;
+  const TaskTimes& times;
+  const TaskBytes& bytes;
+};
+
 /// Runs the actions in schedule order. Stages compute one action at a time; a finished action's
 /// output leaves at once if its channel has a free slot (else the stage waits) and arrives after
-/// the pack's transfer time. REQUIRES: check_schedule is empty.
-/// Cost: O(actions + stages · slices).
+/// the pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
+/// for it there, and lasts as long as on the slowest. A stage's gradients are reduced when all
+/// replicas have run it; optimizers start when all stages are reduced.
+/// REQUIRES: at least one replica, all with the same number of stages; check_plan and
+/// check_schedules are empty.
+/// Cost: O(actions + stages · slices), and one look at every rank for each merged pack.
+[[nodiscard]] SimulationResult simulate(std::span<const ReplicaTasks> replicas,
+                                        const SimulationOptions& options = {});
+
+/// Of a single replica.
 [[nodiscard]] SimulationResult simulate(const PackPlan& packs, const Schedule& schedule,
                                         const TaskTimes& times, const TaskBytes& bytes,
                                         const SimulationOptions& options = {});
 
 /// No schedule of these packs is faster; the longest step end of any stage (it starts when every
-/// stage has finished) plus the largest, over stages s, of
+/// stage has finished; so does no reduction before its own stage has) plus the largest, over stages s, of
 ///   the work of s
 ///   + the cheapest way of any forward pack through the stages before s (the first input of s)
 ///   + the cheapest way of any backward pack through them (after the last output of s),

@@ -19,6 +19,13 @@ CostModel example() {
   cost.embedding_backward = {3, 4};
   cost.optimizer_per_parameter = 0.125;
   cost.fit_error = 0.04;
+  cost.tp = 8;
+  cost.merge = {{{5, 6}, {7, 8}}, {{9, 1.0 / 7}, {11, 12}}};
+  cost.reduce_latency = 13;
+  cost.reduce_per_byte = 0.02;
+  cost.memory = Bytes(80'000'000'000);
+  cost.peak_flops = 989e12;
+  cost.replicas_per_node = 4;
   return cost;
 }
 
@@ -78,14 +85,39 @@ TEST(CostJson, RefusesOtherFormatsVersionsNumberFormatsAndModels) {
   broken["format"] = "slimpack-plan";
   EXPECT_NE(refusal(broken).find("slimpack-plan"), std::string::npos);
   broken = file;
-  broken["version"] = 2;
-  EXPECT_NE(refusal(broken).find("version 2"), std::string::npos);
+  broken["version"] = 3;
+  EXPECT_NE(refusal(broken).find("version 3"), std::string::npos);
+  broken["version"] = 1;
+  EXPECT_NE(refusal(broken).find("profile again"), std::string::npos) << refusal(broken);
   broken = file;
   broken["dtype"] = "fp8";
   EXPECT_NE(refusal(broken).find("\"fp8\"; known are fp32, bf16 and fp64"), std::string::npos);
   broken = file;
   broken["model"]["num_hidden_layers"] = 0;
   EXPECT_NE(refusal(broken).find("cost.json: model"), std::string::npos) << refusal(broken);
+}
+
+TEST(CostJson, RefusesImpossibleCountsAndMerges) {
+  const auto file = nlohmann::json::parse(cost_to_json(example()));
+  const auto refused = [&](const char* key, const nlohmann::json& value, std::string_view said) {
+    auto broken = file;
+    broken[key] = value;
+    EXPECT_NE(refusal(broken).find(said), std::string::npos) << refusal(broken);
+  };
+  refused("tp", 0, "\"tp\"");
+  refused("tp", 1.5, "\"tp\"");
+  refused("memory", -1, "\"memory\"");
+  refused("replicas_per_node", -1, "\"replicas_per_node\"");
+  refused("replicas_per_node", 65537, "\"replicas_per_node\"");
+  refused("peak_flops", -1, "\"peak_flops\"");
+  refused("merge", 1, "\"merge\"");
+  refused("merge", nlohmann::json::array({1}), "merge[0]");
+  auto merge = file["merge"];
+  merge[1]["backward"]["per_token"] = -1;
+  refused("merge", merge, "merge[1]: backward");
+  merge = nlohmann::json::array();
+  for (int k = 0; k < 17; ++k) merge.push_back(file["merge"][0]);
+  refused("merge", merge, "17 entries");
 }
 
 RC_GTEST_PROP(CostJson, RefusesEveryTruncatedFileInOneLine, ()) {

@@ -19,7 +19,7 @@ RC_GTEST_PROP(PlanJson, RoundTrips, (std::uint64_t seed)) {
 }
 
 const char* const kPlan =
-    R"({"format":"slimpack-plan","version":1,"lengths":[3],"layer_begin":[0,1],)"
+    R"({"format":"slimpack-plan","version":2,"lengths":[3],"layer_begin":[0,1],)"
     R"("replicas":[{"sequences":[0],"forward":[[[0,0,3]]],"backward":[[[0,0,3]]]}]})";
 
 TEST(PlanJson, ReadsThePublishedForm) {
@@ -56,7 +56,7 @@ TEST(PlanJson, NamesEveryMissingField) {
 TEST(PlanJson, RefusesWrongTypesAndRanges) {
   const std::vector<std::pair<const char*, json>> cases = {
       {"/format", "other"},
-      {"/version", 2},
+      {"/version", 1},
       {"/lengths", 3},
       {"/lengths/0", 0},
       {"/lengths/0", 1.5},
