@@ -1,6 +1,7 @@
 #include "slimpack/solver/fluid_cut.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -63,18 +64,39 @@ class Cuts {
                                      : Slice{rest_.sequence, rest_.begin, cut};
   }
 
-  /// The longest piece that costs at most `room`: its k, where 0 stands for none.
+  /// The longest piece that costs at most `room`: its k, where 0 stands for none. The cost is a
+  /// quadratic of the length, so its root is at most a granule off.
   [[nodiscard]] std::int64_t longest_within(double room) const {
-    std::int64_t fits = 0;
-    std::int64_t too_long = count_ + 1;
-    while (too_long - fits > 1) {
-      const std::int64_t middle = fits + (too_long - fits) / 2;
-      (walk_.cost(piece(middle)) <= room ? fits : too_long) = middle;
-    }
+    if (count_ == 0) return 0;
+    const auto granule = static_cast<double>(walk_.granularity);
+    const double ragged =
+        walk_.from == From::kHead
+            ? 0
+            : static_cast<double>(rest_.length().count() - (count_ + 1) * walk_.granularity);
+    const double k = std::floor((length_of(room) - ragged) / granule);
+    std::int64_t fits = static_cast<std::int64_t>(std::clamp(k, 0.0, static_cast<double>(count_)));
+    while (fits < count_ && walk_.cost(piece(fits + 1)) <= room) ++fits;
+    while (fits > 0 && walk_.cost(piece(fits)) > room) --fits;
     return fits;
   }
 
  private:
+  /// Length of a piece, off the grid, that costs `room`. With x tokens, e the end of what is left,
+  /// a its begin: from the head per_pair·x²/2 + (per_token + per_pair·(a + 1/2))·x are left for x,
+  /// from the tail −per_pair·x²/2 + (per_token + per_pair·(e + 1/2) − per_prefix_token)·x.
+  [[nodiscard]] double length_of(double room) const {
+    const bool head = walk_.from == From::kHead;
+    const SliceCost& cost = walk_.cost;
+    const auto edge = static_cast<double>((head ? rest_.begin : rest_.end).count());
+    const double left = room - cost.per_slice - cost.per_prefix_token * edge;
+    const double linear =
+        cost.per_token + cost.per_pair * (edge + 0.5) - (head ? 0 : cost.per_prefix_token);
+    const double square = linear * linear + (head ? 2 : -2) * cost.per_pair * left;
+    if (left <= 0) return 0;
+    if (square <= 0 || linear <= 0) return static_cast<double>(rest_.length().count());
+    return 2 * left / (linear + std::sqrt(square));
+  }
+
   [[nodiscard]] std::int64_t cut_granules(std::int64_t k) const {
     return walk_.from == From::kHead ? k : count_ + 1 - k;
   }
