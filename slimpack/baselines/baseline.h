@@ -40,7 +40,6 @@ struct BaselinePlan {
   /// it has none. Empty = every MicroPack's column is its index.
   std::vector<std::vector<std::int32_t>> columns = {};
 };
-};
 
 struct Baseline {
   std::string_view name;   ///< on the command line and in tables
