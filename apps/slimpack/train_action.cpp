@@ -44,7 +44,7 @@ void describe(TrainingRun& run, const RunConfig& config) {
 
 /// Predicted and measured timeline of a step, side by side in one file.
 void write_timeline(const std::filesystem::path& file, const CompletedStep& step) {
-  write_file(file, to_chrome_trace({step.planned.prediction.timeline, step.result.timeline}));
+  write_file(file, to_chrome_trace({step.ready.planned.prediction.timeline, step.result.timeline}));
 }
 
 /// Trains until the last step or a stop request; returns the last completed step, if there is one.
@@ -100,7 +100,8 @@ void train(const TrainArguments& arguments) {
   save_checkpoint(run.engine(), folder / "checkpoint");
   write_timeline(folder / "timeline.json", *last);
   summary.written = {folder / "checkpoint", folder / "metrics.jsonl", folder / "timeline.json"};
-  if (!arguments.against.empty() && !stop_requested) compare(run, config, last->batch, summary);
+  if (!arguments.against.empty() && !stop_requested)
+    compare(run, config, last->ready.batch, summary);
   fmt::print("{}", summary_text(summary));
   if (stop_requested)
     throw Interrupted(fmt::format("stopped on request after {} of {} steps; {} holds the weights",

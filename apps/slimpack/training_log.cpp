@@ -43,7 +43,8 @@ nlohmann::ordered_json to_json(const StepFigures& f) {
           {"predicted_bubble", f.predicted_bubble},
           {"peak_activation_bytes", counts(f.peak_activation)},
           {"predicted_peak_activation_bytes", counts(f.predicted_peak_activation)},
-          {"planning_ns", f.planning_time.count()}};
+          {"planning_ns", f.planning_time.count()},
+          {"planning_wait_ns", f.planning_wait.count()}};
 }
 
 /// Steps in the middle of the order: one slow step of a shared machine does not count.
@@ -58,6 +59,19 @@ void add_comparison(Table& table, const char* name, const StepFigures& f) {
       {name, human_duration(f.step_time), human_duration(f.predicted_time), human_share(f.bubble),
        human_share(f.predicted_bubble), human_bytes(largest(f.peak_activation)),
        human_bytes(largest(f.predicted_peak_activation)), human_count(f.tokens_per_second())});
+}
+
+std::string planning_text(const std::vector<StepFigures>& steps) {
+  Nanos planning;
+  Nanos waiting;
+  for (const StepFigures& f : steps) {
+    planning += f.planning_time;
+    waiting += f.planning_wait;
+  }
+  return fmt::format(
+      "planning took {}, of which training waited {} ({} of it for the first step)\n",
+      human_duration(planning), human_duration(waiting),
+      human_duration(steps.front().planning_wait));
 }
 
 Table comparison_table() {
@@ -79,22 +93,24 @@ double StepFigures::tokens_per_second() const {
 
 StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
   const TimelineMetrics measured = metrics_of(step.result.timeline);
-  const SimulationResult& predicted = step.planned.prediction;
+  const SequenceLengths& lengths = step.ready.batch.lengths;
+  const SimulationResult& predicted = step.ready.planned.prediction;
   StepFigures f;
   f.step = step.step;
   f.loss = step.result.loss;
   f.gradient_norm = step.result.gradient_norm;
   f.learning_rate = learning_rate(config, step.step);
-  f.documents = static_cast<std::int64_t>(step.batch.lengths.size());
-  f.tokens = total_tokens(step.batch.lengths);
-  f.longest = *std::ranges::max_element(step.batch.lengths);
+  f.documents = static_cast<std::int64_t>(lengths.size());
+  f.tokens = total_tokens(lengths);
+  f.longest = *std::ranges::max_element(lengths);
   f.step_time = measured.makespan;
   f.predicted_time = predicted.makespan;
   f.bubble = measured.bubble_ratio;
   f.predicted_bubble = predicted.bubble_ratio;
   f.peak_activation = step.result.timeline.peak_activation;
   f.predicted_peak_activation = predicted.peak_activation;
-  f.planning_time = step.planning_time;
+  f.planning_time = step.ready.planning_time;
+  f.planning_wait = step.planning_wait;
   return f;
 }
 
@@ -162,11 +178,11 @@ std::string TrainingLog::line(const StepFigures& f) const {
   // On a narrow terminal the end is cut off.
   return fmt::format(
       "step {:>{}}/{}  loss {:.4f}  {}  {} tok/s  {} tok in {} docs  bubble {} (predicted {})  "
-      "peak {}",
+      "peak {}  waited {} for the plan",
       done, fmt::formatted_size("{}", steps_), steps_, f.loss, time,
       human_count(f.tokens_per_second()), human_count(static_cast<double>(f.tokens.count())),
       f.documents, human_share(f.bubble), human_share(f.predicted_bubble),
-      human_bytes(largest(f.peak_activation)));
+      human_bytes(largest(f.peak_activation)), human_duration(f.planning_wait));
 }
 
 std::string summary_text(const RunSummary& summary) {
@@ -183,6 +199,7 @@ std::string summary_text(const RunSummary& summary) {
     text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing on these documents\n",
                         static_cast<double>(summary.packed->step_time.count()) /
                             static_cast<double>(summary.sliced->step_time.count()));
+  text += "\n" + planning_text(summary.steps);
   text += "\nwritten:\n";
   for (const auto& path : summary.written) text += "  " + path.string() + "\n";
   return text;

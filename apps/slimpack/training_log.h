@@ -29,7 +29,8 @@ struct StepFigures {
   double predicted_bubble = 0;
   std::vector<Bytes> peak_activation;            ///< by stage
   std::vector<Bytes> predicted_peak_activation;  ///< by stage
-  Nanos planning_time;
+  Nanos planning_time;  ///< while the step before trained, except the first step's
+  Nanos planning_wait;  ///< training stood still for it; not in step_time
 
   [[nodiscard]] double tokens_per_second() const;
 };

@@ -48,7 +48,11 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
       dataset_(IndexedDataset::open(config.data.prefix)),
       sampler_(dataset_.lengths(), {config.data.context, config.data.step_tokens},
                {config.data.seed, 0, 0}),
-      first_(draw()) {
+      first_(draw()),
+      ahead_([this] {
+        StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
+        return plan(std::move(batch), config_.plan.planner);
+      }) {
   cost_ = cost_or_profile(config_, shape_);
   engine_ = std::make_unique<Engine>(
       EngineOptions{.shape = shape_,
@@ -58,18 +62,22 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
                     .seed = config_.train.seed,
                     .pin_threads = false,
                     .should_stop = std::move(should_stop)});
+  ahead_.start();
 }
 
 CompletedStep TrainingRun::next() {
-  StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
-  CompletedStep done =
-      run(std::move(batch), config_.plan.planner, Engine::Update{config_.train, step_});
+  auto [ready, waited] = ahead_.take();
+  if (step_ + 1 < config_.train.steps) ahead_.start();
+  CompletedStep done = run(std::move(ready), Engine::Update{config_.train, step_});
   done.step = step_++;
+  done.planning_wait = waited;
   return done;
 }
 
 CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
-  return run(batch, planner, std::nullopt);
+  CompletedStep done = run(plan(batch, planner), std::nullopt);
+  done.planning_wait = done.ready.planning_time;
+  return done;
 }
 
 StepBatch TrainingRun::draw() {
@@ -96,9 +104,7 @@ void TrainingRun::require_in_vocabulary(std::size_t document,
         config_.model.config.string());
 }
 
-CompletedStep TrainingRun::run(StepBatch batch, PlannerKind planner,
-                               const std::optional<Engine::Update>& update) {
-  CompletedStep done;
+ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   const Nanos start = monotonic_now();
   PlanOutcome outcome = plan_step({.lengths = batch.lengths,
                                    .pp = config_.parallel.pp,
@@ -109,14 +115,18 @@ CompletedStep TrainingRun::run(StepBatch batch, PlannerKind planner,
                                    .layout = engine_->options().layout},
                                   cost_);
   if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
-  done.planned = *std::move(outcome.step);
-  require_valid_plan(done.planned.plan, "planner");
-  const auto errors =
-      check_schedule(done.planned.plan.replicas.front().packs, done.planned.schedule);
+  PlannedStep planned = *std::move(outcome.step);
+  require_valid_plan(planned.plan, "planner");
+  const auto errors = check_schedule(planned.plan.replicas.front().packs, planned.schedule);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
-  done.planning_time = monotonic_now() - start;
-  done.result = engine_->run(done.planned.plan, done.planned.schedule, batch.tokens, update);
-  done.batch = std::move(batch);
+  return {std::move(batch), std::move(planned), monotonic_now() - start};
+}
+
+CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<Engine::Update>& update) {
+  CompletedStep done;
+  done.result =
+      engine_->run(ready.planned.plan, ready.planned.schedule, ready.batch.tokens, update);
+  done.ready = std::move(ready);
   return done;
 }
 

@@ -1,6 +1,7 @@
 // A training run: documents → plan → step, again and again.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/packflow/engine.h"
+#include "slimpack/planner/plan_ahead.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 
@@ -21,27 +23,36 @@ struct StepBatch {
   StepTokens tokens;
 };
 
-/// A step that has run: what was planned and what came of it.
-struct CompletedStep {
-  std::int64_t step = 0;
+/// A step that is ready to run.
+struct ReadyStep {
   StepBatch batch;
   PlannedStep planned;
   Nanos planning_time;
+};
+
+/// A step that has run: what was planned and what came of it.
+struct CompletedStep {
+  std::int64_t step = 0;
+  ReadyStep ready;
+  Nanos planning_wait;  ///< how long it could not begin because it was not ready
   StepResult result;
 };
 
 /// Owns dataset, cost model, engine and sampler. Everything that can be wrong with a configuration
 /// is found in the constructor or in the first call of next(), before any step runs; what is wrong
-/// with documents that are drawn later, by the call that draws them.
+/// with documents that are drawn later, by the call of next() that would train on them, although
+/// they are drawn and planned while the step before trains.
 class TrainingRun {
  public:
   /// Measures the machine when the configuration names no cost source. Throws InvalidInput.
   TrainingRun(const RunConfig& config, std::function<bool()> should_stop);
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
 
-  /// Trains one step.
+  /// Trains one step. REQUIRES: called at most as often as the run has steps.
   [[nodiscard]] CompletedStep next();
 
-  /// Runs a batch under another planner without touching the weights.
+  /// Runs a batch under another planner without touching the weights; planned in line.
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
 
   [[nodiscard]] const CostModel& cost() const { return cost_; }
@@ -52,9 +63,11 @@ class TrainingRun {
  private:
   [[nodiscard]] StepBatch draw();
   void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
-  [[nodiscard]] CompletedStep run(StepBatch batch, PlannerKind planner,
-                                  const std::optional<Engine::Update>& update);
+  [[nodiscard]] ReadyStep plan(StepBatch batch, PlannerKind planner) const;
+  [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<Engine::Update>& update);
 
+  // Sampler and first batch belong to the thread that plans ahead once it runs; what it reads of
+  // the others does not change.
   RunConfig config_;
   ModelShape shape_;
   IndexedDataset dataset_;
@@ -63,6 +76,7 @@ class TrainingRun {
   std::optional<StepBatch> first_;  ///< drawn early: the layers are divided by its lengths
   std::unique_ptr<Engine> engine_;
   std::int64_t step_ = 0;
+  PlanAhead<ReadyStep> ahead_;  ///< last: its thread ends before what it uses
 };
 
 }  // namespace slimpack

@@ -11,22 +11,6 @@ namespace slimpack {
 
 namespace {
 
-constexpr double kNanosPerSecond = 1e9;
-constexpr double kNanosPerMicro = 1e3;
-
-LayerTime layer_time_from_hardware(const ModelShape& shape, const HardwareSpec& hardware,
-                                   bool backward) {
-  const double attention_speed =
-      backward ? hardware.attention_backward_flops : hardware.attention_forward_flops;
-  LayerTime time;
-  time.per_pack = hardware.layer_overhead_us * kNanosPerMicro;
-  time.per_token = layer_linear_flops(shape, Tokens(1), backward).count() / hardware.linear_flops *
-                   kNanosPerSecond;
-  time.per_pair =
-      layer_attention_flops(shape, 1, backward).count() / attention_speed * kNanosPerSecond;
-  return time;
-}
-
 SliceCost slice_cost_of_layer(const LayerTime& layer) {
   return SliceCost{.per_slice = layer.per_slice,
                    .per_token = layer.per_token,
@@ -59,25 +43,6 @@ EdgeTime merge_time(const CostModel& cost, bool backward, std::int32_t replicas)
 }
 
 }  // namespace
-
-CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const HardwareSpec& hardware) {
-  CostModel cost;
-  cost.source = "hardware";
-  cost.shape = shape;
-  cost.dtype = dtype;
-  cost.forward = layer_time_from_hardware(shape, hardware, false);
-  cost.backward = layer_time_from_hardware(shape, hardware, true);
-  // The head's forward runs inside the last stage's backward. What memory bandwidth bounds (the
-  // embedding, the optimizer, reading a prefix) stays 0: the specification does not state it.
-  const Tokens one(1);
-  cost.head_backward.per_pack = hardware.layer_overhead_us * kNanosPerMicro;
-  cost.head_backward.per_token =
-      (head_flops(shape, one, false) + head_flops(shape, one, true)).count() /
-      hardware.linear_flops * kNanosPerSecond;
-  cost.transfer_latency = hardware.link_latency_us * kNanosPerMicro;
-  cost.transfer_per_byte = kNanosPerSecond / hardware.link_bytes_per_second;
-  return cost;
-}
 
 SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
                      bool backward) {

@@ -92,8 +92,13 @@ struct CostModel {
 /// Forward and backward of a whole step; MFU's numerator (attention backward counted 2 ×).
 [[nodiscard]] Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths);
 
+/// Times of a job whose stages are `tp` tensor-parallel ranks (with sequence sharding) in each of
+/// `most_replicas` replicas. Neighbouring ranks hold a stage's tp ranks, then its replicas; so
+/// groups that fit a node use its links, all else and every stage boundary the network. `merge` has
+/// groups of 2, 4, … up to most_replicas. Throws InvalidInput unless tp divides the heads.
 [[nodiscard]] CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype,
-                                           const HardwareSpec& hardware);
+                                           const HardwareSpec& hardware, std::int32_t tp = 1,
+                                           std::int32_t most_replicas = 1);
 
 /// Time of any slice over all layers of the stage and its edges, without per-pack terms: what the
 /// planner's time budget counts. slice_cost(…)(slice) is in nanoseconds.

@@ -1,6 +1,7 @@
 #include "slimpack/planner/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace slimpack {
 namespace {
@@ -9,6 +10,22 @@ namespace {
 constexpr double kTaper = 0.25;
 /// A few short sequences ahead let the first backward start before the longest one has passed.
 constexpr int kShortFirst = 4;
+
+int allowed_packs(const CandidateSpace& space, double packs) {
+  const std::int64_t most =
+      std::min(space.granules, std::int64_t{kMostPacksPerStage} * space.stages);
+  return static_cast<int>(std::clamp<std::int64_t>(std::llround(packs), 1, most));
+}
+
+int allowed_short(const CandidateSpace& space, int short_first) {
+  return space.sequences > short_first ? short_first : 0;
+}
+
+void set_taper(UnitCutOptions& candidate, int taper_packs, double taper) {
+  const bool room = taper_packs > 0 && 4 * taper_packs <= candidate.fluid.packs;
+  candidate.fluid.taper_front = candidate.fluid.taper_back = room ? taper_packs : 0;
+  candidate.fluid.taper = room ? taper : 1.0;
+}
 
 }  // namespace
 
@@ -19,29 +36,56 @@ std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) 
   return total;
 }
 
-std::vector<Candidate> plan_candidates(const SequenceLengths& lengths, int stages,
-                                       Tokens granularity) {
-  const std::int64_t granules = total_granules(lengths, granularity);
-  std::vector<Candidate> candidates;
-  for (std::int64_t packs = stages; packs <= std::int64_t{kMostPacksPerStage} * stages;
-       packs *= 2) {
-    const int count = static_cast<int>(std::min(packs, granules));
-    for (const int taper_packs : {0, 2 * stages}) {
-      if (taper_packs > 0 && 4 * taper_packs > count) continue;
-      for (const int short_first : {0, kShortFirst}) {
-        if (short_first > 0 && lengths.size() <= static_cast<std::size_t>(short_first)) continue;
-        for (const bool asymmetric : {true, false})
-          candidates.push_back(
-              {short_first, FluidCutOptions{.packs = count,
-                                            .granularity = granularity,
-                                            .taper_packs = taper_packs,
-                                            .taper = taper_packs > 0 ? kTaper : 1.0,
-                                            .asymmetric = asymmetric}});
-      }
-    }
-    if (packs >= granules) break;
+CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity) {
+  CandidateSpace space{stages, 1, 1, granularity};
+  for (const ReplicaShare& share : unit.replicas) {
+    space.granules = std::max(space.granules, total_granules(share.lengths, granularity));
+    space.sequences = std::max(space.sequences, static_cast<std::int64_t>(share.lengths.size()));
+  }
+  return space;
+}
+
+std::vector<UnitCutOptions> coarse_candidates(const CandidateSpace& space) {
+  std::vector<UnitCutOptions> candidates;
+  const int most = allowed_packs(space, std::ldexp(1.0, 30));
+  for (int packs = space.stages; packs < 2 * most || candidates.empty(); packs *= 2) {
+    UnitCutOptions& candidate = candidates.emplace_back();
+    candidate.fluid.granularity = space.granularity;
+    candidate.fluid.packs = allowed_packs(space, packs);
+    set_taper(candidate, 2 * space.stages, kTaper);
+    candidate.short_first = allowed_short(space, kShortFirst);
   }
   return candidates;
+}
+
+std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate, const CandidateSpace& space,
+                                       int direction) {
+  std::vector<UnitCutOptions> out;
+  const auto change = [&](auto edit) { edit(out.emplace_back(candidate)); };
+  const int p = space.stages;
+  switch (direction) {
+    case 0:
+      for (const double factor : {0.7, 0.84, 1.19, 1.41})
+        change([&](UnitCutOptions& c) {
+          const bool tapered = c.fluid.taper_front > 0;
+          c.fluid.packs = allowed_packs(space, factor * c.fluid.packs);
+          set_taper(c, tapered ? c.fluid.taper_front : 2 * p, tapered ? c.fluid.taper : kTaper);
+        });
+      break;
+    case 1:
+      change([&](UnitCutOptions& c) { set_taper(c, 0, 1.0); });
+      for (const int packs : {p, 2 * p, 4 * p})
+        for (const double taper : {0.5, 0.25, 0.12})
+          change([&](UnitCutOptions& c) { set_taper(c, packs, taper); });
+      break;
+    case 2:
+      for (const int short_first : {0, 1, 2, 4, 8, 16})
+        change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
+      break;
+    default:
+      change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
+  }
+  return out;
 }
 
 }  // namespace slimpack

@@ -1,27 +1,37 @@
-// Candidates: the ways of cutting a step that the planner compares.
+// Candidates: the ways of cutting a unit that the planner compares.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/solver/fluid_cut.h"
+#include "slimpack/solver/unit_cut.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
-struct Candidate {
-  int short_first = 0;  ///< shortest sequences ahead of the longest
-  FluidCutOptions cut;
-};
-
 /// Most MicroPacks per stage and pass that are tried. More of them lower the bubble by less than
 /// 1%, while the time to plan grows with them.
-inline constexpr int kMostPacksPerStage = 128;
+inline constexpr int kMostPacksPerStage = 256;
 
-/// Fewest MicroPacks first. Depends on the work alone, never on the memory cap, so that a larger
-/// cap only adds choices.
-[[nodiscard]] std::vector<Candidate> plan_candidates(const SequenceLengths& lengths, int stages,
-                                                     Tokens granularity);
+/// What bounds the candidates of a unit.
+struct CandidateSpace {
+  int stages = 1;
+  std::int64_t granules = 1;   ///< pieces of at most `granularity` tokens on its fullest replica
+  std::int64_t sequences = 1;  ///< on its fullest replica
+  Tokens granularity{128};
+};
+[[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity);
+
+/// The number of MicroPacks, doubling from one per stage; fewest first. None of the candidates
+/// depends on a memory cap, so that a larger cap only adds choices.
+[[nodiscard]] std::vector<UnitCutOptions> coarse_candidates(const CandidateSpace& space);
+
+/// Neighbours of a candidate in one direction of the search; direction 0 to kDirections − 1: number
+/// of MicroPacks, taper, short sequences ahead, symmetric cuts.
+inline constexpr int kDirections = 4;
+[[nodiscard]] std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate,
+                                                     const CandidateSpace& space, int direction);
 
 /// Pieces of at most `granularity` tokens that the sequences consist of.
 [[nodiscard]] std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity);

@@ -5,47 +5,27 @@
 #include <algorithm>
 
 #include "slimpack/base/human.h"
-#include "slimpack/baselines/packed.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/packed_step.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/step_search.h"
 
 namespace slimpack {
 namespace {
 
 /// The least memory of a step of one sequence, with the request's planner and the step's layout.
-Bytes single_need(const PlanRequest& request, const SearchProblem& problem, Tokens length) {
+Bytes single_need(const PlanRequest& request, const StepProblem& problem, Tokens length) {
   const SequenceLengths lengths{length};
-  const SearchProblem single{problem.cost, lengths, problem.layout, std::nullopt};
-  if (request.planner == PlannerKind::kPacked) {
-    const PackedTasks tasks = packed_tasks(single, length);
-    return largest_need(schedule_memory(tasks.packs, tasks.schedule, tasks.bytes)).bytes;
-  }
-  const StageId pacing = pacing_stage(single);
-  std::optional<Bytes> least;
-  for (const Candidate& candidate :
-       plan_candidates(lengths, problem.layout.stages(), request.granularity)) {
-    const PackPlan packs = cut_candidate(single, pacing, candidate);
-    const TaskBytes bytes =
-        task_bytes(problem.cost, problem.layout, packs, lengths);
-    const Bytes need = largest_need(least_memory(packs, bytes)).bytes;
-    least = least ? std::min(*least, need) : need;
-  }
-  return *least;
+  const StepProblem single{problem.cost,        lengths,          problem.speed,
+                           problem.layout,      problem.replicas, problem.most_merged,
+                           problem.granularity, Bytes(0)};
+  if (request.planner == PlannerKind::kPacked)
+    return step_need(packed_step(single, length), problem.cost).bytes;
+  return search_step(single).least_need.bytes;
 }
 
 }  // namespace
 
-PackedTasks packed_tasks(const SearchProblem& problem, Tokens context) {
-  PackedTasks tasks;
-  tasks.packs = packed_plan(problem.lengths, all_sequences(problem.lengths), context);
-  tasks.schedule = one_f_one_b(tasks.packs, problem.layout.stages());
-  tasks.times = task_times(problem.cost, problem.layout, tasks.packs);
-  tasks.bytes = task_bytes(problem.cost, problem.layout, tasks.packs,
-                           problem.lengths);
-  return tasks;
-}
-
-DoesNotFit refusal(const PlanRequest& request, const SearchProblem& problem,
-                   const StageNeed& need) {
+DoesNotFit refusal(const PlanRequest& request, const StepProblem& problem, const StageNeed& need) {
   DoesNotFit out;
   out.cap = *request.memory_cap;
   out.needed = need.bytes;

@@ -2,7 +2,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {
@@ -11,9 +10,10 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "slimpack-plan-file";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 
-json prediction_to_json(const SimulationResult& prediction) {
+json prediction_to_json(const PlannedStep& step) {
+  const SimulationResult& prediction = step.prediction;
   json busy = json::array();
   for (const Nanos time : prediction.busy) busy.push_back(time.count());
   json peak = json::array();
@@ -22,36 +22,65 @@ json prediction_to_json(const SimulationResult& prediction) {
           {"bubble_ratio", prediction.bubble_ratio},
           {"busy_ns", std::move(busy)},
           {"peak_activation_bytes", std::move(peak)},
-          {"lower_bound_ns", prediction.lower_bound.count()},
-          {"gap", prediction.gap()}};
+          {"lower_bound_ns", step.lower_bound.count()},
+          {"gap", step.gap()}};
 }
 
 void require_consistent(const PlanFile& file, std::string_view origin) {
   const StepPlan& plan = file.step.plan;
   require_valid_plan(plan, origin);
-  if (plan.replicas.size() != 1)
-    invalid_input("{}: the plan has {} replicas; this program runs plans of 1", origin,
-                  plan.replicas.size());
   if (plan.layout.layer_begin.back() != file.cost.shape.num_layers)
     invalid_input("{}: the plan divides {} layers, its cost model has {}; plan again", origin,
                   plan.layout.layer_begin.back(), file.cost.shape.num_layers);
-  if (file.step.schedule.stages.size() != static_cast<std::size_t>(plan.layout.stages()))
-    invalid_input("{}: the schedule has {} stages, the plan has {}; plan again", origin,
-                  file.step.schedule.stages.size(), plan.layout.stages());
-  const auto errors = check_schedule(plan.replicas.front().packs, file.step.schedule);
+  if (file.step.schedules.size() != plan.replicas.size())
+    invalid_input("{}: {} schedules for {} replicas; plan again", origin,
+                  file.step.schedules.size(), plan.replicas.size());
+  for (const Schedule& schedule : file.step.schedules)
+    if (schedule.stages.size() != static_cast<std::size_t>(plan.layout.stages()))
+      invalid_input("{}: the schedule has {} stages, the plan has {}; plan again", origin,
+                    schedule.stages.size(), plan.layout.stages());
+  const auto errors = check_step_schedules(plan, file.step.schedules);
   if (!errors.empty())
     invalid_input("{}: not a correct schedule: {}; plan again", origin, errors.front());
+}
+
+std::vector<std::vector<double>> speed_from(const JsonFields& fields, const StepPlan& plan) {
+  std::vector<std::vector<double>> speed;
+  for (const json& row : fields.array("speed")) {
+    auto& stages = speed.emplace_back();
+    for (const json& factor : row) {
+      if (!factor.is_number() || !(factor.get<double>() > 0))
+        invalid_input("{}: an entry of speed is {}, must be a number above 0; plan again",
+                      fields.origin(), factor.dump());
+      stages.push_back(factor.get<double>());
+    }
+    if (stages.size() != static_cast<std::size_t>(plan.layout.stages()))
+      invalid_input("{}: speed[{}] has {} entries, the plan has {} stages; plan again",
+                    fields.origin(), speed.size() - 1, stages.size(), plan.layout.stages());
+  }
+  if (!speed.empty() && speed.size() != plan.replicas.size())
+    invalid_input("{}: speed has {} rows, the plan has {} replicas; plan again", fields.origin(),
+                  speed.size(), plan.replicas.size());
+  return speed;
+}
+
+Nanos bound_from(const JsonFields& fields) {
+  return Nanos(fields.object("prediction").integer("lower_bound_ns", 0));
 }
 
 }  // namespace
 
 std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost) {
+  json schedules = json::array();
+  for (const Schedule& schedule : step.schedules) schedules.push_back(schedule_to_text(schedule));
   return json{{"format", kFormat},
               {"version", kVersion},
               {"plan", json::parse(plan_to_json(step.plan))},
-              {"schedule", schedule_to_text(step.schedule)},
+              {"schedules", std::move(schedules)},
+              {"speed", step.speed},
+              {"recompute", to_string(step.recompute)},
               {"cost", json::parse(cost_to_json(cost))},
-              {"prediction", prediction_to_json(step.prediction)}}
+              {"prediction", prediction_to_json(step)}}
              .dump() +
          "\n";
 }
@@ -63,15 +92,24 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   const auto part = [&](const char* key) { return fmt::format("{}: {}", origin, key); };
   PlanFile file;
   file.step.plan = plan_from_json(fields.at("plan").dump(), part("plan"));
-  file.step.schedule = schedule_from_text(fields.text("schedule"), part("schedule"));
+  for (const json& schedule : fields.array("schedules")) {
+    const std::string where = fmt::format("{}[{}]", part("schedules"), file.step.schedules.size());
+    if (!schedule.is_string())
+      invalid_input("{} must be text, found {}", where, schedule.type_name());
+    file.step.schedules.push_back(schedule_from_text(schedule.get<std::string>(), where));
+  }
+  const auto recompute = recompute_from(fields.text("recompute"));
+  if (!recompute)
+    invalid_input("{}: recompute is \"{}\"; known are none, attention, mlp and full", origin,
+                  fields.text("recompute"));
+  file.step.recompute = *recompute;
   file.cost = cost_from_json(fields.at("cost").dump(), part("cost"));
+  if (file.cost.recompute != Recompute::kNone)
+    invalid_input("{}: its cost model computes again already; plan again", origin);
   require_consistent(file, origin);
-
-  const PackPlan& packs = file.step.plan.replicas.front().packs;
-  const TaskTimes times = task_times(file.cost, file.step.plan.layout, packs);
-  const TaskBytes bytes = task_bytes(file.cost, file.step.plan.layout, packs,
-                                     file.step.plan.lengths);
-  file.step.prediction = simulate(packs, file.step.schedule, times, bytes);
+  file.step.speed = speed_from(fields, file.step.plan);
+  file.step.lower_bound = bound_from(fields);
+  file.step.prediction = predict(file.step, file.cost);
   return file;
 }
 

@@ -1,89 +1,116 @@
-// Steps: divide the layers; for fixed packing make its one plan; otherwise cut, schedule and rate
-// the candidates; simulate the best once more for its timeline.
-#include <numeric>
+// Steps: divide the layers; for fixed packing make its one plan; otherwise search, once for every
+// recomputation that may pay; simulate the best as a whole job.
+#include <utility>
 
-#include "slimpack/base/error.h"
-#include "slimpack/cost/memory_model.h"
-#include "slimpack/planner/candidates.h"
 #include "slimpack/planner/does_not_fit.h"
+#include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/planner.h"
-#include "slimpack/planner/search.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/require_sensible.h"
+#include "slimpack/planner/step_search.h"
+#include "slimpack/solver/step_bound.h"
 
 namespace slimpack {
 namespace {
 
-void require_sensible(const PlanRequest& request) {
-  if (request.lengths.empty()) invalid_input("a step of no sequences has no plan; give at least 1");
-  for (std::size_t q = 0; q < request.lengths.size(); ++q)
-    if (request.lengths[q] < Tokens(1))
-      invalid_input("sequence {} has {} tokens, the least is 1; leave empty sequences out", q,
-                    request.lengths[q].count());
-  if (request.granularity < Tokens(1))
-    invalid_input("granularity is {} tokens, the least is 1; 128 is usual",
-                  request.granularity.count());
-  if (request.memory_cap && *request.memory_cap < Bytes(1))
-    invalid_input("the memory cap is {} bytes, the least is 1; leave it out for no cap",
-                  request.memory_cap->count());
-  if (request.planner == PlannerKind::kPacked && request.context < Tokens(1))
-    invalid_input("the context is {} tokens, the least is 1; fixed packing fills packs of it",
-                  request.context.count());
+/// A replica's packs in the step's ids.
+PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
+  for (auto* pass : {&packs.forward, &packs.backward})
+    for (MicroPack& pack : *pass)
+      for (Slice& slice : pack.slices) slice.sequence = share.sequences[slice.sequence.index()];
+  return packs;
 }
 
-PlannedStep planned(const SearchProblem& problem, PackPlan packs, Schedule schedule,
-                    SimulationResult prediction) {
+PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
   PlannedStep step;
   step.plan.lengths = problem.lengths;
   step.plan.layout = problem.layout;
-  ReplicaPlan& replica = step.plan.replicas.emplace_back();
-  replica.sequences = all_sequences(problem.lengths);
-  replica.packs = std::move(packs);
-  step.schedule = std::move(schedule);
-  step.prediction = std::move(prediction);
+  step.plan.replicas.resize(static_cast<std::size_t>(problem.replicas));
+  step.schedules.resize(step.plan.replicas.size());
+  step.speed = problem.speed;
+  step.recompute = problem.cost.recompute;
+  for (std::size_t u = 0; u < solution.units.size(); ++u) {
+    RatedUnit& rated = solution.rated[u];
+    for (std::size_t i = 0; i < rated.packs.size(); ++i) {
+      const ReplicaShare& share = solution.units[u].replicas[i];
+      step.schedules[share.replica.index()] = own_order(rated.schedule, rated.packs[i]);
+      step.plan.replicas[share.replica.index()] = {share.sequences,
+                                                   in_step_ids(std::move(rated.packs[i]), share)};
+    }
+  }
   return step;
 }
 
-PlanOutcome plan_packed(const PlanRequest& request, const SearchProblem& problem) {
-  PackedTasks tasks = packed_tasks(problem, request.context);
-  const StageNeed need = largest_need(schedule_memory(tasks.packs, tasks.schedule, tasks.bytes));
+StepBoundProblem bound_problem(const StepProblem& problem) {
+  return {problem.cost,  problem.lengths,     problem.layout,     problem.replicas,
+          problem.speed, problem.most_merged, problem.granularity};
+}
+
+PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) {
   PlanOutcome outcome;
-  if (request.memory_cap && need.bytes > *request.memory_cap) {
+  PlannedStep step = packed_step(problem, request.context);
+  const StageNeed need = step_need(step, problem.cost);
+  if (request.memory_cap && need.bytes > *request.memory_cap)
     outcome.does_not_fit = refusal(request, problem, need);
-    return outcome;
-  }
-  SimulationResult prediction = simulate(tasks.packs, tasks.schedule, tasks.times, tasks.bytes);
-  outcome.step =
-      planned(problem, std::move(tasks.packs), std::move(tasks.schedule), std::move(prediction));
+  else
+    outcome.step = std::move(step);
   return outcome;
 }
 
-PlanOutcome plan_slimpack(const PlanRequest& request, const SearchProblem& problem) {
-  Search search(problem);
-  search.run(plan_candidates(request.lengths, request.pp, request.granularity));
+PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
   PlanOutcome outcome;
-  if (!search.best()) {
-    outcome.does_not_fit = refusal(request, problem, search.least_need());
-    return outcome;
+  std::optional<Nanos> best;
+  for (const Recompute recompute : request.recompute) {
+    const CostModel cost = with_recompute(problem.cost, recompute);
+    const StepProblem recomputing{cost,
+                                  problem.lengths,
+                                  problem.speed,
+                                  problem.layout,
+                                  problem.replicas,
+                                  problem.most_merged,
+                                  problem.granularity,
+                                  problem.memory_cap};
+    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
+    StepSearchResult result = search_step(recomputing);
+    if (result.solution && (!best || result.solution->makespan < *best)) {
+      best = result.solution->makespan;
+      outcome.step = step_of(recomputing, std::move(*result.solution));
+    } else if (!best &&
+               (!outcome.does_not_fit || result.least_need.bytes < outcome.does_not_fit->needed)) {
+      outcome.does_not_fit = refusal(request, recomputing, result.least_need);
+    }
   }
-  const RatedPlan& best = *search.best();
-  const TaskTimes times = task_times(problem.cost, problem.layout, best.packs);
-  const TaskBytes bytes = task_bytes(problem.cost, problem.layout,
-                                     best.packs, problem.lengths);
-  outcome.step = planned(problem, best.packs, best.schedule,
-                         simulate(best.packs, best.schedule, times, bytes));
+  if (outcome.step) outcome.does_not_fit.reset();
   return outcome;
 }
 
 }  // namespace
 
+double PlannedStep::gap() const {
+  return lower_bound > Nanos(0) ? static_cast<double>(prediction.makespan.count()) /
+                                          static_cast<double>(lower_bound.count()) -
+                                      1
+                                : 0;
+}
+
 PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
-  require_sensible(request);
-  SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
-  const SearchProblem problem{
-      cost, request.lengths,
+  require_sensible(request, cost);
+  const StepProblem problem{
+      cost,
+      request.lengths,
+      request.speed,
       request.layout ? *request.layout : balanced_layout(cost, request.lengths, request.pp),
+      request.dp,
+      request.most_merged,
+      request.granularity,
       request.memory_cap};
-  return request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
-                                                 : plan_slimpack(request, problem);
+  PlanOutcome outcome = request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
+                                                                : plan_slimpack(request, problem);
+  if (outcome.step) {
+    outcome.step->prediction = predict(*outcome.step, cost, {kChannelSlots, false});
+    outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
+  }
+  return outcome;
 }
 
 }  // namespace slimpack

@@ -1,16 +1,19 @@
-// Planner: candidates → cut → schedule → simulate → choose.
+// Planner: share → cut → schedule → rate → choose.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
+#include "slimpack/spec/recompute.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -18,20 +21,33 @@ namespace slimpack {
 struct PlanRequest {
   SequenceLengths lengths;
   std::int32_t pp = 1;
+  std::int32_t dp = 1;  ///< replicas
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};
   Tokens context{0};                               ///< pack capacity of kPacked
-  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations per stage
+  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
   /// Layers of each stage, `pp` of them, where a running model has fixed them; absent: those that
   /// balance these lengths.
   std::optional<StageLayout> layout = std::nullopt;
+  /// [replica][stage], 1 = as the cost model says; empty = all 1.
+  std::vector<std::vector<double>> speed = {};
+  /// The largest group of replicas that may run a sequence together (DP-Merge): 1, 2, 4, …; no
+  /// larger than what the cost model knows.
+  std::int32_t most_merged = 1;
+  /// What may be computed again to save memory; the first that gives the shortest step is used.
+  std::vector<Recompute> recompute = {Recompute::kNone};
 };
 
 /// A plan ready to run, with what is expected of it.
 struct PlannedStep {
-  StepPlan plan;  ///< one replica
-  Schedule schedule;
-  SimulationResult prediction;
+  StepPlan plan;
+  std::vector<Schedule> schedules;         ///< by replica
+  std::vector<std::vector<double>> speed;  ///< the request's
+  Recompute recompute = Recompute::kNone;
+  SimulationResult prediction;  ///< without a timeline; `predict` gives one
+  Nanos lower_bound;            ///< no plan of these sequences is faster (solver/step_bound.h)
+  /// makespan / lower_bound − 1.
+  [[nodiscard]] double gap() const;
 };
 
 /// Why nothing fits: a result, not an error.
@@ -54,14 +70,18 @@ struct PlanOutcome {
 /// sequence, pp out of range, a sequence longer than the context with kPacked).
 [[nodiscard]] PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost);
 
-/// plan.json: the plan, its schedule as text, the cost model that it was made with and the
+/// Simulates a step again. `cost` is that of the request, before recomputation.
+[[nodiscard]] SimulationResult predict(const PlannedStep& step, const CostModel& cost,
+                                       const SimulationOptions& options = {});
+
+/// plan.json: the plan, its schedules as text, the cost model that it was made with and the
 /// prediction's figures, so that `slimpack simulate` needs nothing else.
 struct PlanFile {
   PlannedStep step;
   CostModel cost;
 };
 [[nodiscard]] std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost);
-/// Checks the plan and the schedule and simulates again; throws InvalidInput naming `origin`.
+/// Checks the plan and the schedules and simulates again; throws InvalidInput naming `origin`.
 [[nodiscard]] PlanFile plan_file_from_json(std::string_view text, std::string_view origin);
 
 }  // namespace slimpack

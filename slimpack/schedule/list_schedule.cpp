@@ -7,6 +7,7 @@
 // An output slot is reserved when an action starts: slots only become free in the meantime, so no
 // stage waits to send, and two neighbours can never wait for each other's channel.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "slimpack/base/error.h"
@@ -19,17 +20,19 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 class ListRun {
  public:
-  ListRun(const TaskTimes& times, const std::vector<std::int32_t>& needed, int slots,
-          std::vector<MemoryGuard> guards, const std::vector<Bytes>& caps)
+  ListRun(const TaskTimes& times, const std::vector<std::int32_t>& needed, std::int32_t forwards,
+          int slots, std::vector<std::vector<MemoryGuard>> guards, const std::vector<Bytes>& caps)
       : times_(times),
         needed_(needed),
         slots_(slots),
         guards_(std::move(guards)),
         caps_(caps),
-        forwards_(static_cast<std::int32_t>(times.forward.front().size())),
-        backwards_(static_cast<std::int32_t>(times.backward.front().size())),
-        stages_(static_cast<std::size_t>(times.stages())) {
-    for (std::size_t s = 0; s < stages_.size(); ++s) stages_[s].memory = guards_[s].before_start();
+        forwards_(forwards),
+        backwards_(static_cast<std::int32_t>(needed.size())),
+        stages_(guards_.size()) {
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      for (const MemoryGuard& guard : guards_[s])
+        stages_[s].memory = std::max(stages_[s].memory, guard.before_start());
     for (Stage& stage : stages_) {
       stage.forward_arrival.assign(static_cast<std::size_t>(forwards_), kNever);
       stage.backward_arrival.assign(static_cast<std::size_t>(backwards_), kNever);
@@ -56,8 +59,11 @@ class ListRun {
         first->look_at = next_arrival(*first);
       }
     }
-    ListScheduler::Result result{std::move(schedule), {}};
-    for (const Stage& stage : stages_) result.memory.push_back(stage.memory);
+    ListScheduler::Result result{std::move(schedule), {}, Nanos(0)};
+    for (const Stage& stage : stages_) {
+      result.memory.push_back(stage.memory);
+      result.makespan = std::max(result.makespan, Nanos(stage.free_at));
+    }
     return result;
   }
 
@@ -87,7 +93,10 @@ class ListRun {
     if (stage.next_forward >= forwards_ || stage.forward_arrival[f] > stage.look_at) return false;
     if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= slots_)
       return false;
-    stage.pending = guards_[s].peak_after_forward(stage.next_forward, stage.next_backward);
+    stage.pending = Bytes(0);
+    for (MemoryGuard& guard : guards_[s])
+      stage.pending = std::max(stage.pending,
+                               guard.peak_after_forward(stage.next_forward, stage.next_backward));
     return caps_.empty() || stage.pending <= caps_[s];
   }
 
@@ -141,36 +150,92 @@ class ListRun {
   const TaskTimes& times_;
   const std::vector<std::int32_t>& needed_;
   std::int32_t slots_;
-  std::vector<MemoryGuard> guards_;
-  const std::vector<Bytes>& caps_;  ///< by stage; empty = unlimited
+  std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
+  const std::vector<Bytes>& caps_;                ///< by stage; empty = unlimited
   std::int32_t forwards_;
   std::int32_t backwards_;
   std::vector<Stage> stages_;
 };
 
+/// By pack: as long as on the slowest replica.
+void raise_to(std::vector<Nanos>& slowest, const std::vector<Nanos>& times) {
+  if (slowest.size() < times.size()) slowest.resize(times.size());
+  for (std::size_t p = 0; p < times.size(); ++p) slowest[p] = std::max(slowest[p], times[p]);
+}
+
+TaskTimes slowest_times(std::span<const ReplicaPacks> replicas) {
+  TaskTimes slowest = replicas.front().times;
+  for (const ReplicaPacks& replica : replicas.subspan(1)) {
+    for (std::size_t s = 0; s < slowest.forward.size(); ++s) {
+      raise_to(slowest.forward[s], replica.times.forward[s]);
+      raise_to(slowest.backward[s], replica.times.backward[s]);
+    }
+    raise_to(slowest.forward_transfer, replica.times.forward_transfer);
+    raise_to(slowest.backward_transfer, replica.times.backward_transfer);
+  }
+  return slowest;
+}
+
+/// A replica whose own packs need less still runs in the common order.
+std::vector<std::int32_t> needs_of(const std::vector<std::int32_t>& common, const PackPlan& packs) {
+  std::vector<std::int32_t> needed(
+      common.begin(), common.begin() + static_cast<std::ptrdiff_t>(packs.backward.size()));
+  for (std::int32_t& forwards : needed)
+    forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
+  return needed;
+}
+
 }  // namespace
 
-ListScheduler::ListScheduler(const PackPlan& packs, const TaskTimes& times, const TaskBytes& bytes,
-                             int slots)
-    : times_(times),
-      slots_(slots),
-      needed_(running_needs(packs)),
-      guards_(memory_guards(packs, bytes, needed_, slots)) {
-  SLIMPACK_CHECK(times.stages() >= 1 && slots >= 1);
-  SLIMPACK_CHECK(guards_.size() == times.forward.size());
-  for (const MemoryGuard& guard : guards_) least_memory_.push_back(guard.least_cap());
+ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) : slots_(slots) {
+  SLIMPACK_CHECK(!replicas.empty() && slots >= 1);
+  if (replicas.size() > 1) slowest_ = slowest_times(replicas);
+  times_ = slowest_ ? &*slowest_ : &replicas.front().times;
+  for (const ReplicaPacks& replica : replicas) {
+    const std::vector<std::int32_t> own = running_needs(replica.packs);
+    if (needed_.size() < own.size())
+      needed_.resize(own.size(), needed_.empty() ? 0 : needed_.back());
+    for (std::size_t b = 0; b < needed_.size(); ++b)
+      needed_[b] = std::max(needed_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
+    forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
+  }
+  backwards_ = static_cast<std::int32_t>(needed_.size());
+  guards_.resize(times_->forward.size());
+  least_memory_.resize(guards_.size());
+  for (const ReplicaPacks& replica : replicas) {
+    auto guards =
+        memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
+    SLIMPACK_CHECK(guards.size() == guards_.size());
+    for (std::size_t s = 0; s < guards.size(); ++s) {
+      least_memory_[s] = std::max(least_memory_[s], guards[s].least_cap());
+      guards_[s].push_back(std::move(guards[s]));
+    }
+  }
 }
 
 std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps) const {
   SLIMPACK_CHECK(caps.empty() || caps.size() == guards_.size());
   for (std::size_t s = 0; s < caps.size(); ++s)
     if (least_memory_[s] > caps[s]) return std::nullopt;
-  return ListRun(times_, needed_, slots_, guards_, caps).run();
+  return ListRun(*times_, needed_, forwards_, slots_, guards_, caps).run();
+}
+
+Schedule own_order(const Schedule& common, const PackPlan& packs) {
+  Schedule own;
+  for (const auto& actions : common.stages) {
+    auto& list = own.stages.emplace_back();
+    list.reserve(packs.forward.size() + packs.backward.size());
+    std::copy_if(actions.begin(), actions.end(), std::back_inserter(list), [&](const Action& a) {
+      return a.pack.index() < (a.pass == Pass::kForward ? packs.forward : packs.backward).size();
+    });
+  }
+  return own;
 }
 
 std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
                                       const TaskBytes& bytes, const ListScheduleOptions& options) {
-  auto result = ListScheduler(packs, times, bytes, options.slots).run(options.memory_cap);
+  const ReplicaPacks replica{packs, times, bytes};
+  auto result = ListScheduler(std::span(&replica, 1), options.slots).run(options.memory_cap);
   return result ? std::optional(std::move(result->schedule)) : std::nullopt;
 }
 

@@ -1,8 +1,10 @@
-// List scheduler: one plan's list schedules under several memory caps.
+// List scheduler: list schedules of one replica, or of several that share packs, under several
+// memory caps.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -13,29 +15,46 @@
 
 namespace slimpack {
 
-/// What list_schedule works out once for a plan, whatever the caps.
+/// One replica's packs with what they cost. Keeps references.
+struct ReplicaPacks {
+  const PackPlan& packs;
+  const TaskTimes& times;
+  const TaskBytes& bytes;
+};
+
+/// What list_schedule works out once for a plan, whatever the caps. Replicas that share merged
+/// packs run one common order, so that they meet without waiting for each other in a circle: pack k
+/// stands at the same place of it on all of them, takes as long as on the slowest, and starts when
+/// every replica has the memory for it. A replica with fewer packs leaves the missing ones out.
 class ListScheduler {
  public:
-  /// Keeps a reference to `times`.
-  ListScheduler(const PackPlan& packs, const TaskTimes& times, const TaskBytes& bytes,
-                int slots = kChannelSlots);
+  /// REQUIRES: at least one replica, all with the same number of stages; a merged pack has the same
+  /// index on all its replicas.
+  explicit ListScheduler(std::span<const ReplicaPacks> replicas, int slots = kChannelSlots);
 
-  /// As the function of that name.
+  /// By stage: the least cap of any replica; see the function of that name.
   [[nodiscard]] const std::vector<Bytes>& least_memory() const { return least_memory_; }
 
   struct Result {
-    Schedule schedule;
-    std::vector<Bytes> memory;  ///< by stage, as schedule_memory
+    Schedule schedule;          ///< the common order
+    std::vector<Bytes> memory;  ///< by stage: of the replica with the most, as schedule_memory
+    Nanos makespan;             ///< when the last action ends: as simulated, or a little later
   };
   /// As list_schedule: `caps` by stage, empty = unlimited.
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps) const;
 
  private:
-  const TaskTimes& times_;
   std::int32_t slots_;
-  std::vector<std::int32_t> needed_;
-  std::vector<MemoryGuard> guards_;
+  std::int32_t forwards_ = 0;
+  std::int32_t backwards_ = 0;
+  std::optional<TaskTimes> slowest_;  ///< of several replicas
+  const TaskTimes* times_;
+  std::vector<std::int32_t> needed_;              ///< by backward: forwards that have run before
+  std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
   std::vector<Bytes> least_memory_;
 };
+
+/// The part of a common order that a replica with these packs runs.
+[[nodiscard]] Schedule own_order(const Schedule& common, const PackPlan& packs);
 
 }  // namespace slimpack

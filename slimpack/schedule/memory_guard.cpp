@@ -77,6 +77,8 @@ std::int64_t MemoryGuard::highest_backward(std::int32_t from, std::int32_t to) {
 }
 
 Bytes MemoryGuard::peak_after_forward(std::int32_t f, std::int32_t b) {
+  if (f >= forwards_) return Bytes(0);
+  b = std::min(b, backwards_);
   const auto at = static_cast<std::size_t>(f);
   const std::int64_t during = forward_stores_[at + 1] + forward_transient_[at] +
                               waiting_forwards(f + 1) +

@@ -31,8 +31,9 @@ class MemoryGuard {
   [[nodiscard]] Bytes before_start() const { return Bytes(waiting_forwards(0)); }
 
   /// Highest bytes from starting forward f with b backwards started until the stage has run every
-  /// backward that the first f + 1 forwards enable. REQUIRES: f < forwards; b enabled by f; neither
-  /// f nor b less than in the calls before. Cost: amortised O(slots).
+  /// backward that the first f + 1 forwards enable; 0 for a forward that the stage does not have.
+  /// REQUIRES: b enabled by f (of those that the stage has); neither f nor b less than in the calls
+  /// before. Cost: amortised O(slots).
   [[nodiscard]] Bytes peak_after_forward(std::int32_t f, std::int32_t b);
 
  private:

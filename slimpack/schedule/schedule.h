@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,14 @@ inline constexpr int kChannelSlots = 8;
 [[nodiscard]] std::vector<std::string> check_schedule(const PackPlan& packs,
                                                       const Schedule& schedule,
                                                       int slots = kChannelSlots);
+
+/// check_schedule of every replica (lines then name it); and, where replicas share packs, that all
+/// of them together come to an end when a merged pack waits on each stage for all its replicas.
+/// REQUIRES: check_plan is empty; one schedule for each replica, all with the same number of
+/// stages.
+[[nodiscard]] std::vector<std::string> check_step_schedules(const StepPlan& plan,
+                                                            std::span<const Schedule> schedules,
+                                                            int slots = kChannelSlots);
 
 /// Plain 1F1B (Megatron, PipeDream-flush): stage s of p runs p − s − 1 forwards ahead, then pairs
 /// one forward with one backward. REQUIRES: forward and backward partitions are the same packs

@@ -41,25 +41,41 @@ Nanos longest_chain(const PackPlan& packs, const TaskTimes& times,
   return longest;
 }
 
-}  // namespace
+struct Bounds {
+  Nanos actions;                  ///< the last action, which is one of the first stage
+  std::vector<Nanos> stage_ends;  ///< the last action of each stage
+};
 
-Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
-  SLIMPACK_CHECK(!packs.forward.empty() && !packs.backward.empty() && times.stages() >= 1);
+Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
+  Bounds bounds;
+  if (packs.forward.empty()) return bounds;
   std::vector<Nanos> forward_way(packs.forward.size());
   std::vector<Nanos> backward_way(packs.backward.size());
-  Nanos bound;
-  Nanos step_end;
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
-    const Nanos worked = cheapest(forward_way) + sum(times.forward[s]) + sum(times.backward[s]);
-    const Nanos drained = cheapest(backward_way) + times.reduce.front();
-    bound = std::max(bound, worked + std::max(times.reduce[s], drained));
-    step_end = std::max(step_end, times.step_end[s]);
+    bounds.stage_ends.push_back(cheapest(forward_way) + sum(times.forward[s]) +
+                                sum(times.backward[s]));
+    bounds.actions = std::max(bounds.actions, bounds.stage_ends.back() + cheapest(backward_way));
     if (s + 1 == times.forward.size()) break;
     extend(forward_way, times.forward[s], times.forward_transfer);
     extend(backward_way, times.backward[s], times.backward_transfer);
   }
-  const Nanos chain = longest_chain(packs, times, forward_way, backward_way);
-  return std::max(bound, chain + times.reduce.front()) + step_end;
+  bounds.actions = std::max(bounds.actions, longest_chain(packs, times, forward_way, backward_way));
+  return bounds;
+}
+
+}  // namespace
+
+Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
+  const Nanos step_end = *std::max_element(times.step_end.begin(), times.step_end.end());
+  const Bounds bounds = bounds_of(packs, times);
+  Nanos reduced = bounds.actions + times.reduce.front();
+  for (std::size_t s = 0; s < bounds.stage_ends.size(); ++s)
+    reduced = std::max(reduced, bounds.stage_ends[s] + times.reduce[s]);
+  return reduced + step_end;
+}
+
+Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times) {
+  return bounds_of(packs, times).actions;
 }
 
 }  // namespace slimpack

@@ -53,6 +53,10 @@ struct ReplicaTasks {
                                         const TaskTimes& times, const TaskBytes& bytes,
                                         const SimulationOptions& options = {});
 
+/// As makespan_lower_bound, until the last action ends: without what ends the step. 0 without
+/// packs.
+[[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times);
+
 /// No schedule of these packs is faster; the longest step end of any stage (it starts when every
 /// stage is reduced) plus the largest, over stages s, of
 ///   the work of s

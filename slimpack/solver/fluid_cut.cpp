@@ -120,13 +120,16 @@ int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
 /// Share of the full budget of each MicroPack: taper … 1 … 1 … taper.
 std::vector<double> taper_shares(const FluidCutOptions& options) {
   std::vector<double> shares(static_cast<std::size_t>(options.packs), 1.0);
-  for (int i = 0; i < std::min(options.taper_packs, options.packs); ++i) {
-    const double share =
-        options.taper + (1 - options.taper) * static_cast<double>(i) / options.taper_packs;
-    const auto near = static_cast<std::size_t>(i);
-    const std::size_t far = shares.size() - 1 - near;
-    shares[near] = std::min(shares[near], share);
-    shares[far] = std::min(shares[far], share);
+  const auto share = [&](int i, int count) {
+    return options.taper + (1 - options.taper) * static_cast<double>(i) / count;
+  };
+  for (int i = 0; i < std::min(options.taper_front, options.packs); ++i) {
+    double& front = shares[static_cast<std::size_t>(i)];
+    front = std::min(front, share(i, options.taper_front));
+  }
+  for (int i = 0; i < std::min(options.taper_back, options.packs); ++i) {
+    double& back = shares[shares.size() - 1 - static_cast<std::size_t>(i)];
+    back = std::min(back, share(i, options.taper_back));
   }
   return shares;
 }
@@ -221,7 +224,7 @@ std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
 PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
                    const SliceCost& forward, const SliceCost& backward,
                    const FluidCutOptions& options) {
-  SLIMPACK_CHECK(options.packs >= 1 && options.taper_packs >= 0);
+  SLIMPACK_CHECK(options.packs >= 1 && options.taper_front >= 0 && options.taper_back >= 0);
   SLIMPACK_CHECK(options.granularity >= Tokens(1));
   SLIMPACK_CHECK(options.taper > 0 && options.taper <= 1);
   for (const SequenceId id : order) SLIMPACK_CHECK(lengths[id.index()] >= Tokens(1));

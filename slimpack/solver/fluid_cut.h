@@ -14,11 +14,14 @@ namespace slimpack {
 struct FluidCutOptions {
   int packs = 16;           ///< M: no partition has more MicroPacks (the symmetric backward may)
   Tokens granularity{128};  ///< cuts lie at multiples of this …
-  int taper_packs = 0;      ///< so many MicroPacks at either end …
-  double taper = 1.0;       ///< … shrink linearly down to this share of the budget
+  int taper_front = 0;      ///< so many MicroPacks at the front …
+  int taper_back = 0;       ///< … and at the back …
+  double taper = 1.0;       ///< … shrink linearly towards the end, to this share of the budget
   /// false: backward keeps the forward cuts. The forward slices of each sequence, from its tail,
   /// are packed by forward cost up to the untapered forward budget, in however many MicroPacks.
   bool asymmetric = true;
+
+  bool operator==(const FluidCutOptions&) const = default;
 };
 
 /// Sequence order for both passes: the `short_first` shortest ahead, then longest first; ties by

@@ -9,24 +9,46 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 7> kFields{{
+  static constexpr std::array<HardwareField, 15> kFields{{
+      {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
       {"attention_forward_flops", &H::attention_forward_flops, false,
        "achieved FLOP/s of attention, counting the causal half"},
       {"attention_backward_flops", &H::attention_backward_flops, false,
        "likewise, of its backward pass"},
-      {"layer_overhead_us", &H::layer_overhead_us, true, "microseconds per layer, MicroPack, pass"},
-      {"link_bytes_per_second", &H::link_bytes_per_second, false, "stage to stage"},
-      {"link_latency_us", &H::link_latency_us, true, "microseconds per message"},
-      {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
+      {"attention_slice_us", &H::attention_slice_us, true, "microseconds per layer, slice, pass"},
+      {"attention_token_head_ns", &H::attention_token_head_ns, true,
+       "nanoseconds per query token and head, forward, beyond its pairs"},
+      {"forward_overhead_us", &H::forward_overhead_us, true, "microseconds per layer, MicroPack"},
+      {"backward_overhead_us", &H::backward_overhead_us, true, "microseconds per layer, MicroPack"},
+      {"memory_bytes", &H::memory_bytes, false, "of one rank"},
+      {"memory_bandwidth", &H::memory_bandwidth, false, "bytes per second"},
+      {"ranks_per_node", &H::ranks_per_node, false, "GPUs of a machine"},
+      {"node_link_bytes_per_second", &H::node_link_bytes_per_second, false,
+       "of one rank within its node, one direction"},
+      {"node_link_latency_us", &H::node_link_latency_us, true, "microseconds per collective"},
+      {"link_bytes_per_second", &H::link_bytes_per_second, false, "of one rank to other nodes"},
+      {"link_latency_us", &H::link_latency_us, true, "microseconds per message, between nodes"},
   }};
   return kFields;
 }
 
+namespace {
+
+double number(double value) {
+  return value;
+}
+double number(Bytes value) {
+  return static_cast<double>(value.count());
+}
+
+}  // namespace
+
 std::vector<std::string> hardware_errors(const HardwareSpec& hardware) {
   std::vector<std::string> errors;
   for (const HardwareField& field : hardware_fields()) {
-    const double value = hardware.*field.figure;
+    const double value =
+        std::visit([&](const auto figure) { return number(hardware.*figure); }, field.figure);
     const bool large_enough = field.may_be_zero ? value >= 0 : value > 0;
     if (!std::isfinite(value) || !large_enough)
       errors.push_back(fmt::format("hardware.{} is {}, must be finite and {}", field.name, value,

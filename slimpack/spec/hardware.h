@@ -1,24 +1,44 @@
-// What a rank can do, in the vendor's or the user's figures; the cost model's source when no
-// profile was measured.
+// What a rank can do and how ranks are joined, in the vendor's or the user's figures; the cost
+// model's source when no profile was measured.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "slimpack/base/units.h"
 
 namespace slimpack {
 
+/// Speeds are achieved ones, not peaks. The defaults resemble an H100 in a node of eight.
 struct HardwareSpec {
-  double linear_flops = 400e12;              ///< achieved FLOP/s of large matrix products
-  double attention_forward_flops = 340e12;   ///< achieved FLOP/s, counting the causal half
-  double attention_backward_flops = 250e12;  ///< likewise; backward attention is 2.5 × forward work
-  double layer_overhead_us = 60;             ///< per layer, MicroPack and pass
-  double link_bytes_per_second = 50e9;       ///< stage to stage
-  double link_latency_us = 10;
+  std::string name;            ///< for people: "H100 SXM"; may be empty
   double peak_flops = 989e12;  ///< denominator of MFU
+
+  double linear_flops = 400e12;              ///< FLOP/s of large matrix products
+  double attention_forward_flops = 340e12;   ///< FLOP/s, counting the causal half
+  double attention_backward_flops = 250e12;  ///< likewise; backward attention is 2.5 × forward work
+  double attention_slice_us = 24;            ///< per layer, slice and pass: a kernel launch
+  /// Forward attention's time per query token and query head beyond its pairs (partly filled tiles,
+  /// reading Q and writing O). Backward's is scaled as its time per pair is, by 2.5 and the speeds.
+  double attention_token_head_ns = 0.68;
+  double forward_overhead_us = 60;    ///< per layer and MicroPack
+  double backward_overhead_us = 120;  ///< likewise
+
+  Bytes memory_bytes{80'000'000'000};
+  double memory_bandwidth = 3.35e12;  ///< bytes per second
+
+  std::int32_t ranks_per_node = 8;
+  /// Between ranks of one node, of one rank in one direction; the latency is that of a collective.
+  double node_link_bytes_per_second = 450e9;
+  double node_link_latency_us = 10;
+  /// Between nodes, likewise of one rank.
+  double link_bytes_per_second = 50e9;
+  double link_latency_us = 10;
 
   bool operator==(const HardwareSpec&) const = default;
 };
@@ -26,13 +46,19 @@ struct HardwareSpec {
 /// One figure of HardwareSpec: its name in files, its place, its rule and its meaning.
 struct HardwareField {
   std::string_view name;
-  double HardwareSpec::*figure;
+  std::variant<double HardwareSpec::*, Bytes HardwareSpec::*, std::int32_t HardwareSpec::*> figure;
   bool may_be_zero;
   std::string_view about;
 };
+/// Every field but the name, in the order of the struct.
 [[nodiscard]] std::span<const HardwareField> hardware_fields();
 
-/// One line per broken rule: every figure positive (overhead and latency may be 0), finite.
+/// One line per broken rule: every figure positive (overheads and latencies may be 0), finite.
 [[nodiscard]] std::vector<std::string> hardware_errors(const HardwareSpec& hardware);
+
+/// A hardware file: TOML with the names of HardwareSpec's fields at top level; absent ones keep
+/// their defaults. Throws InvalidInput naming `origin`, line, key, value, rule and remedy.
+[[nodiscard]] HardwareSpec hardware_from_toml(std::string_view text, std::string_view origin);
+[[nodiscard]] HardwareSpec read_hardware(const std::filesystem::path& file);
 
 }  // namespace slimpack

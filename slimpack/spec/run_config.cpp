@@ -1,57 +1,19 @@
-#define TOML_HEADER_ONLY 1  // the only file that includes toml++; no library to find at run time
 #include "slimpack/spec/run_config.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/spec/run_config_fields.h"
+#include "slimpack/spec/toml_entries.h"
 
 namespace slimpack {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-/// In quotes, on one line, short enough for a message.
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
-  const std::string cut(text.substr(0, kLongest));
-  using nlohmann::json;
-  return json(cut).dump(-1, ' ', false, json::error_handler_t::replace) +
-         (text.size() > kLongest ? "…" : "");
-}
-
-std::string one_line(std::string_view text) {
-  std::string line(text);
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < ' '; }, ' ');
-  return line;
-}
-
-void set_value(ConfigEntry& entry, const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) {
-    entry.value = *text;
-    entry.shown = in_quotes(*text);
-  } else if (const auto whole = node.value_exact<std::int64_t>()) {
-    entry.value = *whole;
-    entry.shown = fmt::format("{}", *whole);
-  } else if (const auto real = node.value_exact<double>()) {
-    entry.value = *real;
-    entry.shown = fmt::format("{}", *real);
-  } else if (const auto truth = node.value_exact<bool>()) {
-    entry.value = *truth;
-    entry.shown = *truth ? "true" : "false";
-  } else {
-    entry.value = OtherValue{};
-    entry.shown = node.is_table() ? "a table" : node.is_array() ? "an array" : "a date or time";
-  }
-}
 
 /// Throws for unknown names; `place` is "run.toml:7".
 void check_section(std::string_view section, std::string_view place) {
@@ -77,71 +39,31 @@ const ConfigField& find_field(std::string_view section, std::string_view key,
                 suggestion(key, known));
 }
 
+/// `entry` holds the value; its place is where the assignment stands.
 void assign(RunConfig& config, std::string_view section, std::string_view key,
-            std::string_view place, const toml::node& value, const fs::path& base) {
-  const ConfigField& field = find_field(section, key, place);
-  ConfigEntry entry{fmt::format("{}: {}.{}", place, section, key), "", OtherValue{}, base};
-  set_value(entry, value);
-  field.assign(config, entry);
-}
-
-constexpr int kMostDots = 100;
-
-/// The number of the first line with absurdly many dots, 0 if there is none: toml++ bounds nested
-/// values but not dotted names (a.a.a…), and its recursion over them would exhaust the stack.
-std::ptrdiff_t deep_line(std::string_view text) {
-  std::ptrdiff_t line = 1;
-  int dots = 0;
-  for (const char c : text) {
-    if (c == '.' && ++dots > kMostDots) return line;
-    if (c != '\n') continue;
-    ++line;
-    dots = 0;
-  }
-  return 0;
-}
-
-toml::table parse_file(std::string_view text, std::string_view origin) {
-  if (const std::ptrdiff_t line = deep_line(text); line != 0)
-    invalid_input("{}:{}: more than {} dots on a line; shorten the line", origin, line, kMostDots);
-  try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& e) {
-    invalid_input("{}:{}: not valid TOML: {}", origin, e.source().begin.line,
-                  one_line(e.description()));
-  }
+            const TomlEntry& entry, const fs::path& base) {
+  const ConfigField& field = find_field(section, key, entry.place);
+  field.assign(config, {fmt::format("{}: {}.{}", entry.place, section, key), entry.shown,
+                        entry.value, base});
 }
 
 void apply_file(RunConfig& config, std::string_view text, std::string_view origin,
                 const fs::path& base) {
-  const toml::table file = parse_file(text, origin);
-  const auto place_of = [&](const toml::node& node) {
-    return fmt::format("{}:{}", origin, node.source().begin.line);
-  };
-  for (const auto& [section, node] : file) {
-    const toml::table* const entries = node.as_table();
-    if (entries == nullptr)
+  for (TomlEntry& section : parse_toml(text, origin)) {
+    if (!section.is_table)
       invalid_input("{}: {} is not a section; keys stand below a [section] of their own",
-                    place_of(node), in_quotes(section.str()));
-    check_section(section.str(), place_of(node));
-    // A section that is named without figures still asks for the default ones.
-    if (section.str() == "hardware" && !config.hardware) config.hardware.emplace();
-    for (const auto& [key, value] : *entries)
-      assign(config, section.str(), key.str(), place_of(value), value, base);
+                    section.place, in_quotes(section.key));
+    check_section(section.key, section.place);
+    if (section.key == "hardware") {
+      // A section that is named without figures still asks for the default ones, and figures beside
+      // a file win over the file's.
+      if (!config.hardware) config.hardware.emplace();
+      std::ranges::stable_partition(section.entries,
+                                    [](const TomlEntry& e) { return e.key == "file"; });
+    }
+    for (const TomlEntry& entry : section.entries)
+      assign(config, section.key, entry.key, entry, base);
   }
-}
-
-/// The value of an override: TOML, or the text itself where it is none. A text with more lines than
-/// one value ("1\nother = 2") is taken as it stands.
-toml::table parse_override_value(std::string_view text) {
-  try {
-    if (deep_line(text) != 0) return toml::table{{"value", std::string(text)}};
-    toml::table table = toml::parse(fmt::format("value = {}", text));
-    if (table.size() == 1 && table.contains("value")) return table;
-  } catch (const toml::parse_error&) {
-    // Not TOML: a bare word.
-  }
-  return toml::table{{"value", std::string(text)}};
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -156,8 +78,9 @@ void apply_override(RunConfig& config, const std::string& text) {
   const std::size_t dot = name.find('.');
   if (equals == std::string::npos || dot == std::string_view::npos)
     invalid_input("{}: must be section.key=value, as in train.steps=100", place);
-  const toml::table value = parse_override_value(std::string_view(text).substr(equals + 1));
-  assign(config, name.substr(0, dot), name.substr(dot + 1), place, *value.get("value"), fs::path());
+  TomlEntry entry = parse_toml_value(std::string_view(text).substr(equals + 1));
+  entry.place = place;
+  assign(config, name.substr(0, dot), name.substr(dot + 1), entry, fs::path());
 }
 
 }  // namespace

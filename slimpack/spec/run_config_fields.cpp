@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <limits>
 #include <type_traits>
@@ -28,27 +27,8 @@ struct Name {
   std::string_view about;
 };
 
-struct RealRule {
-  std::string_view text;
-  bool (*holds)(double);
-};
-constexpr RealRule kAboveZero{"a number above 0", [](double x) { return x > 0; }};
-constexpr RealRule kNotNegative{"a number of 0 or more", [](double x) { return x >= 0; }};
 constexpr RealRule kFraction{"a number from 0 to below 1",
                              [](double x) { return x >= 0 && x < 1; }};
-
-[[noreturn]] void refuse(const ConfigEntry& entry, std::string_view rule) {
-  invalid_input("{} is {}, must be {}", entry.where, entry.shown, rule);
-}
-
-double read_real(const ConfigEntry& entry, const RealRule& rule) {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  if (const auto* real = std::get_if<double>(&entry.value)) value = *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&entry.value))
-    value = static_cast<double>(*whole);
-  if (!std::isfinite(value) || !rule.holds(value)) refuse(entry, rule.text);
-  return value;
-}
 
 std::string assignment(const Name& name, const auto& value) {
   return fmt::format("{} = {}", name.key, value);
@@ -60,9 +40,7 @@ ConfigField integer(Name name, S RunConfig::*section, T S::*member, std::int64_t
   const std::string rule = high == kUnbounded ? fmt::format("an integer of {} or more", low)
                                               : fmt::format("an integer from {} to {}", low, high);
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    const auto* value = std::get_if<std::int64_t>(&entry.value);
-    if (value == nullptr || *value < low || *value > high) refuse(entry, rule);
-    config.*section.*member = static_cast<T>(*value);
+    config.*section.*member = static_cast<T>(read_integer(entry, low, high, rule));
   };
   const auto print = [=](const RunConfig& config) {
     if constexpr (std::same_as<T, Tokens>)
@@ -88,19 +66,14 @@ ConfigField real(Name name, S RunConfig::*section, double S::*member, RealRule r
 template <class S>
 ConfigField path(Name name, S RunConfig::*section, fs::path S::*member, bool may_be_empty,
                  std::string_view example = "") {
-  const std::string rule = may_be_empty ? "a path, or \"\" for none" : "a path";
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    const auto* text = std::get_if<std::string>(&entry.value);
-    const bool has_nul = text != nullptr && text->find('\0') != std::string::npos;
-    if (text == nullptr || has_nul || (text->empty() && !may_be_empty)) refuse(entry, rule);
-    const bool keep = text->empty() || entry.base.empty();
-    config.*section.*member = keep ? fs::path(*text) : (entry.base / *text).lexically_normal();
+    config.*section.*member = read_path(entry, may_be_empty);
   };
   const auto print = [=](const RunConfig& config) {
     const fs::path& value = config.*section.*member;
     return assignment(name, fmt::format("\"{}\"", value.empty() ? example : value.string()));
   };
-  return {name.section, name.key, name.about, rule, assign, print};
+  return {name.section, name.key, name.about, std::string(path_rule(may_be_empty)), assign, print};
 }
 
 /// An enumeration written as the text that to_string() gives.
@@ -125,34 +98,15 @@ ConfigField choice(Name name, S RunConfig::*section, E S::*member, std::array<E,
 }
 
 ConfigField memory_cap() {
-  const std::string rule = "bytes above 0, as 1048576 or \"12GiB\"";
-  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    std::optional<Bytes> cap;
-    if (const auto* count = std::get_if<std::int64_t>(&entry.value)) cap = Bytes(*count);
-    if (const auto* text = std::get_if<std::string>(&entry.value))
-      cap = parse_bytes(*text, entry.where);
-    if (!cap || *cap <= Bytes(0)) refuse(entry, rule);
-    config.plan.memory_cap = cap;
+  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
+    config.plan.memory_cap = read_bytes(entry);
   };
   const auto print = [](const RunConfig& config) {
     return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
                                   : std::string("# memory_cap = \"12GiB\"");
   };
-  return {"plan", "memory_cap", "activations per stage; absent = no limit", rule, assign, print};
-}
-
-ConfigField hardware_figure(const HardwareField& field) {
-  const RealRule rule = field.may_be_zero ? kNotNegative : kAboveZero;
-  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    if (!config.hardware) config.hardware.emplace();
-    (*config.hardware).*field.figure = read_real(entry, rule);
-  };
-  const auto print = [=](const RunConfig& config) {
-    const HardwareSpec hardware = config.hardware.value_or(HardwareSpec{});
-    return fmt::format("{}{} = {}", config.hardware ? "" : "# ", field.name,
-                       hardware.*field.figure);
-  };
-  return {"hardware", field.name, field.about, std::string(rule.text), assign, print};
+  return {"plan", "memory_cap", "activations per stage; absent = no limit", std::string(kBytesRule),
+          assign, print};
 }
 
 std::vector<ConfigField> train_fields() {
@@ -202,7 +156,7 @@ std::vector<ConfigField> all_fields() {
   fields.push_back(memory_cap());
   fields.push_back(path({"cost", "file", "written by slimpack profile; \"\" = measure at start"},
                         &R::cost, &CostConfig::file, true));
-  for (const HardwareField& field : hardware_fields()) fields.push_back(hardware_figure(field));
+  for (ConfigField& field : hardware_config_fields()) fields.push_back(std::move(field));
   fields.push_back(path({"output", "dir", "checkpoints, logs and traces"}, &R::output,
                         &OutputConfig::dir, false));
   return fields;

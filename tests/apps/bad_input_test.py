@@ -190,6 +190,27 @@ def test_a_bad_token_in_a_later_step_keeps_the_steps_before(workspace):
     assert len(metrics(workspace.folder / "late")) == 2
 
 
+def test_a_later_step_that_does_not_fit_keeps_the_steps_before(workspace):
+    """A document a step, and memory for all but the longest: found while the step before trains."""
+    short = ["data.step_tokens=1", "parallel.pp=2"]
+    lines = metrics(workspace.train("roomy", *short, f"train.steps={len(LENGTHS)}"))
+    longest = [line["tokens"] for line in lines].index(max(LENGTHS) + 1)
+    assert longest >= 2
+    cap = max(max(line["predicted_peak_activation_bytes"]) for line in lines
+              if line["step"] != longest)
+    capped = [*short, f"plan.memory_cap={cap}", f"train.steps={len(LENGTHS)}"]
+
+    done = run("train", workspace.config("tight"), *settings(capped))
+    assert_refused(done, f"{cap:,}", "raise plan.memory_cap",
+                   f"after {longest} of {len(LENGTHS)} steps", "tight/checkpoint")
+    # The learning rate is the same at every step, so a run of just these ends with the same bits.
+    tight = workspace.folder / "tight"
+    expected = workspace.train("all-that-fit", *short, f"train.steps={longest}")
+    weights = [f / "checkpoint" / "model.safetensors" for f in (tight, expected)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    assert [line["step"] for line in metrics(tight)] == list(range(longest))
+
+
 def test_a_diverging_run_ends_with_finite_weights(workspace):
     file = workspace.config("diverging")
     done = run("train", file, *settings(["train.learning_rate=1e30", "train.min_learning_rate=0"]))

@@ -159,6 +159,29 @@ def test_a_plain_log_has_one_line_for_each_step(workspace):
     assert done.stdout.decode().startswith("\nloss ")
 
 
+def test_the_steps_of_a_run_are_those_of_longer_runs(workspace):
+    """Documents that are drawn ahead change nothing, nor does the epoch's end among these steps."""
+    overrides = ["parallel.pp=2", "data.step_tokens=700"]
+    deterministic = ["loss", "gradient_norm", "documents", "tokens", "longest", "predicted_step_ns"]
+    runs = [[[line[key] for key in deterministic] for line in
+             metrics(workspace.train(f"steps-{steps}", *overrides, f"train.steps={steps}"))]
+            for steps in (1, 2, 3, 5)]
+    for shorter in runs:
+        assert shorter == runs[-1][:len(shorter)]
+
+
+def test_the_wait_for_plans_is_told_for_each_step_and_for_the_run(workspace):
+    file = workspace.config("waiting")
+    done = run("train", file)
+    assert done.returncode == 0, done.stderr
+    lines = metrics(workspace.folder / "waiting")
+    assert all(line["planning_ns"] > 0 and line["planning_wait_ns"] >= 0 for line in lines)
+    steps = [line for line in done.stderr.splitlines() if line.startswith("step ")]
+    assert all(re.search(r"  waited [\d.]+ (ns|µs|ms|s) for the plan$", step) for step in steps)
+    assert re.search(r"^planning took .+, of which training waited .+ \(.+ for the first step\)$",
+                     done.stdout, re.MULTILINE)
+
+
 def test_against_packed_compares_the_two(workspace):
     done = subprocess.run([SLIMPACK, "train", workspace.config("against"), "--against", "packed"],
                           capture_output=True, text=True, timeout=60, check=True)

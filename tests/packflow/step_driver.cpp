@@ -44,7 +44,8 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
       time(false), time(true),
       {.packs = static_cast<int>(step.integer("packs")),
        .granularity = Tokens(step.integer("granularity")),
-       .taper_packs = static_cast<int>(step.integer("taper_packs")),
+       .taper_front = static_cast<int>(step.integer("taper_packs")),
+       .taper_back = static_cast<int>(step.integer("taper_packs")),
        .taper = 0.25,
        .asymmetric = step.boolean("asymmetric")});
   return plan;

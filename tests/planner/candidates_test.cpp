@@ -11,18 +11,34 @@ TEST(Candidates, GranulesRoundUpEachSequence) {
 }
 
 TEST(Candidates, NeverAskForMorePacksThanThereArePieces) {
-  for (const Candidate& c : plan_candidates({Tokens(300)}, 4, Tokens(128))) {
-    EXPECT_LE(c.cut.packs, 3);
+  const CandidateSpace space{.stages = 4, .granules = 3, .sequences = 1};
+  for (const UnitCutOptions& c : coarse_candidates(space)) {
+    EXPECT_LE(c.fluid.packs, 3);
     EXPECT_EQ(c.short_first, 0);
+    for (int direction = 0; direction < kDirections; ++direction)
+      for (const UnitCutOptions& n : neighbours(c, space, direction)) {
+        EXPECT_GE(n.fluid.packs, 1);
+        EXPECT_LE(n.fluid.packs, 3);
+        EXPECT_EQ(n.short_first, 0);
+      }
   }
 }
 
-TEST(Candidates, RangeFromOnePackPerStageToTheMost) {
-  const SequenceLengths lengths(1000, Tokens(1000));
-  const auto candidates = plan_candidates(lengths, 4, Tokens(128));
-  EXPECT_EQ(candidates.front().cut.packs, 4);
-  EXPECT_EQ(candidates.back().cut.packs, 4 * kMostPacksPerStage);
-  for (const Candidate& c : candidates) EXPECT_LE(2 * c.cut.taper_packs, c.cut.packs);
+TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
+  const CandidateSpace space{.stages = 4, .granules = 1 << 20, .sequences = 1000};
+  const auto candidates = coarse_candidates(space);
+  EXPECT_EQ(candidates.front().fluid.packs, 4);
+  EXPECT_EQ(candidates.back().fluid.packs, 4 * kMostPacksPerStage);
+  for (std::size_t i = 1; i < candidates.size(); ++i)
+    EXPECT_EQ(candidates[i].fluid.packs, 2 * candidates[i - 1].fluid.packs);
+}
+
+TEST(Candidates, TapersLeaveHalfOfThePacksWhole) {
+  const CandidateSpace space{.stages = 4, .granules = 1 << 20, .sequences = 1000};
+  for (const UnitCutOptions& c : coarse_candidates(space))
+    for (int direction = 0; direction < kDirections; ++direction)
+      for (const UnitCutOptions& n : neighbours(c, space, direction))
+        EXPECT_LE(n.fluid.taper_front + n.fluid.taper_back, n.fluid.packs / 2);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ inline CostModel small_cost() {
   hardware.linear_flops = 1e11;
   hardware.attention_forward_flops = 5e10;
   hardware.attention_backward_flops = 4e10;
-  hardware.layer_overhead_us = 20;
+  hardware.forward_overhead_us = 20;
+  hardware.backward_overhead_us = 20;
   return cost_from_hardware(shape, Dtype::kFp32, hardware);
 }
 

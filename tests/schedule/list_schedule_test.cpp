@@ -50,7 +50,8 @@ RC_GTEST_PROP(ListSchedule, FindsTheSameOrdersUnderEveryCapThatTheyFit, (std::ui
   std::vector<Bytes> cap = least;
   for (std::size_t s = 0; s < cap.size(); ++s)
     cap[s] += Bytes(static_cast<std::int64_t>((seed >> s) % 50));
-  const ListScheduler scheduler(c.packs(), c.times, c.bytes, c.slots);
+  const ReplicaPacks replica{c.packs(), c.times, c.bytes};
+  const ListScheduler scheduler(std::span(&replica, 1), c.slots);
   RC_ASSERT(scheduler.least_memory() == least);
   const Schedule schedule = scheduler.run(cap)->schedule;
   std::vector<Bytes> memory = scheduler.run(cap)->memory;

@@ -121,7 +121,7 @@ TEST(FluidCut, TapersLinearlyAtBothEnds) {
   // Shares ½, ¾, 1, 1, 1, 1, ¾, ½ of 6,656 / 6.5 = 1,024 tokens.
   const SequenceLengths lengths = tokens({6656});
   const PackPlan plan = fluid_cut(lengths, all_sequences(lengths), kPerToken, kPerToken,
-                                  {.packs = 8, .taper_packs = 2, .taper = 0.5});
+                                  {.packs = 8, .taper_front = 2, .taper_back = 2, .taper = 0.5});
   std::vector<std::int64_t> sizes;
   for (const MicroPack& pack : plan.forward) sizes.push_back(pack.tokens().count());
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{512, 768, 1024, 1024, 1024, 1024, 768, 512}));
@@ -139,8 +139,12 @@ TEST(FluidCut, MakesFewerMicroPacksWhenThereIsNotEnoughToCut) {
 
 TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   // docs/planner.md derives the loads of these MicroPacks; this holds its table to the program.
-  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
-  cost.head_backward = {};
+  // It counts the default speeds of matrix products and attention, and nothing else.
+  HardwareSpec speeds;
+  speeds.attention_slice_us = speeds.attention_token_head_ns = 0;
+  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
+  cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;
+  cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
   const StageLayout one_layer{{0, 1}};
   const SliceCost forward = slice_cost(cost, one_layer, StageId(0), false);
   const SliceCost backward = slice_cost(cost, one_layer, StageId(0), true);
@@ -167,7 +171,8 @@ TEST(FluidCut, RefusesOptionsThatMakeNoSense) {
   };
   EXPECT_THROW((void)cut({.packs = 0}), InternalError);
   EXPECT_THROW((void)cut({.granularity = Tokens(0)}), InternalError);
-  EXPECT_THROW((void)cut({.taper_packs = -1}), InternalError);
+  EXPECT_THROW((void)cut({.taper_front = -1}), InternalError);
+  EXPECT_THROW((void)cut({.taper_back = -1}), InternalError);
   EXPECT_THROW((void)cut({.taper = 0}), InternalError);
   EXPECT_THROW((void)cut({.taper = 1.5}), InternalError);
   EXPECT_THROW((void)fluid_cut(tokens({0}), {SequenceId(0)}, kPerToken, kPerToken, {}),
@@ -194,7 +199,8 @@ SliceCost arbitrary_cost(int prefix) {
 FluidCutOptions arbitrary_options() {
   return {.packs = *rc::gen::inRange(1, 40),
           .granularity = Tokens(*rc::gen::element(1, 7, 16, 128)),
-          .taper_packs = *rc::gen::inRange(0, 12),
+          .taper_front = *rc::gen::inRange(0, 12),
+          .taper_back = *rc::gen::inRange(0, 12),
           .taper = *rc::gen::element(0.05, 0.25, 0.6, 1.0),
           .asymmetric = *rc::gen::arbitrary<bool>()};
 }
@@ -279,7 +285,8 @@ RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
   backward.per_prefix_token = backward.per_token / 2;
   FluidCutOptions options = arbitrary_options();
   options.granularity = Tokens(*rc::gen::element(16, 50));
-  options.taper_packs = 0;
+  options.taper_front = 0;
+  options.taper_back = 0;
   const PackPlan plan = fluid_cut(lengths, order, forward, backward, options);
   const std::int64_t g = options.granularity.count();
   constexpr double kPrecision = 1 + 1.001e-3;  // of the search, and of rounding

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <limits>
+#include <set>
+#include <utility>
 
+#include "slimpack/base/file.h"
 #include "slimpack/spec/dtype.h"
+#include "tests/support/expect_error.h"
 
 namespace slimpack {
 namespace {
@@ -13,12 +18,26 @@ TEST(Hardware, DefaultsAreValid) {
   EXPECT_TRUE(hardware_errors(HardwareSpec{}).empty());
 }
 
+/// Sets a figure of any type; whole numbers drop what they cannot hold.
+void set(HardwareSpec& hardware, const HardwareField& field, double value) {
+  if (const auto* real = std::get_if<double HardwareSpec::*>(&field.figure))
+    hardware.** real = value;
+  else if (const auto* bytes = std::get_if<Bytes HardwareSpec::*>(&field.figure))
+    hardware.** bytes = Bytes(static_cast<std::int64_t>(value));
+  else
+    hardware.*std::get<std::int32_t HardwareSpec::*>(field.figure) =
+        static_cast<std::int32_t>(value);
+}
+
 TEST(Hardware, EachBrokenFigureIsNamed) {
   for (const HardwareField& field : hardware_fields()) {
-    for (const double bad : {-1.0, std::numeric_limits<double>::infinity(),
-                             std::numeric_limits<double>::quiet_NaN()}) {
+    std::vector<double> bad{-1};
+    if (std::holds_alternative<double HardwareSpec::*>(field.figure))
+      bad.insert(bad.end(), {std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()});
+    for (const double value : bad) {
       HardwareSpec hardware;
-      hardware.*field.figure = bad;
+      set(hardware, field, value);
       const auto errors = hardware_errors(hardware);
       ASSERT_EQ(errors.size(), 1U) << field.name;
       EXPECT_NE(errors[0].find(field.name), std::string::npos) << errors[0];
@@ -26,12 +45,71 @@ TEST(Hardware, EachBrokenFigureIsNamed) {
   }
 }
 
-TEST(Hardware, OnlyOverheadAndLatencyMayBeZero) {
+TEST(Hardware, OnlyOverheadsAndLatenciesMayBeZero) {
+  const std::set<std::string_view> may_be_zero{"attention_slice_us",   "attention_token_head_ns",
+                                               "forward_overhead_us",  "backward_overhead_us",
+                                               "node_link_latency_us", "link_latency_us"};
   for (const HardwareField& field : hardware_fields()) {
     HardwareSpec hardware;
-    hardware.*field.figure = 0;
-    const bool may = field.name == "layer_overhead_us" || field.name == "link_latency_us";
-    EXPECT_EQ(hardware_errors(hardware).empty(), may) << field.name;
+    set(hardware, field, 0);
+    EXPECT_EQ(hardware_errors(hardware).empty(), may_be_zero.contains(field.name)) << field.name;
+  }
+}
+
+TEST(HardwareFile, SetsWhatItNamesAndKeepsTheOtherDefaults) {
+  HardwareSpec expected;
+  expected.name = "mine";
+  expected.linear_flops = 1e12;
+  expected.memory_bytes = Bytes(12'884'901'888);
+  expected.ranks_per_node = 4;
+  expected.link_latency_us = 0;
+  EXPECT_EQ(hardware_from_toml("name = \"mine\"\nlinear_flops = 1e12\nmemory_bytes = \"12GiB\"\n"
+                               "ranks_per_node = 4\nlink_latency_us = 0\n",
+                               "mine.toml"),
+            expected);
+  EXPECT_EQ(hardware_from_toml("memory_bytes = 12884901888", "f").memory_bytes,
+            Bytes(12'884'901'888));
+  EXPECT_EQ(hardware_from_toml("", "f"), HardwareSpec{});
+}
+
+TEST(HardwareFile, RefusesWhatItDoesNotKnow) {
+  const std::pair<const char*, const char*> kBad[] = {
+      {"\nliner_flops = 1",
+       "f.toml:2: key \"liner_flops\" is unknown; did you mean \"linear_flops\""},
+      {"file = \"h100.toml\"", "f.toml:1: key \"file\" is unknown"},
+      {"[hardware]\nlinear_flops = 1", "f.toml:1: section \"hardware\" is unknown; the keys"},
+      {"name = 3", "f.toml:1: name is 3, must be a text"},
+      {"linear_flops = 0", "linear_flops is 0, must be a number above 0"},
+      {"linear_flops = inf", "linear_flops is inf"},
+      {"linear_flops = \"fast\"", "linear_flops is \"fast\""},
+      {"link_latency_us = -1", "must be a number of 0 or more"},
+      {"memory_bytes = 1e9", "must be bytes above 0"},
+      {"memory_bytes = \"80 apples\"", "memory_bytes is \"80 apples\""},
+      {"memory_bytes = 0", "memory_bytes is 0, must be bytes above 0"},
+      {"ranks_per_node = 0", "ranks_per_node is 0, must be an integer from 1 to"},
+      {"ranks_per_node = 8.0", "ranks_per_node is 8"},
+      {"ranks_per_node = 5000000000", "ranks_per_node is 5000000000"},
+      {"linear_flops 3", "f.toml:1: not valid TOML"},
+  };
+  for (const auto& [text, message] : kBad)
+    expect_invalid_input([&] { (void)hardware_from_toml(text, "f.toml"); }, {message});
+  expect_invalid_input([] { (void)read_hardware("/nonexistent/h100.toml"); },
+                       {"/nonexistent/h100.toml"});
+}
+
+TEST(HardwareFile, TheFilesOfThisProjectStateEveryFigure) {
+  for (const char* name : {"h100", "h200", "a100"}) {
+    const auto file =
+        std::filesystem::path(SLIMPACK_SOURCE_DIR) / "hardware" / fmt::format("{}.toml", name);
+    const std::string text = fmt::format("\n{}", read_file(file, "hardware file"));
+    const HardwareSpec hardware = read_hardware(file);
+    EXPECT_TRUE(hardware_errors(hardware).empty()) << name;
+    EXPECT_FALSE(hardware.name.empty()) << name;
+    EXPECT_LT(hardware.linear_flops, hardware.peak_flops) << name;
+    EXPECT_LT(hardware.attention_backward_flops, hardware.attention_forward_flops) << name;
+    for (const HardwareField& field : hardware_fields())
+      EXPECT_NE(text.find(fmt::format("\n{} = ", field.name)), std::string::npos)
+          << name << " does not state " << field.name;
   }
 }
 

@@ -8,6 +8,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace slimpack {
 namespace {
@@ -65,7 +67,10 @@ memory_cap = "12GiB"
 [cost]
 file = "cost.json"
 [hardware]
+name = "mine"
 linear_flops = 1e12
+memory_bytes = "40GB"
+ranks_per_node = 4
 link_latency_us = 0
 [output]
 dir = "out"
@@ -78,7 +83,10 @@ dir = "out"
   expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888)};
   expected.cost.file = "/base/cost.json";
   expected.hardware = HardwareSpec{};
+  expected.hardware->name = "mine";
   expected.hardware->linear_flops = 1e12;
+  expected.hardware->memory_bytes = Bytes(40'000'000'000);
+  expected.hardware->ranks_per_node = 4;
   expected.hardware->link_latency_us = 0;
   expected.output.dir = "/base/out";
   EXPECT_EQ(config, expected);
@@ -114,6 +122,42 @@ TEST(RunConfig, AnOverrideIsOneValueEvenIfItHoldsLines) {
 TEST(RunConfig, AnEmptyHardwareSectionAsksForTheDefaultFigures) {
   EXPECT_EQ(parse_more("[hardware]\n").hardware, HardwareSpec{});
   EXPECT_FALSE(parse(kModel).hardware.has_value());
+}
+
+TEST(RunConfig, AHardwareFileIsReadFirstAndKeysBesideItWin) {
+  const TempFolder folder;
+  write_file(folder.path() / "gpu.toml", "name = \"gpu\"\nlinear_flops = 5\npeak_flops = 6\n");
+  // "attention_slice_us" is sorted before "file" and "linear_flops" after it.
+  const std::string text = fmt::format(
+      "{}[hardware]\nlinear_flops = 7\nattention_slice_us = 8\nfile = \"gpu.toml\"", kModel);
+  HardwareSpec expected;
+  expected.name = "gpu";
+  expected.linear_flops = 7;
+  expected.attention_slice_us = 8;
+  expected.peak_flops = 6;
+  const auto hardware = [&](const std::vector<std::string>& overrides) {
+    return run_config_from_toml(text, "run.toml", overrides, folder.path()).hardware;
+  };
+  EXPECT_EQ(hardware({}), expected);
+  EXPECT_EQ(hardware({"hardware.file="}), expected);
+  // Overrides apply one after the other: a file's figures replace all that stand.
+  expected.linear_flops = 5;
+  expected.attention_slice_us = HardwareSpec{}.attention_slice_us;
+  expected.peak_flops = 9;
+  const std::string file = (folder.path() / "gpu.toml").string();
+  EXPECT_EQ(hardware({"hardware.file=" + file, "hardware.peak_flops=9"}), expected);
+}
+
+TEST(RunConfig, ErrorsOfAHardwareFileNameBothFiles) {
+  const TempFolder folder;
+  write_file(folder.path() / "gpu.toml", "linear_flops = 0\n");
+  const auto read = [&](std::string_view name) {
+    (void)run_config_from_toml(fmt::format("{}[hardware]\nfile = \"{}\"", kModel, name), "run.toml",
+                               {}, folder.path());
+  };
+  expect_invalid_input([&] { read("gpu.toml"); },
+                       {"run.toml:4: hardware.file: ", "gpu.toml:1: linear_flops is 0"});
+  expect_invalid_input([&] { read("none.toml"); }, {"run.toml:4: hardware.file: ", "none.toml"});
 }
 
 struct Bad {
@@ -162,6 +206,9 @@ const Bad kBad[] = {
     {"[data]\ncontext = 3000000000", "data.context"},
     {"[model]\nconfig = \"\"", "model.config is \"\", must be a path"},
     {"[model]\nconfig = \"a\\u0000b\"", "must be a path"},
+    {"[hardware]\nfile = 3", "hardware.file is 3, must be a path"},
+    {"[hardware]\nlayer_overhead_us = 3", "key \"layer_overhead_us\" is unknown in [hardware]"},
+    {"[hardware]\nmemory_bytes = \"80 apples\"", "hardware.memory_bytes is \"80 apples\""},
     {"[hardware]\nlinear_flops = 0", "hardware.linear_flops is 0, must be a number above 0"},
     {"[train]\nsteps = 3\nsteps = 4", "run.toml:3: not valid TOML"},
     {"[train\n", "run.toml:1: not valid TOML"},

@@ -1,0 +1,169 @@
+// The cost model from a hardware specification: FLOPs over speeds, bytes over bandwidths.
+// docs/hardware.md says where each term comes from.
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+
+namespace {
+
+constexpr double kNanosPerSecond = 1e9;
+constexpr double kNanosPerMicro = 1e3;
+/// A link as one rank sees it, in nanoseconds.
+struct Link {
+  double latency = 0;
+  double per_byte = 0;
+};
+
+/// What every term needs.
+struct Job {
+  const ModelShape& shape;
+  Dtype dtype;
+  const HardwareSpec& hardware;
+  double tp;
+
+  [[nodiscard]] double element() const { return static_cast<double>(element_bytes(dtype)); }
+  [[nodiscard]] double accumulator() const { return static_cast<double>(accumulator_bytes(dtype)); }
+  [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size); }
+  [[nodiscard]] double nanos_per_memory_byte() const {
+    return kNanosPerSecond / hardware.memory_bandwidth;
+  }
+  [[nodiscard]] Link network() const {
+    return {hardware.link_latency_us * kNanosPerMicro,
+            kNanosPerSecond / hardware.link_bytes_per_second};
+  }
+  /// What joins `ranks` ranks that stand next to each other.
+  [[nodiscard]] Link link_of(double ranks) const {
+    if (ranks > hardware.ranks_per_node) return network();
+    return {hardware.node_link_latency_us * kNanosPerMicro,
+            kNanosPerSecond / hardware.node_link_bytes_per_second};
+  }
+};
+
+/// `count` all-gathers or reduce-scatters of a MicroPack's hidden states between tensor-parallel
+/// ranks. Either one moves (tp − 1)/tp of the states into each rank.
+EdgeTime tensor_parallel_collectives(const Job& job, double count) {
+  if (job.tp == 1) return {};
+  const Link link = job.link_of(job.tp);
+  const double bytes = (job.tp - 1) / job.tp * job.hidden() * job.element();
+  return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
+}
+
+/// Bytes of a prefix token that one slice's attention moves in a layer. Forward reads K and V.
+/// Backward reads them twice (for dQ, and for dK and dV), and reads and writes the accumulated dK
+/// and dV. Ranks beyond the key heads hold copies.
+double prefix_token_bytes(const Job& job, bool backward) {
+  const double ways = std::min(job.tp, static_cast<double>(job.shape.num_kv_heads));
+  const double elements = 2 * static_cast<double>(job.shape.kv_width()) / ways;
+  return elements * (backward ? 2 * job.element() + 2 * job.accumulator() : job.element());
+}
+
+/// On one tensor-parallel rank, which has num_heads / tp of the query heads.
+double pair_nanos(const Job& job, bool backward) {
+  const HardwareSpec& h = job.hardware;
+  const double speed = backward ? h.attention_backward_flops : h.attention_forward_flops;
+  return layer_attention_flops(job.shape, 1, backward).count() / speed * kNanosPerSecond / job.tp;
+}
+
+LayerTime layer_time(const Job& job, bool backward) {
+  const HardwareSpec& h = job.hardware;
+  const double linear_flops = layer_linear_flops(job.shape, Tokens(1), backward).count();
+  const double heads = static_cast<double>(job.shape.num_heads) / job.tp;
+  // What a query token costs beyond its pairs grows from forward to backward as the pairs do.
+  const double growth = pair_nanos(job, backward) / pair_nanos(job, false);
+  // Forward gathers the input of attention and of the MLP and scatters their outputs; backward does
+  // the same with gradients, and gathers both inputs again for the weights' gradients.
+  const EdgeTime collectives = tensor_parallel_collectives(job, backward ? 6 : 4);
+  LayerTime time;
+  time.per_pack = (backward ? h.backward_overhead_us : h.forward_overhead_us) * kNanosPerMicro +
+                  collectives.per_pack;
+  time.per_slice = h.attention_slice_us * kNanosPerMicro;
+  time.per_token = linear_flops / h.linear_flops * kNanosPerSecond / job.tp +
+                   growth * h.attention_token_head_ns * heads + collectives.per_token;
+  time.per_pair = pair_nanos(job, backward);
+  time.per_prefix_token = prefix_token_bytes(job, backward) * job.nanos_per_memory_byte();
+  return time;
+}
+
+/// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
+/// token's row (zeros for the others' words), and the rows are summed and scattered. Backward
+/// gathers the rows' gradients and adds them to fp32 sums.
+void set_embedding(CostModel& cost, const Job& job) {
+  const double row = job.hidden() * job.nanos_per_memory_byte();
+  cost.embedding_forward = cost.embedding_backward = tensor_parallel_collectives(job, 1);
+  cost.embedding_forward.per_token += 2 * job.element() * row;
+  cost.embedding_backward.per_token += (job.element() + 2 * job.accumulator()) * row;
+}
+
+/// The last stage's head: its forward runs inside the backward pass, so its input is gathered once
+/// for both and the gradient of it is scattered once.
+void set_head(CostModel& cost, const Job& job) {
+  const Tokens one(1);
+  const Flops flops = head_flops(job.shape, one, false) + head_flops(job.shape, one, true);
+  cost.head_backward = tensor_parallel_collectives(job, 2);
+  cost.head_backward.per_pack += job.hardware.backward_overhead_us * kNanosPerMicro;
+  cost.head_backward.per_token +=
+      flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp;
+}
+
+/// Queries travel, keys and values stay. Bytes of a token of the MicroPack, in one layer and on one
+/// of the group's tensor-parallel ranks:
+///   forward: Q in the run's format; O and its log-sum-exp per head in fp32;
+///   backward: Q and dO in the run's format, the log-sum-exp and the row sums of dO·O per head in
+///   fp32; dQ in fp32.
+/// Of each, (group − 1)/group crosses the link. A pass has one gather and one scatter.
+MergeTime merge_time(const Job& job, double group) {
+  const Link link = job.link_of(group * job.tp);
+  const double width = static_cast<double>(job.shape.q_width()) / job.tp;
+  const double heads = static_cast<double>(job.shape.num_heads) / job.tp;
+  const double forward_bytes = width * job.element() + (width + heads) * job.accumulator();
+  const double backward_bytes = 2 * width * job.element() + (2 * heads + width) * job.accumulator();
+  const double moved = (group - 1) / group * link.per_byte;
+  return {.forward = {.per_pack = 2 * link.latency, .per_token = moved * forward_bytes},
+          .backward = {.per_pack = 2 * link.latency, .per_token = moved * backward_bytes}};
+}
+
+/// AdamW reads the gradient, the weight and two moments and writes the last three, all of them
+/// accumulators; bf16 weights are written besides: 28, 30 and 56 bytes in fp32, bf16 and fp64.
+double optimizer_bytes(const Job& job) {
+  const double copy = job.element() < job.accumulator() ? job.element() : 0;
+  return 7 * job.accumulator() + copy;
+}
+
+}  // namespace
+
+CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const HardwareSpec& hardware,
+                             std::int32_t tp, std::int32_t most_replicas) {
+  if (tp < 1 || shape.num_heads % tp != 0)
+    invalid_input("tp is {}, must divide the model's {} attention heads; use a divisor", tp,
+                  shape.num_heads);
+  SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
+  const Job job{shape, dtype, hardware, static_cast<double>(tp)};
+  CostModel cost;
+  cost.source = hardware.name.empty() ? "hardware" : "hardware: " + hardware.name;
+  cost.shape = shape;
+  cost.dtype = dtype;
+  cost.tp = tp;
+  cost.forward = layer_time(job, false);
+  cost.backward = layer_time(job, true);
+  set_embedding(cost, job);
+  set_head(cost, job);
+  cost.optimizer_per_parameter = optimizer_bytes(job) * job.nanos_per_memory_byte() / job.tp;
+  // A node holds replicas of one stage; the next stage is in another. Each of the tensor-parallel
+  // ranks sends its share of the tokens.
+  cost.transfer_latency = job.network().latency;
+  cost.transfer_per_byte = job.network().per_byte / job.tp;
+  for (std::int64_t group = 2; group <= most_replicas; group *= 2)
+    cost.merge.push_back(merge_time(job, static_cast<double>(group)));
+  const Link ring = job.link_of(static_cast<double>(most_replicas) * job.tp);
+  cost.reduce_latency = ring.latency;
+  cost.reduce_per_byte = ring.per_byte;
+  cost.memory = hardware.memory_bytes;
+  cost.peak_flops = hardware.peak_flops;
+  cost.replicas_per_node = std::max(1, hardware.ranks_per_node / tp);
+  return cost;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,60 @@
+#include "slimpack/planner/replica_tasks.h"
+
+#include <algorithm>
+
+#include "slimpack/cost/memory_model.h"
+
+namespace slimpack {
+namespace {
+
+PackPlan in_own_ids(PackPlan packs, const std::vector<SequenceId>& sequences) {
+  for (auto* pass : {&packs.forward, &packs.backward})
+    for (MicroPack& pack : *pass)
+      for (Slice& slice : pack.slices)
+        slice.sequence = SequenceId(static_cast<std::size_t>(
+            std::lower_bound(sequences.begin(), sequences.end(), slice.sequence) -
+            sequences.begin()));
+  return packs;
+}
+
+}  // namespace
+
+std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
+  std::vector<CostedReplica> out;
+  out.reserve(step.plan.replicas.size());
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    const ReplicaPlan& replica = step.plan.replicas[r];
+    Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
+    if (!step.speed.empty()) replication.speed = step.speed[r];
+    SequenceLengths lengths;
+    for (const SequenceId q : replica.sequences) lengths.push_back(step.plan.lengths[q.index()]);
+    CostedReplica& costed = out.emplace_back();
+    costed.packs = in_own_ids(replica.packs, replica.sequences);
+    costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
+    costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, lengths);
+  }
+  return out;
+}
+
+StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
+  StageNeed most;
+  const std::vector<CostedReplica> replicas = costed_replicas(step, cost);
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    const StageNeed need =
+        largest_need(schedule_memory(replicas[r].packs, step.schedules[r], replicas[r].bytes));
+    if (need.bytes > most.bytes) most = need;
+  }
+  return most;
+}
+
+SimulationResult predict(const PlannedStep& step, const CostModel& cost,
+                         const SimulationOptions& options) {
+  const CostModel recomputing = with_recompute(cost, step.recompute);
+  const std::vector<CostedReplica> replicas = costed_replicas(step, recomputing);
+  std::vector<ReplicaTasks> tasks;
+  for (std::size_t r = 0; r < replicas.size(); ++r)
+    tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
+  return simulate(tasks, options);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,27 @@
+// What every replica of a planned step costs.
+#pragma once
+
+#include <vector>
+
+#include "slimpack/cost/task_costs.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/planner/step_problem.h"
+
+namespace slimpack {
+
+/// A replica's packs in ids of its own, which count from 0, so that nothing here grows with the
+/// sequences of other replicas.
+struct CostedReplica {
+  PackPlan packs;
+  TaskTimes times;
+  TaskBytes bytes;
+};
+
+/// By replica. `cost` includes the step's recomputation. Cost: O(slices · stages).
+[[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
+                                                         const CostModel& cost);
+
+/// The most that any rank of the step holds in any timing. `cost` as above.
+[[nodiscard]] StageNeed step_need(const PlannedStep& step, const CostModel& cost);
+
+}  // namespace slimpack

@@ -1,0 +1,69 @@
+#include "slimpack/planner/require_sensible.h"
+
+#include <bit>
+#include <cmath>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+void require_lengths(const PlanRequest& request) {
+  if (request.lengths.empty()) invalid_input("a step of no sequences has no plan; give at least 1");
+  for (std::size_t q = 0; q < request.lengths.size(); ++q)
+    if (request.lengths[q] < Tokens(1))
+      invalid_input("sequence {} has {} tokens, the least is 1; leave empty sequences out", q,
+                    request.lengths[q].count());
+}
+
+void require_speed(const PlanRequest& request) {
+  if (request.speed.empty()) return;
+  if (request.speed.size() != static_cast<std::size_t>(request.dp))
+    invalid_input("speeds of {} replicas are given, there are {}; give one row for each",
+                  request.speed.size(), request.dp);
+  for (std::size_t r = 0; r < request.speed.size(); ++r) {
+    if (request.speed[r].size() != static_cast<std::size_t>(request.pp))
+      invalid_input("speeds of {} stages are given for replica {}, there are {}; give one for each",
+                    request.speed[r].size(), r, request.pp);
+    for (const double speed : request.speed[r])
+      if (!std::isfinite(speed) || speed <= 0)
+        invalid_input("the speed of a rank of replica {} is {}, must be above 0; 1 is usual", r,
+                      speed);
+  }
+}
+
+void require_replicas(const PlanRequest& request, const CostModel& cost) {
+  if (request.dp < 1)
+    invalid_input("{} replicas (parallel.dp), the least is 1; give 1 or more", request.dp);
+  if (request.most_merged < 1 || !std::has_single_bit(static_cast<unsigned>(request.most_merged)))
+    invalid_input("groups of up to {} replicas may merge, must be 1, 2, 4, 8, …; give one of these",
+                  request.most_merged);
+  if (request.most_merged > request.dp)
+    invalid_input("groups of up to {} replicas may merge, there are {}; give that many at most",
+                  request.most_merged, request.dp);
+  if (request.most_merged > 1 << cost.merge.size())
+    invalid_input("groups of up to {} replicas may merge, the cost model knows {}; {}",
+                  request.most_merged, 1 << cost.merge.size(),
+                  "lower plan.most_merged or describe the links in [hardware]");
+}
+
+}  // namespace
+
+void require_sensible(const PlanRequest& request, const CostModel& cost) {
+  require_lengths(request);
+  require_replicas(request, cost);
+  require_speed(request);
+  if (request.granularity < Tokens(1))
+    invalid_input("granularity is {} tokens, the least is 1; 128 is usual",
+                  request.granularity.count());
+  if (request.memory_cap && *request.memory_cap < Bytes(1))
+    invalid_input("the memory cap is {} bytes, the least is 1; leave it out for no cap",
+                  request.memory_cap->count());
+  if (request.planner == PlannerKind::kPacked && request.context < Tokens(1))
+    invalid_input("the context is {} tokens, the least is 1; fixed packing fills packs of it",
+                  request.context.count());
+  SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
+  SLIMPACK_CHECK(!request.recompute.empty());
+}
+
+}  // namespace slimpack

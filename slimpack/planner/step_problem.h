@@ -1,0 +1,47 @@
+// What every candidate plan of a step shares.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/solver/assign.h"
+#include "slimpack/solver/unit_cut.h"
+
+namespace slimpack {
+
+/// Keeps references.
+struct StepProblem {
+  const CostModel& cost;  ///< recomputation included
+  const SequenceLengths& lengths;
+  const std::vector<std::vector<double>>& speed;  ///< [replica][stage]; empty = all 1
+  StageLayout layout;
+  std::int32_t replicas = 1;
+  std::int32_t most_merged = 1;
+  Tokens granularity{128};
+  std::optional<Bytes> memory_cap;
+};
+
+/// The most bytes that any stage needs, and which one that is (ties: the first).
+struct StageNeed {
+  Bytes bytes;
+  StageId stage;
+};
+[[nodiscard]] StageNeed largest_need(const std::vector<Bytes>& by_stage);
+
+[[nodiscard]] Replication replication_of(const StepProblem& problem, ReplicaId replica);
+
+/// The stage of a replica that needs the most time for all sequences of the step, and how fast the
+/// replica is there, measured by the time that the step's pacing stage needs at speed 1.
+struct Pacing {
+  StageId stage;
+  double speed = 1;
+};
+[[nodiscard]] Pacing pacing_of(const StepProblem& problem, ReplicaId replica);
+
+/// By group of 2^k replicas up to most_merged: the costs of slices on a stage.
+[[nodiscard]] UnitCost unit_cost(const StepProblem& problem, StageId stage);
+
+}  // namespace slimpack

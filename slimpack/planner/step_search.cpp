@@ -1,0 +1,126 @@
+#include "slimpack/planner/step_search.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+/// Shares of the mean load above which a sequence is merged; the first stands for never.
+constexpr std::array kMergeAbove = {
+    std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.0};
+/// Variants that are searched even if one before them fits.
+constexpr std::size_t kVariants = 2;
+/// Candidates beyond the first, on average over the units other than the heaviest.
+constexpr std::int64_t kMostSteps = 8;
+
+AssignProblem assign_problem(const StepProblem& problem) {
+  AssignProblem out{problem.lengths, {}, {}};
+  for (std::int32_t r = 0; r < problem.replicas; ++r)
+    out.speed.push_back(pacing_of(problem, ReplicaId(r)).speed);
+  const UnitCost cost = unit_cost(problem, pacing_of(problem, ReplicaId()).stage);
+  for (std::size_t k = 0; k < cost.forward.size(); ++k) {
+    const SliceCost& f = cost.forward[k];
+    const SliceCost& b = cost.backward[k];
+    out.groups.push_back({.per_slice = f.per_slice + b.per_slice,
+                          .per_token = f.per_token + b.per_token,
+                          .per_pair = f.per_pair + b.per_pair,
+                          .per_prefix_token = f.per_prefix_token + b.per_prefix_token});
+  }
+  return out;
+}
+
+/// One way to share the step out, with the searches of its units.
+struct Variant {
+  std::vector<Unit> units;
+  std::vector<std::unique_ptr<UnitSearch>> searches;  ///< by unit, as far as begun
+};
+
+/// Looks at candidates of the heaviest unit until only the ladder is left.
+void explore_heaviest(const StepProblem& problem, Variant& variant) {
+  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), nullptr));
+  while (!variant.searches.front()->explored()) variant.searches.front()->advance();
+}
+
+std::vector<Variant> variants_of(const StepProblem& problem) {
+  const AssignProblem assignable = assign_problem(problem);
+  std::vector<Assignment> assignments;
+  for (const double merge_above : kMergeAbove) {
+    const Assignment assignment = assign(assignable, merge_above);
+    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
+      assignments.push_back(assignment);
+    if (problem.most_merged == 1) break;
+  }
+  std::vector<Variant> variants;
+  for (const Assignment& assignment : assignments)
+    variants.push_back({units_of(problem.lengths, assignment), {}});
+  return variants;
+}
+
+Nanos makespan_of(const UnitSearch& search) {
+  return search.best() ? search.best()->makespan : Nanos(std::numeric_limits<std::int64_t>::max());
+}
+
+/// The unit that the step waits for.
+UnitSearch& slowest(const Variant& variant) {
+  return **std::max_element(
+      variant.searches.begin(), variant.searches.end(),
+      [](const auto& a, const auto& b) { return makespan_of(*a) < makespan_of(*b); });
+}
+
+void search_variant(const StepProblem& problem, Variant& variant) {
+  const UnitCutOptions favourite = variant.searches.front()->favourite();
+  for (std::size_t u = 1; u < variant.units.size(); ++u) {
+    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], &favourite));
+    variant.searches.back()->advance();
+  }
+  std::int64_t left = kMostSteps * static_cast<std::int64_t>(variant.units.size() - 1);
+  for (;;) {
+    UnitSearch& search = slowest(variant);
+    if (search.exhausted()) return;
+    const bool heaviest = &search == variant.searches.front().get();
+    // What does not fit yet has to be looked at to the end.
+    if (!heaviest && search.best() && --left < 0) return;
+    search.advance();
+  }
+}
+
+void keep_best(Variant& variant, StepSearchResult& result) {
+  const UnitSearch& search = slowest(variant);
+  if (!search.best()) {
+    const StageNeed need = search.least_need();
+    if (result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes)
+      result.least_need = need;
+    return;
+  }
+  if (result.solution && makespan_of(search) >= result.solution->makespan) return;
+  StepSolution solution;
+  solution.makespan = makespan_of(search);
+  for (const auto& unit : variant.searches) solution.rated.push_back(*unit->best());
+  variant.searches.clear();
+  solution.units = std::move(variant.units);
+  result.solution = std::move(solution);
+}
+
+}  // namespace
+
+StepSearchResult search_step(const StepProblem& problem) {
+  std::vector<Variant> variants = variants_of(problem);
+  for (Variant& variant : variants) explore_heaviest(problem, variant);
+  std::stable_sort(variants.begin(), variants.end(), [](const Variant& a, const Variant& b) {
+    return a.searches.front()->score() < b.searches.front()->score();
+  });
+  StepSearchResult result;
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    if (v >= kVariants && result.solution) break;
+    search_variant(problem, variants[v]);
+    keep_best(variants[v], result);
+  }
+  return result;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,90 @@
+// Unit search: looks for the best way to cut and order one unit, candidate by candidate.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/planner/candidates.h"
+#include "slimpack/planner/step_problem.h"
+#include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+/// Packs with their order, and what is known of them.
+struct RatedUnit {
+  UnitCutOptions candidate;
+  std::vector<PackPlan> packs;  ///< by replica of the unit, ids of its own
+  Schedule schedule;            ///< common order
+  Nanos makespan;               ///< until the last action ends
+  Bytes memory;                 ///< highest of any stage and replica, in any timing
+};
+
+/// 1. The coarse candidates, then, direction by direction, the neighbours of the best one, are cut
+///    and scheduled without a cap and under a tight one. What is best is judged by both together,
+///    and what cannot be better by its bound is put off, so that the way does not depend on the
+///    memory cap.
+/// 2. Last, every candidate whose bound is below the best makespan that fits is scheduled under a
+///    ladder of caps, because a smaller one sometimes gives the better order.
+/// So the answer is the best of a set that the cap only filters: a larger `memory_cap` never leads
+/// to a longer makespan.
+class UnitSearch {
+ public:
+  /// Keeps references. `hint`: a candidate to begin with.
+  UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint);
+
+  /// Considers the next candidate. REQUIRES: not exhausted.
+  void advance();
+  [[nodiscard]] bool exhausted() const { return queue_.empty() && stage_ > kLastStage; }
+  /// Nothing but the ladder is left.
+  [[nodiscard]] bool explored() const { return stage_ >= kLastStage; }
+
+  [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
+  /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
+  [[nodiscard]] const UnitCutOptions& favourite() const { return favourite_; }
+  /// Of the favourite: without a cap and under a tight one, on average.
+  [[nodiscard]] double score() const { return score_; }
+  /// The least memory of any candidate. REQUIRES: exhausted and none fits.
+  [[nodiscard]] const StageNeed& least_need() const { return *least_need_; }
+  [[nodiscard]] const Unit& unit() const { return unit_; }
+
+ private:
+  static constexpr int kLastStage = kDirections + 1;
+
+  struct Tasks {
+    std::vector<PackPlan> packs;
+    std::vector<TaskTimes> times;
+    Nanos bound;
+  };
+  struct Seen {
+    UnitCutOptions candidate;
+    Nanos bound;
+  };
+
+  [[nodiscard]] Tasks tasks_of(const UnitCutOptions& candidate) const;
+  void enqueue(const std::vector<UnitCutOptions>& candidates);
+  void next_stage();
+  void explore(const UnitCutOptions& candidate);
+  void climb_ladder(const UnitCutOptions& candidate);
+  [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
+  /// Keeps the schedule if it fits and is the best so far.
+  void keep(const UnitCutOptions& candidate, const std::vector<PackPlan>& packs,
+            ListScheduler::Result result);
+
+  const StepProblem& problem_;
+  const Unit& unit_;
+  CandidateSpace space_;
+  UnitCost cost_;
+  std::deque<UnitCutOptions> queue_;
+  int stage_ = 0;  ///< 0 coarse, 1 to kDirections neighbours, then the ladder
+  std::vector<Seen> seen_;
+  UnitCutOptions favourite_;
+  double score_;
+  std::optional<RatedUnit> best_;
+  std::optional<StageNeed> least_need_;
+};
+
+}  // namespace slimpack

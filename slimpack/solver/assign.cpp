@@ -1,0 +1,92 @@
+#include "slimpack/solver/assign.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "slimpack/base/error.h"
+#include "slimpack/solver/balance.h"
+
+namespace slimpack {
+namespace {
+
+double work_on(const AssignProblem& problem, SequenceId q, std::size_t k) {
+  return problem.groups[k](Slice{q, Tokens(0), problem.lengths[q.index()]});
+}
+
+/// k of the smallest group that the sequence does not load too much, else of the largest.
+std::size_t group_for(const AssignProblem& problem, SequenceId q, double most) {
+  std::size_t k = 0;
+  while (k + 1 < problem.groups.size() && work_on(problem, q, k) > most) ++k;
+  return k;
+}
+
+/// The first replica of the group of `count` whose most loaded member is lightest.
+std::size_t lightest_group(const std::vector<double>& load, std::size_t count) {
+  std::size_t lightest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t first = 0; first + count <= load.size(); first += count) {
+    const auto begin = load.begin() + static_cast<std::ptrdiff_t>(first);
+    const double highest = *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(count));
+    if (highest < least) {
+      least = highest;
+      lightest = first;
+    }
+  }
+  return lightest;
+}
+
+void balance_rest(const AssignProblem& problem, const std::vector<SequenceId>& rest,
+                  Assignment& assignment) {
+  BalanceProblem balanced;
+  for (const SequenceId q : rest) balanced.work.push_back(work_on(problem, q, 0));
+  for (std::size_t r = 0; r < problem.speed.size(); ++r)
+    balanced.replicas.push_back({problem.speed[r], assignment.load[r]});
+  const Balance result = balance(balanced);
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    assignment.own[static_cast<std::size_t>(result.replica[i])].push_back(rest[i]);
+  for (auto& own : assignment.own) std::sort(own.begin(), own.end());
+  assignment.load = result.load;
+}
+
+}  // namespace
+
+Assignment assign(const AssignProblem& problem, double merge_above) {
+  SLIMPACK_CHECK(!problem.speed.empty() && !problem.groups.empty());
+  SLIMPACK_CHECK((std::size_t{1} << (problem.groups.size() - 1)) <= problem.speed.size());
+  double work = 0;
+  for (std::size_t q = 0; q < problem.lengths.size(); ++q)
+    work += work_on(problem, SequenceId(q), 0);
+  const double most =
+      merge_above * work / std::accumulate(problem.speed.begin(), problem.speed.end(), 0.0);
+
+  std::vector<std::pair<std::size_t, SequenceId>> merged;
+  std::vector<SequenceId> rest;
+  for (std::size_t i = 0; i < problem.lengths.size(); ++i) {
+    const std::size_t k = group_for(problem, SequenceId(i), most);
+    if (k == 0)
+      rest.emplace_back(i);
+    else
+      merged.emplace_back(k, SequenceId(i));
+  }
+  std::sort(merged.begin(), merged.end(), [&](const auto& a, const auto& b) {
+    return std::tuple(b.first, problem.lengths[b.second.index()], a.second) <
+           std::tuple(a.first, problem.lengths[a.second.index()], b.second);
+  });
+
+  Assignment assignment;
+  assignment.own.resize(problem.speed.size());
+  assignment.load.assign(problem.speed.size(), 0);
+  for (const auto& [k, q] : merged) {
+    const std::size_t count = std::size_t{1} << k;
+    const std::size_t first = lightest_group(assignment.load, count);
+    assignment.merged.push_back({q, ReplicaId(first), static_cast<std::int32_t>(count)});
+    for (std::size_t r = first; r < first + count; ++r)
+      assignment.load[r] += work_on(problem, q, k) / problem.speed[r];
+  }
+  balance_rest(problem, rest, assignment);
+  return assignment;
+}
+
+}  // namespace slimpack

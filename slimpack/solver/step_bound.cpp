@@ -1,0 +1,150 @@
+#include "slimpack/solver/step_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "slimpack/solver/balance.h"
+
+namespace slimpack {
+namespace {
+
+/// What a stage costs for a pass, run by a group of a certain size at the fastest replica's speed.
+struct StageCost {
+  double pack;
+  SliceCost slice;
+  double speed;
+
+  [[nodiscard]] double time(const Slice& s) const { return (pack + slice(s)) / speed; }
+};
+
+class Bound {
+ public:
+  explicit Bound(const StepBoundProblem& problem) : p_(problem) {
+    shortest_ = *std::min_element(p_.lengths.begin(), p_.lengths.end());
+    shortest_ = std::min(shortest_, p_.granularity);
+    for (std::int32_t s = 0; s < p_.layout.stages(); ++s) {
+      fastest_.push_back(p_.speed.empty() ? 1.0 : 0.0);
+      for (const auto& replica : p_.speed)
+        fastest_.back() = std::max(fastest_.back(), replica[static_cast<std::size_t>(s)]);
+    }
+  }
+
+  [[nodiscard]] double run() const {
+    double bound = std::max(work(), chains());
+    if (p_.most_merged == 1) bound = std::max(bound, balance_of_stages());
+    return bound;
+  }
+
+ private:
+  [[nodiscard]] std::int32_t stages() const { return p_.layout.stages(); }
+
+  [[nodiscard]] StageCost cost(std::int32_t s, bool backward, std::int32_t group = 1) const {
+    return {pack_overhead(p_.cost, p_.layout, StageId(s), backward, group),
+            merged_slice_cost(p_.cost, p_.layout, StageId(s), backward, group),
+            fastest_[static_cast<std::size_t>(s)]};
+  }
+
+  [[nodiscard]] double transfer(Tokens tokens, std::int32_t group) const {
+    const auto bytes = static_cast<double>(p_.cost.shape.hidden_size *
+                                           element_bytes(p_.cost.dtype) * tokens.count());
+    return p_.cost.transfer_latency + p_.cost.transfer_per_byte * bytes / group;
+  }
+
+  /// The least time of one slice on stages [0, s), with their transfers, on the best group.
+  [[nodiscard]] double way(std::int32_t s, bool backward) const {
+    const Slice slice{SequenceId(), Tokens(0), shortest_};
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int32_t group = 1; group <= p_.most_merged; group *= 2) {
+      double time = 0;
+      for (std::int32_t before = 0; before < s; ++before)
+        time += cost(before, backward, group).time(slice) + transfer(shortest_, group);
+      least = std::min(least, time);
+    }
+    return least;
+  }
+
+  [[nodiscard]] double work() const {
+    double bound = 0;
+    for (std::int32_t s = 0; s < stages(); ++s) {
+      const StageCost forward = cost(s, false);
+      const StageCost backward = cost(s, true);
+      double sum = 0;
+      for (const Tokens length : p_.lengths) {
+        const Slice whole{SequenceId(), Tokens(0), length};
+        sum += forward.slice(whole) + backward.slice(whole);
+      }
+      double speed = p_.speed.empty() ? p_.replicas : 0.0;
+      for (const auto& replica : p_.speed) speed += replica[static_cast<std::size_t>(s)];
+      const double overhead = (forward.pack + backward.pack) / forward.speed;
+      bound = std::max(bound, way(s, false) + overhead + sum / speed + way(s, true));
+    }
+    return bound;
+  }
+
+  [[nodiscard]] double chain(Tokens length, std::int32_t group) const {
+    const Tokens piece = std::min(p_.granularity, length);
+    const Slice whole{SequenceId(), Tokens(0), length};
+    const Slice tail{SequenceId(), length - piece, length};
+    const Slice head{SequenceId(), Tokens(0), piece};
+    double time = cost(0, false, group).time(whole) + cost(stages() - 1, true, group).time(whole);
+    for (std::int32_t s = 1; s < stages(); ++s)
+      time += cost(s, false, group).time(tail) + cost(s - 1, true, group).time(head) +
+              2 * transfer(piece, group);
+    return time;
+  }
+
+  /// Time grows with the length, so the longest sequence has the longest chain.
+  [[nodiscard]] double chains() const {
+    const Tokens longest = *std::max_element(p_.lengths.begin(), p_.lengths.end());
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
+      least = std::min(least, chain(longest, group));
+    return least;
+  }
+
+  [[nodiscard]] double balance_of_stages() const {
+    double bound = 0;
+    for (std::int32_t s = 0; s < stages(); ++s) {
+      BalanceProblem balance;
+      const StageCost forward = cost(s, false);
+      const StageCost backward = cost(s, true);
+      for (const Tokens length : p_.lengths) {
+        const Slice whole{SequenceId(), Tokens(0), length};
+        balance.work.push_back(forward.slice(whole) + backward.slice(whole));
+      }
+      for (std::int32_t r = 0; r < p_.replicas; ++r)
+        balance.replicas.push_back(
+            {p_.speed.empty() ? 1.0
+                              : p_.speed[static_cast<std::size_t>(r)][static_cast<std::size_t>(s)],
+             0.0});
+      const double overhead = (forward.pack + backward.pack) / forward.speed;
+      bound = std::max(bound, way(s, false) + overhead + balance_bound(balance) + way(s, true));
+    }
+    return bound;
+  }
+
+  const StepBoundProblem& p_;
+  Tokens shortest_;
+  std::vector<double> fastest_;  ///< by stage
+};
+
+}  // namespace
+
+Nanos step_actions_bound(const StepBoundProblem& problem) {
+  // Times are rounded to nanoseconds action by action, so a plan may come out a little shorter.
+  constexpr double kRounding = 1e-6;
+  return Nanos(static_cast<std::int64_t>(std::floor(Bound(problem).run() * (1 - kRounding))));
+}
+
+Nanos step_lower_bound(const StepBoundProblem& problem) {
+  const TaskTimes ends = task_times(problem.cost, problem.layout, {}, {problem.replicas, {}});
+  const Nanos step_end = *std::max_element(ends.step_end.begin(), ends.step_end.end());
+  double speed = 1;
+  for (const auto& replica : problem.speed)
+    speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
+  const auto rest = static_cast<double>((ends.reduce.front() + step_end).count()) / speed;
+  return step_actions_bound(problem) + Nanos(static_cast<std::int64_t>(rest));
+}
+
+}  // namespace slimpack

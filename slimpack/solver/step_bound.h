@@ -1,0 +1,40 @@
+// Step bound: a time below which no plan of these sequences gets, whatever its cuts and orders.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+struct StepBoundProblem {
+  const CostModel& cost;
+  const SequenceLengths& lengths;
+  const StageLayout& layout;
+  std::int32_t replicas = 1;
+  const std::vector<std::vector<double>>& speed;  ///< [replica][stage]; empty = all 1
+  std::int32_t most_merged = 1;
+  Tokens granularity{128};
+};
+
+/// The greatest of what holds for every plan that cuts at multiples of the granularity (so that no
+/// slice is shorter than that unless its sequence is), in this layout, within the cost model:
+///  1. Work. On every stage the replicas together have the time of all sequences uncut; none can
+///     start before the shortest slice has come through the stages before, nor end later than the
+///     shortest slice needs to get back through them.
+///  2. Chains. A sequence's forward slices follow each other on the first stage, the last of them
+///     goes through all others, then its backward slices follow each other on the last stage and
+///     the last of them comes back: on the best group of replicas for it.
+///  3. Balance. Without merging, the bound of balance.h on the busiest stage.
+/// And then the reduction of the first stage and the longest optimizer step.
+/// REQUIRES: at least one sequence. Cost: O(sequences · stages).
+[[nodiscard]] Nanos step_lower_bound(const StepBoundProblem& problem);
+
+/// The same until the last action ends, without reduction and optimizer.
+[[nodiscard]] Nanos step_actions_bound(const StepBoundProblem& problem);
+
+}  // namespace slimpack

@@ -1,0 +1,65 @@
+// Unit: the replicas that share merged sequences, directly or through one another, cut together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/slice_cost.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/solver/assign.h"
+#include "slimpack/solver/fluid_cut.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Sequences of a replica that groups of one size run, by the replica's own SequenceIds.
+struct Segment {
+  std::int32_t replicas = 1;
+  std::vector<SequenceId> sequences;
+
+  bool operator==(const Segment&) const = default;
+};
+
+/// One replica's part of a step, in SequenceIds of its own: work on a replica costs nothing for the
+/// sequences of others.
+struct ReplicaShare {
+  ReplicaId replica;
+  std::vector<SequenceId> sequences;  ///< the step's id of each own id, ascending
+  SequenceLengths lengths;            ///< by own id
+  std::vector<Segment> segments;      ///< largest groups first; the last is what it runs alone
+
+  bool operator==(const ReplicaShare&) const = default;
+};
+
+/// A single replica, or the replicas of a group.
+struct Unit {
+  std::vector<ReplicaShare> replicas;
+  double load = 0;  ///< of the most loaded, as Assignment::load
+};
+
+/// By falling load.
+[[nodiscard]] std::vector<Unit> units_of(const SequenceLengths& lengths,
+                                         const Assignment& assignment);
+
+/// The costs of a pass for groups of 2^k replicas, on the stage that paces the unit.
+struct UnitCost {
+  std::vector<SliceCost> forward;
+  std::vector<SliceCost> backward;
+};
+
+struct UnitCutOptions {
+  FluidCutOptions fluid;
+  int short_first = 0;  ///< shortest sequences ahead of the longest, where nothing is merged
+
+  bool operator==(const UnitCutOptions&) const = default;
+};
+
+/// By replica of the unit: its packs, with ids of its own. Merged sequences come first, largest
+/// groups first, each group's with as many of the fluid.packs MicroPacks as its share of the most
+/// loaded replica's work; so a merged pack has the same index on all its replicas.
+/// Cost: that of fluid_cut for each segment.
+[[nodiscard]] std::vector<PackPlan> cut_unit(const Unit& unit, const UnitCost& cost,
+                                             const UnitCutOptions& options);
+
+}  // namespace slimpack

@@ -1,0 +1,55 @@
+#include "slimpack/spec/config_values.h"
+
+#include <cmath>
+#include <limits>
+
+#include "slimpack/base/error.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+namespace fs = std::filesystem;
+
+void refuse(const ConfigEntry& entry, std::string_view rule) {
+  invalid_input("{} is {}, must be {}", entry.where, entry.shown, rule);
+}
+
+double read_real(const ConfigEntry& entry, const RealRule& rule) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  if (const auto* real = std::get_if<double>(&entry.value)) value = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&entry.value))
+    value = static_cast<double>(*whole);
+  if (!std::isfinite(value) || !rule.holds(value)) refuse(entry, rule.text);
+  return value;
+}
+
+Bytes read_bytes(const ConfigEntry& entry) {
+  Bytes bytes;
+  if (const auto* count = std::get_if<std::int64_t>(&entry.value)) bytes = Bytes(*count);
+  if (const auto* text = std::get_if<std::string>(&entry.value))
+    bytes = parse_bytes(*text, entry.where);
+  if (bytes <= Bytes(0)) refuse(entry, kBytesRule);
+  return bytes;
+}
+
+std::int64_t read_integer(const ConfigEntry& entry, std::int64_t low, std::int64_t high,
+                          std::string_view rule) {
+  const auto* value = std::get_if<std::int64_t>(&entry.value);
+  if (value == nullptr || *value < low || *value > high) refuse(entry, rule);
+  return *value;
+}
+
+std::string_view path_rule(bool may_be_empty) {
+  return may_be_empty ? "a path, or \"\" for none" : "a path";
+}
+
+fs::path read_path(const ConfigEntry& entry, bool may_be_empty) {
+  const auto* text = std::get_if<std::string>(&entry.value);
+  const bool has_nul = text != nullptr && text->find('\0') != std::string::npos;
+  if (text == nullptr || has_nul || (text->empty() && !may_be_empty))
+    refuse(entry, path_rule(may_be_empty));
+  const bool keep = text->empty() || entry.base.empty();
+  return keep ? fs::path(*text) : (entry.base / *text).lexically_normal();
+}
+
+}  // namespace slimpack

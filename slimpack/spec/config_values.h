@@ -1,0 +1,43 @@
+// One assignment of a configuration, and how its value is read under a rule.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "slimpack/base/units.h"
+#include "slimpack/spec/toml_entries.h"
+
+namespace slimpack {
+
+/// One assignment of a configuration file or override.
+struct ConfigEntry {
+  std::string where;  ///< "run.toml:7: train.steps"
+  std::string shown;  ///< the value, as errors quote it
+  ConfigValue value;
+  std::filesystem::path base;  ///< folder of relative paths; empty = the current one
+};
+
+/// Throws InvalidInput: where, the value, and what it must be.
+[[noreturn]] void refuse(const ConfigEntry& entry, std::string_view rule);
+
+struct RealRule {
+  std::string_view text;
+  bool (*holds)(double);
+};
+inline constexpr RealRule kAboveZero{"a number above 0", [](double x) { return x > 0; }};
+inline constexpr RealRule kNotNegative{"a number of 0 or more", [](double x) { return x >= 0; }};
+inline constexpr std::string_view kBytesRule = "bytes above 0, as 1048576 or \"12GiB\"";
+
+/// A finite number; each of these throws as refuse() does.
+[[nodiscard]] double read_real(const ConfigEntry& entry, const RealRule& rule);
+[[nodiscard]] Bytes read_bytes(const ConfigEntry& entry);
+/// `rule` states low and high in words.
+[[nodiscard]] std::int64_t read_integer(const ConfigEntry& entry, std::int64_t low,
+                                        std::int64_t high, std::string_view rule);
+/// A path against the entry's base; an empty text stays empty where that is allowed.
+[[nodiscard]] std::filesystem::path read_path(const ConfigEntry& entry, bool may_be_empty);
+[[nodiscard]] std::string_view path_rule(bool may_be_empty);
+
+}  // namespace slimpack

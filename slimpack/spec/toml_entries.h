@@ -1,0 +1,36 @@
+// TOML text as plain data, so that one source file includes the TOML library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace slimpack {
+
+/// A TOML value of a type that no field takes (arrays, dates …).
+struct OtherValue {};
+using ConfigValue = std::variant<OtherValue, bool, std::int64_t, double, std::string>;
+
+/// `key = value`, or `[key]` with the entries below it.
+struct TomlEntry {
+  std::string key;
+  std::string place;  ///< "run.toml:7"
+  std::string shown;  ///< the value, as errors quote it
+  ConfigValue value;
+  bool is_table = false;
+  std::vector<TomlEntry> entries;  ///< of a table, by key
+};
+
+/// Throws InvalidInput naming `origin` and line for text that is no TOML or nested absurdly deep.
+[[nodiscard]] std::vector<TomlEntry> parse_toml(std::string_view text, std::string_view origin);
+
+/// One value in TOML syntax, or the text itself where it is none; a text with more lines than one
+/// value ("1\nother = 2") is taken as it stands.
+[[nodiscard]] TomlEntry parse_toml_value(std::string_view text);
+
+/// In quotes, on one line, short enough for a message.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+}  // namespace slimpack

@@ -1,0 +1,189 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "slimpack/cost/cost_model.h"
+#include "tests/cost/shapes.h"
+#include "tests/support/expect_error.h"
+
+namespace slimpack {
+namespace {
+
+using testing::llama2_7b;
+
+/// Round figures, so that every term can be told from the others; nanoseconds per byte are 1 on the
+/// memory, 2 on a node's links and 4 on the network.
+HardwareSpec round_hardware() {
+  HardwareSpec hardware;
+  hardware.name = "round";
+  hardware.peak_flops = 1000e12;
+  hardware.linear_flops = 400e12;
+  hardware.attention_forward_flops = 320e12;
+  hardware.attention_backward_flops = 256e12;
+  hardware.attention_slice_us = 3;
+  hardware.attention_token_head_ns = 0.5;
+  hardware.forward_overhead_us = 60;
+  hardware.backward_overhead_us = 120;
+  hardware.memory_bytes = Bytes(1000);
+  hardware.memory_bandwidth = 1e9;
+  hardware.ranks_per_node = 8;
+  hardware.node_link_bytes_per_second = 0.5e9;
+  hardware.node_link_latency_us = 7;
+  hardware.link_bytes_per_second = 0.25e9;
+  hardware.link_latency_us = 11;
+  return hardware;
+}
+
+/// Llama-2-70B's layer: hidden 8,192, 64 query heads and 8 key heads of 128, 80 layers.
+ModelShape llama2_70b() {
+  ModelShape shape = llama2_7b();
+  shape.hidden_size = 8192;
+  shape.intermediate_size = 28672;
+  shape.num_layers = 80;
+  shape.num_heads = 64;
+  shape.num_kv_heads = 8;
+  return shape;
+}
+
+TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {
+  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  // 404,750,336 FLOPs per token and layer (2 · 202,375,168 weights) at 400 FLOPs/fs: 1011.9 ns.
+  // Attention adds 0.5 ns for each of 32 heads; backward 2.5 · 320 / 256 = 3.125 times as much.
+  EXPECT_DOUBLE_EQ(cost.forward.per_token, 404750336.0 / 400e3 + 16);
+  EXPECT_DOUBLE_EQ(cost.backward.per_token, 2 * 404750336.0 / 400e3 + 50);
+  // 4 · 4,096 FLOPs per pair; backward 2.5 times as many at its own speed.
+  EXPECT_DOUBLE_EQ(cost.forward.per_pair, 16384.0 / 320e3);
+  EXPECT_DOUBLE_EQ(cost.backward.per_pair, 40960.0 / 256e3);
+  EXPECT_EQ(cost.forward.per_pack, 60000);
+  EXPECT_EQ(cost.backward.per_pack, 120000);
+  EXPECT_EQ(cost.forward.per_slice, 3000);
+  EXPECT_EQ(cost.backward.per_slice, 3000);
+  // Head: 2 · 131,072,000 forward and twice that backward, both in the backward pass.
+  EXPECT_DOUBLE_EQ(cost.head_backward.per_token, 6 * 131072000.0 / 400e3);
+  EXPECT_EQ(cost.head_backward.per_pack, 120000);
+}
+
+TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
+  CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  EXPECT_EQ(cost.source, "hardware: round");
+  EXPECT_EQ(cost.dtype, Dtype::kBf16);
+  EXPECT_EQ(cost.shape, llama2_7b());
+  EXPECT_EQ(cost.tp, 1);
+  EXPECT_EQ(cost.memory, Bytes(1000));
+  EXPECT_EQ(cost.peak_flops, 1000e12);
+  EXPECT_EQ(cost.replicas_per_node, 8);
+  EXPECT_EQ(cost.fit_error, 0);
+  cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, HardwareSpec{});
+  EXPECT_EQ(cost.source, "hardware");
+}
+
+TEST(CostFromHardware, CountsTheBytesThatMemoryMoves) {
+  // A nanosecond a byte. K and V of a prefix token: 2 · 4,096 elements of 2 bytes; backward twice,
+  // and dK and dV read and written in fp32: 8,192 · (2·2 + 2·4).
+  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  EXPECT_DOUBLE_EQ(cost.forward.per_prefix_token, 16384);
+  EXPECT_DOUBLE_EQ(cost.backward.per_prefix_token, 98304);
+  // A row of 4,096 is read and written; backward its gradient is read and an fp32 row updated.
+  EXPECT_DOUBLE_EQ(cost.embedding_forward.per_token, 4096 * 4);
+  EXPECT_DOUBLE_EQ(cost.embedding_backward.per_token, 4096 * (2 + 8));
+  EXPECT_EQ(cost.embedding_forward.per_pack, 0);
+  // Seven words of 4 or 8 bytes; in bf16 the weight's copy of 2 besides.
+  EXPECT_DOUBLE_EQ(cost.optimizer_per_parameter, 30);
+  const auto optimizer = [](Dtype dtype) {
+    return cost_from_hardware(llama2_7b(), dtype, round_hardware()).optimizer_per_parameter;
+  };
+  EXPECT_DOUBLE_EQ(optimizer(Dtype::kFp32), 28);
+  EXPECT_DOUBLE_EQ(optimizer(Dtype::kFp64), 56);
+}
+
+TEST(CostFromHardware, SendsBetweenStagesOverTheNetwork) {
+  for (const int tp : {1, 4}) {
+    const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp);
+    // A token of 8,192 bytes; each of tp ranks sends its share at 4 ns a byte, after 11 us.
+    PackPlan packs;
+    packs.forward = {{{{SequenceId(0), Tokens(0), Tokens(64)}}}};
+    EXPECT_EQ(task_times(cost, StageLayout{{0, 32}}, packs).forward_transfer[0],
+              Nanos(11000 + 64 * 8192 * 4 / tp));
+  }
+}
+
+TEST(CostFromHardware, SharesTheWorkAmongTensorParallelRanks) {
+  const ModelShape shape = llama2_70b();
+  const CostModel one = cost_from_hardware(shape, Dtype::kBf16, round_hardware());
+  const CostModel eight = cost_from_hardware(shape, Dtype::kBf16, round_hardware(), 8);
+  EXPECT_EQ(eight.tp, 8);
+  // A gather or scatter moves 7/8 of 16,384 bytes a token: 14,336 at 2 ns in the node, and 7 us.
+  EXPECT_DOUBLE_EQ(eight.forward.per_token, one.forward.per_token / 8 + 4 * 28672);
+  EXPECT_DOUBLE_EQ(eight.backward.per_token, one.backward.per_token / 8 + 6 * 28672);
+  EXPECT_DOUBLE_EQ(eight.forward.per_pack, one.forward.per_pack + 4 * 7000);
+  EXPECT_DOUBLE_EQ(eight.backward.per_pack, one.backward.per_pack + 6 * 7000);
+  EXPECT_DOUBLE_EQ(eight.forward.per_pair, one.forward.per_pair / 8);
+  EXPECT_DOUBLE_EQ(eight.backward.per_pair, one.backward.per_pair / 8);
+  EXPECT_EQ(eight.forward.per_slice, one.forward.per_slice);
+  EXPECT_DOUBLE_EQ(eight.embedding_forward.per_token, one.embedding_forward.per_token + 28672);
+  EXPECT_DOUBLE_EQ(eight.embedding_backward.per_pack, 7000);
+  EXPECT_DOUBLE_EQ(eight.head_backward.per_token, one.head_backward.per_token / 8 + 2 * 28672);
+  EXPECT_DOUBLE_EQ(eight.head_backward.per_pack, one.head_backward.per_pack + 2 * 7000);
+  EXPECT_DOUBLE_EQ(eight.optimizer_per_parameter, one.optimizer_per_parameter / 8);
+  EXPECT_EQ(eight.replicas_per_node, 1);
+}
+
+TEST(CostFromHardware, CopiesKeyHeadsBeyondTheirNumber) {
+  const auto prefix = [](int tp) {
+    return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), tp)
+        .forward.per_prefix_token;
+  };
+  // 2 · 1,024 elements of 2 bytes; 8 key heads cannot be split among more than 8 ranks.
+  EXPECT_DOUBLE_EQ(prefix(1), 4096);
+  EXPECT_DOUBLE_EQ(prefix(8), 512);
+  EXPECT_DOUBLE_EQ(prefix(16), 512);
+}
+
+TEST(CostFromHardware, LeavesTheNodeWhenTensorParallelRanksDoNotFit) {
+  const CostModel one = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware());
+  const CostModel cost = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 16);
+  // 15/16 of 16,384 bytes at 4 ns; 11 us.
+  EXPECT_DOUBLE_EQ(cost.forward.per_token, one.forward.per_token / 16 + 4 * 61440);
+  EXPECT_DOUBLE_EQ(cost.forward.per_pack, 60000 + 4 * 11000);
+  EXPECT_EQ(cost.replicas_per_node, 1);
+}
+
+TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond) {
+  const auto merges = [](std::int32_t replicas) {
+    return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, replicas).merge;
+  };
+  EXPECT_TRUE(merges(1).empty());
+  EXPECT_EQ(merges(2).size(), 1U);
+  EXPECT_EQ(merges(7).size(), 2U);
+  const auto merge = merges(8);
+  ASSERT_EQ(merge.size(), 3U);
+  // On one of two tensor-parallel ranks: 32 heads, 4,096 elements of Q. Forward Q in 2 bytes, O in
+  // 4 and a log-sum-exp of 4 per head: 24,704 bytes. Backward Q and dO in 2 bytes, log-sum-exp and
+  // row sum per head, dQ in 4: 33,024.
+  EXPECT_EQ(merge[0], (MergeTime{{14000, 24704 * 2 / 2.0}, {14000, 33024 * 2 / 2.0}}));
+  EXPECT_EQ(merge[1], (MergeTime{{14000, 24704 * 2 * 0.75}, {14000, 33024 * 2 * 0.75}}));
+  // Eight replicas of two ranks do not fit a node of eight: 4 ns a byte, 11 us.
+  EXPECT_EQ(merge[2], (MergeTime{{22000, 24704 * 4 * 0.875}, {22000, 33024 * 4 * 0.875}}));
+}
+
+TEST(CostFromHardware, ReducesGradientsOverTheNodeOnlyIfAllReplicasFit) {
+  const auto cost = [](std::int32_t replicas) {
+    return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, replicas);
+  };
+  EXPECT_DOUBLE_EQ(cost(4).reduce_per_byte, 2);
+  EXPECT_DOUBLE_EQ(cost(4).reduce_latency, 7000);
+  EXPECT_DOUBLE_EQ(cost(5).reduce_per_byte, 4);
+  EXPECT_DOUBLE_EQ(cost(5).reduce_latency, 11000);
+  EXPECT_EQ(cost(5).replicas_per_node, 4);
+}
+
+TEST(CostFromHardware, RefusesTensorParallelismThatDoesNotDivideTheHeads) {
+  for (const std::int32_t tp : {0, -1, 3, 64}) {
+    expect_invalid_input(
+        [&] { (void)cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp); },
+        {fmt::format("tp is {}", tp), "32 attention heads"});
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
