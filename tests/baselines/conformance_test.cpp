@@ -98,6 +98,7 @@ void conform(const Producer& producer, const SequenceLengths& lengths, std::int3
     bytes.push_back(task_bytes(cost, layout, packs, lengths));
     actions += static_cast<double>(packs.forward.size() + packs.backward.size()) * stages;
   }
+  RC_ASSERT(check_step_schedules(made.plan, made.schedules) == std::vector<std::string>{});
   std::vector<ReplicaTasks> tasks;
   for (std::size_t r = 0; r < times.size(); ++r)
     tasks.push_back({made.plan.replicas[r].packs, made.schedules[r], times[r], bytes[r]});
@@ -153,8 +154,8 @@ TEST_P(EveryProducer, GivesTheSamePlanForTheSameStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Baselines, EveryProducer, ::testing::ValuesIn(producers()),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
+                         [](const auto& producer) {
+                           std::string name = producer.param.name;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
