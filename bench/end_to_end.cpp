@@ -78,10 +78,8 @@ PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cos
   for (const SequenceId q : replica.sequences)
     replica.packs.forward.push_back({{{q, Tokens(0), lengths[q.index()]}}});
   replica.packs.backward = replica.packs.forward;
-  step.schedule = one_f_one_b(replica.packs, 1);
-  step.prediction =
-      simulate(replica.packs, step.schedule, task_times(cost, step.plan.layout, replica.packs),
-               task_bytes(cost, step.plan.layout, replica.packs, lengths));
+  step.schedules.push_back(one_f_one_b(replica.packs, 1));
+  step.prediction = predict(step, cost);
   return step;
 }
 
@@ -162,7 +160,7 @@ void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
   PlanRequest request{.lengths = lengths, .pp = way.planned.plan.layout.stages()};
   request.layout = way.planned.plan.layout;
   const PlanOutcome outcome = plan_step(request, cost);
-  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedule, tokens,
+  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules.front(), tokens,
                                     Engine::Update{train, 0}));
 }
 
@@ -201,7 +199,7 @@ void run(Arguments a) {
   for (Way& way : ways) warm_up(way, cost, train);
   for (int r = 0; r < a.repetitions; ++r)
     for (Way& way : ways) {
-      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedule, tokens,
+      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules.front(), tokens,
                                             Engine::Update{train, r}));
       fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
                  way.seconds(way.results.back()));
@@ -221,7 +219,7 @@ void run(Arguments a) {
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
   if (!a.timeline.empty())
     write_file(a.timeline,
-               to_chrome_trace({ways[2].planned.prediction.timeline, ways[2].median().timeline}));
+               to_chrome_trace({predict(ways[2].planned, cost).timeline, ways[2].median().timeline}));
 }
 
 }  // namespace

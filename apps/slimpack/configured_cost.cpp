@@ -17,9 +17,14 @@ std::optional<CostModel> configured_cost(const RunConfig& config, const ModelSha
     if (cost.dtype != config.train.dtype)
       invalid_input("{}: measured in {}, train.dtype is {}; profile again or change train.dtype",
                     name, to_string(cost.dtype), to_string(config.train.dtype));
+    if (cost.tp != config.parallel.tp)
+      invalid_input("{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp",
+                    name, cost.tp, config.parallel.tp);
     return cost;
   }
-  if (config.hardware) return cost_from_hardware(shape, config.train.dtype, *config.hardware);
+  if (config.hardware)
+    return cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
+                              config.parallel.dp);
   return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/override_option.h"
 #include "apps/slimpack/plan_report.h"
 #include "slimpack/base/error.h"
@@ -81,13 +82,8 @@ void plan(const PlanArguments& arguments) {
   StepLengths step = step_lengths(arguments, config);
 
   const Nanos start = monotonic_now();
-  const PlanOutcome outcome = plan_step({.lengths = std::move(step.lengths),
-                                         .pp = config.parallel.pp,
-                                         .planner = config.plan.planner,
-                                         .granularity = config.plan.granularity,
-                                         .context = config.data.context,
-                                         .memory_cap = config.plan.memory_cap},
-                                        *cost);
+  const PlanOutcome outcome =
+      plan_step(configured_request(config, *cost, std::move(step.lengths)), *cost);
   const Nanos taken = monotonic_now() - start;
   if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
 

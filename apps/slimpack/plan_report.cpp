@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 
@@ -14,24 +16,74 @@ std::size_t slice_count(const std::vector<MicroPack>& packs) {
   return count;
 }
 
+/// Packs or slices of all replicas, as counted by `count` in one pass of one.
+template <class Count>
+std::size_t over_replicas(const StepPlan& plan, bool backward, const Count& count) {
+  std::size_t sum = 0;
+  for (const ReplicaPlan& replica : plan.replicas)
+    sum += count(backward ? replica.packs.backward : replica.packs.forward);
+  return sum;
+}
+
+std::size_t pack_count(const std::vector<MicroPack>& packs) {
+  return packs.size();
+}
+
 std::string both_passes(std::size_t forward, std::size_t backward) {
   return fmt::format("{} forward, {} backward", grouped(static_cast<std::int64_t>(forward)),
                      grouped(static_cast<std::int64_t>(backward)));
 }
 
+/// Sequences that several replicas run together.
+std::size_t merged_count(const StepPlan& plan) {
+  std::size_t listed = 0;
+  std::size_t excess = 0;
+  for (const ReplicaPlan& replica : plan.replicas) listed += replica.sequences.size();
+  std::vector<int> times(plan.lengths.size(), 0);
+  for (const ReplicaPlan& replica : plan.replicas)
+    for (const SequenceId q : replica.sequences) excess += ++times[q.index()] == 2 ? 1 : 0;
+  return listed > plan.lengths.size() ? excess : 0;
+}
+
+std::string replicas_text(const StepPlan& plan) {
+  const std::size_t merged = merged_count(plan);
+  const std::string count = grouped(static_cast<std::int64_t>(plan.replicas.size()));
+  return merged == 0 ? count : fmt::format("{}, {} merged sequences", count, merged);
+}
+
+/// Busy time and peak of the rank of a stage with the most of each.
+struct StageExtremes {
+  Nanos busy;
+  Bytes peak;
+};
+
+StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
+  StageExtremes most;
+  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
+  for (std::size_t rank = stage.index(); rank < step.prediction.busy.size(); rank += stages) {
+    most.busy = std::max(most.busy, step.prediction.busy[rank]);
+    most.peak = std::max(most.peak, step.prediction.peak_activation[rank]);
+  }
+  return most;
+}
+
 }  // namespace
 
 ReportRows step_rows(const PlannedStep& step) {
-  const PackPlan& packs = step.plan.replicas.front().packs;
+  const StepPlan& plan = step.plan;
   const SimulationResult& predicted = step.prediction;
   return {{"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
           {"tokens", grouped(total_tokens(step.plan.lengths).count())},
-          {"MicroPacks", both_passes(packs.forward.size(), packs.backward.size())},
-          {"slices", both_passes(slice_count(packs.forward), slice_count(packs.backward))},
+          {"replicas", replicas_text(plan)},
+          {"MicroPacks", both_passes(over_replicas(plan, false, pack_count),
+                                     over_replicas(plan, true, pack_count))},
+          {"slices", both_passes(over_replicas(plan, false, slice_count),
+                                 over_replicas(plan, true, slice_count))},
+          {"computed again", std::string(to_string(step.recompute))},
           {"makespan", human_duration(predicted.makespan)},
           {"bubble", human_share(predicted.bubble_ratio)},
-          {"lower bound", fmt::format("{} (gap {})", human_duration(predicted.lower_bound),
-                                      human_share(predicted.gap()))}};
+          {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
+                                      human_share(step.gap()))}};
 }
 
 std::string step_report(const PlannedStep& step, const ReportRows& rows) {
@@ -41,37 +93,39 @@ std::string step_report(const PlannedStep& step, const ReportRows& rows) {
   const SimulationResult& predicted = step.prediction;
   for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {
     const StageId stage(s);
-    const Nanos busy = predicted.busy[stage.index()];
+    const StageExtremes most = extremes_of(step, stage);
     const double share =
-        predicted.makespan > Nanos(0) ? to_seconds(busy) / to_seconds(predicted.makespan) : 0;
+        predicted.makespan > Nanos(0) ? to_seconds(most.busy) / to_seconds(predicted.makespan) : 0;
     stages.add_row({fmt::to_string(s), fmt::to_string(step.plan.layout.layers(stage)),
-                    human_duration(busy), human_share(share),
-                    human_bytes(predicted.peak_activation[stage.index()])});
+                    human_duration(most.busy), human_share(share), human_bytes(most.peak)});
   }
   return summary.text() + "\n" + stages.text();
 }
 
 nlohmann::json step_figures(const PlannedStep& step) {
-  const PackPlan& packs = step.plan.replicas.front().packs;
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
-  for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s)
-    stages.push_back(
-        {{"layers", step.plan.layout.layers(StageId(s))},
-         {"busy_ns", predicted.busy[StageId(s).index()].count()},
-         {"peak_activation_bytes", predicted.peak_activation[StageId(s).index()].count()}});
+  for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {
+    const StageExtremes most = extremes_of(step, StageId(s));
+    stages.push_back({{"layers", step.plan.layout.layers(StageId(s))},
+                      {"busy_ns", most.busy.count()},
+                      {"peak_activation_bytes", most.peak.count()}});
+  }
   return {{"format", "slimpack-prediction"},
           {"version", 1},
           {"sequences", step.plan.lengths.size()},
           {"tokens", total_tokens(step.plan.lengths).count()},
-          {"forward_packs", packs.forward.size()},
-          {"backward_packs", packs.backward.size()},
-          {"forward_slices", slice_count(packs.forward)},
-          {"backward_slices", slice_count(packs.backward)},
+          {"replicas", step.plan.replicas.size()},
+          {"merged_sequences", merged_count(step.plan)},
+          {"recompute", to_string(step.recompute)},
+          {"forward_packs", over_replicas(step.plan, false, pack_count)},
+          {"backward_packs", over_replicas(step.plan, true, pack_count)},
+          {"forward_slices", over_replicas(step.plan, false, slice_count)},
+          {"backward_slices", over_replicas(step.plan, true, slice_count)},
           {"makespan_ns", predicted.makespan.count()},
           {"bubble_ratio", predicted.bubble_ratio},
-          {"lower_bound_ns", predicted.lower_bound.count()},
-          {"gap", predicted.gap()},
+          {"lower_bound_ns", step.lower_bound.count()},
+          {"gap", step.gap()},
           {"stages", std::move(stages)}};
 }
 

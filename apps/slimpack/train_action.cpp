@@ -43,8 +43,10 @@ void describe(TrainingRun& run, const RunConfig& config) {
 }
 
 /// Predicted and measured timeline of a step, side by side in one file.
-void write_timeline(const std::filesystem::path& file, const CompletedStep& step) {
-  write_file(file, to_chrome_trace({step.ready.planned.prediction.timeline, step.result.timeline}));
+void write_timeline(const std::filesystem::path& file, const CompletedStep& step,
+                    const CostModel& cost) {
+  write_file(file,
+             to_chrome_trace({predict(step.ready.planned, cost).timeline, step.result.timeline}));
 }
 
 /// Trains until the last step or a stop request; returns the last completed step, if there is one.
@@ -98,7 +100,7 @@ void train(const TrainArguments& arguments) {
   if (!last)
     throw Interrupted("stopped on request before the first step was done; nothing written");
   save_checkpoint(run.engine(), folder / "checkpoint");
-  write_timeline(folder / "timeline.json", *last);
+  write_timeline(folder / "timeline.json", *last, run.cost());
   summary.written = {folder / "checkpoint", folder / "metrics.jsonl", folder / "timeline.json"};
   if (!arguments.against.empty() && !stop_requested)
     compare(run, config, last->ready.batch, summary);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_request.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/packflow/profile.h"
@@ -14,6 +15,15 @@ namespace {
 const RunConfig& require_trainable(const RunConfig& config) {
   if (config.data.prefix.empty())
     invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
+  if (config.parallel.dp > 1 || config.parallel.tp > 1)
+    invalid_input(
+        "parallel.dp is {} and parallel.tp {}: training runs one replica of a pipeline so far; set "
+        "both to 1, or plan the job with 'slimpack plan'",
+        config.parallel.dp, config.parallel.tp);
+  if (config.plan.recompute != Recompute::kNone)
+    invalid_input(
+        "plan.recompute is \"{}\": training keeps everything so far; set it to \"none\"",
+        config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
   return config;
 }
 
@@ -106,18 +116,14 @@ void TrainingRun::require_in_vocabulary(std::size_t document,
 
 ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   const Nanos start = monotonic_now();
-  PlanOutcome outcome = plan_step({.lengths = batch.lengths,
-                                   .pp = config_.parallel.pp,
-                                   .planner = planner,
-                                   .granularity = config_.plan.granularity,
-                                   .context = config_.data.context,
-                                   .memory_cap = config_.plan.memory_cap,
-                                   .layout = engine_->options().layout},
-                                  cost_);
+  PlanRequest request = configured_request(config_, cost_, batch.lengths);
+  request.planner = planner;
+  request.layout = engine_->options().layout;
+  PlanOutcome outcome = plan_step(request, cost_);
   if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
   PlannedStep planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");
-  const auto errors = check_schedule(planned.plan.replicas.front().packs, planned.schedule);
+  const auto errors = check_step_schedules(planned.plan, planned.schedules);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   return {std::move(batch), std::move(planned), monotonic_now() - start};
 }
@@ -125,7 +131,7 @@ ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
 CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<Engine::Update>& update) {
   CompletedStep done;
   done.result =
-      engine_->run(ready.planned.plan, ready.planned.schedule, ready.batch.tokens, update);
+      engine_->run(ready.planned.plan, ready.planned.schedules.front(), ready.batch.tokens, update);
   done.ready = std::move(ready);
   return done;
 }

@@ -11,6 +11,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
@@ -53,6 +54,8 @@ struct TrainConfig {
 
 struct ParallelConfig {
   std::int32_t pp = 1;  ///< pipeline stages
+  std::int32_t dp = 1;  ///< replicas of the pipeline
+  std::int32_t tp = 1;  ///< tensor-parallel ranks of a stage
 
   bool operator==(const ParallelConfig&) const = default;
 };
@@ -61,7 +64,12 @@ struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};  ///< slices end at multiples of this, or at the sequence's end
   std::optional<Bytes>
-      memory_cap;  ///< activations per stage; TOML: bytes or "12GiB"; absent = none
+      memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = none
+  /// Replicas that may run one sequence together (DP-Merge), at most; as far as the machine's links
+  /// are known.
+  std::int32_t most_merged = 8;
+  /// What is computed again in backward; absent ("auto") = what gives the shortest step that fits.
+  std::optional<Recompute> recompute = Recompute::kNone;
 
   bool operator==(const PlanConfig&) const = default;
 };

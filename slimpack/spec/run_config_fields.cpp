@@ -97,6 +97,21 @@ ConfigField choice(Name name, S RunConfig::*section, E S::*member, std::array<E,
   return {name.section, name.key, name.about, rule, assign, print};
 }
 
+ConfigField recompute() {
+  const std::string rule = "one of \"none\", \"attention\", \"mlp\", \"full\", \"auto\"";
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    if (text == nullptr || (*text != "auto" && !recompute_from(*text))) refuse(entry, rule);
+    config.plan.recompute = recompute_from(*text);
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("recompute = \"{}\"",
+                       config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
+  };
+  return {"plan", "recompute", "computed again in backward; auto = whatever is fastest", rule,
+          assign, print};
+}
+
 ConfigField memory_cap() {
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
     config.plan.memory_cap = read_bytes(entry);
@@ -105,7 +120,7 @@ ConfigField memory_cap() {
     return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
                                   : std::string("# memory_cap = \"12GiB\"");
   };
-  return {"plan", "memory_cap", "activations per stage; absent = no limit", std::string(kBytesRule),
+  return {"plan", "memory_cap", "activations per rank; absent = no limit", std::string(kBytesRule),
           assign, print};
 }
 
@@ -148,12 +163,19 @@ std::vector<ConfigField> all_fields() {
   for (ConfigField& field : train_fields()) fields.push_back(std::move(field));
   fields.push_back(integer({"parallel", "pp", "pipeline stages"}, &R::parallel, &ParallelConfig::pp,
                            1, kMaxStages));
+  fields.push_back(integer({"parallel", "dp", "replicas of the pipeline"}, &R::parallel,
+                           &ParallelConfig::dp, 1, kMaxStages));
+  fields.push_back(integer({"parallel", "tp", "tensor-parallel ranks of a stage"}, &R::parallel,
+                           &ParallelConfig::tp, 1, kMaxStages));
   fields.push_back(choice({"plan", "planner", "packed = whole documents under plain 1F1B"},
                           &R::plan, &PlanConfig::planner,
                           std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}));
   fields.push_back(integer({"plan", "granularity", "slices end at multiples of this many tokens"},
                            &R::plan, &PlanConfig::granularity, 1, kMaxTokens));
   fields.push_back(memory_cap());
+  fields.push_back(integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"},
+                           &R::plan, &PlanConfig::most_merged, 1, kMaxStages));
+  fields.push_back(recompute());
   fields.push_back(path({"cost", "file", "written by slimpack profile; \"\" = measure at start"},
                         &R::cost, &CostConfig::file, true));
   for (ConfigField& field : hardware_config_fields()) fields.push_back(std::move(field));

@@ -4,6 +4,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
 
 namespace slimpack {
@@ -17,17 +18,14 @@ void require_correct(const PlannedStep& step, const PlanRequest& request, const 
   RC_ASSERT(step.plan.lengths == request.lengths);
   RC_ASSERT(step.plan.layout.stages() == request.pp);
   RC_ASSERT(check_plan(step.plan).empty());
-  const PackPlan& packs = step.plan.replicas.front().packs;
-  RC_ASSERT(check_schedule(packs, step.schedule).empty());
-  const TaskTimes times = task_times(cost, step.plan.layout, packs);
-  const TaskBytes bytes =
-      task_bytes(cost, step.plan.layout, packs, request.lengths);
-  const SimulationResult again = simulate(packs, step.schedule, times, bytes);
-  RC_ASSERT(step.prediction.timeline == again.timeline);
+  RC_ASSERT(check_step_schedules(step.plan, step.schedules).empty());
+  const SimulationResult again = predict(step, cost);
   RC_ASSERT(step.prediction.makespan == again.makespan);
+  RC_ASSERT(step.prediction.peak_activation == again.peak_activation);
   RC_ASSERT(!again.timeline.spans.empty());
-  if (request.memory_cap)
-    RC_ASSERT(highest(schedule_memory(packs, step.schedule, bytes)) <= *request.memory_cap);
+  RC_ASSERT(step.lower_bound <= step.prediction.makespan);
+  if (!request.memory_cap) return;
+  RC_ASSERT(step_need(step, with_recompute(cost, step.recompute)).bytes <= *request.memory_cap);
 }
 
 RC_GTEST_PROP(PlanStep, IsCorrectAndRepeats, (std::uint64_t seed)) {
@@ -40,7 +38,7 @@ RC_GTEST_PROP(PlanStep, IsCorrectAndRepeats, (std::uint64_t seed)) {
   require_correct(*outcome.step, request, cost);
   const PlanOutcome again = plan_step(request, cost);
   RC_ASSERT(again.step->plan == outcome.step->plan);
-  RC_ASSERT(again.step->schedule == outcome.step->schedule);
+  RC_ASSERT(again.step->schedules == outcome.step->schedules);
 }
 
 RC_GTEST_PROP(PlanStep, MoreMemoryIsNeverWorse, (std::uint64_t seed)) {
@@ -71,10 +69,10 @@ TEST(PlanStep, BeatsFixedPackingOnALongTail) {
   request.pp = 3;
   request.context = Tokens(8192);
   const CostModel cost = small_cost();
-  const SimulationResult sliced = plan_step(request, cost).step->prediction;
+  const PlannedStep sliced = *plan_step(request, cost).step;
   request.planner = PlannerKind::kPacked;
-  const SimulationResult packed = plan_step(request, cost).step->prediction;
-  EXPECT_LT(sliced.makespan * 3, packed.makespan * 2);
+  const PlannedStep packed = *plan_step(request, cost).step;
+  EXPECT_LT(sliced.prediction.makespan * 3, packed.prediction.makespan * 2);
   EXPECT_LT(sliced.gap(), 0.1);
 }
 
