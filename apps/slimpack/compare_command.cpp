@@ -46,6 +46,10 @@ std::vector<std::string> chosen_planners(const std::vector<std::string>& only) {
   return chosen;
 }
 
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
+}
+
 void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
@@ -65,12 +69,11 @@ void compare(const CompareArguments& arguments) {
   progress.finish();
   if (!arguments.json.empty())
     write_file(arguments.json, comparison_json(rows, arguments.lengths).dump(2) + "\n");
-  fmt::print(
-      "{} sequences, {} tokens: {}\n{} stages, {} replicas, {} tensor-parallel ranks each; "
-      "costs from {}\n\n{}",
-      grouped(static_cast<std::int64_t>(step.lengths.size())),
-      grouped(total_tokens(step.lengths).count()), step.source, request.pp, request.dp, cost.tp,
-      cost.source, comparison_text(rows, request.memory_cap));
+  fmt::print("{}, {}: {}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
+             counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
+             counted(total_tokens(step.lengths).count(), "token"), step.source,
+             counted(request.pp, "stage"), counted(request.dp, "replica"), cost.tp, cost.source,
+             comparison_text(rows, request.memory_cap));
 }
 
 std::string footer() {

@@ -1,8 +1,8 @@
 #include "slimpack/baselines/karmarkar_karp.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
-#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -44,15 +44,16 @@ class Differencing {
       : count_(parts), next_(values.size(), kNone) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       SLIMPACK_CHECK(values[i] >= 0);
-      queue_.push(with_spread({{{values[i], i, i}}, 0}));
+      put(with_spread({{{values[i], i, i}}, 0}));
     }
   }
 
   std::vector<std::vector<std::size_t>> run() {
     while (queue_.size() > 1) {
       Partition a = take();
-      const Partition b = take();
-      queue_.push(join(std::move(a), b));
+      Partition b = take();
+      if (a.parts.size() < b.parts.size()) std::swap(a, b);
+      put(join(std::move(a), b));
     }
     std::vector<std::vector<std::size_t>> out(count_);
     if (queue_.empty()) return out;
@@ -72,9 +73,15 @@ class Differencing {
   }
 
   Partition take() {
-    Partition top = queue_.top();
-    queue_.pop();
+    std::pop_heap(queue_.begin(), queue_.end(), JoinsLater());
+    Partition top = std::move(queue_.back());
+    queue_.pop_back();
     return top;
+  }
+
+  void put(Partition partition) {
+    queue_.push_back(std::move(partition));
+    std::push_heap(queue_.begin(), queue_.end(), JoinsLater());
   }
 
   Partition join(Partition a, const Partition& b) {
@@ -82,7 +89,9 @@ class Differencing {
     // Part i of a meets part count − 1 − i of b; as long as there are empty ones, only those do.
     for (std::size_t j = 0; j < b.parts.size(); ++j)
       add(a.parts[a.parts.size() - 1 - j], b.parts[j]);
-    std::sort(a.parts.begin(), a.parts.end(), heavier);
+    const auto changed = a.parts.end() - static_cast<std::ptrdiff_t>(b.parts.size());
+    std::sort(changed, a.parts.end(), heavier);
+    std::inplace_merge(a.parts.begin(), changed, a.parts.end(), heavier);
     return with_spread(std::move(a));
   }
 
@@ -101,7 +110,7 @@ class Differencing {
 
   std::size_t count_;
   std::vector<std::size_t> next_;
-  std::priority_queue<Partition, std::vector<Partition>, JoinsLater> queue_;
+  std::vector<Partition> queue_;  ///< a heap
 };
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "slimpack/base/random.h"
 #include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/pack_orders.h"
 #include "tests/baselines/cases.h"
 
 namespace slimpack {
@@ -98,6 +100,34 @@ TEST(DynaPipeBaseline, PutsNeighboursInLengthTogetherAndBalancesReplicas) {
   std::sort(ranges.begin(), ranges.end());
   for (std::size_t i = 1; i < ranges.size(); ++i)
     EXPECT_LE(ranges[i - 1].second, ranges[i].first) << "packs overlap in length";
+}
+
+TEST(PackOrders, BeginWithTheGivenOneAndMoveClustersAsAWhole) {
+  // Two cheap, two dear and one in between: with four clusters of five packs, packs of a cluster
+  // stay together and in the given order.
+  const std::vector<std::int64_t> costs{100, 101, 1, 2, 50};
+  const auto orders = pack_orders(costs);
+  EXPECT_EQ(orders.front(), (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  EXPECT_NE(std::find(orders.begin(), orders.end(), std::vector<std::size_t>{2, 3, 0, 1, 4}),
+            orders.end());
+  EXPECT_NE(std::find(orders.begin(), orders.end(), std::vector<std::size_t>{4, 2, 3, 0, 1}),
+            orders.end());
+  EXPECT_EQ(pack_orders({}).size(), 1u);
+  EXPECT_EQ(pack_orders(std::vector<std::int64_t>{7}).size(), 1u);
+}
+
+RC_GTEST_PROP(PackOrders, AreDistinctOrdersOfAllPacks, ()) {
+  const auto costs = *rc::gen::container<std::vector<std::int64_t>>(
+      *rc::gen::inRange<std::size_t>(0, 40), rc::gen::inRange<std::int64_t>(0, 100));
+  auto orders = pack_orders(costs);
+  RC_ASSERT(orders.size() <= (costs.size() > 20 ? 7u : 25u));
+  std::vector<std::size_t> all(costs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  RC_ASSERT(orders.front() == all);
+  for (const auto& order : orders)
+    RC_ASSERT(std::is_permutation(order.begin(), order.end(), all.begin(), all.end()));
+  std::sort(orders.begin(), orders.end());
+  RC_ASSERT(std::adjacent_find(orders.begin(), orders.end()) == orders.end());
 }
 
 }  // namespace
