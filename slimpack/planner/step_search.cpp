@@ -12,7 +12,7 @@ namespace {
 
 /// Shares of the mean load above which a sequence is merged; the first stands for never.
 constexpr std::array kMergeAbove = {
-    std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.0};
+    std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03, 0.0};
 /// Variants that are searched even if one before them fits.
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.

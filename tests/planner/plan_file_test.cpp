@@ -34,15 +34,16 @@ RC_GTEST_PROP(PlanFile, RoundTripsWithItsPrediction, (std::uint64_t seed)) {
   const PlanFile file = plan_file_from_json(plan_file_to_json(step, cost), "test");
   RC_ASSERT(file.cost == cost);
   RC_ASSERT(file.step.plan == step.plan);
-  RC_ASSERT(file.step.schedule == step.schedule);
-  RC_ASSERT(file.step.prediction.timeline == step.prediction.timeline);
+  RC_ASSERT(file.step.schedules == step.schedules);
+  RC_ASSERT(file.step.lower_bound == step.lower_bound);
+  RC_ASSERT(file.step.recompute == step.recompute);
   RC_ASSERT(file.step.prediction.makespan == step.prediction.makespan);
 }
 
 TEST(PlanFile, NamesMissingParts) {
   const json good = json::parse(small_file());
   EXPECT_EQ(error_of(good), "");
-  for (const char* key : {"format", "version", "plan", "schedule", "cost"}) {
+  for (const char* key : {"format", "version", "plan", "schedules", "speed", "recompute", "cost"}) {
     json changed = good;
     changed.erase(key);
     EXPECT_NE(error_of(changed).find(key), std::string::npos) << key;
@@ -51,16 +52,20 @@ TEST(PlanFile, NamesMissingParts) {
 
 TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
   const json good = json::parse(small_file());
-  const std::string schedule = good["schedule"];
+  const std::string schedule = good["schedules"][0];
   const std::string first_stage = schedule.substr(0, schedule.find('\n') + 1);
   const std::vector<std::tuple<const char*, json, const char*>> cases = {
       {"/plan/lengths/0", 301, "not a correct plan"},
       {"/plan/layer_begin", json::array({0, 3, 7}), "divides 7 layers, its cost model has 6"},
       {"/plan/layer_begin", json::array({0, 2, 4, 6}), "has 2 stages, the plan has 3"},
-      {"/schedule", first_stage, "has 1 stages, the plan has 2"},
-      {"/schedule", "0F0\n1F0\n", "not a correct schedule"},
-      {"/schedule", "0F0,x\n", "\"x\" is no action"},
-      {"/schedule", 3, "schedule"},
+      {"/schedules/0", first_stage, "has 1 stages, the plan has 2"},
+      {"/schedules/0", "0F0\n1F0\n", "not a correct schedule"},
+      {"/schedules/0", "0F0,x\n", "\"x\" is no action"},
+      {"/schedules/0", 3, "schedules[0] must be text"},
+      {"/schedules", json::array(), "0 schedules for 1 replicas"},
+      {"/recompute", "some", "recompute is \"some\""},
+      {"/speed", json::array({json::array({1.0})}), "speed[0] has 1 entries, the plan has 2"},
+      {"/speed", json::array({json::array({1.0, 0})}), "must be a number above 0"},
       {"/cost", json::object(), "plan.json: cost"},
       {"/plan", json::array(), "plan.json: plan"},
   };
@@ -73,7 +78,7 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
   json two = good;
   two["plan"]["replicas"].push_back(
       {{"sequences", json::array()}, {"forward", json::array()}, {"backward", json::array()}});
-  EXPECT_NE(error_of(two).find("has 2 replicas"), std::string::npos) << error_of(two);
+  EXPECT_NE(error_of(two).find("1 schedules for 2 replicas"), std::string::npos) << error_of(two);
 }
 
 TEST(PlanFile, RefusesCutText) {
