@@ -58,7 +58,7 @@ inline constexpr std::size_t kMaxExactBalance = 4096;
 /// `bound` are that near, the assignment is proven best. The same arguments give the same answer
 /// unless limits.seconds ends the search.
 /// REQUIRES: as balance; `start` is an assignment for `problem`; items × replicas ≤
-/// kMaxExactBalance. Cost: up to the limits.
+/// kMaxExactBalance. Cost: up to the limits; 20 items on 3 replicas take about a second to prove.
 [[nodiscard]] Balance balance_exact(const BalanceProblem& problem, const Balance& start,
                                     const milp::SolveLimits& limits);
 

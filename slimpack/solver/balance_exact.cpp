@@ -139,7 +139,7 @@ Balance balance_exact(const BalanceProblem& problem, const Balance& start,
   const Twins twins = find_twins(problem.replicas);
   const BalanceModel built = make_model(problem, best, order, twins);
   std::vector<double> values(built.model.variables(), 0.0);
-  values.front() = 1;  // the longest load, in its own unit
+  values.front() = 1;  // the first variable: the longest load, in units of itself
   const std::vector<std::size_t> from = renamed(best.replica, order, twins);
   for (std::size_t i = 0; i < from.size(); ++i) values[built.here[i][from[i]].index()] = 1;
   const milp::Outcome outcome = milp::solve(built.model, limits, values);

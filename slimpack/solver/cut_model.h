@@ -29,8 +29,9 @@ using PackOfGranule = std::vector<std::int32_t>;
 /// in the earliest pack, and packs are used without gaps: `values` wants an assignment that is so.
 class CutModel {
  public:
-  /// Every pack costs at most `largest_least` in the best case, the pass no more than `start_time`
-  /// (nanoseconds). `problem` and `granules` must outlive the model. REQUIRES: two packs or more.
+  /// Leaves out what costs more than `start_time` in all; no cut has a largest pack cheaper than
+  /// `largest_least` (nanoseconds). `problem` and `granules` must outlive the model. REQUIRES: two
+  /// packs or more.
   CutModel(const ExactCutProblem& problem, const Granules& granules, double unit,
            double largest_least, double start_time);
 

@@ -115,7 +115,7 @@ PackOfGranule read_start(const ExactCutProblem& problem, const Granules& granule
   }
   PackOfGranule pack_of(granules.count(), kNone);
   for (std::size_t p = 0; p < start.size(); ++p) {
-    SLIMPACK_CHECK(!start[p].slices.empty(), "pack {} is empty", p);
+    SLIMPACK_CHECK(!start[p].slices.empty() && start[p].replicas == 1, "pack {}", p);
     for (const Slice& slice : start[p].slices) {
       const auto found = first.find(slice.sequence);
       SLIMPACK_CHECK(found != first.end(), "sequence {}", slice.sequence.value());

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/base/random.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/schedule/schedule.h"
@@ -110,17 +111,26 @@ void conform(const Producer& producer, const SequenceLengths& lengths, std::int3
 
 /// Lengths of several kinds, with a context that holds the longest and sometimes just so.
 std::pair<SequenceLengths, Tokens> random_step() {
-  const std::int64_t most = *rc::gen::element<std::int64_t>(40, 1000, 40000);
-  const auto length = rc::gen::inRange<std::int64_t>(1, most + 1);
-  const int kind = *rc::gen::inRange(0, 4);
-  std::vector<std::int64_t> lengths;
-  if (kind == 1) lengths.assign(*rc::gen::inRange<std::size_t>(1, 60), *length);
-  if (kind >= 2) lengths = *rc::gen::container<std::vector<std::int64_t>>(length);
-  if (kind == 3)
-    for (std::int64_t& n : lengths) n = std::min<std::int64_t>(n, 30);
-  if (kind == 3) lengths.push_back(most);
-  const std::int64_t spare = *rc::gen::inRange<std::int64_t>(0, 3) * most;
-  return {testing::tokens(lengths), Tokens(most + spare)};
+  Rng rng(*rc::gen::arbitrary<std::uint64_t>());
+  const auto most = static_cast<std::int64_t>(rng.below(2) == 0 ? 1 + rng.below(200) : 65536);
+  const auto length = [&](std::int64_t limit) {
+    return Tokens(1 + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(limit))));
+  };
+  SequenceLengths lengths(rng.below(60));
+  const Tokens same = length(most);
+  switch (rng.below(3)) {
+    case 0:  // equal
+      for (Tokens& n : lengths) n = same;
+      break;
+    case 1:  // any
+      for (Tokens& n : lengths) n = length(most);
+      break;
+    case 2:  // most of them short, down to a token, and one of the most
+      for (Tokens& n : lengths) n = length(std::max<std::int64_t>(most >> rng.below(12), 1));
+      lengths.emplace_back(most);
+      break;
+  }
+  return {lengths, Tokens(most * (1 + static_cast<std::int64_t>(rng.below(3))))};
 }
 
 class EveryProducer : public ::testing::TestWithParam<Producer> {};

@@ -7,6 +7,7 @@
 
 #include "slimpack/baselines/hybrid_rounds.h"
 #include "slimpack/baselines/makers.h"
+#include "slimpack/schedule/schedule.h"
 #include "tests/baselines/cases.h"
 
 namespace slimpack {
@@ -133,6 +134,23 @@ TEST(ContextParallelBaseline, RunsSharedPacksInTheSameColumnOnAllTheirReplicas) 
     }
   }
   EXPECT_TRUE(any_shared);
+}
+
+TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
+  // A step in which replicas that share several packs run different numbers of packs between them:
+  // by their indices alone one would run a later pack forward before the other runs the earlier one
+  // backward, and each would wait for the other.
+  const SequenceLengths lengths = tokens({8782, 13069, 30680, 1084, 15867});
+  const CostModel cost = testing::round_cost();
+  const StageLayout layout = testing::one_layer_each(4);
+  const BaselinePlan made = context_parallel_baseline({lengths, cost, layout, 4, Tokens(32768)});
+  std::vector<Schedule> by_index, by_column;
+  for (std::size_t r = 0; r < 4; ++r) {
+    by_index.push_back(one_f_one_b(made.plan.replicas[r].packs, 4));
+    by_column.push_back(columned_one_f_one_b(made.columns[r], 4));
+  }
+  EXPECT_FALSE(check_step_schedules(made.plan, by_index).empty());
+  EXPECT_EQ(check_step_schedules(made.plan, by_column), std::vector<std::string>{});
 }
 
 TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {

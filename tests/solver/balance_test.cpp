@@ -203,7 +203,7 @@ RC_GTEST_PROP(BalanceExact, FindsTheOptimum, ()) {
 
 RC_GTEST_PROP(BalanceExact, IsNeverWorseThanAnyStart, ()) {
   Rng rng(*rc::gen::arbitrary<std::uint64_t>());
-  const BalanceProblem problem = random_problem(rng, 20, 4);
+  const BalanceProblem problem = random_problem(rng, 12, 4);
   std::vector<std::int32_t> replica;
   for (std::size_t i = 0; i < problem.work.size(); ++i) {
     replica.push_back(static_cast<std::int32_t>(rng.below(problem.replicas.size())));

@@ -190,7 +190,7 @@ RC_GTEST_PROP(ExactCut, EqualsEnumeration, ()) {
 
 RC_GTEST_PROP(ExactCut, IsNeverWorseThanTheFluidCut, ()) {
   Rng rng(*rc::gen::arbitrary<std::uint64_t>());
-  const ExactCutProblem problem = random_problem(rng, 20, 5);
+  const ExactCutProblem problem = random_problem(rng, 12, 4);
   FluidCutOptions options;
   options.packs = problem.packs;
   options.granularity = problem.grid;
@@ -249,6 +249,9 @@ class ExactCutMisuse : public ::testing::Test {
 TEST_F(ExactCutMisuse, RefusesAStartThatIsNoPassOfThePlan) {
   EXPECT_NO_THROW((void)exact_cut(problem, in_one(problem), {}));
   expect_refused({});
+  std::vector<MicroPack> merged = in_one(problem);
+  merged[0].replicas = 2;
+  expect_refused(merged);
   expect_refused({{{slice(0, 0, 300)}}});                                            // 1 is missing
   expect_refused({{{slice(0, 0, 300), slice(1, 0, 100)}}, {{slice(1, 0, 100)}}});    // 1 is twice
   expect_refused({{{slice(0, 0, 300), slice(1, 0, 100)}}, {}});                      // empty
