@@ -11,8 +11,8 @@
 namespace slimpack {
 namespace {
 
-/// Tokens of a replica below which nobody shares a sequence: the usual setting of Megatron's
-/// max_seqlen_per_dp_cp_rank, and about where exchanging queries costs more than it saves.
+/// Tokens of a replica below which no sequence is shared. Megatron leaves this figure
+/// (max_seqlen_per_dp_cp_rank) to its user.
 constexpr Tokens kLeastShare{8192};
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {

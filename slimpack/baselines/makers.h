@@ -32,7 +32,7 @@ namespace slimpack {
 [[nodiscard]] BaselinePlan token_balanced_baseline(const BaselineRequest& request);
 
 /// What dynapipe_baseline minimises: (Σ packs (overhead + Σ its costs)) ÷ replicas
-/// + (stages − 1) · the largest pack (DynaPipe, equation 1).
+/// + (stages − 1) · the largest pack: DynaPipe's estimate of the pipeline's time.
 struct SplitProblem {
   std::span<const std::int64_t> costs;  ///< of each item, ≥ 1
   std::span<const Tokens> lengths;      ///< of each item, ≤ capacity
