@@ -1,7 +1,7 @@
 #include "slimpack/planner/unit_search.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -14,8 +14,14 @@ namespace {
 
 /// The tight cap that judges candidates, as a multiple of their least memory.
 constexpr double kTight = 1.1;
-/// Caps to try last, falling. Dense where memory is scarce and the bubble depends on it.
-constexpr std::array kCapFactors = {2.0, 1.5, 1.3, 1.2, 1.14, 1.09, 1.05, 1.02, 1.0};
+/// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2.
+constexpr double kRung = 1.04;
+constexpr int kRungs = 18;
+
+Bytes rung(Bytes least, int k) {
+  return Bytes(
+      static_cast<std::int64_t>(static_cast<double>(least.count()) * std::pow(kRung, k)));
+}
 
 std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
                                 const std::vector<TaskTimes>& times,
@@ -119,8 +125,15 @@ void UnitSearch::explore(const UnitCutOptions& candidate) {
     score_ = score;
     favourite_ = candidate;
   }
+  const bool fits = !problem_.memory_cap || largest_need(free->memory).bytes <= *problem_.memory_cap;
   keep(tasks, std::move(*free));
   keep(tasks, std::move(*capped));
+  if (fits) return;
+  // The highest rung below the cap: what the ladder will find at best, known early.
+  const Bytes least = largest_need(scheduler.least_memory()).bytes;
+  int k = kRungs;
+  while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
+  if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), Pass::kForward));
 }
 
 void UnitSearch::climb_ladder(const Tasks& tasks) {
@@ -133,8 +146,8 @@ void UnitSearch::climb_ladder(const Tasks& tasks) {
 
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
     Bytes memory(std::numeric_limits<std::int64_t>::max());
-    for (const double factor : kCapFactors) {
-      const Bytes cap = times_factor(need.bytes, factor);
+    for (int k = kRungs; k >= 0; --k) {
+      const Bytes cap = rung(need.bytes, k);
       // A schedule is the same under every cap from its own memory to the one it was made for.
       if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
       auto result = scheduler.run(uniform(scheduler, cap), first);

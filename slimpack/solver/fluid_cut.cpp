@@ -24,6 +24,7 @@ struct Walk {
   From from;
   std::int64_t granularity;
   std::vector<double> whole_cost;  ///< of each sequence in one slice, by place in `order`
+  std::vector<double> cost_from;   ///< of all sequences from a place on, each in one slice
 };
 
 Slice whole(const Walk& walk, std::size_t place) {
@@ -33,9 +34,12 @@ Slice whole(const Walk& walk, std::size_t place) {
 
 Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
                const SliceCost& cost, From from, Tokens granularity) {
-  Walk walk{lengths, order, cost, from, granularity.count(), {}};
+  Walk walk{lengths, order, cost, from, granularity.count(), {}, {}};
   walk.whole_cost.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
+  walk.cost_from.assign(order.size() + 1, 0);
+  for (std::size_t i = order.size(); i-- > 0;)
+    walk.cost_from[i] = walk.cost_from[i + 1] + walk.whole_cost[i];
   return walk;
 }
 
@@ -106,11 +110,15 @@ class Cuts {
   std::int64_t count_;
 };
 
-/// Pours every sequence of the walk into MicroPacks of budget(index) each and calls
-/// emit(index, slice) for every slice; stops early when more than `limit` would be needed.
-/// Result: the number of MicroPacks, limit + 1 when stopped.
+struct Poured {
+  int packs = 0;
+  double left = 0;  ///< cost of what did not fit, uncut
+};
+
+/// Pours every sequence of the walk into at most `limit` MicroPacks of budget(index) each and calls
+/// emit(index, slice) for every slice.
 template <class Budget, class Emit>
-int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
+Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
   int pack = 0;
   double room = budget(0);
   bool empty = true;
@@ -128,7 +136,7 @@ int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
         rest = cuts.remainder(k);
         rest_cost = walk.cost(rest);
       }
-      if (++pack >= limit) return limit + 1;
+      if (++pack >= limit) return {limit, rest_cost + walk.cost_from[i + 1]};
       room = budget(pack);
       empty = true;
     }
@@ -136,7 +144,7 @@ int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
     room -= rest_cost;
     empty = false;
   }
-  return pack + 1;
+  return {pack + 1, 0};
 }
 
 /// Share of the full budget of each MicroPack: taper … 1 … 1 … taper.
@@ -160,25 +168,27 @@ std::vector<double> taper_shares(const FluidCutOptions& options) {
 double least_budget(const Walk& walk, const std::vector<double>& shares) {
   constexpr double kPrecision = 1e-3;
   const auto packs = static_cast<int>(shares.size());
-  const auto fits = [&](double full) {
+  const auto left_of = [&](double full) {
     const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
-    return pour(walk, packs, budget, [](int, const Slice&) {}) <= packs;
+    return pour(walk, packs, budget, [](int, const Slice&) {}).left;
   };
   // 1. No budget below the mean is enough, for cutting only adds cost …
-  double low = std::accumulate(walk.whole_cost.begin(), walk.whole_cost.end(), 0.0) /
-               std::accumulate(shares.begin(), shares.end(), 0.0);
-  if (fits(low)) return low;
-  // 2. … and usually a little more is: step up, in growing steps, …
-  double step = kPrecision * 8 * low;
-  double high = low + step;
-  for (; !fits(high); high += step) {
+  const double whole_packs = std::accumulate(shares.begin(), shares.end(), 0.0);
+  double low = walk.cost_from.front() / whole_packs;
+  double left = left_of(low);
+  if (left == 0) return low;
+  // 2. … and usually little more than what was left over, shared out, is: step up by that, further
+  //    each time it is not enough, …
+  double high = low;
+  for (double reach = 1; left > 0; reach *= 1.5) {
     low = high;
-    step *= 2;
+    high += std::max(reach * left / whole_packs, kPrecision / 2 * low);
+    left = left_of(high);
   }
   // 3. … then bisect.
   while (high - low > kPrecision * low) {
     const double middle = low + (high - low) / 2;
-    (fits(middle) ? high : low) = middle;
+    (left_of(middle) == 0 ? high : low) = middle;
   }
   return high;
 }
@@ -190,8 +200,8 @@ std::vector<MicroPack> poured(const Walk& walk, const std::vector<double>& share
     packs.resize(static_cast<std::size_t>(pack) + 1);
     packs.back().slices.push_back(slice);
   };
-  const int count = pour(walk, static_cast<int>(shares.size()), budget, emit);
-  SLIMPACK_CHECK(static_cast<std::size_t>(count) == packs.size());
+  const Poured result = pour(walk, static_cast<int>(shares.size()), budget, emit);
+  SLIMPACK_CHECK(static_cast<std::size_t>(result.packs) == packs.size() && result.left == 0);
   return packs;
 }
 
