@@ -5,6 +5,7 @@
 
 namespace slimpack {
 
+void add_compare_command(CLI::App& app);   ///< compare
 void add_data_command(CLI::App& app);      ///< data build, data inspect
 void add_plan_command(CLI::App& app);      ///< plan
 void add_simulate_command(CLI::App& app);  ///< simulate

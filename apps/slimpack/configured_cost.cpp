@@ -1,6 +1,7 @@
 #include "apps/slimpack/configured_cost.h"
 
 #include <string>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -18,14 +19,25 @@ std::optional<CostModel> configured_cost(const RunConfig& config, const ModelSha
       invalid_input("{}: measured in {}, train.dtype is {}; profile again or change train.dtype",
                     name, to_string(cost.dtype), to_string(config.train.dtype));
     if (cost.tp != config.parallel.tp)
-      invalid_input("{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp",
-                    name, cost.tp, config.parallel.tp);
+      invalid_input(
+          "{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp", name,
+          cost.tp, config.parallel.tp);
     return cost;
   }
   if (config.hardware)
     return cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
                               config.parallel.dp);
   return std::nullopt;
+}
+
+CostModel required_cost(const RunConfig& config, const ModelShape& shape, std::string_view origin) {
+  std::optional<CostModel> cost = configured_cost(config, shape);
+  if (!cost)
+    invalid_input(
+        "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
+        "or add a [hardware] section",
+        origin);
+  return std::move(*cost);
 }
 
 }  // namespace slimpack

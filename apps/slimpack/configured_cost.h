@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/spec/model_shape.h"
@@ -13,5 +14,10 @@ namespace slimpack {
 /// InvalidInput for a cost file of another model or number format.
 [[nodiscard]] std::optional<CostModel> configured_cost(const RunConfig& config,
                                                        const ModelShape& shape);
+
+/// The same, for commands that do not measure: throws InvalidInput naming `origin`, the run
+/// configuration, when it says nothing of costs.
+[[nodiscard]] CostModel required_cost(const RunConfig& config, const ModelShape& shape,
+                                      std::string_view origin);
 
 }  // namespace slimpack

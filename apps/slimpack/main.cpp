@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   slimpack::add_profile_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_plan_command(app);
   slimpack::add_simulate_command(app);
+  slimpack::add_compare_command(app);
   slimpack::add_train_command(app, [&](const auto&) { become_training_program(argv); });
   return slimpack::run_program(app, argc, argv);
 }

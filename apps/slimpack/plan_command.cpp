@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,13 +9,13 @@
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/override_option.h"
 #include "apps/slimpack/plan_report.h"
+#include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/indexed_dataset.h"
-#include "slimpack/data/lengths.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -34,27 +32,13 @@ struct PlanArguments {
   std::string json;
 };
 
-struct StepLengths {
-  SequenceLengths lengths;
-  std::string source;
-};
-
 /// A length list is one step as it stands; of a dataset it is the sampler's first step. Both are
 /// cut at the context, as in training.
 StepLengths step_lengths(const PlanArguments& arguments, const RunConfig& config) {
   if (!arguments.lengths.empty() && !arguments.data.empty())
     invalid_input("plan takes either --lengths {} or --data {}, not both", arguments.lengths,
                   arguments.data);
-  if (!arguments.lengths.empty()) {
-    SequenceLengths lengths = read_lengths(arguments.lengths);
-    std::int64_t cut = 0;
-    for (Tokens& length : lengths) {
-      if (length > config.data.context) ++cut;
-      length = std::min(length, config.data.context);
-    }
-    return {std::move(lengths), fmt::format("{}, {} cut at {} tokens", arguments.lengths,
-                                            grouped(cut), grouped(config.data.context.count()))};
-  }
+  if (!arguments.lengths.empty()) return listed_lengths(arguments.lengths, config.data.context);
   const std::string prefix = arguments.data.empty() ? config.data.prefix.string() : arguments.data;
   if (prefix.empty())
     invalid_input(
@@ -73,21 +57,16 @@ StepLengths step_lengths(const PlanArguments& arguments, const RunConfig& config
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const ModelShape shape = read_model_shape(config.model.config);
-  const std::optional<CostModel> cost = configured_cost(config, shape);
-  if (!cost)
-    invalid_input(
-        "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
-        "or add a [hardware] section",
-        arguments.config);
+  const CostModel cost = required_cost(config, shape, arguments.config);
   StepLengths step = step_lengths(arguments, config);
 
   const Nanos start = monotonic_now();
   const PlanOutcome outcome =
-      plan_step(configured_request(config, *cost, std::move(step.lengths)), *cost);
+      plan_step(configured_request(config, cost, std::move(step.lengths)), cost);
   const Nanos taken = monotonic_now() - start;
   if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
 
-  write_file(arguments.out, plan_file_to_json(*outcome.step, *cost));
+  write_file(arguments.out, plan_file_to_json(*outcome.step, cost));
   if (!arguments.json.empty()) {
     nlohmann::json figures = step_figures(*outcome.step);
     figures["planner"] = to_string(config.plan.planner);
@@ -97,7 +76,7 @@ void plan(const PlanArguments& arguments) {
   ReportRows rows = step_rows(*outcome.step);
   rows.insert(rows.begin(), {{"step", step.source},
                              {"planner", std::string(to_string(config.plan.planner))},
-                             {"cost from", cost->source}});
+                             {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
   fmt::print("{}\nnext: slimpack simulate {}\n", step_report(*outcome.step, rows), arguments.out);
 }

@@ -1,44 +1,138 @@
 #include "slimpack/baselines/packed.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
-#include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "slimpack/base/error.h"
 
 namespace slimpack {
+namespace {
 
-// 1. Sequences by falling length, ties by id.
-// 2. Each goes into the pack with the least room that is still enough (of equals, the oldest), or
-//    opens a new pack.
-PackPlan packed_plan(const SequenceLengths& lengths, const std::vector<SequenceId>& sequences,
-                     Tokens capacity) {
-  std::vector<SequenceId> order = sequences;
-  std::sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return std::pair(lengths[b.index()], a) < std::pair(lengths[a.index()], b);
-  });
-  if (!order.empty() && lengths[order.front().index()] > capacity) {
-    invalid_input(
-        "sequence {} has {} tokens, but a pack holds {}; raise the context or cut the sequence",
-        order.front().value(), lengths[order.front().index()].count(), capacity.count());
+/// Room of every pack, so that the pack for the next sequence is found in O(log packs).
+class BestFit {
+ public:
+  /// The fullest pack with that much room, if any.
+  [[nodiscard]] std::optional<std::size_t> find(Tokens length) const {
+    const auto best = rooms_.lower_bound(std::pair(length, std::size_t{0}));
+    if (best == rooms_.end()) return std::nullopt;
+    return best->second;
   }
-  PackPlan plan;
-  std::set<std::pair<Tokens, PackId>> room_of_packs;
+  void set(std::size_t pack, Tokens before, Tokens room) {
+    rooms_.erase(std::pair(before, pack));
+    rooms_.emplace(room, pack);
+  }
+
+ private:
+  std::set<std::pair<Tokens, std::size_t>> rooms_;
+};
+
+/// A tree of maxima over the packs' rooms: node i has the children 2i and 2i + 1.
+class FirstFit {
+ public:
+  explicit FirstFit(std::size_t most_packs)
+      : leaves_(std::bit_ceil(std::max<std::size_t>(most_packs, 1))), most_(2 * leaves_) {}
+
+  /// The oldest pack with that much room, if any.
+  [[nodiscard]] std::optional<std::size_t> find(Tokens length) const {
+    if (most_[1] < length) return std::nullopt;
+    std::size_t node = 1;
+    while (node < leaves_) node = most_[2 * node] >= length ? 2 * node : 2 * node + 1;
+    return node - leaves_;
+  }
+  void set(std::size_t pack, Tokens /*before*/, Tokens room) {
+    std::size_t node = pack + leaves_;
+    for (most_[node] = room; node > 1;) {
+      node /= 2;
+      most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
+    }
+  }
+
+ private:
+  std::size_t leaves_;
+  std::vector<Tokens> most_;
+};
+
+/// Only the pack opened last.
+class LastFit {
+ public:
+  [[nodiscard]] std::optional<std::size_t> find(Tokens length) const {
+    return last_ && room_ >= length ? last_ : std::nullopt;
+  }
+  void set(std::size_t pack, Tokens /*before*/, Tokens room) {
+    last_ = pack;
+    room_ = room;
+  }
+
+ private:
+  std::optional<std::size_t> last_;
+  Tokens room_;
+};
+
+template <class Rooms>
+std::vector<std::vector<SequenceId>> fill(Rooms rooms, const SequenceLengths& lengths,
+                                          const std::vector<SequenceId>& order, Tokens capacity) {
+  std::vector<std::vector<SequenceId>> packs;
+  std::vector<Tokens> room;
   for (const SequenceId id : order) {
     const Tokens length = lengths[id.index()];
-    SLIMPACK_CHECK(length >= Tokens(1));
-    auto best = room_of_packs.lower_bound(std::pair(length, PackId()));
-    if (best == room_of_packs.end()) {
-      best = room_of_packs.emplace(capacity, PackId(plan.forward.size())).first;
-      plan.forward.emplace_back();
+    const std::size_t pack = rooms.find(length).value_or(packs.size());
+    if (pack == packs.size()) {
+      packs.emplace_back();
+      room.push_back(capacity);
     }
-    const auto [room, pack] = *best;
-    room_of_packs.erase(best);
-    room_of_packs.emplace(room - length, pack);
-    plan.forward[pack.index()].slices.push_back(Slice{id, Tokens(0), length});
+    rooms.set(pack, room[pack], room[pack] - length);
+    room[pack] -= length;
+    packs[pack].push_back(id);
   }
+  return packs;
+}
+
+}  // namespace
+
+std::vector<std::vector<SequenceId>> pack_sequences(const SequenceLengths& lengths,
+                                                    const std::vector<SequenceId>& sequences,
+                                                    Tokens capacity, Packing packing) {
+  std::vector<SequenceId> order = sequences;
+  const auto longer = [&](SequenceId a, SequenceId b) {
+    return std::pair(lengths[b.index()], a) < std::pair(lengths[a.index()], b);
+  };
+  const auto longest = std::min_element(order.begin(), order.end(), longer);
+  if (longest != order.end() && lengths[longest->index()] > capacity) {
+    invalid_input(
+        "sequence {} has {} tokens, but a pack holds {}; raise the context or cut the sequence",
+        longest->value(), lengths[longest->index()].count(), capacity.count());
+  }
+  for (const SequenceId id : order) SLIMPACK_CHECK(lengths[id.index()] >= Tokens(1));
+  switch (packing) {
+    case Packing::kConcatenated:
+      return fill(LastFit(), lengths, order, capacity);
+    case Packing::kFirstFit:
+      std::sort(order.begin(), order.end(), longer);
+      return fill(FirstFit(order.size()), lengths, order, capacity);
+    case Packing::kBestFit:
+      break;
+  }
+  std::sort(order.begin(), order.end(), longer);
+  return fill(BestFit(), lengths, order, capacity);
+}
+
+MicroPack whole_pack(const SequenceLengths& lengths, const std::vector<SequenceId>& sequences) {
+  MicroPack pack;
+  pack.slices.reserve(sequences.size());
+  for (const SequenceId id : sequences)
+    pack.slices.push_back(Slice{id, Tokens(0), lengths[id.index()]});
+  return pack;
+}
+
+PackPlan packed_plan(const SequenceLengths& lengths, const std::vector<SequenceId>& sequences,
+                     Tokens capacity) {
+  PackPlan plan;
+  for (const auto& pack : pack_sequences(lengths, sequences, capacity, Packing::kBestFit))
+    plan.forward.push_back(whole_pack(lengths, pack));
   plan.backward = plan.forward;
   return plan;
 }

@@ -1,6 +1,7 @@
 // Fixed packing: what most trainers run today.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -9,10 +10,26 @@
 
 namespace slimpack {
 
-/// Best-fit decreasing (Johnson 1973; Megatron, TRL): whole sequences, longest first, each into the
-/// fullest pack of `capacity` tokens that still has room. Forward and backward are the same packs
-/// in the order in which they were opened. Throws InvalidInput when a sequence exceeds the
-/// capacity.
+/// How packs of whole sequences are filled.
+enum class Packing : std::uint8_t {
+  kFirstFit,  ///< longest first, each into the oldest pack that has room
+  kBestFit,   ///< longest first, each into the fullest pack that has room (of equals the oldest)
+  kConcatenated,  ///< as given, a new pack whenever the next sequence does not fit the last one
+};
+
+/// The sequences of each pack of at most `capacity` tokens, in the order in which packs were
+/// opened. Throws InvalidInput when a sequence exceeds the capacity. REQUIRES: every length ≥ 1.
+/// Cost: O(n log n).
+[[nodiscard]] std::vector<std::vector<SequenceId>> pack_sequences(
+    const SequenceLengths& lengths, const std::vector<SequenceId>& sequences, Tokens capacity,
+    Packing packing);
+
+/// A MicroPack of these sequences, uncut.
+[[nodiscard]] MicroPack whole_pack(const SequenceLengths& lengths,
+                                   const std::vector<SequenceId>& sequences);
+
+/// Best-fit decreasing (Johnson 1973; Megatron, TRL) of whole sequences. Forward and backward are
+/// the same packs in the order in which they were opened. Throws as pack_sequences.
 [[nodiscard]] PackPlan packed_plan(const SequenceLengths& lengths,
                                    const std::vector<SequenceId>& sequences, Tokens capacity);
 

@@ -19,20 +19,24 @@ PackPlan in_own_ids(PackPlan packs, const std::vector<SequenceId>& sequences) {
 
 }  // namespace
 
+CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost, ReplicaId replica) {
+  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
+  Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
+  if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
+  SequenceLengths lengths;
+  for (const SequenceId q : plan.sequences) lengths.push_back(step.plan.lengths[q.index()]);
+  CostedReplica costed;
+  costed.packs = in_own_ids(plan.packs, plan.sequences);
+  costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
+  costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, lengths);
+  return costed;
+}
+
 std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
   std::vector<CostedReplica> out;
   out.reserve(step.plan.replicas.size());
-  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    const ReplicaPlan& replica = step.plan.replicas[r];
-    Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
-    if (!step.speed.empty()) replication.speed = step.speed[r];
-    SequenceLengths lengths;
-    for (const SequenceId q : replica.sequences) lengths.push_back(step.plan.lengths[q.index()]);
-    CostedReplica& costed = out.emplace_back();
-    costed.packs = in_own_ids(replica.packs, replica.sequences);
-    costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
-    costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, lengths);
-  }
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
+    out.push_back(costed_replica(step, cost, ReplicaId(r)));
   return out;
 }
 

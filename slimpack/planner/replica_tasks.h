@@ -17,7 +17,11 @@ struct CostedReplica {
   TaskBytes bytes;
 };
 
-/// By replica. `cost` includes the step's recomputation. Cost: O(slices · stages).
+/// `cost` includes the step's recomputation. Cost: O(slices · stages) of the replica.
+[[nodiscard]] CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost,
+                                           ReplicaId replica);
+
+/// All of them, by replica.
 [[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
                                                          const CostModel& cost);
 

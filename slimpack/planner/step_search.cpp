@@ -16,7 +16,7 @@ constexpr std::array kMergeAbove = {
 /// Variants that are searched even if one before them fits.
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
-constexpr std::int64_t kMostSteps = 8;
+constexpr std::int64_t kMostSteps = 2;
 
 AssignProblem assign_problem(const StepProblem& problem) {
   AssignProblem out{problem.lengths, {}, {}};
@@ -112,7 +112,7 @@ StepSearchResult search_step(const StepProblem& problem) {
   std::vector<Variant> variants = variants_of(problem);
   for (Variant& variant : variants) explore_heaviest(problem, variant);
   std::stable_sort(variants.begin(), variants.end(), [](const Variant& a, const Variant& b) {
-    return a.searches.front()->score() < b.searches.front()->score();
+    return makespan_of(*a.searches.front()) < makespan_of(*b.searches.front());
   });
   StepSearchResult result;
   for (std::size_t v = 0; v < variants.size(); ++v) {

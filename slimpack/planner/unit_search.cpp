@@ -1,7 +1,7 @@
 #include "slimpack/planner/unit_search.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -14,8 +14,14 @@ namespace {
 
 /// The tight cap that judges candidates, as a multiple of their least memory.
 constexpr double kTight = 1.1;
-/// Caps to try last, falling. Dense where memory is scarce and the bubble depends on it.
-constexpr std::array kLadder = {2.0, 1.5, 1.3, 1.2, 1.14, 1.09, 1.05, 1.02, 1.0};
+/// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2.
+constexpr double kRung = 1.04;
+constexpr int kRungs = 18;
+
+Bytes rung(Bytes least, int k) {
+  return Bytes(
+      static_cast<std::int64_t>(static_cast<double>(least.count()) * std::pow(kRung, k)));
+}
 
 std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
                                 const std::vector<TaskTimes>& times,
@@ -27,6 +33,11 @@ std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
 
 Bytes times_factor(Bytes bytes, double factor) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(bytes.count()) * factor));
+}
+
+/// The same cap on every stage.
+std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
+  return std::vector<Bytes>(scheduler.least_memory().size(), cap);
 }
 
 std::size_t pack_count(const std::vector<PackPlan>& packs) {
@@ -51,8 +62,7 @@ void UnitSearch::enqueue(const std::vector<UnitCutOptions>& candidates) {
   for (const UnitCutOptions& candidate : candidates) {
     const auto same = [&](const UnitCutOptions& other) { return other == candidate; };
     if (std::any_of(queue_.begin(), queue_.end(), same) ||
-        std::any_of(seen_.begin(), seen_.end(),
-                    [&](const Seen& s) { return s.candidate == candidate; }))
+        std::any_of(seen_.begin(), seen_.end(), [&](const Tasks& t) { return same(t.candidate); }))
       continue;
     queue_.push_back(candidate);
   }
@@ -60,28 +70,28 @@ void UnitSearch::enqueue(const std::vector<UnitCutOptions>& candidates) {
 
 void UnitSearch::next_stage() {
   ++stage_;
-  if (stage_ <= kDirections) {
+  if (stage_ < kLadder)
     enqueue(neighbours(favourite_, space_, stage_ - 1));
-  } else if (stage_ == kLastStage) {
+  else
     std::stable_sort(seen_.begin(), seen_.end(),
-                     [](const Seen& a, const Seen& b) { return a.bound < b.bound; });
-    for (const Seen& seen : seen_) queue_.push_back(seen.candidate);
-  }
+                     [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
 }
 
 void UnitSearch::advance() {
-  SLIMPACK_CHECK(!queue_.empty());
+  SLIMPACK_CHECK(!exhausted());
+  if (stage_ == kLadder) {
+    climb_ladder(seen_[climbed_++]);
+    return;
+  }
   const UnitCutOptions candidate = queue_.front();
   queue_.pop_front();
-  if (stage_ < kLastStage)
-    explore(candidate);
-  else
-    climb_ladder(candidate);
-  while (queue_.empty() && stage_ <= kLastStage) next_stage();
+  explore(candidate);
+  while (queue_.empty() && stage_ < kLadder) next_stage();
 }
 
 UnitSearch::Tasks UnitSearch::tasks_of(const UnitCutOptions& candidate) const {
   Tasks tasks;
+  tasks.candidate = candidate;
   tasks.packs = cut_unit(unit_, cost_, candidate);
   for (std::size_t i = 0; i < tasks.packs.size(); ++i) {
     tasks.times.push_back(task_times(problem_.cost, problem_.layout, tasks.packs[i],
@@ -100,17 +110,14 @@ std::vector<TaskBytes> UnitSearch::bytes_of(const std::vector<PackPlan>& packs) 
 }
 
 void UnitSearch::explore(const UnitCutOptions& candidate) {
-  const Tasks tasks = tasks_of(candidate);
-  seen_.push_back({candidate, tasks.bound});
+  const Tasks& tasks = seen_.emplace_back(tasks_of(candidate));
   if (static_cast<double>(tasks.bound.count()) >= score_) return;
 
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const Bytes tight = times_factor(largest_need(scheduler.least_memory()).bytes, kTight);
   auto free = scheduler.run({});
-  auto capped = largest_need(free->memory).bytes <= tight
-                    ? free
-                    : scheduler.run(std::vector<Bytes>(scheduler.least_memory().size(), tight));
+  auto capped = scheduler.run(uniform(scheduler, tight), Pass::kForward);
   const double score = (static_cast<double>(free->makespan.count()) +
                         static_cast<double>(capped->makespan.count())) /
                        2;
@@ -118,12 +125,18 @@ void UnitSearch::explore(const UnitCutOptions& candidate) {
     score_ = score;
     favourite_ = candidate;
   }
-  keep(candidate, tasks.packs, std::move(*free));
-  keep(candidate, tasks.packs, std::move(*capped));
+  const bool fits = !problem_.memory_cap || largest_need(free->memory).bytes <= *problem_.memory_cap;
+  keep(tasks, std::move(*free));
+  keep(tasks, std::move(*capped));
+  if (fits) return;
+  // The highest rung below the cap: what the ladder will find at best, known early.
+  const Bytes least = largest_need(scheduler.least_memory()).bytes;
+  int k = kRungs;
+  while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
+  if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), Pass::kForward));
 }
 
-void UnitSearch::climb_ladder(const UnitCutOptions& candidate) {
-  const Tasks tasks = tasks_of(candidate);
+void UnitSearch::climb_ladder(const Tasks& tasks) {
   if (best_ && tasks.bound >= best_->makespan) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
@@ -131,25 +144,27 @@ void UnitSearch::climb_ladder(const UnitCutOptions& candidate) {
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
   if (problem_.memory_cap && need.bytes > *problem_.memory_cap) return;
 
-  Bytes memory(std::numeric_limits<std::int64_t>::max());
-  for (const double factor : kLadder) {
-    const Bytes cap = times_factor(need.bytes, factor);
-    // A schedule is the same under every cap from its own memory to the cap that it was made for.
-    if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
-    auto result = scheduler.run(std::vector<Bytes>(scheduler.least_memory().size(), cap));
-    memory = largest_need(result->memory).bytes;
-    keep(candidate, tasks.packs, std::move(*result));
+  for (const Pass first : {Pass::kBackward, Pass::kForward}) {
+    Bytes memory(std::numeric_limits<std::int64_t>::max());
+    for (int k = kRungs; k >= 0; --k) {
+      const Bytes cap = rung(need.bytes, k);
+      // A schedule is the same under every cap from its own memory to the one it was made for.
+      if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
+      auto result = scheduler.run(uniform(scheduler, cap), first);
+      memory = largest_need(result->memory).bytes;
+      keep(tasks, std::move(*result));
+    }
   }
 }
 
-void UnitSearch::keep(const UnitCutOptions& candidate, const std::vector<PackPlan>& packs,
-                      ListScheduler::Result result) {
+void UnitSearch::keep(const Tasks& tasks, ListScheduler::Result result) {
   const Bytes memory = largest_need(result.memory).bytes;
   if (problem_.memory_cap && memory > *problem_.memory_cap) return;
-  if (best_ && std::tuple(result.makespan, memory, pack_count(packs)) >=
+  if (best_ && std::tuple(result.makespan, memory, pack_count(tasks.packs)) >=
                    std::tuple(best_->makespan, best_->memory, pack_count(best_->packs)))
     return;
-  best_ = RatedUnit{candidate, packs, std::move(result.schedule), result.makespan, memory};
+  best_ =
+      RatedUnit{tasks.candidate, tasks.packs, std::move(result.schedule), result.makespan, memory};
 }
 
 }  // namespace slimpack

@@ -28,7 +28,8 @@ struct RatedUnit {
 ///    and what cannot be better by its bound is put off, so that the way does not depend on the
 ///    memory cap.
 /// 2. Last, every candidate whose bound is below the best makespan that fits is scheduled under a
-///    ladder of caps, because a smaller one sometimes gives the better order.
+///    ladder of caps, because a smaller one sometimes gives the better order; with backwards first
+///    and with forwards first, which keeps the stages supplied where memory is scarce.
 /// So the answer is the best of a set that the cap only filters: a larger `memory_cap` never leads
 /// to a longer makespan.
 class UnitSearch {
@@ -38,9 +39,9 @@ class UnitSearch {
 
   /// Considers the next candidate. REQUIRES: not exhausted.
   void advance();
-  [[nodiscard]] bool exhausted() const { return queue_.empty() && stage_ > kLastStage; }
+  [[nodiscard]] bool exhausted() const { return stage_ == kLadder && climbed_ == seen_.size(); }
   /// Nothing but the ladder is left.
-  [[nodiscard]] bool explored() const { return stage_ >= kLastStage; }
+  [[nodiscard]] bool explored() const { return stage_ == kLadder; }
 
   [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
   /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
@@ -52,15 +53,13 @@ class UnitSearch {
   [[nodiscard]] const Unit& unit() const { return unit_; }
 
  private:
-  static constexpr int kLastStage = kDirections + 1;
+  static constexpr int kLadder = kDirections + 1;
 
+  /// A candidate with the packs that it gives, by replica.
   struct Tasks {
+    UnitCutOptions candidate;
     std::vector<PackPlan> packs;
     std::vector<TaskTimes> times;
-    Nanos bound;
-  };
-  struct Seen {
-    UnitCutOptions candidate;
     Nanos bound;
   };
 
@@ -68,11 +67,10 @@ class UnitSearch {
   void enqueue(const std::vector<UnitCutOptions>& candidates);
   void next_stage();
   void explore(const UnitCutOptions& candidate);
-  void climb_ladder(const UnitCutOptions& candidate);
+  void climb_ladder(const Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
   /// Keeps the schedule if it fits and is the best so far.
-  void keep(const UnitCutOptions& candidate, const std::vector<PackPlan>& packs,
-            ListScheduler::Result result);
+  void keep(const Tasks& tasks, ListScheduler::Result result);
 
   const StepProblem& problem_;
   const Unit& unit_;
@@ -80,7 +78,8 @@ class UnitSearch {
   UnitCost cost_;
   std::deque<UnitCutOptions> queue_;
   int stage_ = 0;  ///< 0 coarse, 1 to kDirections neighbours, then the ladder
-  std::vector<Seen> seen_;
+  std::vector<Tasks> seen_;
+  std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder
   UnitCutOptions favourite_;
   double score_;
   std::optional<RatedUnit> best_;

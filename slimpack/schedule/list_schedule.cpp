@@ -21,18 +21,21 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 class ListRun {
  public:
   ListRun(const TaskTimes& times, const std::vector<std::int32_t>& needed, std::int32_t forwards,
-          int slots, std::vector<std::vector<MemoryGuard>> guards, const std::vector<Bytes>& caps)
+          int slots, const std::vector<std::vector<MemoryGuard>>& guards,
+          const std::vector<Bytes>& caps, Pass first)
       : times_(times),
         needed_(needed),
         slots_(slots),
-        guards_(std::move(guards)),
         caps_(caps),
+        first_(first),
         forwards_(forwards),
         backwards_(static_cast<std::int32_t>(needed.size())),
-        stages_(guards_.size()) {
+        stages_(guards.size()) {
     for (std::size_t s = 0; s < stages_.size(); ++s)
-      for (const MemoryGuard& guard : guards_[s])
+      for (const MemoryGuard& guard : guards[s]) {
+        stages_[s].walks.emplace_back(guard);
         stages_[s].memory = std::max(stages_[s].memory, guard.before_start());
+      }
     for (Stage& stage : stages_) {
       stage.forward_arrival.assign(static_cast<std::size_t>(forwards_), kNever);
       stage.backward_arrival.assign(static_cast<std::size_t>(backwards_), kNever);
@@ -73,8 +76,9 @@ class ListRun {
     std::int64_t free_at = 0;
     std::int32_t next_forward = 0;
     std::int32_t next_backward = 0;
-    Bytes memory;   ///< highest that any timing of the orders so far reaches
-    Bytes pending;  ///< the same, if the next forward starts now
+    Bytes memory;                          ///< highest that any timing of the orders so far reaches
+    Bytes pending;                         ///< the same, if the next forward starts now
+    std::vector<MemoryGuard::Walk> walks;  ///< by replica
     std::vector<std::int64_t> forward_arrival;   ///< by pack; kNever until it is put
     std::vector<std::int64_t> backward_arrival;  ///< by pack; kNever until it is put
   };
@@ -94,15 +98,16 @@ class ListRun {
     if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= slots_)
       return false;
     stage.pending = Bytes(0);
-    for (MemoryGuard& guard : guards_[s])
-      stage.pending = std::max(stage.pending,
-                               guard.peak_after_forward(stage.next_forward, stage.next_backward));
+    for (MemoryGuard::Walk& walk : stage.walks)
+      stage.pending =
+          std::max(stage.pending, walk.peak_after_forward(stage.next_forward, stage.next_backward));
     return caps_.empty() || stage.pending <= caps_[s];
   }
 
   std::optional<Pass> startable(std::size_t s) {
+    if (first_ == Pass::kForward && forward_ready(s)) return Pass::kForward;
     if (backward_ready(s)) return Pass::kBackward;
-    if (forward_ready(s)) return Pass::kForward;
+    if (first_ == Pass::kBackward && forward_ready(s)) return Pass::kForward;
     return std::nullopt;
   }
 
@@ -150,8 +155,8 @@ class ListRun {
   const TaskTimes& times_;
   const std::vector<std::int32_t>& needed_;
   std::int32_t slots_;
-  std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
-  const std::vector<Bytes>& caps_;                ///< by stage; empty = unlimited
+  const std::vector<Bytes>& caps_;  ///< by stage; empty = unlimited
+  Pass first_;
   std::int32_t forwards_;
   std::int32_t backwards_;
   std::vector<Stage> stages_;
@@ -213,11 +218,12 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
   }
 }
 
-std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps) const {
+std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps,
+                                                        Pass first) const {
   SLIMPACK_CHECK(caps.empty() || caps.size() == guards_.size());
   for (std::size_t s = 0; s < caps.size(); ++s)
     if (least_memory_[s] > caps[s]) return std::nullopt;
-  return ListRun(*times_, needed_, forwards_, slots_, guards_, caps).run();
+  return ListRun(*times_, needed_, forwards_, slots_, guards_, caps, first).run();
 }
 
 Schedule own_order(const Schedule& common, const PackPlan& packs) {

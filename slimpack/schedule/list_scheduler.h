@@ -40,8 +40,10 @@ class ListScheduler {
     std::vector<Bytes> memory;  ///< by stage: of the replica with the most, as schedule_memory
     Nanos makespan;             ///< when the last action ends: as simulated, or a little later
   };
-  /// As list_schedule: `caps` by stage, empty = unlimited.
-  [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps) const;
+  /// As list_schedule: `caps` by stage, empty = unlimited. `first`: the pass that a stage takes
+  /// when both could start.
+  [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
+                                          Pass first = Pass::kBackward) const;
 
  private:
   std::int32_t slots_;

@@ -43,6 +43,9 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
     while (b < backwards_ && needed[static_cast<std::size_t>(b)] <= f) ++b;
     enabled_.push_back(b);
   }
+  backward_full_.reserve(needed.size());
+  for (std::int32_t i = 0; i < backwards_; ++i)
+    backward_full_.push_back(backward_level(i, backwards_));
 }
 
 std::int64_t MemoryGuard::waiting_forwards(std::int32_t f) const {
@@ -58,40 +61,42 @@ std::int64_t MemoryGuard::backward_level(std::int32_t b, std::int32_t enabled) c
   return std::max(before, during);
 }
 
-std::int64_t MemoryGuard::highest_backward(std::int32_t from, std::int32_t to) {
+std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t to) {
   // Backwards far enough from the end of the window see all slots full; their levels do not change
   // with the window, so a monotone queue holds their running maximum.
-  const std::int32_t fixed = std::max(from, to - slots_);
+  const std::vector<std::int64_t>& full = guard_->backward_full_;
+  const std::int32_t fixed = std::max(from, to - guard_->slots_);
   for (; window_end_ < fixed; ++window_end_) {
-    const std::int64_t level = backward_level(window_end_, backwards_);
-    while (falling_.size() > falling_begin_ && backward_level(falling_.back(), backwards_) <= level)
+    const std::int64_t level = full[static_cast<std::size_t>(window_end_)];
+    while (falling_.size() > falling_begin_ &&
+           full[static_cast<std::size_t>(falling_.back())] <= level)
       falling_.pop_back();
     falling_.push_back(window_end_);
   }
   while (falling_begin_ < falling_.size() && falling_[falling_begin_] < from) ++falling_begin_;
-  std::int64_t highest = backward_stores_[static_cast<std::size_t>(from)];
+  std::int64_t highest = guard_->backward_stores_[static_cast<std::size_t>(from)];
   if (falling_begin_ < falling_.size())
-    highest = std::max(highest, backward_level(falling_[falling_begin_], backwards_));
-  for (std::int32_t b = fixed; b < to; ++b) highest = std::max(highest, backward_level(b, to));
+    highest = std::max(highest, full[static_cast<std::size_t>(falling_[falling_begin_])]);
+  for (std::int32_t b = fixed; b < to; ++b)
+    highest = std::max(highest, guard_->backward_level(b, to));
   return highest;
 }
 
-Bytes MemoryGuard::peak_after_forward(std::int32_t f, std::int32_t b) {
-  if (f >= forwards_) return Bytes(0);
-  b = std::min(b, backwards_);
+Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
+  const MemoryGuard& g = *guard_;
+  if (f >= g.forwards_) return Bytes(0);
+  b = std::min(b, g.backwards_);
   const auto at = static_cast<std::size_t>(f);
-  const std::int64_t during = forward_stores_[at + 1] + forward_transient_[at] +
-                              waiting_forwards(f + 1) +
-                              backward_stores_[static_cast<std::size_t>(b)] +
-                              backward_inputs_.sum(b, std::min(b + slots_, enabled_[at]));
-  const std::int64_t after =
-      forward_stores_[at + 1] + waiting_forwards(f + 1) + highest_backward(b, enabled_[at + 1]);
-  return Bytes(std::max(during, after));
+  const std::int64_t waiting = g.forward_stores_[at + 1] + g.waiting_forwards(f + 1);
+  const std::int64_t during = waiting + g.forward_transient_[at] +
+                              g.backward_stores_[static_cast<std::size_t>(b)] +
+                              g.backward_inputs_.sum(b, std::min(b + g.slots_, g.enabled_[at]));
+  return Bytes(std::max(during, waiting + highest_backward(b, g.enabled_[at + 1])));
 }
 
 Bytes MemoryGuard::least_cap() const {
   Bytes highest = before_start();
-  MemoryGuard walk = *this;
+  Walk walk(*this);
   for (std::int32_t f = 0; f < forwards_; ++f)
     highest = std::max(highest, walk.peak_after_forward(f, enabled_[static_cast<std::size_t>(f)]));
   return highest;

@@ -30,11 +30,26 @@ class MemoryGuard {
   /// Inputs that may be waiting before the first action.
   [[nodiscard]] Bytes before_start() const { return Bytes(waiting_forwards(0)); }
 
-  /// Highest bytes from starting forward f with b backwards started until the stage has run every
-  /// backward that the first f + 1 forwards enable; 0 for a forward that the stage does not have.
-  /// REQUIRES: b enabled by f (of those that the stage has); neither f nor b less than in the calls
-  /// before. Cost: amortised O(slots).
-  [[nodiscard]] Bytes peak_after_forward(std::int32_t f, std::int32_t b);
+  /// Where a walk is.
+  class Walk {
+   public:
+    /// Keeps a reference.
+    explicit Walk(const MemoryGuard& guard) : guard_(&guard) {}
+
+    /// Highest bytes from starting forward f with b backwards started until the stage has run every
+    /// backward that the first f + 1 forwards enable; 0 for a forward that the stage does not have.
+    /// REQUIRES: b enabled by f (of those that the stage has); neither f nor b less than in the
+    /// calls before. Cost: amortised O(slots).
+    [[nodiscard]] Bytes peak_after_forward(std::int32_t f, std::int32_t b);
+
+   private:
+    [[nodiscard]] std::int64_t highest_backward(std::int32_t from, std::int32_t to);
+
+    const MemoryGuard* guard_;
+    std::vector<std::int32_t> falling_;  ///< window of backwards whose levels fall
+    std::size_t falling_begin_ = 0;
+    std::int32_t window_end_ = 0;
+  };
 
  private:
   /// Bytes of inputs [from, to) of a pass.
@@ -52,7 +67,6 @@ class MemoryGuard {
   /// Stores, transients and inputs of backward b, less the forwards' stores, when the backwards
   /// before `enabled` can be waiting.
   [[nodiscard]] std::int64_t backward_level(std::int32_t b, std::int32_t enabled) const;
-  [[nodiscard]] std::int64_t highest_backward(std::int32_t from, std::int32_t to);
 
   std::int32_t slots_;
   std::int32_t forwards_;
@@ -63,10 +77,8 @@ class MemoryGuard {
   std::vector<std::int64_t> forward_transient_;
   std::vector<std::int64_t> backward_stores_;  ///< by b: opened less closed by the first b
   std::vector<std::int64_t> backward_peak_;    ///< by b: the same while b runs
+  std::vector<std::int64_t> backward_full_;    ///< by b: backward_level with all others waiting
   std::vector<std::int32_t> enabled_;          ///< by f: backwards that f forwards enable
-  std::vector<std::int32_t> falling_;          ///< window of backwards whose levels fall
-  std::size_t falling_begin_ = 0;
-  std::int32_t window_end_ = 0;
 };
 
 /// One guard for each stage.

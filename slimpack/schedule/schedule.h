@@ -68,6 +68,20 @@ inline constexpr int kChannelSlots = 8;
 /// (backward order may be that of forward), each holding whole sequences.
 [[nodiscard]] Schedule one_f_one_b(const PackPlan& packs, int stages);
 
+/// 1F1B with gaps: MicroPack i is microbatch columns[i] of a plain 1F1B, and the microbatches
+/// between do nothing. Replicas that run merged MicroPacks in the same columns never wait for each
+/// other in a circle, whatever else they run. REQUIRES: as one_f_one_b; columns ascend strictly
+/// from ≥ 0.
+[[nodiscard]] Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages);
+
+/// 1F1B over slices (Seq1F1B, SlimPipe): stage s of p runs as many forwards ahead of its first
+/// backward as the last stage needs before any backward (the slices of a pack), and
+/// ahead_per_stage · (p − 1 − s) more; then one forward before each backward. With packs of whole
+/// sequences and ahead_per_stage 1 this is one_f_one_b.
+/// REQUIRES: check_plan is empty; as many forward as backward packs.
+[[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int stages,
+                                          std::int32_t ahead_per_stage);
+
 struct ListScheduleOptions {
   std::vector<Bytes> memory_cap;  ///< by stage; empty = unlimited
   int slots = kChannelSlots;

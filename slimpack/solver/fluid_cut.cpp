@@ -1,6 +1,7 @@
 #include "slimpack/solver/fluid_cut.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -23,6 +24,7 @@ struct Walk {
   From from;
   std::int64_t granularity;
   std::vector<double> whole_cost;  ///< of each sequence in one slice, by place in `order`
+  std::vector<double> cost_from;   ///< of all sequences from a place on, each in one slice
 };
 
 Slice whole(const Walk& walk, std::size_t place) {
@@ -32,9 +34,12 @@ Slice whole(const Walk& walk, std::size_t place) {
 
 Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
                const SliceCost& cost, From from, Tokens granularity) {
-  Walk walk{lengths, order, cost, from, granularity.count(), {}};
+  Walk walk{lengths, order, cost, from, granularity.count(), {}, {}};
   walk.whole_cost.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
+  walk.cost_from.assign(order.size() + 1, 0);
+  for (std::size_t i = order.size(); i-- > 0;)
+    walk.cost_from[i] = walk.cost_from[i + 1] + walk.whole_cost[i];
   return walk;
 }
 
@@ -63,18 +68,39 @@ class Cuts {
                                      : Slice{rest_.sequence, rest_.begin, cut};
   }
 
-  /// The longest piece that costs at most `room`: its k, where 0 stands for none.
+  /// The longest piece that costs at most `room`: its k, where 0 stands for none. The cost is a
+  /// quadratic of the length, so its root is at most a granule off.
   [[nodiscard]] std::int64_t longest_within(double room) const {
-    std::int64_t fits = 0;
-    std::int64_t too_long = count_ + 1;
-    while (too_long - fits > 1) {
-      const std::int64_t middle = fits + (too_long - fits) / 2;
-      (walk_.cost(piece(middle)) <= room ? fits : too_long) = middle;
-    }
+    if (count_ == 0) return 0;
+    const auto granule = static_cast<double>(walk_.granularity);
+    const double ragged =
+        walk_.from == From::kHead
+            ? 0
+            : static_cast<double>(rest_.length().count() - (count_ + 1) * walk_.granularity);
+    const double k = std::floor((length_of(room) - ragged) / granule);
+    std::int64_t fits = static_cast<std::int64_t>(std::clamp(k, 0.0, static_cast<double>(count_)));
+    while (fits < count_ && walk_.cost(piece(fits + 1)) <= room) ++fits;
+    while (fits > 0 && walk_.cost(piece(fits)) > room) --fits;
     return fits;
   }
 
  private:
+  /// Length of a piece, off the grid, that costs `room`. With x tokens, e the end of what is left,
+  /// a its begin: from the head per_pair·x²/2 + (per_token + per_pair·(a + 1/2))·x are left for x,
+  /// from the tail −per_pair·x²/2 + (per_token + per_pair·(e + 1/2) − per_prefix_token)·x.
+  [[nodiscard]] double length_of(double room) const {
+    const bool head = walk_.from == From::kHead;
+    const SliceCost& cost = walk_.cost;
+    const auto edge = static_cast<double>((head ? rest_.begin : rest_.end).count());
+    const double left = room - cost.per_slice - cost.per_prefix_token * edge;
+    const double linear =
+        cost.per_token + cost.per_pair * (edge + 0.5) - (head ? 0 : cost.per_prefix_token);
+    const double square = linear * linear + (head ? 2 : -2) * cost.per_pair * left;
+    if (left <= 0) return 0;
+    if (square <= 0 || linear <= 0) return static_cast<double>(rest_.length().count());
+    return 2 * left / (linear + std::sqrt(square));
+  }
+
   [[nodiscard]] std::int64_t cut_granules(std::int64_t k) const {
     return walk_.from == From::kHead ? k : count_ + 1 - k;
   }
@@ -84,11 +110,15 @@ class Cuts {
   std::int64_t count_;
 };
 
-/// Pours every sequence of the walk into MicroPacks of budget(index) each and calls
-/// emit(index, slice) for every slice; stops early when more than `limit` would be needed.
-/// Result: the number of MicroPacks, limit + 1 when stopped.
+struct Poured {
+  int packs = 0;
+  double left = 0;  ///< cost of what did not fit, uncut
+};
+
+/// Pours every sequence of the walk into at most `limit` MicroPacks of budget(index) each and calls
+/// emit(index, slice) for every slice.
 template <class Budget, class Emit>
-int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
+Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
   int pack = 0;
   double room = budget(0);
   bool empty = true;
@@ -106,7 +136,7 @@ int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
         rest = cuts.remainder(k);
         rest_cost = walk.cost(rest);
       }
-      if (++pack >= limit) return limit + 1;
+      if (++pack >= limit) return {limit, rest_cost + walk.cost_from[i + 1]};
       room = budget(pack);
       empty = true;
     }
@@ -114,7 +144,7 @@ int pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
     room -= rest_cost;
     empty = false;
   }
-  return pack + 1;
+  return {pack + 1, 0};
 }
 
 /// Share of the full budget of each MicroPack: taper … 1 … 1 … taper.
@@ -138,25 +168,27 @@ std::vector<double> taper_shares(const FluidCutOptions& options) {
 double least_budget(const Walk& walk, const std::vector<double>& shares) {
   constexpr double kPrecision = 1e-3;
   const auto packs = static_cast<int>(shares.size());
-  const auto fits = [&](double full) {
+  const auto left_of = [&](double full) {
     const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
-    return pour(walk, packs, budget, [](int, const Slice&) {}) <= packs;
+    return pour(walk, packs, budget, [](int, const Slice&) {}).left;
   };
   // 1. No budget below the mean is enough, for cutting only adds cost …
-  double low = std::accumulate(walk.whole_cost.begin(), walk.whole_cost.end(), 0.0) /
-               std::accumulate(shares.begin(), shares.end(), 0.0);
-  if (fits(low)) return low;
-  // 2. … and usually a little more is: step up, in growing steps, …
-  double step = kPrecision * 8 * low;
-  double high = low + step;
-  for (; !fits(high); high += step) {
+  const double whole_packs = std::accumulate(shares.begin(), shares.end(), 0.0);
+  double low = walk.cost_from.front() / whole_packs;
+  double left = left_of(low);
+  if (left == 0) return low;
+  // 2. … and usually little more than what was left over, shared out, is: step up by that, further
+  //    each time it is not enough, …
+  double high = low;
+  for (double reach = 1; left > 0; reach *= 1.5) {
     low = high;
-    step *= 2;
+    high += std::max(reach * left / whole_packs, kPrecision / 2 * low);
+    left = left_of(high);
   }
   // 3. … then bisect.
   while (high - low > kPrecision * low) {
     const double middle = low + (high - low) / 2;
-    (fits(middle) ? high : low) = middle;
+    (left_of(middle) == 0 ? high : low) = middle;
   }
   return high;
 }
@@ -168,8 +200,8 @@ std::vector<MicroPack> poured(const Walk& walk, const std::vector<double>& share
     packs.resize(static_cast<std::size_t>(pack) + 1);
     packs.back().slices.push_back(slice);
   };
-  const int count = pour(walk, static_cast<int>(shares.size()), budget, emit);
-  SLIMPACK_CHECK(static_cast<std::size_t>(count) == packs.size());
+  const Poured result = pour(walk, static_cast<int>(shares.size()), budget, emit);
+  SLIMPACK_CHECK(static_cast<std::size_t>(result.packs) == packs.size() && result.left == 0);
   return packs;
 }
 

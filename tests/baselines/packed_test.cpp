@@ -6,25 +6,13 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
+#include "tests/baselines/cases.h"
 
 namespace slimpack {
 namespace {
 
-SequenceLengths tokens(const std::vector<std::int64_t>& lengths) {
-  SequenceLengths result;
-  for (const std::int64_t n : lengths) result.emplace_back(n);
-  return result;
-}
-
-/// Sequences of every pack, in order.
-std::vector<std::vector<int>> members(const std::vector<MicroPack>& packs) {
-  std::vector<std::vector<int>> result;
-  for (const MicroPack& pack : packs) {
-    result.emplace_back();
-    for (const Slice& slice : pack.slices) result.back().push_back(slice.sequence.value());
-  }
-  return result;
-}
+using testing::members;
+using testing::tokens;
 
 TEST(PackedPlan, PutsEverySequenceIntoTheFullestPackThatStillHasRoom) {
   // Capacity 10. 7 | 6 | 3 joins 7 (room 3, not 4) | 3 joins 6 | 1 joins 6 + 3 (room 1).

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/slimpack/commands.h"
+#include "apps/slimpack/comparison.h"
+#include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_request.h"
+#include "apps/slimpack/override_option.h"
+#include "apps/slimpack/step_lengths.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/nearest.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+namespace {
+
+struct CompareArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string lengths;
+  std::string json;
+  std::vector<std::string> only;
+};
+
+/// Those asked for, in the table's order.
+std::vector<std::string> chosen_planners(const std::vector<std::string>& only) {
+  const std::vector<std::string> all = planner_names();
+  const std::vector<std::string_view> known(all.begin(), all.end());
+  for (const std::string& name : only)
+    if (std::find(all.begin(), all.end(), name) == all.end())
+      invalid_input("--only: \"{}\" is no planner; {}", name, suggestion(name, known));
+  std::vector<std::string> chosen;
+  for (const std::string& name : all)
+    if (only.empty() || std::find(only.begin(), only.end(), name) != only.end())
+      chosen.push_back(name);
+  return chosen;
+}
+
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
+}
+
+void compare(const CompareArguments& arguments) {
+  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  const std::vector<std::string> planners = chosen_planners(arguments.only);
+  const ModelShape shape = read_model_shape(config.model.config);
+  const CostModel cost = required_cost(config, shape, arguments.config);
+  const StepLengths step = listed_lengths(arguments.lengths, config.data.context);
+  PlanRequest request = configured_request(config, cost, step.lengths);
+  request.planner = PlannerKind::kSlimpack;
+
+  std::vector<ComparedPlanner> rows;
+  Progress progress(stderr, progress_style(stderr), "comparing planners",
+                    static_cast<std::int64_t>(planners.size()));
+  for (const std::string& planner : planners) {
+    rows.push_back(compared(planner, request, cost));
+    progress.advance();
+  }
+  progress.finish();
+  if (!arguments.json.empty())
+    write_file(arguments.json, comparison_json(rows, arguments.lengths).dump(2) + "\n");
+  fmt::print("{}, {}: {}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
+             counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
+             counted(total_tokens(step.lengths).count(), "token"), step.source,
+             counted(request.pp, "stage"), counted(request.dp, "replica"), cost.tp, cost.source,
+             comparison_text(rows, request.memory_cap));
+}
+
+std::string footer() {
+  std::string text = "Planners:\n  slimpack           plans of this program (plan, train)\n";
+  for (const Baseline& baseline : baselines())
+    text += fmt::format("  {:<18} {}\n", baseline.name, baseline.about);
+  return text +
+         "\nEvery planner gets the same sequences, layers per stage, cost model and memory cap; "
+         "the\n"
+         "same simulator rates them. docs/baselines.md says how each was rebuilt.\n\n"
+         "Example, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
+         "  slimpack compare --config run.toml --lengths lengths.txt \\\n"
+         "      --set parallel.pp=4 --set parallel.dp=8 --set plan.memory_cap=80GB \\\n"
+         "      --only slimpack,best-fit,first-fit";
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("compare", "Rate one step as planned here and as by what users run today");
+  const auto arguments = std::make_shared<CompareArguments>();
+  command->add_option("--config", arguments->config, "Run configuration")
+      ->type_name("RUN.toml")
+      ->required();
+  command->add_option("--lengths", arguments->lengths, "The step's sequences: one length a line")
+      ->type_name("FILE")
+      ->required();
+  add_overrides(*command, arguments->overrides);
+  command->add_option("--only", arguments->only, "Compare these planners only")
+      ->type_name("A,B,…")
+      ->delimiter(',');
+  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
+      ->type_name("FILE");
+  command->footer(footer());
+  command->callback([arguments] { compare(*arguments); });
+}
+
+}  // namespace slimpack

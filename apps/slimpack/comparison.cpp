@@ -1,0 +1,142 @@
+#include "apps/slimpack/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/base/table.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/replica_tasks.h"
+
+namespace slimpack {
+namespace {
+
+constexpr const char* kOurs = "slimpack";
+
+StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
+  StepFigures figures;
+  const SimulationResult& predicted = step.prediction;
+  const double seconds = to_seconds(predicted.makespan);
+  figures.tokens_per_second =
+      static_cast<double>(total_tokens(step.plan.lengths).count()) / seconds;
+  const auto ranks = static_cast<double>(predicted.busy.size()) * cost.tp;
+  if (cost.peak_flops > 0)
+    figures.mfu =
+        model_flops(cost.shape, step.plan.lengths).count() / (seconds * ranks * cost.peak_flops);
+  figures.bubble = predicted.bubble_ratio;
+  figures.makespan = predicted.makespan;
+  figures.peak = step_need(step, with_recompute(cost, step.recompute)).bytes;
+  figures.gap = step.gap();
+  return figures;
+}
+
+std::string mark(Bytes peak, const std::optional<Bytes>& cap) {
+  return cap && peak > *cap ? human_bytes(peak) + " !" : human_bytes(peak);
+}
+
+/// How our step compares with the fastest other one that keeps the cap; empty without either.
+std::string conclusion(const std::vector<ComparedPlanner>& planners,
+                       const std::optional<Bytes>& cap) {
+  const ComparedPlanner* ours = nullptr;
+  const ComparedPlanner* best = nullptr;
+  for (const ComparedPlanner& planner : planners) {
+    if (!planner.figures || (cap && planner.figures->peak > *cap)) continue;
+    if (planner.planner == kOurs)
+      ours = &planner;
+    else if (best == nullptr || planner.figures->makespan < best->figures->makespan)
+      best = &planner;
+  }
+  if (ours == nullptr || best == nullptr) return "";
+  return fmt::format("\nslimpack trains {:.2f} times as fast as {}, the fastest other{}\n",
+                     to_seconds(best->figures->makespan) / to_seconds(ours->figures->makespan),
+                     best->planner, cap ? " within the memory cap" : "");
+}
+
+}  // namespace
+
+std::vector<std::string> planner_names() {
+  std::vector<std::string> names{kOurs};
+  for (const Baseline& baseline : baselines()) names.emplace_back(baseline.name);
+  return names;
+}
+
+ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
+                         const CostModel& cost) {
+  ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
+  const Nanos start = monotonic_now();
+  if (planner != kOurs) {
+    const PlannedStep step = baseline_step(baseline_named(planner), request, cost);
+    out.planning = monotonic_now() - start;
+    out.figures = figures_of(step, cost);
+    return out;
+  }
+  const PlanOutcome outcome = plan_step(request, cost);
+  out.planning = monotonic_now() - start;
+  if (outcome.step)
+    out.figures = figures_of(*outcome.step, cost);
+  else
+    out.error = fmt::format("needs {} on a rank", human_bytes(outcome.does_not_fit->needed));
+  return out;
+}
+
+std::string comparison_text(const std::vector<ComparedPlanner>& planners,
+                            const std::optional<Bytes>& cap) {
+  Table table({{"planner", Align::kLeft},
+               {"tokens/s"},
+               {"MFU"},
+               {"bubble"},
+               {"step"},
+               {"peak activation"},
+               {"planned in"},
+               {"gap"},
+               {"", Align::kLeft}});
+  bool marked = false;
+  for (const ComparedPlanner& planner : planners) {
+    const std::string planning = human_duration(planner.planning);
+    if (!planner.figures) {
+      table.add_row({planner.planner, "", "", "", "", "", planning, "", planner.error});
+      continue;
+    }
+    const StepFigures& f = *planner.figures;
+    marked |= cap && f.peak > *cap;
+    table.add_row({planner.planner, human_count(f.tokens_per_second),
+                   f.mfu ? human_share(*f.mfu) : "", human_share(f.bubble),
+                   human_duration(f.makespan), mark(f.peak, cap), planning, human_share(f.gap),
+                   ""});
+  }
+  std::string text = table.text();
+  if (marked) text += fmt::format("\n! above the memory cap of {}\n", human_bytes(*cap));
+  return text + conclusion(planners, cap);
+}
+
+nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
+                               const std::string& name) {
+  nlohmann::json cases = nlohmann::json::array();
+  for (const ComparedPlanner& planner : planners) {
+    nlohmann::json one{{"name", name},
+                       {"planner", planner.planner},
+                       {"planning_seconds", to_seconds(planner.planning)},
+                       {"error", nullptr}};
+    for (const char* figure :
+         {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
+      one[figure] = nullptr;
+    if (planner.figures) {
+      const StepFigures& f = *planner.figures;
+      one["tokens_per_second"] = f.tokens_per_second;
+      if (f.mfu) one["mfu"] = *f.mfu;
+      one["bubble"] = f.bubble;
+      one["makespan_ns"] = f.makespan.count();
+      one["peak_bytes"] = f.peak.count();
+      one["gap"] = f.gap;
+    } else {
+      one["error"] = planner.error;
+    }
+    cases.push_back(std::move(one));
+  }
+  return {{"format", "slimpack-comparison"}, {"version", 1}, {"cases", std::move(cases)}};
+}
+
+}  // namespace slimpack

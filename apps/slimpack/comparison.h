@@ -1,0 +1,47 @@
+// One step under several planners: the figures that tell them apart.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/planner/planner.h"
+
+namespace slimpack {
+
+/// What a planner's step is expected to take.
+struct StepFigures {
+  double tokens_per_second = 0;
+  std::optional<double> mfu;  ///< model FLOPs ÷ (makespan · ranks · peak); absent: no peak is known
+  double bubble = 0;
+  Nanos makespan;
+  Bytes peak;  ///< activations of the rank that holds the most, in any timing
+  double gap = 0;
+};
+
+struct ComparedPlanner {
+  std::string planner;
+  std::optional<StepFigures> figures;  ///< absent: it cannot run the step
+  std::string error;                   ///< then the reason, in few words
+  Nanos planning;                      ///< wall time that the planner took
+};
+
+/// Names that may be compared: "slimpack" and the baselines.
+[[nodiscard]] std::vector<std::string> planner_names();
+
+/// Plans the step. `planner` is one of planner_names. Throws InvalidInput as plan_step.
+[[nodiscard]] ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
+                                       const CostModel& cost);
+
+/// A row for each planner; peaks above `cap` are marked and explained below.
+[[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
+                                          const std::optional<Bytes>& cap);
+
+/// {"format": "slimpack-comparison", "version": 1, "cases": […]}; `name` is the case's. Times in
+/// nanoseconds or seconds, as the field says; what is not known is null.
+[[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
+                                             const std::string& name);
+
+}  // namespace slimpack

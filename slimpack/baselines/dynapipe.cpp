@@ -1,0 +1,115 @@
+// DynaPipe's micro-batches.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/baselines/karmarkar_karp.h"
+#include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/step_builder.h"
+
+namespace slimpack {
+namespace {
+
+/// Largest costs closer to each other than this are tried once (DynaPipe: within 5 µs).
+constexpr double kNextLargest = 1.001;
+
+struct Split {
+  std::vector<std::size_t> ends;
+  std::int64_t largest = 0;
+  /// The least limit above `limit` under which a pack would hold an item more; 0 = there is none.
+  std::int64_t next_limit = 0;
+};
+
+/// The fewest consecutive packs of at most `limit` each: costs add up, so taking as many items as
+/// fit is what DynaPipe's dynamic program finds for this limit. REQUIRES: limit ≥ every cost.
+Split fewest_packs(const SplitProblem& problem, std::int64_t limit) {
+  Split split;
+  std::int64_t cost = 0;
+  Tokens tokens;
+  for (std::size_t i = 0; i < problem.costs.size(); ++i) {
+    if (tokens + problem.lengths[i] > problem.capacity || cost + problem.costs[i] > limit) {
+      if (tokens + problem.lengths[i] <= problem.capacity) {
+        const std::int64_t raised = cost + problem.costs[i];
+        split.next_limit = split.next_limit == 0 ? raised : std::min(split.next_limit, raised);
+      }
+      split.ends.push_back(i);
+      split.largest = std::max(split.largest, cost);
+      cost = 0;
+      tokens = Tokens(0);
+    }
+    cost += problem.costs[i];
+    tokens += problem.lengths[i];
+  }
+  split.ends.push_back(problem.costs.size());
+  split.largest = std::max(split.largest, cost);
+  return split;
+}
+
+}  // namespace
+
+// 1. Begin with the least possible limit, the largest item.
+// 2. Split under the limit and rate the split; raise the limit to the next one that changes it.
+std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
+  if (problem.costs.empty()) return {};
+  SLIMPACK_CHECK(problem.costs.size() == problem.lengths.size());
+  const auto total = static_cast<double>(
+      std::accumulate(problem.costs.begin(), problem.costs.end(), std::int64_t{0}));
+  std::int64_t limit = *std::max_element(problem.costs.begin(), problem.costs.end());
+  std::vector<std::size_t> best;
+  double least = std::numeric_limits<double>::infinity();
+  while (limit > 0) {
+    Split split = fewest_packs(problem, limit);
+    const double packs = static_cast<double>(split.ends.size());
+    const double time =
+        (total + packs * problem.pack_overhead) / problem.replicas +
+        (problem.stages - 1) * (problem.pack_overhead + static_cast<double>(split.largest));
+    if (time < least) {
+      least = time;
+      best = std::move(split.ends);
+    }
+    const auto skipped = static_cast<std::int64_t>(static_cast<double>(limit) * kNextLargest);
+    limit = split.next_limit == 0 ? 0 : std::max(split.next_limit, skipped);
+  }
+  return best;
+}
+
+BaselinePlan dynapipe_baseline(const BaselineRequest& request) {
+  std::vector<SequenceId> order = all_sequences(request.lengths);
+  std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
+    return request.lengths[a.index()] > request.lengths[b.index()];
+  });
+  const std::vector<std::int64_t> by_sequence = sequence_costs(request);
+  std::vector<std::int64_t> costs;
+  std::vector<Tokens> lengths;
+  for (const SequenceId id : order) {
+    costs.push_back(by_sequence[id.index()]);
+    lengths.push_back(request.lengths[id.index()]);
+  }
+  double overhead = 0;
+  for (std::int32_t s = 0; s < request.layout.stages(); ++s)
+    for (const bool backward : {false, true})
+      overhead += pack_overhead(request.cost, request.layout, StageId(s), backward);
+
+  std::vector<std::vector<SequenceId>> packs;
+  std::vector<std::int64_t> pack_costs;
+  std::size_t begin = 0;
+  for (const std::size_t end : consecutive_split({costs, lengths, request.context, overhead,
+                                                  request.layout.stages(), request.replicas})) {
+    packs.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                       order.begin() + static_cast<std::ptrdiff_t>(end));
+    pack_costs.push_back(std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(begin),
+                                         costs.begin() + static_cast<std::ptrdiff_t>(end),
+                                         static_cast<std::int64_t>(overhead)));
+    begin = end;
+  }
+  std::vector<std::vector<std::vector<SequenceId>>> dealt;
+  for (const auto& share : karmarkar_karp(pack_costs, static_cast<std::size_t>(request.replicas))) {
+    auto& own = dealt.emplace_back();
+    for (const std::size_t pack : share) own.push_back(packs[pack]);
+  }
+  return {.plan = whole_step(request, dealt), .discipline = Discipline::kListSchedule};
+}
+
+}  // namespace slimpack

@@ -1,0 +1,34 @@
+// Megatron's hybrid context parallelism: which replicas share which sequences, round by round.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/baselines/makers.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Replicas [first, first + count) and the sequences that they share, in order.
+struct SharingGroup {
+  std::int32_t first = 0;
+  std::int32_t count = 1;
+  std::vector<SequenceId> sequences;
+
+  bool operator==(const SharingGroup&) const = default;
+};
+
+/// One round: groups side by side from replica 0 on, wide ones first, so that each begins at a
+/// multiple of its width. Replicas behind the last group have nothing to do.
+using SharingRound = std::vector<SharingGroup>;
+
+/// BalancedCPScheduler (megatron/core/pipeline_parallel/hybrid_cp_schedule.py): the work of a
+/// sequence on g replicas is length² ÷ g; a round is filled until its replicas' work differs by at
+/// most 5%. Every sequence is in exactly one round.
+/// REQUIRES: sharing.replicas_for(length) ≤ sharing.largest ≤ replicas for every length.
+/// Cost: O(rounds · sequences + sequences · replicas).
+[[nodiscard]] std::vector<SharingRound> hybrid_rounds(const SequenceLengths& lengths,
+                                                      const ContextSharing& sharing,
+                                                      std::int32_t replicas);
+
+}  // namespace slimpack

@@ -1,0 +1,62 @@
+// The functions behind the table of baselines; docs/baselines.md explains each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/baselines/baseline.h"
+
+namespace slimpack {
+
+/// Packs of whole sequences (packed.h), dealt to the replicas in order.
+[[nodiscard]] BaselinePlan first_fit_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan best_fit_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan concatenated_baseline(const BaselineRequest& request);
+
+/// verl: Karmarkar–Karp over replicas, then over each replica's packs, light ones at both ends.
+[[nodiscard]] BaselinePlan balanced_baseline(const BaselineRequest& request);
+
+/// DynaPipe: consecutive splits of the sorted sequences, then Karmarkar–Karp over replicas.
+[[nodiscard]] BaselinePlan dynapipe_baseline(const BaselineRequest& request);
+
+/// Best-fit packs cut into equal FLOPs (Seq1F1B) or equal tokens (SlimPipe).
+[[nodiscard]] BaselinePlan seq1f1b_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan slimpipe_baseline(const BaselineRequest& request);
+
+/// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
+[[nodiscard]] BaselinePlan context_parallel_baseline(const BaselineRequest& request);
+/// Context parallelism of one size for everything.
+[[nodiscard]] BaselinePlan token_balanced_baseline(const BaselineRequest& request);
+
+/// What dynapipe_baseline minimises: (Σ packs (overhead + Σ its costs)) ÷ replicas
+/// + (stages − 1) · the largest pack: DynaPipe's estimate of the pipeline's time.
+struct SplitProblem {
+  std::span<const std::int64_t> costs;  ///< of each item, ≥ 1
+  std::span<const Tokens> lengths;      ///< of each item, ≤ capacity
+  Tokens capacity;                      ///< of a pack
+  double pack_overhead = 0;
+  std::int32_t stages = 1;
+  std::int32_t replicas = 1;
+};
+
+/// Ends of consecutive packs: pack k is [ends[k − 1], ends[k]). Optimal when the costs of two
+/// splits' largest packs differ by more than 0.1%, otherwise up to that.
+/// Cost: O(n) for each largest cost that is tried, at most ln(Σ costs ÷ largest cost) ÷ 0.1%.
+[[nodiscard]] std::vector<std::size_t> consecutive_split(const SplitProblem& problem);
+
+/// How context_parallel_baseline and token_balanced_baseline share sequences.
+struct ContextSharing {
+  /// Tokens that a replica takes of a shared pack.
+  Tokens per_replica;
+  /// The largest group: a power of two, at most the replicas and what the cost model can merge.
+  std::int32_t largest = 1;
+
+  /// Replicas that a sequence needs: the next power of two of length ÷ per_replica.
+  [[nodiscard]] std::int32_t replicas_for(Tokens length) const;
+};
+[[nodiscard]] ContextSharing context_sharing(const BaselineRequest& request);
+
+}  // namespace slimpack

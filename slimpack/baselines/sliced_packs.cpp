@@ -1,0 +1,104 @@
+// Baselines that cut best-fit packs into slices: Seq1F1B (equal FLOPs) and SlimPipe (equal tokens).
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/packed.h"
+#include "slimpack/baselines/step_builder.h"
+
+namespace slimpack {
+namespace {
+
+/// Fewest slices of a pack; with more stages, as many as stages.
+constexpr std::int32_t kLeastSlices = 4;
+
+/// What is balanced between the slices of a pack: FLOPs or tokens.
+struct Weight {
+  double per_token = 1;
+  double per_pair = 0;
+
+  [[nodiscard]] double operator()(const Slice& slice) const {
+    return per_token * static_cast<double>(slice.length().count()) +
+           per_pair * slice.causal_pairs();
+  }
+};
+
+/// The least position in (begin, end] of the sequence at which the weight from `begin` on reaches
+/// `weight`; `end` if it never does.
+Tokens cut_at(const Weight& weight_of, const Slice& rest, double weight) {
+  std::int64_t low = rest.begin.count() + 1;
+  std::int64_t high = rest.end.count();
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (weight_of(Slice{rest.sequence, rest.begin, Tokens(middle)}) >= weight)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return Tokens(low);
+}
+
+/// `count` MicroPacks of equal weight along the pack, up to one token each. Where the pack has too
+/// few tokens, fewer.
+std::vector<MicroPack> cut_pack(const MicroPack& pack, const Weight& weight_of,
+                                std::int32_t count) {
+  double total = 0;
+  for (const Slice& slice : pack.slices) total += weight_of(slice);
+  std::vector<MicroPack> out(1);
+  double before = 0;  // weight of everything cut so far
+  std::int32_t cuts = 0;
+  for (Slice rest : pack.slices) {
+    while (rest.begin < rest.end) {
+      const double target = total * (cuts + 1) / count;
+      Slice taken = rest;
+      const bool last = cuts + 1 == count;
+      if (!last && before + weight_of(rest) >= target)
+        taken.end = cut_at(weight_of, rest, target - before);
+      before += weight_of(taken);
+      rest.begin = taken.end;
+      out.back().slices.push_back(taken);
+      while (cuts + 1 < count && before >= total * (cuts + 1) / count) ++cuts;
+      if (!last && before >= target) out.emplace_back();
+    }
+  }
+  if (out.back().slices.empty()) out.pop_back();
+  return out;
+}
+
+BaselinePlan sliced_packing(const BaselineRequest& request, const Weight& weight,
+                            std::int32_t ahead_per_stage) {
+  const std::int32_t count = std::max(request.layout.stages(), kLeastSlices);
+  const auto packs = pack_sequences(request.lengths, all_sequences(request.lengths),
+                                    request.context, Packing::kBestFit);
+  std::vector<PackPlan> replicas;
+  for (const auto& own : deal(packs, request.replicas)) {
+    PackPlan& plan = replicas.emplace_back();
+    for (const auto& sequences : own) {
+      const auto slices = cut_pack(whole_pack(request.lengths, sequences), weight, count);
+      plan.forward.insert(plan.forward.end(), slices.begin(), slices.end());
+      plan.backward.insert(plan.backward.end(), slices.rbegin(), slices.rend());
+    }
+  }
+  return {.plan = step_of(request, std::move(replicas)),
+          .discipline = Discipline::kSlicedOneFOneB,
+          .ahead_per_stage = ahead_per_stage};
+}
+
+}  // namespace
+
+BaselinePlan seq1f1b_baseline(const BaselineRequest& request) {
+  Weight weight{0, 0};
+  for (std::int32_t s = 0; s < request.layout.stages(); ++s) {
+    const SliceCost cost = slice_cost(request.cost, request.layout, StageId(s), false);
+    weight.per_token += cost.per_token;
+    weight.per_pair += cost.per_pair;
+  }
+  return sliced_packing(request, weight, 1);
+}
+
+BaselinePlan slimpipe_baseline(const BaselineRequest& request) {
+  return sliced_packing(request, Weight{}, 2);
+}
+
+}  // namespace slimpack

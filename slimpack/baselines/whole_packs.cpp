@@ -1,0 +1,93 @@
+// Baselines whose packs hold whole sequences: fixed packing, and verl's balanced micro-batches.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "slimpack/baselines/karmarkar_karp.h"
+#include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/packed.h"
+#include "slimpack/baselines/step_builder.h"
+
+namespace slimpack {
+namespace {
+
+BaselinePlan fixed_packing(const BaselineRequest& request, Packing packing) {
+  const auto packs =
+      pack_sequences(request.lengths, all_sequences(request.lengths), request.context, packing);
+  return {.plan = whole_step(request, deal(packs, request.replicas))};
+}
+
+using Packs = std::vector<std::vector<SequenceId>>;
+
+/// `costs` are by SequenceId; heaviest part first.
+Packs balanced_parts(const std::vector<SequenceId>& sequences,
+                     const std::vector<std::int64_t>& costs, std::size_t parts) {
+  std::vector<std::int64_t> own;
+  own.reserve(sequences.size());
+  for (const SequenceId id : sequences) own.push_back(costs[id.index()]);
+  Packs out;
+  for (const auto& part : karmarkar_karp(own, parts)) {
+    auto& ids = out.emplace_back();
+    for (const std::size_t i : part) ids.push_back(sequences[i]);
+  }
+  return out;
+}
+
+Tokens tokens_of(const std::vector<SequenceId>& sequences, const SequenceLengths& lengths) {
+  return std::accumulate(sequences.begin(), sequences.end(), Tokens(0),
+                         [&](Tokens sum, SequenceId id) { return sum + lengths[id.index()]; });
+}
+
+/// Of packs from heavy to light: … 4 2 0 1 3 5 …, so that light ones fill and drain the pipeline.
+Packs light_at_both_ends(const Packs& packs) {
+  Packs ordered;
+  for (std::size_t i = (packs.size() + 1) / 2; i-- > 0;) ordered.push_back(packs[2 * i]);
+  for (std::size_t i = 1; i < packs.size(); i += 2) ordered.push_back(packs[i]);
+  return ordered;
+}
+
+}  // namespace
+
+BaselinePlan first_fit_baseline(const BaselineRequest& request) {
+  return fixed_packing(request, Packing::kFirstFit);
+}
+
+BaselinePlan best_fit_baseline(const BaselineRequest& request) {
+  return fixed_packing(request, Packing::kBestFit);
+}
+
+BaselinePlan concatenated_baseline(const BaselineRequest& request) {
+  return fixed_packing(request, Packing::kConcatenated);
+}
+
+// 1. Karmarkar–Karp over the replicas.
+// 2. Karmarkar–Karp over each replica's packs, as many on each replica; begin with as many as the
+//    replica with the most tokens needs and add one until no pack exceeds the context.
+BaselinePlan balanced_baseline(const BaselineRequest& request) {
+  const std::vector<std::int64_t> costs = sequence_costs(request);
+  const Packs shares = balanced_parts(all_sequences(request.lengths), costs,
+                                      static_cast<std::size_t>(request.replicas));
+  std::int64_t count = 1;
+  for (const auto& share : shares)
+    count =
+        std::max(count, (tokens_of(share, request.lengths) + request.context - Tokens(1)).count() /
+                            request.context.count());
+  std::vector<Packs> packs;
+  for (bool fits = false; !fits; ++count) {
+    fits = true;
+    packs.clear();
+    for (std::size_t r = 0; r < shares.size() && fits; ++r) {
+      packs.emplace_back();
+      if (shares[r].empty()) continue;
+      packs.back() = balanced_parts(shares[r], costs,
+                                    std::min(static_cast<std::size_t>(count), shares[r].size()));
+      fits = std::all_of(packs.back().begin(), packs.back().end(), [&](const auto& pack) {
+        return tokens_of(pack, request.lengths) <= request.context;
+      });
+    }
+  }
+  for (Packs& own : packs) own = light_at_both_ends(own);
+  return {.plan = whole_step(request, packs)};
+}
+
+}  // namespace slimpack

@@ -1,0 +1,19 @@
+// Baselines as steps: ordered and simulated like plans of ours.
+#pragma once
+
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/planner/planner.h"
+
+namespace slimpack {
+
+/// The baseline's plan of the request, with the orders that its runtime would run and what they are
+/// expected to take. Of the request's recomputations the one with the shortest step among those
+/// that keep the memory cap is taken; when none does, the one that needs least memory. Only
+/// list-scheduled baselines know the cap when they order their packs; the others run as they do,
+/// and step_need tells whether they fit. `granularity` is not used. Deterministic.
+/// The lower bound allows what the baseline does: cuts at any token, its merging.
+/// Throws InvalidInput as plan_step, and when a sequence exceeds the context.
+[[nodiscard]] PlannedStep baseline_step(const Baseline& baseline, const PlanRequest& request,
+                                        const CostModel& cost);
+
+}  // namespace slimpack

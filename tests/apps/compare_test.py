@@ -1,0 +1,104 @@
+"""compare: one step under several planners."""
+
+import json
+
+import pytest
+from program import LENGTHS, TOKENS, assert_refused, run, settings
+
+PLANNERS = ["slimpack", "first-fit", "best-fit", "concatenated", "balanced", "dynapipe", "seq1f1b",
+            "slimpipe", "context-parallel", "token-balanced"]
+FIGURES = ["tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"]
+
+
+@pytest.fixture
+def lengths(tmp_path):
+    file = tmp_path / "lengths.txt"
+    file.write_text("".join(f"{n + 1}\n" for n in LENGTHS))
+    return file
+
+
+def compare(workspace, lengths, *arguments):
+    return run("compare", "--config", workspace.config("compare"), "--lengths", lengths, *arguments)
+
+
+def cases(done, file):
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_text())
+    assert (figures["format"], figures["version"]) == ("slimpack-comparison", 1)
+    return figures["cases"]
+
+
+def test_every_planner_has_a_row_and_figures(workspace, lengths, tmp_path):
+    done = compare(workspace, lengths, "--json", tmp_path / "out.json",
+                   *settings(["parallel.pp=2", "parallel.dp=2"]))
+    rows = cases(done, tmp_path / "out.json")
+    assert [row["planner"] for row in rows] == PLANNERS
+    table = [line.split()[0] for line in done.stdout.splitlines() if line]
+    assert [name for name in table if name in PLANNERS][:len(PLANNERS)] == PLANNERS
+    assert f"{len(LENGTHS)} sequences, {TOKENS:,} tokens" in done.stdout
+    for row in rows:
+        assert row["name"] == str(lengths) and row["error"] is None
+        assert row["planning_seconds"] > 0 and row["makespan_ns"] > 0 and row["peak_bytes"] > 0
+        assert row["tokens_per_second"] == pytest.approx(TOKENS / (row["makespan_ns"] * 1e-9))
+        assert 0 <= row["bubble"] < 1 and 0 < row["mfu"] < 1 and row["gap"] >= 0
+    assert "comparing planners" in done.stderr
+
+
+def test_our_row_is_what_plan_predicts(workspace, lengths, tmp_path):
+    planned = run("plan", "--config", workspace.config("compare"), "--lengths", lengths,
+                  *settings(["parallel.pp=2"]), "--out", tmp_path / "plan.json",
+                  "--json", tmp_path / "planned.json")
+    assert planned.returncode == 0, planned.stderr
+    done = compare(workspace, lengths, "--only", "slimpack", "--json", tmp_path / "out.json",
+                   *settings(["parallel.pp=2"]))
+    (row,) = cases(done, tmp_path / "out.json")
+    figures = json.loads((tmp_path / "planned.json").read_text())
+    assert row["makespan_ns"] == figures["makespan_ns"]
+    assert row["bubble"] == figures["bubble_ratio"]
+
+
+def test_fixed_packing_is_what_plan_makes_of_it(workspace, lengths, tmp_path):
+    wanted = settings(["parallel.pp=2", "plan.planner=packed"])
+    planned = run("plan", "--config", workspace.config("compare"), "--lengths", lengths, *wanted,
+                  "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
+    assert planned.returncode == 0, planned.stderr
+    done = compare(workspace, lengths, "--only", "best-fit", "--json", tmp_path / "out.json", *wanted)
+    (row,) = cases(done, tmp_path / "out.json")
+    assert row["makespan_ns"] == json.loads((tmp_path / "planned.json").read_text())["makespan_ns"]
+
+
+def test_only_keeps_the_order_of_the_table(workspace, lengths, tmp_path):
+    done = compare(workspace, lengths, "--only", "dynapipe,best-fit", "--json", tmp_path / "out.json")
+    assert [row["planner"] for row in cases(done, tmp_path / "out.json")] == ["best-fit", "dynapipe"]
+
+
+def test_what_exceeds_the_memory_cap_is_marked_or_refused(workspace, lengths, tmp_path):
+    done = compare(workspace, lengths, "--only", "slimpack,best-fit",
+                   "--json", tmp_path / "out.json", *settings(["plan.memory_cap=1000"]))
+    ours, packed = cases(done, tmp_path / "out.json")
+    assert "needs" in ours["error"] and all(ours[figure] is None for figure in FIGURES)
+    assert packed["error"] is None and packed["peak_bytes"] > 1000
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("best-fit")]
+    assert " !" in line
+    assert "! above the memory cap of 1000 B" in done.stdout
+
+
+@pytest.mark.parametrize("arguments, parts", [
+    (["--only", "dynapip"], ['"dynapip"', "dynapipe"]),
+    (["--only", "best-fit,zzz"], ['"zzz"', "known are slimpack, first-fit"]),
+    (["--set", "parallel.pp=99"], ["99"]),
+])
+def test_a_mistake_is_one_line_and_leaves_no_file(workspace, lengths, tmp_path, arguments, parts):
+    assert_refused(compare(workspace, lengths, "--json", tmp_path / "out.json", *arguments), *parts)
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_a_missing_length_list_is_named(workspace, tmp_path):
+    assert_refused(compare(workspace, tmp_path / "nope.txt"), "nope.txt")
+
+
+def test_help_names_every_planner_and_shows_an_example():
+    done = run("compare", "--help")
+    assert done.returncode == 0
+    for name in [*PLANNERS, "slimpack compare --config"]:
+        assert name in done.stdout

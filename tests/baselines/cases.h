@@ -1,0 +1,52 @@
+// Cost models and requests that the tests of the baselines share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/cost/cost_model.h"
+#include "tests/cost/shapes.h"
+
+namespace slimpack::testing {
+
+/// Round coefficients; groups of 2 and 4 replicas can merge.
+inline CostModel round_cost() {
+  CostModel cost;
+  cost.shape = small_gqa();
+  cost.shape.num_layers = 4;
+  cost.forward = {1000, 10, 20, 1, 0.5};
+  cost.backward = {2000, 20, 40, 2.5, 1};
+  cost.embedding_forward = {100, 5};
+  cost.embedding_backward = {200, 7};
+  cost.head_backward = {400, 11};
+  cost.transfer_latency = 50;
+  cost.transfer_per_byte = 0.5;
+  cost.merge = {{{100, 1}, {100, 2}}, {{150, 1.5}, {150, 3}}};
+  return cost;
+}
+
+inline SequenceLengths tokens(const std::vector<std::int64_t>& lengths) {
+  SequenceLengths result;
+  for (const std::int64_t n : lengths) result.emplace_back(n);
+  return result;
+}
+
+/// One layer on each of so many stages.
+inline StageLayout one_layer_each(std::int32_t stages) {
+  StageLayout layout;
+  for (std::int32_t s = 0; s <= stages; ++s) layout.layer_begin.push_back(s);
+  return layout;
+}
+
+/// Sequences of every pack, in order.
+inline std::vector<std::vector<int>> members(const std::vector<MicroPack>& packs) {
+  std::vector<std::vector<int>> result;
+  for (const MicroPack& pack : packs) {
+    result.emplace_back();
+    for (const Slice& slice : pack.slices) result.back().push_back(slice.sequence.value());
+  }
+  return result;
+}
+
+}  // namespace slimpack::testing

@@ -1,0 +1,99 @@
+#include "slimpack/planner/baseline_step.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/planner/replica_tasks.h"
+#include "tests/planner/small_step.h"
+#include "tests/support/expect_error.h"
+
+namespace slimpack {
+namespace {
+
+CostModel merging_cost() {
+  CostModel cost = testing::small_cost();
+  cost.merge = {{{1000, 1}, {1000, 2}}, {{1500, 1.5}, {1500, 3}}};
+  return cost;
+}
+
+RC_GTEST_PROP(BaselineStep, IsACorrectStepNoFasterThanItsBound, ()) {
+  Rng rng(*rc::gen::arbitrary<std::uint64_t>());
+  PlanRequest request = testing::random_request(rng);
+  request.dp = 1 + static_cast<std::int32_t>(rng.below(5));
+  if (rng.below(2) == 0) request.memory_cap = Bytes(1 << 20 << rng.below(6));
+  // Long enough to be shared by context parallelism, in half of the cases.
+  const std::int64_t scale = rng.below(2) == 0 ? 1 : 16;
+  for (Tokens& length : request.lengths) length = length * scale;
+  request.context = request.context * scale;
+  const CostModel cost = merging_cost();
+  for (const Baseline& baseline : baselines()) {
+    const PlannedStep step = baseline_step(baseline, request, cost);
+    RC_ASSERT(check_plan(step.plan) == std::vector<std::string>{});
+    RC_ASSERT(check_step_schedules(step.plan, step.schedules) == std::vector<std::string>{});
+    RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
+    RC_ASSERT(step.prediction.makespan == predict(step, cost).makespan);
+    // Steps of microseconds: the rounding of actions and transfers shows, half a nanosecond each.
+    RC_ASSERT(step.prediction.makespan + Nanos(8 * request.pp) >= step.lower_bound);
+  }
+}
+
+/// Long and short sequences in turn.
+PlanRequest mixed_request() {
+  PlanRequest request;
+  for (int i = 0; i < 12; ++i) request.lengths.push_back(Tokens(i % 2 == 0 ? 2000 : 100 + 10 * i));
+  request.pp = 3;
+  request.context = Tokens(2048);
+  return request;
+}
+
+TEST(BaselineStep, OfDynaPipeKeepsAMemoryCapThatItsPacksCanKeep) {
+  const CostModel cost = testing::small_cost();
+  PlanRequest request = mixed_request();
+  const Baseline& dynapipe = baseline_named("dynapipe");
+  const PlannedStep free = baseline_step(dynapipe, request, cost);
+  const Bytes wanted = step_need(free, cost).bytes;
+  request.memory_cap = wanted * 3 / 4;
+  const PlannedStep capped = baseline_step(dynapipe, request, cost);
+  EXPECT_LE(step_need(capped, cost).bytes, *request.memory_cap);
+  EXPECT_GE(capped.prediction.makespan, free.prediction.makespan);
+  // A byte is too little for any order: the packs run with the least that they need.
+  request.memory_cap = Bytes(1);
+  const PlannedStep least = baseline_step(dynapipe, request, cost);
+  EXPECT_GT(step_need(least, cost).bytes, Bytes(1));
+  EXPECT_LE(step_need(least, cost).bytes, step_need(capped, cost).bytes);
+}
+
+TEST(BaselineStep, ComputesAgainOnlyWhereTheCapDemandsIt) {
+  const CostModel cost = testing::small_cost();
+  PlanRequest request = mixed_request();
+  request.recompute = {Recompute::kNone, Recompute::kFull};
+  const Baseline& best_fit = baseline_named("best-fit");
+  const PlannedStep roomy = baseline_step(best_fit, request, cost);
+  EXPECT_EQ(roomy.recompute, Recompute::kNone);
+  request.memory_cap = step_need(roomy, cost).bytes - Bytes(1);
+  const PlannedStep tight = baseline_step(best_fit, request, cost);
+  EXPECT_EQ(tight.recompute, Recompute::kFull);
+  EXPECT_LE(step_need(tight, with_recompute(cost, Recompute::kFull)).bytes, *request.memory_cap);
+}
+
+TEST(BaselineStep, RunsOnTheSpeedsOfTheRequest) {
+  const CostModel cost = testing::small_cost();
+  PlanRequest request = mixed_request();
+  const Baseline& best_fit = baseline_named("best-fit");
+  const Nanos even = baseline_step(best_fit, request, cost).prediction.makespan;
+  request.speed = {{1, 0.5, 1}};
+  EXPECT_GT(baseline_step(best_fit, request, cost).prediction.makespan, even);
+}
+
+TEST(BaselineStep, RefusesWhatPlanStepRefuses) {
+  const CostModel cost = testing::small_cost();
+  PlanRequest request = mixed_request();
+  const auto plan = [&] { (void)baseline_step(baseline_named("balanced"), request, cost); };
+  request.context = Tokens(1999);
+  expect_invalid_input(plan, {"sequence 0 has 2000 tokens", "a pack holds 1999"});
+  request.lengths.clear();
+  expect_invalid_input(plan, {"no sequences"});
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+namespace {
+
+/// Pack j is one sequence in counts[j] slices of one token; its slices run back in reverse.
+PackPlan sliced_packs(const std::vector<int>& counts) {
+  PackPlan packs;
+  for (std::size_t j = 0; j < counts.size(); ++j) {
+    std::vector<MicroPack> own;
+    for (int i = 0; i < counts[j]; ++i)
+      own.push_back({{Slice{SequenceId(j), Tokens(i), Tokens(i + 1)}}});
+    packs.forward.insert(packs.forward.end(), own.begin(), own.end());
+    packs.backward.insert(packs.backward.end(), own.rbegin(), own.rend());
+  }
+  return packs;
+}
+
+TEST(SlicedOneFOneB, KeepsThePacksSlicesAndTheStagesBehindInFlight) {
+  // Seq1F1B's figure for 2 stages and packs of 2 slices: the last stage runs 2 forwards ahead, the
+  // first 3. Backward packs 0 and 1 are the first pack's slices in reverse.
+  EXPECT_EQ(schedule_to_text(sliced_one_f_one_b(sliced_packs({2, 2}), 2, 1)),
+            "0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3\n"
+            "1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3\n");
+  // SlimPipe: two more for each stage behind.
+  EXPECT_EQ(schedule_to_text(sliced_one_f_one_b(sliced_packs({2, 2}), 2, 2)),
+            "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n"
+            "1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3\n");
+}
+
+TEST(SlicedOneFOneB, OfWholeSequencesIsPlainOneFOneB) {
+  for (int stages = 1; stages <= 5; ++stages)
+    for (int count = 0; count <= 7; ++count) {
+      const PackPlan packs = sliced_packs(std::vector<int>(static_cast<std::size_t>(count), 1));
+      EXPECT_EQ(sliced_one_f_one_b(packs, stages, 1), one_f_one_b(packs, stages));
+    }
+}
+
+RC_GTEST_PROP(SlicedOneFOneB, RunsPacksOfAnySliceCountsToTheirEnd, ()) {
+  const auto counts = *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 9));
+  const PackPlan packs = sliced_packs(counts);
+  const auto schedule =
+      sliced_one_f_one_b(packs, *rc::gen::inRange(1, 7), *rc::gen::inRange<std::int32_t>(0, 3));
+  RC_ASSERT(check_schedule(packs, schedule, *rc::gen::inRange(1, 9)) == std::vector<std::string>{});
+}
+
+TEST(ColumnedOneFOneB, LeavesGapsWhereAColumnHasNoMicroPack) {
+  // Columns 0 1 2 3 of two stages: 0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3 and 1F0 1B0 1F1 1B1 …; packs 0
+  // and 1 are columns 0 and 3.
+  EXPECT_EQ(schedule_to_text(columned_one_f_one_b({0, 3}, 2)),
+            "0F0,0B0,0F1,0B1\n"
+            "1F0,1B0,1F1,1B1\n");
+}
+
+TEST(ColumnedOneFOneB, WithoutGapsIsPlainOneFOneB) {
+  for (int stages = 1; stages <= 4; ++stages) {
+    EXPECT_EQ(columned_one_f_one_b({0, 1, 2}, stages),
+              one_f_one_b(sliced_packs({1, 1, 1}), stages));
+    EXPECT_EQ(columned_one_f_one_b({}, stages), one_f_one_b({}, stages));
+  }
+}
+
+RC_GTEST_PROP(ColumnedOneFOneB, RunsToItsEnd, ()) {
+  std::vector<std::int32_t> columns;
+  for (const int gap : *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 5)))
+    columns.push_back((columns.empty() ? -1 : columns.back()) + gap);
+  const PackPlan packs = sliced_packs(std::vector<int>(columns.size(), 1));
+  RC_ASSERT(check_schedule(packs, columned_one_f_one_b(columns, *rc::gen::inRange(1, 6)), 1) ==
+            std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace slimpack
