@@ -132,9 +132,13 @@ class Bound {
 }  // namespace
 
 Nanos step_actions_bound(const StepBoundProblem& problem) {
-  // Times are rounded to nanoseconds action by action, so a plan may come out a little shorter.
-  constexpr double kRounding = 1e-6;
-  return Nanos(static_cast<std::int64_t>(std::floor(Bound(problem).run() * (1 - kRounding))));
+  // Every action is rounded to a nanosecond, so a plan may be shorter than its exact times by half a
+  // nanosecond for each forward and backward piece, of which there are as many as granules at most.
+  std::int64_t rounding = 2 * problem.layout.stages();
+  for (const Tokens length : problem.lengths)
+    rounding += (length.count() + problem.granularity.count() - 1) / problem.granularity.count();
+  const auto bound = static_cast<std::int64_t>(std::floor(Bound(problem).run()));
+  return Nanos(std::max<std::int64_t>(0, bound - rounding));
 }
 
 Nanos step_lower_bound(const StepBoundProblem& problem) {
