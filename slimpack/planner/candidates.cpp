@@ -22,7 +22,7 @@ int allowed_short(const CandidateSpace& space, int short_first) {
 }
 
 void set_taper(UnitCutOptions& candidate, int taper_packs, double taper) {
-  const bool room = taper_packs > 0 && 4 * taper_packs <= candidate.fluid.packs;
+  const bool room = taper_packs > 0 && 2 * taper_packs <= candidate.fluid.packs;
   candidate.fluid.taper_front = candidate.fluid.taper_back = room ? taper_packs : 0;
   candidate.fluid.taper = room ? taper : 1.0;
 }
@@ -59,13 +59,16 @@ std::vector<UnitCutOptions> coarse_candidates(const CandidateSpace& space) {
 }
 
 std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate, const CandidateSpace& space,
-                                       int direction) {
+                                       int direction, bool wide) {
+  using Factors = std::vector<double>;
+  using Counts = std::vector<int>;
   std::vector<UnitCutOptions> out;
   const auto change = [&](auto edit) { edit(out.emplace_back(candidate)); };
   const int p = space.stages;
   switch (direction) {
     case 0:
-      for (const double factor : {0.7, 0.84, 1.19, 1.41})
+      for (const double factor : wide ? Factors{0.6, 0.77, 0.88, 0.94, 1.06, 1.13, 1.3, 1.7}
+                                      : Factors{0.7, 0.84, 1.19, 1.41})
         change([&](UnitCutOptions& c) {
           const bool tapered = c.fluid.taper_front > 0;
           c.fluid.packs = allowed_packs(space, factor * c.fluid.packs);
@@ -74,12 +77,14 @@ std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate, const Ca
       break;
     case 1:
       change([&](UnitCutOptions& c) { set_taper(c, 0, 1.0); });
-      for (const int packs : {p, 2 * p, 4 * p})
-        for (const double taper : {0.5, 0.25, 0.12})
+      for (const int packs : wide ? Counts{p, 2 * p, 3 * p, 4 * p, 6 * p} : Counts{p, 2 * p, 4 * p})
+        for (const double taper :
+             wide ? Factors{0.5, 0.35, 0.25, 0.12, 0.06} : Factors{0.5, 0.25, 0.12})
           change([&](UnitCutOptions& c) { set_taper(c, packs, taper); });
       break;
     case 2:
-      for (const int short_first : {0, 1, 2, 4, 8, 16})
+      for (const int short_first :
+           wide ? Counts{0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64} : Counts{0, 1, 2, 4, 8, 16})
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
     default:

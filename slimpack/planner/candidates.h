@@ -28,10 +28,11 @@ struct CandidateSpace {
 [[nodiscard]] std::vector<UnitCutOptions> coarse_candidates(const CandidateSpace& space);
 
 /// Neighbours of a candidate in one direction of the search; direction 0 to kDirections − 1: number
-/// of MicroPacks, taper, short sequences ahead, symmetric cuts.
+/// of MicroPacks, taper, short sequences ahead, symmetric cuts. `wide`: more of them.
 inline constexpr int kDirections = 4;
 [[nodiscard]] std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate,
-                                                     const CandidateSpace& space, int direction);
+                                                     const CandidateSpace& space, int direction,
+                                                     bool wide = false);
 
 /// Pieces of at most `granularity` tokens that the sequences consist of.
 [[nodiscard]] std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity);

@@ -69,7 +69,8 @@ PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem
                                   problem.replicas,
                                   problem.most_merged,
                                   problem.granularity,
-                                  problem.memory_cap};
+                                  problem.memory_cap,
+                                  problem.effort};
     if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
     StepSearchResult result = search_step(recomputing);
     if (result.solution && (!best || result.solution->makespan < *best)) {
@@ -103,7 +104,8 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
       request.dp,
       request.most_merged,
       request.granularity,
-      request.memory_cap};
+      request.memory_cap,
+      request.effort};
   PlanOutcome outcome = request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
                                                                 : plan_slimpack(request, problem);
   if (outcome.step) {

@@ -34,6 +34,9 @@ struct PlanRequest {
   /// The largest group of replicas that may run a sequence together (DP-Merge): 1, 2, 4, …; no
   /// larger than what the cost model knows.
   std::int32_t most_merged = 1;
+  /// Rounds of local search: 1 takes milliseconds; each further one looks wider and costs several
+  /// times as much. More rounds never give a longer step.
+  std::int32_t effort = 1;
   /// What may be computed again to save memory; the first that gives the shortest step is used.
   std::vector<Recompute> recompute = {Recompute::kNone};
 };

@@ -53,6 +53,8 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
   require_lengths(request);
   require_replicas(request, cost);
   require_speed(request);
+  if (request.effort < 1)
+    invalid_input("the planner's effort is {} rounds, the least is 1; 1 is usual", request.effort);
   if (request.granularity < Tokens(1))
     invalid_input("granularity is {} tokens, the least is 1; 128 is usual",
                   request.granularity.count());

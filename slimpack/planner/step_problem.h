@@ -22,6 +22,7 @@ struct StepProblem {
   std::int32_t most_merged = 1;
   Tokens granularity{128};
   std::optional<Bytes> memory_cap;
+  std::int32_t effort = 1;
 };
 
 /// The most bytes that any stage needs, and which one that is (ties: the first).

@@ -78,7 +78,8 @@ void search_variant(const StepProblem& problem, Variant& variant) {
     variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], &favourite));
     variant.searches.back()->advance();
   }
-  std::int64_t left = kMostSteps * static_cast<std::int64_t>(variant.units.size() - 1);
+  std::int64_t left = kMostSteps * problem.effort * problem.effort *
+                      static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
     if (search.exhausted()) return;

@@ -14,13 +14,14 @@ namespace {
 
 /// The tight cap that judges candidates, as a multiple of their least memory.
 constexpr double kTight = 1.1;
+/// The medium one of later rounds.
+constexpr double kMedium = 1.5;
 /// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2.
 constexpr double kRung = 1.04;
 constexpr int kRungs = 18;
 
 Bytes rung(Bytes least, int k) {
-  return Bytes(
-      static_cast<std::int64_t>(static_cast<double>(least.count()) * std::pow(kRung, k)));
+  return Bytes(static_cast<std::int64_t>(static_cast<double>(least.count()) * std::pow(kRung, k)));
 }
 
 std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
@@ -53,7 +54,9 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitC
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
       cost_(unit_cost(problem, pacing_of(problem, unit.replicas.front().replica).stage)),
-      score_(std::numeric_limits<double>::infinity()) {
+      favourites_() {
+  for (Favourite& favourite : favourites_)
+    favourite.score = std::numeric_limits<double>::infinity();
   if (hint != nullptr) enqueue({*hint});
   enqueue(coarse_candidates(space_));
 }
@@ -69,9 +72,12 @@ void UnitSearch::enqueue(const std::vector<UnitCutOptions>& candidates) {
 }
 
 void UnitSearch::next_stage() {
-  ++stage_;
-  if (stage_ < kLadder)
-    enqueue(neighbours(favourite_, space_, stage_ - 1));
+  const int direction = stage_++ % kDirections;
+  if (stage_ <= kDirections)
+    enqueue(neighbours(favourite(), space_, direction));
+  else if (!explored())
+    for (const Favourite& favourite : favourites_)
+      enqueue(neighbours(favourite.candidate, space_, direction, true));
   else
     std::stable_sort(seen_.begin(), seen_.end(),
                      [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
@@ -79,14 +85,14 @@ void UnitSearch::next_stage() {
 
 void UnitSearch::advance() {
   SLIMPACK_CHECK(!exhausted());
-  if (stage_ == kLadder) {
+  if (explored()) {
     climb_ladder(seen_[climbed_++]);
     return;
   }
   const UnitCutOptions candidate = queue_.front();
   queue_.pop_front();
   explore(candidate);
-  while (queue_.empty() && stage_ < kLadder) next_stage();
+  while (queue_.empty() && !explored()) next_stage();
 }
 
 UnitSearch::Tasks UnitSearch::tasks_of(const UnitCutOptions& candidate) const {
@@ -109,31 +115,48 @@ std::vector<TaskBytes> UnitSearch::bytes_of(const std::vector<PackPlan>& packs) 
   return bytes;
 }
 
+void UnitSearch::Favourite::consider(const UnitCutOptions& other, double other_score) {
+  if (other_score >= score) return;
+  score = other_score;
+  candidate = other;
+}
+
 void UnitSearch::explore(const UnitCutOptions& candidate) {
   const Tasks& tasks = seen_.emplace_back(tasks_of(candidate));
-  if (static_cast<double>(tasks.bound.count()) >= score_) return;
-
+  const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
+  if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
+        return static_cast<double>(tasks.bound.count()) >= f.score;
+      }))
+    return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
-  const Bytes tight = times_factor(largest_need(scheduler.least_memory()).bytes, kTight);
-  auto free = scheduler.run({});
-  auto capped = scheduler.run(uniform(scheduler, tight), Pass::kForward);
-  const double score = (static_cast<double>(free->makespan.count()) +
-                        static_cast<double>(capped->makespan.count())) /
-                       2;
-  if (score < score_) {
-    score_ = score;
-    favourite_ = candidate;
-  }
-  const bool fits = !problem_.memory_cap || largest_need(free->memory).bytes <= *problem_.memory_cap;
-  keep(tasks, std::move(*free));
-  keep(tasks, std::move(*capped));
-  if (fits) return;
+  score(tasks, scheduler);
+  if (!problem_.memory_cap || last_free_ <= *problem_.memory_cap) return;
   // The highest rung below the cap: what the ladder will find at best, known early.
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   int k = kRungs;
   while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
   if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), Pass::kForward));
+}
+
+void UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
+  const Bytes least = largest_need(scheduler.least_memory()).bytes;
+  const auto makespan = [](const ListScheduler::Result& result) {
+    return static_cast<double>(result.makespan.count());
+  };
+  auto free = scheduler.run({});
+  auto tight = scheduler.run(uniform(scheduler, times_factor(least, kTight)), Pass::kForward);
+  favourites_[0].consider(tasks.candidate, (makespan(*free) + makespan(*tight)) / 2);
+  favourites_[1].consider(tasks.candidate, makespan(*free));
+  favourites_[2].consider(tasks.candidate, makespan(*tight));
+  if (problem_.effort > 1) {
+    auto medium = scheduler.run(uniform(scheduler, times_factor(least, kMedium)), Pass::kForward);
+    favourites_[3].consider(tasks.candidate, makespan(*medium));
+    keep(tasks, std::move(*medium));
+  }
+  last_free_ = largest_need(free->memory).bytes;
+  keep(tasks, std::move(*free));
+  keep(tasks, std::move(*tight));
 }
 
 void UnitSearch::climb_ladder(const Tasks& tasks) {

@@ -1,6 +1,7 @@
 // Unit search: looks for the best way to cut and order one unit, candidate by candidate.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -27,7 +28,9 @@ struct RatedUnit {
 ///    and scheduled without a cap and under a tight one. What is best is judged by both together,
 ///    and what cannot be better by its bound is put off, so that the way does not depend on the
 ///    memory cap.
-/// 2. Last, every candidate whose bound is below the best makespan that fits is scheduled under a
+/// 2. Further rounds do so more widely around the best without a cap, under a medium and under a
+///    tight one.
+/// 3. Last, every candidate whose bound is below the best makespan that fits is scheduled under a
 ///    ladder of caps, because a smaller one sometimes gives the better order; with backwards first
 ///    and with forwards first, which keeps the stages supplied where memory is scarce.
 /// So the answer is the best of a set that the cap only filters: a larger `memory_cap` never leads
@@ -39,21 +42,25 @@ class UnitSearch {
 
   /// Considers the next candidate. REQUIRES: not exhausted.
   void advance();
-  [[nodiscard]] bool exhausted() const { return stage_ == kLadder && climbed_ == seen_.size(); }
+  [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
   /// Nothing but the ladder is left.
-  [[nodiscard]] bool explored() const { return stage_ == kLadder; }
+  [[nodiscard]] bool explored() const { return stage_ > kDirections * problem_.effort; }
 
   [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
   /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
-  [[nodiscard]] const UnitCutOptions& favourite() const { return favourite_; }
-  /// Of the favourite: without a cap and under a tight one, on average.
-  [[nodiscard]] double score() const { return score_; }
+  [[nodiscard]] const UnitCutOptions& favourite() const { return favourites_.front().candidate; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
   [[nodiscard]] const StageNeed& least_need() const { return *least_need_; }
   [[nodiscard]] const Unit& unit() const { return unit_; }
 
  private:
-  static constexpr int kLadder = kDirections + 1;
+  /// The best candidate by one measure.
+  struct Favourite {
+    UnitCutOptions candidate;
+    double score;
+
+    void consider(const UnitCutOptions& other, double other_score);
+  };
 
   /// A candidate with the packs that it gives, by replica.
   struct Tasks {
@@ -67,6 +74,7 @@ class UnitSearch {
   void enqueue(const std::vector<UnitCutOptions>& candidates);
   void next_stage();
   void explore(const UnitCutOptions& candidate);
+  void score(const Tasks& tasks, const ListScheduler& scheduler);
   void climb_ladder(const Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
   /// Keeps the schedule if it fits and is the best so far.
@@ -77,11 +85,12 @@ class UnitSearch {
   CandidateSpace space_;
   UnitCost cost_;
   std::deque<UnitCutOptions> queue_;
-  int stage_ = 0;  ///< 0 coarse, 1 to kDirections neighbours, then the ladder
+  int stage_ = 0;  ///< 0 coarse, then kDirections of neighbours in each round, then the ladder
   std::vector<Tasks> seen_;
   std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder
-  UnitCutOptions favourite_;
-  double score_;
+  /// By the average without a cap and under a tight one; by each of them and under a medium one.
+  std::array<Favourite, 4> favourites_;
+  Bytes last_free_;  ///< memory of the last candidate scored, scheduled without a cap
   std::optional<RatedUnit> best_;
   std::optional<StageNeed> least_need_;
 };

@@ -163,28 +163,28 @@ RC_GTEST_PROP(Balance, LeavesTheOptimumBetweenBoundAndResult, ()) {
   RC_ASSERT(optimum <= result.largest);
 }
 
-RC_GTEST_PROP(Balance, NoMoveOrExchangeMakesTheMostLoadedLighter, ()) {
+RC_GTEST_PROP(Balance, NoMoveOrExchangeLowersTheLargestLoad, ()) {
   Rng rng(*rc::gen::arbitrary<std::uint64_t>());
   const BalanceProblem problem = random_problem(rng, 20, 5);
   const Balance result = balance(problem);
   const auto top = static_cast<std::int32_t>(
       std::max_element(result.load.begin(), result.load.end()) - result.load.begin());
-  const auto must_not_help = [&](const std::vector<std::int32_t>& other, std::int32_t to) {
+  // Several may be loaded the most: then lightening one of them lowers nothing.
+  const auto must_not_help = [&](const std::vector<std::int32_t>& other) {
     const std::vector<double> load = loads(problem, other);
-    RC_ASSERT(std::max(load[static_cast<std::size_t>(top)], load[static_cast<std::size_t>(to)]) >=
-              result.largest - kRounding);
+    RC_ASSERT(*std::max_element(load.begin(), load.end()) >= result.largest - kRounding);
   };
   for (std::size_t i = 0; i < problem.work.size(); ++i) {
     if (result.replica[i] != top) continue;
     for (std::size_t r = 0; r < problem.replicas.size(); ++r) {
       std::vector<std::int32_t> moved = result.replica;
       moved[i] = static_cast<std::int32_t>(r);
-      if (moved[i] != top) must_not_help(moved, moved[i]);
+      if (moved[i] != top) must_not_help(moved);
     }
     for (std::size_t j = 0; j < problem.work.size(); ++j) {
       std::vector<std::int32_t> exchanged = result.replica;
       std::swap(exchanged[i], exchanged[j]);
-      if (result.replica[j] != top) must_not_help(exchanged, result.replica[j]);
+      if (result.replica[j] != top) must_not_help(exchanged);
     }
   }
 }
