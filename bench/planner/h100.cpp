@@ -1,0 +1,162 @@
+// H100 nodes: Llama-2 models on tp 8 × pp 4 × dp 8 against every baseline. All get the same
+// sequences, layers per stage, choice of recomputation and memory for activations; what a baseline
+// holds beyond that is marked and its time is still compared.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "bench/planner/jobs.h"
+#include "bench/planner/parts.h"
+#include "bench/planner/workloads.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+
+namespace slimpack::bench {
+namespace {
+
+constexpr std::int32_t kTensor = 8;
+constexpr std::int32_t kStages = 4;
+constexpr std::int32_t kReplicas = 8;
+constexpr std::string_view kReference = "best-fit";
+constexpr int kSeeds = 3;
+
+/// One planner over the seeds of a case.
+struct Compared {
+  double log_speedup = 0;  ///< of ours over it, summed
+  double bubble = 0;       ///< summed
+  int above_cap = 0;       ///< seeds
+};
+
+class H100 {
+ public:
+  explicit H100(Report& report) : report_(report), progress_("H100", 3 * 3 * 3 * kSeeds) {}
+
+  void run() {
+    std::string text;
+    for (const char* model : {"llama-2-7b", "llama-2-13b", "llama-2-70b"}) {
+      shape_ = read_model_shape(repository_file(fmt::format("models/{}.json", model)));
+      cost_ = cost_from_hardware(shape_, Dtype::kBf16, hardware_, kTensor, kReplicas);
+      model_ = model;
+      text += fmt::format("\n{}\n\n{}", model, tables());
+    }
+    progress_.finish();
+    fmt::print(
+        "\nH100: tp {} × pp {} × dp {}, means of {} seeds. First line of a case: bubble; second: "
+        "how many times as fast we are. ! = above the memory for activations with a seed\n{}",
+        kTensor, kStages, kReplicas, kSeeds, text);
+    report_.add_goal({"H100: speed-up over best-fit, 256K, 512 sequences, least of three models",
+                      least_speedup_, Goal::Sense::kAtLeast, 4, Unit::kRatio});
+    report_.add_goal({"H100: fewer bubbles than best-fit there, least of three models",
+                      least_fewer_, Goal::Sense::kAtLeast, 0.94, Unit::kShare});
+  }
+
+ private:
+  std::string tables() {
+    std::vector<Column> columns{{"context"}, {"sequences"}, {"slimpack"}};
+    for (const Baseline& baseline : baselines()) columns.push_back({std::string(baseline.name)});
+    columns.push_back({"fewer bubbles"});
+    Table table(std::move(columns));
+    for (const std::int64_t context : {65'536, 131'072, 262'144})
+      for (const std::size_t sequences : {512, 1024, 2048})
+        add_case(table, Tokens(context), sequences);
+    return table.text();
+  }
+
+  void add_case(Table& table, Tokens context, std::size_t sequences) {
+    std::map<std::string, Compared, std::less<>> by_planner;
+    int failed = 0;
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      if (!compare(by_planner, context, sequences, seed)) ++failed;
+      progress_.advance();
+    }
+    const int seeds = kSeeds - failed;
+    std::vector<std::string> bubbles{in_k(context), fmt::format("{}", sequences)};
+    std::vector<std::string> speedups{"", ""};
+    if (seeds == 0) {
+      bubbles.resize(4 + baselines().size());
+      bubbles[2] = "does not fit";
+      table.add_row(bubbles);
+      return;
+    }
+    const double ours = by_planner["slimpack"].bubble / seeds;
+    bubbles.push_back(human_share(ours));
+    speedups.push_back(failed > 0 ? fmt::format("{} do not fit", failed) : "");
+    for (const Baseline& baseline : baselines()) {
+      const Compared& c = by_planner.find(baseline.name)->second;
+      bubbles.push_back(human_share(c.bubble / seeds) + (c.above_cap > 0 ? " !" : ""));
+      speedups.push_back(fmt::format("{:.2f} ×", std::exp(c.log_speedup / seeds)));
+    }
+    const Compared& reference = by_planner.find(kReference)->second;
+    const double fewer = 1 - ours / (reference.bubble / seeds);
+    bubbles.push_back(human_share(fewer));
+    speedups.emplace_back();
+    table.add_row(std::move(bubbles));
+    table.add_row(std::move(speedups));
+    if (context != Tokens(262'144) || sequences != 512) return;
+    least_speedup_ = std::min(least_speedup_, std::exp(reference.log_speedup / seeds));
+    least_fewer_ = std::min(least_fewer_, fewer);
+  }
+
+  /// One seed of a case; false when ours does not fit.
+  bool compare(std::map<std::string, Compared, std::less<>>& by_planner, Tokens context,
+               std::size_t sequences, int seed) {
+    PlanRequest request{
+        .lengths = log_normal_lengths(static_cast<std::uint64_t>(seed), sequences, context),
+        .pp = kStages,
+        .dp = kReplicas,
+        .context = context,
+        .most_merged = kReplicas};
+    request.layout = balanced_layout(cost_, request.lengths, kStages);
+    request.memory_cap = activation_memory(cost_, *request.layout, kReplicas);
+    const auto all = all_recomputations();
+    request.recompute = {all.begin(), all.end()};
+    const std::string name =
+        fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);
+    const RatedStep ours = rated(request, cost_);
+    add(name, ours, request, ours.figures.makespan);
+    if (!ours.step) return false;
+    by_planner["slimpack"].bubble += ours.figures.bubble;
+    for (const Baseline& baseline : baselines()) {
+      const RatedStep theirs = rated(baseline, request, cost_);
+      add(name, theirs, request, ours.figures.makespan);
+      Compared& c = by_planner[theirs.planner];
+      c.bubble += theirs.figures.bubble;
+      c.log_speedup +=
+          std::log(to_seconds(theirs.figures.makespan) / to_seconds(ours.figures.makespan));
+      c.above_cap += theirs.figures.peak > *request.memory_cap ? 1 : 0;
+    }
+    return true;
+  }
+
+  void add(const std::string& name, const RatedStep& step, const PlanRequest& request, Nanos ours) {
+    nlohmann::json more{{"memory_cap_bytes", request.memory_cap->count()}};
+    if (step.step) {
+      const double seconds = to_seconds(step.figures.makespan);
+      more["recompute"] = to_string(step.step->recompute);
+      more["fits"] = step.figures.peak <= *request.memory_cap;
+      more["speedup_of_slimpack"] = seconds / to_seconds(ours);
+      more["mfu"] = model_flops(shape_, request.lengths).count() /
+                    (seconds * kTensor * kStages * kReplicas * cost_.peak_flops);
+    }
+    report_.add(name, step, more);
+  }
+
+  HardwareSpec hardware_ = read_hardware(repository_file("hardware/h100.toml"));
+  ModelShape shape_;
+  CostModel cost_;
+  std::string model_;
+  Report& report_;
+  PartProgress progress_;
+  double least_speedup_ = 1e9;
+  double least_fewer_ = 1;
+};
+
+}  // namespace
+
+void run_h100(const BenchOptions&, Report& report) {
+  H100(report).run();
+}
+
+}  // namespace slimpack::bench

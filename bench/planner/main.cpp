@@ -1,0 +1,79 @@
+// The planner against goals, bounds and baselines, all by simulation: no GPU and no libtorch.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "bench/planner/parts.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+
+namespace slimpack::bench {
+namespace {
+
+struct Part {
+  const char* name;
+  void (*run)(const BenchOptions& options, Report& report);
+};
+
+constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b}, {"speed", run_speed},
+                           {"simulator", run_simulator}, {"gap", run_gap},     {"h100", run_h100}};
+
+struct Arguments {
+  std::vector<std::string> parts;
+  BenchOptions options;
+  std::string json;
+};
+
+void run(const Arguments& arguments) {
+  Report report;
+  for (const Part& part : kParts)
+    if (std::ranges::find(arguments.parts, part.name) != arguments.parts.end())
+      part.run(arguments.options, report);
+  fmt::print("\n{}", report.goals_text());
+  if (!arguments.json.empty()) write_file(arguments.json, report.json().dump(1) + "\n");
+}
+
+}  // namespace
+
+std::filesystem::path repository_file(const std::filesystem::path& path) {
+  return std::filesystem::path(SLIMPACK_SOURCE_DIR) / path;
+}
+
+std::string in_k(Tokens tokens) {
+  return fmt::format("{}K", tokens.count() / 1024);
+}
+
+}  // namespace slimpack::bench
+
+int main(int argc, char** argv) {
+  namespace bench = slimpack::bench;
+  CLI::App app{"The planner against goals, bounds and baselines, by simulation."};
+  bench::Arguments arguments;
+  for (const bench::Part& part : bench::kParts) arguments.parts.emplace_back(part.name);
+  arguments.options.lengths = bench::repository_file("bench/data/wlbllm_lengths.txt");
+  app.add_option("--part", arguments.parts, "Which parts, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(arguments.parts))
+      ->capture_default_str();
+  app.add_option("--repetitions", arguments.options.repetitions,
+                 "Times of parts a, speed and simulator are medians of so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")
+      ->capture_default_str();
+  app.add_option("--json", arguments.json, "Write all figures here");
+  try {
+    app.parse(argc, argv);
+    bench::run(arguments);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "planner: {}\n", e.what());
+    return dynamic_cast<const slimpack::InvalidInput*>(&e) != nullptr ? 2 : 1;
+  }
+}

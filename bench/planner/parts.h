@@ -1,0 +1,46 @@
+// The parts of the planner benchmark. Each prints its tables to stdout, its progress to stderr, and
+// adds its cases and goals to the report.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "bench/planner/report.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/base/units.h"
+
+namespace slimpack::bench {
+
+struct BenchOptions {
+  int repetitions = 5;            ///< of timed planning and simulation; medians are reported
+  std::filesystem::path lengths;  ///< real lengths for setting A
+};
+
+/// Setting A: one replica under memory caps; how far from a full pipeline.
+void run_setting_a(const BenchOptions& options, Report& report);
+/// Setting B: 32 ranks in 8 replicas; how far from the ideal step.
+void run_setting_b(const BenchOptions& options, Report& report);
+/// How long planning takes.
+void run_speed(const BenchOptions& options, Report& report);
+/// How many actions a second the simulator rates.
+void run_simulator(const BenchOptions& options, Report& report);
+/// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
+void run_gap(const BenchOptions& options, Report& report);
+/// Jobs on H100 nodes against every baseline.
+void run_h100(const BenchOptions& options, Report& report);
+
+/// A file of this repository.
+[[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);
+
+/// "64K" of 65,536.
+[[nodiscard]] std::string in_k(Tokens tokens);
+
+/// Progress of a part on stderr.
+class PartProgress : public Progress {
+ public:
+  PartProgress(const std::string& part, std::int64_t total)
+      : Progress(stderr, progress_style(stderr), part, total) {}
+};
+
+}  // namespace slimpack::bench

@@ -1,0 +1,45 @@
+#include "bench/planner/published_cost.h"
+
+#include "bench/planner/parts.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack::bench {
+
+CostModel published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged) {
+  CostModel cost;
+  cost.source = "published accounting";
+  cost.shape = read_model_shape(repository_file("models/llama-2-7b.json"));
+  cost.dtype = Dtype::kBf16;
+  cost.tp = speeds.tp;
+  const auto h = static_cast<double>(cost.shape.hidden_size);
+  const double tp = speeds.tp;
+  const double per_nano = 1e-9;
+  cost.row_bytes = 34 * h / tp;
+  cost.forward.per_token = 24 * h * h / tp / (speeds.linear * per_nano);
+  cost.backward.per_token = 2 * cost.forward.per_token;
+  cost.forward.per_pair = 4 * h / tp / (speeds.attention_forward * per_nano);
+  cost.backward.per_pair =
+      speeds.attention_backward_work * 4 * h / tp / (speeds.attention_backward * per_nano);
+  cost.forward.per_pack = 1e3 * speeds.forward_overhead_us;
+  cost.backward.per_pack = 1e3 * speeds.backward_overhead_us;
+  for (std::int32_t group = 2; group <= most_merged; group *= 2) cost.merge.emplace_back();
+  return cost;
+}
+
+StageLayout equal_stages(std::int32_t pp) {
+  StageLayout layout;
+  for (std::int32_t s = 0; s <= pp; ++s) layout.layer_begin.push_back(32 / pp * s);
+  return layout;
+}
+
+double stage_work(const CostModel& cost, const SequenceLengths& lengths, std::int32_t layers) {
+  double work = 0;
+  for (const Tokens length : lengths) {
+    const auto n = static_cast<double>(length.count());
+    work += (cost.forward.per_token + cost.backward.per_token) * n +
+            (cost.forward.per_pair + cost.backward.per_pair) * n * (n + 1) / 2;
+  }
+  return work * layers;
+}
+
+}  // namespace slimpack::bench

@@ -1,0 +1,97 @@
+#include "bench/planner/rated_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/replica_tasks.h"
+
+namespace slimpack::bench {
+
+StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
+  StepFigures f;
+  const SimulationResult& p = step.prediction;
+  f.makespan = p.makespan;
+  f.lower_bound = step.lower_bound;
+  f.bubble = p.bubble_ratio;
+  f.worst_bubble = 1 - to_seconds(*std::ranges::min_element(p.busy)) / to_seconds(p.makespan);
+  f.gap = step.gap();
+  f.peak = step_need(step, with_recompute(cost, step.recompute)).bytes;
+  for (const ReplicaPlan& replica : step.plan.replicas) {
+    f.forward_packs = std::max(f.forward_packs, replica.packs.forward.size());
+    f.backward_packs = std::max(f.backward_packs, replica.packs.backward.size());
+    for (const auto* pass : {&replica.packs.forward, &replica.packs.backward})
+      f.merged_packs += static_cast<std::size_t>(
+          std::ranges::count_if(*pass, [](const MicroPack& pack) { return pack.replicas > 1; }));
+  }
+  return f;
+}
+
+RatedStep rated(const PlanRequest& request, const CostModel& cost, int repetitions) {
+  RatedStep out;
+  out.planner = "slimpack";
+  std::vector<double> seconds;
+  PlanOutcome outcome;
+  for (int r = 0; r < repetitions; ++r) {
+    const Nanos start = monotonic_now();
+    outcome = plan_step(request, cost);
+    seconds.push_back(to_seconds(monotonic_now() - start));
+  }
+  out.planning_seconds = median(seconds);
+  if (outcome.step) {
+    out.figures = figures_of(*outcome.step, cost);
+    out.step = std::move(outcome.step);
+  } else {
+    out.error = fmt::format("needs {}", human_bytes(outcome.does_not_fit->needed));
+  }
+  return out;
+}
+
+RatedStep rated(const Baseline& baseline, const PlanRequest& request, const CostModel& cost) {
+  RatedStep out;
+  out.planner = baseline.name;
+  const Nanos start = monotonic_now();
+  out.step = baseline_step(baseline, request, cost);
+  out.planning_seconds = to_seconds(monotonic_now() - start);
+  out.figures = figures_of(*out.step, cost);
+  return out;
+}
+
+std::vector<std::string> violations(const PlannedStep& step, const CostModel& cost,
+                                    const std::optional<Bytes>& cap) {
+  std::vector<std::string> lines = check_plan(step.plan);
+  if (!lines.empty()) return lines;  // the other checks require a correct plan
+  lines = check_step_schedules(step.plan, step.schedules);
+  if (!lines.empty() || !cap) return lines;
+  const Bytes need = step_need(step, with_recompute(cost, step.recompute)).bytes;
+  if (need > *cap)
+    lines.push_back(
+        fmt::format("{} on a rank, the cap is {}", human_bytes(need), human_bytes(*cap)));
+  return lines;
+}
+
+nlohmann::json to_json(const RatedStep& rated) {
+  if (!rated.step) return {{"error", rated.error}, {"planning_seconds", rated.planning_seconds}};
+  const StepFigures& f = rated.figures;
+  return {{"bubble", f.bubble},
+          {"worst_bubble", f.worst_bubble},
+          {"peak_bytes", f.peak.count()},
+          {"makespan_ns", f.makespan.count()},
+          {"lower_bound_ns", f.lower_bound.count()},
+          {"gap", f.gap},
+          {"planning_seconds", rated.planning_seconds},
+          {"forward_micropacks", f.forward_packs},
+          {"backward_micropacks", f.backward_packs},
+          {"merged_micropacks", f.merged_packs}};
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace slimpack::bench

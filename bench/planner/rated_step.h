@@ -1,0 +1,58 @@
+// A planned step and the figures that tell planners apart.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/planner/planner.h"
+
+namespace slimpack::bench {
+
+struct StepFigures {
+  Nanos makespan;
+  Nanos lower_bound;
+  double bubble = 0;
+  double worst_bubble = 0;         ///< 1 − busy ÷ makespan of the least busy rank
+  double gap = 0;                  ///< makespan ÷ lower bound − 1
+  Bytes peak;                      ///< activations of the rank that holds the most, in any timing
+  std::size_t forward_packs = 0;   ///< of the replica that has the most
+  std::size_t backward_packs = 0;  ///< likewise
+  std::size_t merged_packs = 0;    ///< of all replicas and both passes
+};
+
+/// `cost` is that of the request, before recomputation.
+[[nodiscard]] StepFigures figures_of(const PlannedStep& step, const CostModel& cost);
+
+/// A step by one planner, or why there is none.
+struct RatedStep {
+  std::string planner;
+  std::optional<PlannedStep> step;
+  StepFigures figures;  ///< of the step
+  std::string error;    ///< without a step: what would be needed
+  double planning_seconds = 0;
+};
+
+/// Our step. Plans `repetitions` times; planning_seconds is the median. REQUIRES: repetitions ≥ 1.
+[[nodiscard]] RatedStep rated(const PlanRequest& request, const CostModel& cost,
+                              int repetitions = 1);
+
+/// The baseline's step. It may hold more than the request's memory cap.
+[[nodiscard]] RatedStep rated(const Baseline& baseline, const PlanRequest& request,
+                              const CostModel& cost);
+
+/// Everything that is wrong with the step by checks of their own: its plan, its schedules, and the
+/// most that any rank holds in any timing against the cap. One line each.
+[[nodiscard]] std::vector<std::string> violations(const PlannedStep& step, const CostModel& cost,
+                                                  const std::optional<Bytes>& cap);
+
+/// See Report::json.
+[[nodiscard]] nlohmann::json to_json(const RatedStep& rated);
+
+/// Median; of an even count the mean of the middle two. REQUIRES: not empty.
+[[nodiscard]] double median(std::vector<double> values);
+
+}  // namespace slimpack::bench

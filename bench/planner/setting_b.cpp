@@ -1,0 +1,140 @@
+// Setting B: log-normal lengths cut at the context; tensor parallel 8 with 600 TFLOP/s linear, 341
+// forward and 250 backward attention, 60 and 120 µs per layer and MicroPack; 4 stages × 8 replicas;
+// rows of (1.5 × the longest sequence + 4,096) tokens per stage. Sequences may be merged over up to
+// 8 replicas. The ideal step is work ÷ replicas: no overhead, no bubble, nothing uneven.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/planner/parts.h"
+#include "bench/planner/published_cost.h"
+#include "bench/planner/workloads.h"
+#include "slimpack/base/table.h"
+
+namespace slimpack::bench {
+namespace {
+
+constexpr std::int32_t kStages = 4;
+constexpr std::int32_t kReplicas = 8;
+constexpr std::int32_t kLayers = 32 / kStages;
+constexpr int kSeeds = 10;
+
+/// Of one context and number of sequences.
+struct Summary {
+  double mean = 0, worst = 0;   ///< step ÷ ideal
+  double bound = 0;             ///< mean of lower bound ÷ ideal
+  double best_fit = 0;          ///< mean of best-fit packing's step ÷ ideal, without a memory cap
+  double longest = 0;           ///< most of the longest sequence's work ÷ a replica's share
+  double seconds = 0;           ///< mean of planning
+  int merging = 0, failed = 0;  ///< seeds
+};
+
+class SettingB {
+ public:
+  explicit SettingB(Report& report) : report_(report), progress_("setting B", 9 * kSeeds) {}
+
+  void run() {
+    Table table({{"context"},
+                 {"sequences"},
+                 {"step ÷ ideal, mean"},
+                 {"worst"},
+                 {"bound ÷ ideal"},
+                 {"best-fit 1F1B"},
+                 {"longest ÷ share"},
+                 {"seeds that merge"},
+                 {"planned in"}});
+    double mean = 0, worst = 0;
+    for (const std::size_t sequences : {512, 1024, 2048})
+      for (const std::int64_t context : {65'536, 131'072, 262'144}) {
+        const Summary s = seeds(sequences, Tokens(context));
+        table.add_row({in_k(Tokens(context)), fmt::format("{}", sequences),
+                       text_of(s.mean, Unit::kRatio), text_of(s.worst, Unit::kRatio),
+                       text_of(s.bound, Unit::kRatio), text_of(s.best_fit, Unit::kRatio),
+                       fmt::format("{:.2f}", s.longest), fmt::format("{}", s.merging),
+                       text_of(s.seconds, Unit::kSeconds)});
+        failed_ += s.failed;
+        if (sequences != 512) continue;
+        mean += s.mean / 3;
+        worst = std::max(worst, s.worst);
+      }
+    progress_.finish();
+    fmt::print("\nSetting B: pp {} × dp {} × tp 8, seeds 1 to {}, merging up to 8 replicas{}\n\n{}",
+               kStages, kReplicas, kSeeds,
+               failed_ > 0 ? fmt::format("; {} steps did not fit and are left out", failed_) : "",
+               table.text());
+    report_.add_goal(
+        {"B: mean step ÷ ideal, 512 sequences", mean, Goal::Sense::kAtMost, 1.05, Unit::kRatio});
+    report_.add_goal(
+        {"B: worst step ÷ ideal, 512 sequences", worst, Goal::Sense::kAtMost, 1.10, Unit::kRatio});
+  }
+
+ private:
+  Summary seeds(std::size_t sequences, Tokens context) {
+    Summary s;
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      step(s, seed, sequences, context);
+      progress_.advance();
+    }
+    const int planned = std::max(1, kSeeds - s.failed);
+    s.mean /= planned;
+    s.bound /= planned;
+    s.best_fit /= kSeeds;
+    s.seconds /= kSeeds;
+    return s;
+  }
+
+  void step(Summary& s, int seed, std::size_t sequences, Tokens context) {
+    PlanRequest request{
+        .lengths = log_normal_lengths(static_cast<std::uint64_t>(seed), sequences, context),
+        .pp = kStages,
+        .dp = kReplicas,
+        .context = context};
+    request.layout = equal_stages(kStages);
+    const double ideal = stage_work(cost_, request.lengths, kLayers) / kReplicas;
+    const auto of_ideal = [&](Nanos time) { return static_cast<double>(time.count()) / ideal; };
+    const std::string name = fmt::format("b/{}/{}/seed-{}", in_k(context), sequences, seed);
+
+    const RatedStep packed = rated(baseline_named("best-fit"), request, cost_);
+    report_.add(name, packed, {{"step_over_ideal", of_ideal(packed.figures.makespan)}});
+    s.best_fit += of_ideal(packed.figures.makespan);
+
+    const Tokens longest = *std::ranges::max_element(request.lengths);
+    const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
+    request.memory_cap = Bytes(static_cast<std::int64_t>(rows * cost_.row_bytes * kLayers));
+    request.most_merged = kReplicas;
+    const RatedStep ours = rated(request, cost_);
+    s.seconds += ours.planning_seconds;
+    s.longest = std::max(s.longest, stage_work(cost_, {longest}, kLayers) / ideal);
+    if (!ours.step) {
+      ++s.failed;
+      report_.add(name, ours);
+      return;
+    }
+    const double ratio = of_ideal(ours.figures.makespan);
+    s.mean += ratio;
+    s.worst = std::max(s.worst, ratio);
+    s.bound += of_ideal(ours.figures.lower_bound);
+    s.merging += ours.figures.merged_packs > 0 ? 1 : 0;
+    report_.add(name, ours, {{"step_over_ideal", ratio}});
+  }
+
+  CostModel cost_ = published_cost({.tp = 8,
+                                    .linear = 600e12,
+                                    .attention_forward = 341e12,
+                                    .attention_backward = 250e12,
+                                    .attention_backward_work = 2.5,
+                                    .forward_overhead_us = 60,
+                                    .backward_overhead_us = 120},
+                                   kReplicas);
+  Report& report_;
+  PartProgress progress_;
+  int failed_ = 0;
+};
+
+}  // namespace
+
+void run_setting_b(const BenchOptions&, Report& report) {
+  SettingB(report).run();
+}
+
+}  // namespace slimpack::bench

@@ -1,0 +1,92 @@
+// Simulator speed: actions (one pass of one MicroPack on one stage) rated per second.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "bench/planner/jobs.h"
+#include "bench/planner/parts.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+#include "slimpack/planner/replica_tasks.h"
+
+namespace slimpack::bench {
+namespace {
+
+/// Simulations are repeated until this long, so that one measurement is many clock ticks.
+constexpr Nanos kLeast{100'000'000};
+
+/// What the simulator is given; the planner's own preparation is not timed.
+struct Prepared {
+  PlannedStep step;
+  std::vector<CostedReplica> replicas;
+  std::vector<ReplicaTasks> tasks;
+  std::int64_t actions = 0;
+
+  explicit Prepared(const LlamaJob& job) {
+    const Job planned = llama_job(job);
+    step = *plan_step(planned.request, planned.cost).step;
+    replicas = costed_replicas(step, planned.cost);
+    for (std::size_t r = 0; r < replicas.size(); ++r)
+      tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
+    for (const Schedule& schedule : step.schedules)
+      for (const auto& stage : schedule.stages) actions += std::ssize(stage);
+  }
+  Prepared(const Prepared&) = delete;  // tasks refer to it
+  Prepared& operator=(const Prepared&) = delete;
+};
+
+/// Actions per second, once.
+double rate(const Prepared& prepared, bool timeline) {
+  const Nanos start = monotonic_now();
+  std::int64_t actions = 0;
+  while (monotonic_now() - start < kLeast) {
+    const SimulationResult result = simulate(prepared.tasks, {.timeline = timeline});
+    SLIMPACK_CHECK(result.makespan == prepared.step.prediction.makespan);
+    actions += prepared.actions;
+  }
+  return static_cast<double>(actions) / to_seconds(monotonic_now() - start);
+}
+
+double median_rate(const Prepared& prepared, bool timeline, int repetitions) {
+  std::vector<double> rates;
+  for (int r = 0; r < repetitions; ++r) rates.push_back(rate(prepared, timeline));
+  return median(rates);
+}
+
+}  // namespace
+
+void run_simulator(const BenchOptions& options, Report& report) {
+  struct Named {
+    const char* name;
+    LlamaJob job;
+  };
+  const Named jobs[] = {{"one replica, 8 ranks", {512, 1, 1, false}},
+                        {"64 replicas, 512 ranks", {4096, 64, 1, false}},
+                        {"the same, merging", {4096, 64, 8, false}}};
+  PartProgress progress("simulator", std::ssize(jobs));
+  Table table({{"job", Align::kLeft}, {"actions"}, {"rate"}, {"with timeline"}});
+  double slowest[] = {std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
+  for (const Named& named : jobs) {
+    const Prepared prepared(named.job);
+    const double rates[] = {median_rate(prepared, false, options.repetitions),
+                            median_rate(prepared, true, options.repetitions)};
+    for (const std::size_t i : {0, 1}) slowest[i] = std::min(slowest[i], rates[i]);
+    table.add_row({named.name, grouped(prepared.actions), text_of(rates[0], Unit::kRate),
+                   text_of(rates[1], Unit::kRate)});
+    report.add(fmt::format("simulator/{}", named.name), "slimpack",
+               {{"actions", prepared.actions},
+                {"actions_per_second", rates[0]},
+                {"actions_per_second_with_timeline", rates[1]}});
+    progress.advance();
+  }
+  progress.finish();
+  report.add_goal({"simulator: actions per second, slowest job", slowest[0], Goal::Sense::kAtLeast,
+                   10e6, Unit::kRate});
+  report.add_goal(
+      {"simulator: the same with a timeline", slowest[1], Goal::Sense::kAtLeast, 3e6, Unit::kRate});
+  fmt::print("\nSimulator: one thread, medians of {}\n\n{}", options.repetitions, table.text());
+}
+
+}  // namespace slimpack::bench

@@ -1,0 +1,94 @@
+#include "bench/planner/workloads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "slimpack/base/error.h"
+#include "slimpack/data/lengths.h"
+
+namespace slimpack::bench {
+namespace {
+
+/// Box and Muller's transform; its second value is not used.
+double normal(Rng& rng) {
+  const double radius = std::sqrt(-2 * std::log(1 - rng.uniform()));
+  return radius * std::cos(2 * std::numbers::pi * rng.uniform());
+}
+
+Tokens rounded(double length, Tokens context) {
+  const double most = static_cast<double>(context.count());
+  return Tokens(std::llround(std::clamp(length, 1.0, most)));
+}
+
+double log_normal(Rng& rng) {
+  return std::exp(7.5 + 1.9 * normal(rng));
+}
+
+double pareto(Rng& rng) {
+  return 256 * std::pow(1 - rng.uniform(), -1 / 1.1);
+}
+
+double bimodal(Rng& rng, double context) {
+  if (rng.below(10) > 0) return 1024 * (1 + 0.25 * normal(rng));
+  return context * (0.5 + 0.5 * rng.uniform());
+}
+
+}  // namespace
+
+SequenceLengths real_lengths(const std::filesystem::path& file, std::size_t count, Tokens context) {
+  SequenceLengths lengths = read_lengths(file);
+  if (lengths.size() < count)
+    invalid_input("length list '{}' holds {} lengths, {} are needed; give a longer list",
+                  file.string(), lengths.size(), count);
+  lengths.resize(count);
+  for (Tokens& length : lengths) length = std::min(length, context);
+  return lengths;
+}
+
+SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens context) {
+  Rng rng(seed);
+  SequenceLengths lengths;
+  while (lengths.size() < count) lengths.push_back(rounded(log_normal(rng), context));
+  return lengths;
+}
+
+std::string_view to_string(Family family) {
+  switch (family) {
+    case Family::kLogNormal:
+      return "log-normal";
+    case Family::kPareto:
+      return "Pareto";
+    case Family::kBimodal:
+      return "bimodal";
+    case Family::kEqual:
+      return "equal";
+  }
+  return {};
+}
+
+SequenceLengths drawn_lengths(Family family, Rng& rng, Tokens tokens, Tokens context) {
+  const double most = static_cast<double>(context.count());
+  std::function<double()> draw;
+  switch (family) {
+    case Family::kLogNormal:
+      draw = [&] { return log_normal(rng); };
+      break;
+    case Family::kPareto:
+      draw = [&] { return pareto(rng); };
+      break;
+    case Family::kBimodal:
+      draw = [&] { return bimodal(rng, most); };
+      break;
+    case Family::kEqual:
+      draw = [length = 1024 + rng.uniform() * (most - 1024)] { return length; };
+      break;
+  }
+  SequenceLengths lengths;
+  for (Tokens drawn; drawn < tokens; drawn += lengths.back())
+    lengths.push_back(rounded(draw(), context));
+  return lengths;
+}
+
+}  // namespace slimpack::bench
