@@ -55,7 +55,7 @@ DrawnJob drawn_job(int index, const ModelShape& shape) {
   request.pp = 2 + static_cast<std::int32_t>(rng.below(15));
   request.dp = rng.below(4) == 0 ? 2 + static_cast<std::int32_t>(rng.below(7)) : 1;
   request.context = Tokens(std::int64_t{16'384} << rng.below(4));
-  const double tokens = static_cast<double>(kPackTokens * std::max(32, 8 * request.pp)) *
+  const double tokens = static_cast<double>(kPackTokens * std::max(256, 64 * request.pp)) *
                         request.dp * (1 + 3 * rng.uniform());
   request.lengths =
       drawn_lengths(out.family, rng, Tokens(static_cast<std::int64_t>(tokens)), request.context);

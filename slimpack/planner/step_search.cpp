@@ -16,7 +16,7 @@ constexpr std::array kMergeAbove = {
 /// Variants that are searched even if one before them fits.
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
-constexpr std::int64_t kMostSteps = 2;
+constexpr std::int64_t kMostSteps = 1;
 
 AssignProblem assign_problem(const StepProblem& problem) {
   AssignProblem out{problem.lengths, {}, {}};

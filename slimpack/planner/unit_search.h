@@ -40,7 +40,7 @@ class UnitSearch {
   /// Keeps references. `hint`: a candidate to begin with.
   UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint);
 
-  /// Considers the next candidate. REQUIRES: not exhausted.
+  /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();
   [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
   /// Nothing but the ladder is left.
@@ -73,7 +73,8 @@ class UnitSearch {
   [[nodiscard]] Tasks tasks_of(const UnitCutOptions& candidate) const;
   void enqueue(const std::vector<UnitCutOptions>& candidates);
   void next_stage();
-  void explore(const UnitCutOptions& candidate);
+  /// Result: whether its bound left a chance, so that it was scored.
+  bool explore(const UnitCutOptions& candidate);
   void score(const Tasks& tasks, const ListScheduler& scheduler);
   void climb_ladder(const Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
