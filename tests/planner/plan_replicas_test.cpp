@@ -83,7 +83,8 @@ RC_GTEST_PROP(PlanReplicas, KeepsItsCapInAnyTiming, (std::uint64_t seed)) {
 RC_GTEST_PROP(PlanReplicas, ARefusalNamesTheLeastCapThatWorks, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = random_replicated_request(rng);
-  request.lengths.resize(std::min<std::size_t>(request.lengths.size(), 8));
+  request.lengths.resize(std::min<std::size_t>(request.lengths.size(), 6));
+  request.granularity = Tokens(512);
   const CostModel cost = small_cost(8);
   request.memory_cap = Bytes(1);
   const PlanOutcome refused = plan_step(request, cost);
