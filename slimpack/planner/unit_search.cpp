@@ -49,7 +49,8 @@ std::size_t pack_count(const std::vector<PackPlan>& packs) {
 
 }  // namespace
 
-UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint)
+UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
+                       const std::vector<UnitCutOptions>& hints)
     : problem_(problem),
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
@@ -57,7 +58,7 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitC
       favourites_() {
   for (Favourite& favourite : favourites_)
     favourite.score = std::numeric_limits<double>::infinity();
-  if (hint != nullptr) enqueue({*hint});
+  enqueue(hints);
   enqueue(coarse_candidates(space_));
 }
 
