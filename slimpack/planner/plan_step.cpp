@@ -57,31 +57,38 @@ PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) 
   return outcome;
 }
 
+StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
+  return {cost,
+          problem.lengths,
+          problem.speed,
+          problem.layout,
+          problem.replicas,
+          problem.most_merged,
+          problem.granularity,
+          problem.memory_cap,
+          problem.effort};
+}
+
 PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
   PlanOutcome outcome;
   std::optional<Nanos> best;
+  std::optional<std::pair<StageNeed, Recompute>> least;
   for (const Recompute recompute : request.recompute) {
     const CostModel cost = with_recompute(problem.cost, recompute);
-    const StepProblem recomputing{cost,
-                                  problem.lengths,
-                                  problem.speed,
-                                  problem.layout,
-                                  problem.replicas,
-                                  problem.most_merged,
-                                  problem.granularity,
-                                  problem.memory_cap,
-                                  problem.effort};
+    const StepProblem recomputing = with_cost(problem, cost);
     if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
     StepSearchResult result = search_step(recomputing);
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
       outcome.step = step_of(recomputing, std::move(*result.solution));
-    } else if (!best &&
-               (!outcome.does_not_fit || result.least_need.bytes < outcome.does_not_fit->needed)) {
-      outcome.does_not_fit = refusal(request, recomputing, result.least_need);
+    } else if (!result.solution && (!least || result.least_need.bytes < least->first.bytes)) {
+      least = {result.least_need, recompute};
     }
   }
-  if (outcome.step) outcome.does_not_fit.reset();
+  if (!outcome.step) {
+    const CostModel cost = with_recompute(problem.cost, least->second);
+    outcome.does_not_fit = refusal(request, with_cost(problem, cost), least->first);
+  }
   return outcome;
 }
 

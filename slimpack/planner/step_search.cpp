@@ -42,7 +42,8 @@ struct Variant {
 
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, Variant& variant) {
-  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), nullptr));
+  variant.searches.push_back(
+      std::make_unique<UnitSearch>(problem, variant.units.front(), std::vector<UnitCutOptions>{}));
   while (!variant.searches.front()->explored()) variant.searches.front()->advance();
 }
 
@@ -73,10 +74,15 @@ UnitSearch& slowest(const Variant& variant) {
 }
 
 void search_variant(const StepProblem& problem, Variant& variant) {
-  const UnitCutOptions favourite = variant.searches.front()->favourite();
+  // What was best by score, and what fits best: they differ where memory is scarce or plentiful.
+  const UnitSearch& heaviest_unit = *variant.searches.front();
+  std::vector<UnitCutOptions> hints;
+  if (heaviest_unit.best()) hints.push_back(heaviest_unit.best()->candidate);
+  if (hints.empty() || hints.front() != heaviest_unit.favourite())
+    hints.push_back(heaviest_unit.favourite());
   for (std::size_t u = 1; u < variant.units.size(); ++u) {
-    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], &favourite));
-    variant.searches.back()->advance();
+    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], hints));
+    for (std::size_t i = 0; i < hints.size(); ++i) variant.searches.back()->advance();
   }
   std::int64_t left = kMostSteps * problem.effort * problem.effort *
                       static_cast<std::int64_t>(variant.units.size() - 1);

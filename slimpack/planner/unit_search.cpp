@@ -49,7 +49,8 @@ std::size_t pack_count(const std::vector<PackPlan>& packs) {
 
 }  // namespace
 
-UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint)
+UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
+                       const std::vector<UnitCutOptions>& hints)
     : problem_(problem),
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
@@ -57,16 +58,16 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitC
       favourites_() {
   for (Favourite& favourite : favourites_)
     favourite.score = std::numeric_limits<double>::infinity();
+  enqueue(hints);
   std::vector<UnitCutOptions> candidates = coarse_candidates(space_);
-  if (hint != nullptr) {
+  if (!hints.empty()) {
     // What is near the hint is looked at first.
     const auto away = [&](const UnitCutOptions& c) {
-      return std::abs(std::log2(static_cast<double>(c.fluid.packs) / hint->fluid.packs));
+      return std::abs(std::log2(static_cast<double>(c.fluid.packs) / hints.front().fluid.packs));
     };
     std::stable_sort(
         candidates.begin(), candidates.end(),
         [&](const UnitCutOptions& a, const UnitCutOptions& b) { return away(a) < away(b); });
-    candidates.insert(candidates.begin(), *hint);
   }
   enqueue(candidates);
 }

@@ -37,8 +37,9 @@ struct RatedUnit {
 /// to a longer makespan.
 class UnitSearch {
  public:
-  /// Keeps references. `hint`: a candidate to begin with.
-  UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint);
+  /// Keeps references to problem and unit. `hints`: candidates to begin with.
+  UnitSearch(const StepProblem& problem, const Unit& unit,
+             const std::vector<UnitCutOptions>& hints);
 
   /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();

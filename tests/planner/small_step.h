@@ -46,8 +46,7 @@ inline PlanRequest random_replicated_request(Rng& rng) {
   PlanRequest request = random_request(rng);
   request.dp = 1 + static_cast<std::int32_t>(rng.below(8));
   while (2 * request.most_merged <= request.dp && rng.below(4) > 0) request.most_merged *= 2;
-  if (rng.below(2) == 0)
-    for (Tokens& length : request.lengths) length = length * 4;
+  request.granularity = Tokens(64 << rng.below(3));
   if (rng.below(3) == 0)
     for (std::int32_t r = 0; r < request.dp; ++r) {
       auto& speeds = request.speed.emplace_back();
