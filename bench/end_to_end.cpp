@@ -218,8 +218,8 @@ void run(Arguments a) {
   print_table(json);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
   if (!a.timeline.empty())
-    write_file(a.timeline,
-               to_chrome_trace({predict(ways[2].planned, cost).timeline, ways[2].median().timeline}));
+    write_file(a.timeline, to_chrome_trace({predict(ways[2].planned, cost).timeline,
+                                            ways[2].median().timeline}));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
   request.context = config.data.context;
   request.memory_cap = config.plan.memory_cap;
   const std::int32_t known = 1 << cost.merge.size();
-  request.most_merged = static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(
-      std::min({config.plan.most_merged, config.parallel.dp, known}))));
+  request.most_merged = static_cast<std::int32_t>(std::bit_floor(
+      static_cast<unsigned>(std::min({config.plan.most_merged, config.parallel.dp, known}))));
   if (config.plan.recompute)
     request.recompute = {*config.plan.recompute};
   else

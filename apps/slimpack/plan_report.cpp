@@ -82,8 +82,8 @@ ReportRows step_rows(const PlannedStep& step) {
           {"computed again", std::string(to_string(step.recompute))},
           {"makespan", human_duration(predicted.makespan)},
           {"bubble", human_share(predicted.bubble_ratio)},
-          {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
-                                      human_share(step.gap()))}};
+          {"lower bound",
+           fmt::format("{} (gap {})", human_duration(step.lower_bound), human_share(step.gap()))}};
 }
 
 std::string step_report(const PlannedStep& step, const ReportRows& rows) {

@@ -199,8 +199,7 @@ std::string summary_text(const RunSummary& summary) {
     text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing on these documents\n",
                         static_cast<double>(summary.packed->step_time.count()) /
                             static_cast<double>(summary.sliced->step_time.count()));
-  text += "\n" + planning_text(summary.steps);
-  text += "\nwritten:\n";
+  text += fmt::format("\n{}\nwritten:\n", planning_text(summary.steps));
   for (const auto& path : summary.written) text += "  " + path.string() + "\n";
   return text;
 }

@@ -21,9 +21,8 @@ const RunConfig& require_trainable(const RunConfig& config) {
         "both to 1, or plan the job with 'slimpack plan'",
         config.parallel.dp, config.parallel.tp);
   if (config.plan.recompute != Recompute::kNone)
-    invalid_input(
-        "plan.recompute is \"{}\": training keeps everything so far; set it to \"none\"",
-        config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
+    invalid_input("plan.recompute is \"{}\": training keeps everything so far; set it to \"none\"",
+                  config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
   return config;
 }
 

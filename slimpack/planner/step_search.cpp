@@ -90,10 +90,20 @@ void search_variant(const StepProblem& problem, Variant& variant) {
   }
 }
 
+/// The least memory of a variant that does not fit: each of its units has to.
+StageNeed least_need(const Variant& variant) {
+  StageNeed most;
+  for (const auto& search : variant.searches) {
+    while (!search->best() && !search->exhausted()) search->advance();
+    if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();
+  }
+  return most;
+}
+
 void keep_best(Variant& variant, StepSearchResult& result) {
   const UnitSearch& search = slowest(variant);
   if (!search.best()) {
-    const StageNeed need = search.least_need();
+    const StageNeed need = least_need(variant);
     if (result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes)
       result.least_need = need;
     return;

@@ -1,7 +1,6 @@
 #include "slimpack/solver/step_bound.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "slimpack/solver/balance.h"
@@ -30,10 +29,15 @@ class Bound {
     }
   }
 
-  [[nodiscard]] double run() const {
+  /// Times are rounded to nanoseconds action by action and hop by hop, so a plan may come out a
+  /// little shorter than the sum of its unrounded times.
+  [[nodiscard]] Nanos run() const {
+    constexpr double kFloatingPoint = 1e-12;
     double bound = std::max(work(), chains());
     if (p_.most_merged == 1) bound = std::max(bound, balance_of_stages());
-    return bound;
+    const double rounding = std::min(1.0, 0.5 / shortest_action() + kFloatingPoint);
+    const double hops = stages() - 1;  // there and back, half a nanosecond each
+    return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - hops)));
   }
 
  private:
@@ -64,6 +68,17 @@ class Bound {
     return least;
   }
 
+  /// No action takes less, on any stage and in any group.
+  [[nodiscard]] double shortest_action() const {
+    const Slice slice{SequenceId(), Tokens(0), shortest_};
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int32_t s = 0; s < stages(); ++s)
+      for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
+        least =
+            std::min({least, cost(s, false, group).time(slice), cost(s, true, group).time(slice)});
+    return least;
+  }
+
   [[nodiscard]] double work() const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
@@ -88,9 +103,13 @@ class Bound {
     const Slice tail{SequenceId(), length - piece, length};
     const Slice head{SequenceId(), Tokens(0), piece};
     double time = cost(0, false, group).time(whole) + cost(stages() - 1, true, group).time(whole);
-    for (std::int32_t s = 1; s < stages(); ++s)
-      time += cost(s, false, group).time(tail) + cost(s - 1, true, group).time(head) +
-              2 * transfer(piece, group);
+    for (std::int32_t s = 1; s < stages(); ++s) {
+      // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
+      // begin, so it is cheapest as short or as long as it can be.
+      const StageCost forward = cost(s, false, group);
+      time += std::min(forward.time(tail), forward.time(whole)) +
+              cost(s - 1, true, group).time(head) + 2 * transfer(piece, group);
+    }
     return time;
   }
 
@@ -132,9 +151,7 @@ class Bound {
 }  // namespace
 
 Nanos step_actions_bound(const StepBoundProblem& problem) {
-  // Times are rounded to nanoseconds action by action, so a plan may come out a little shorter.
-  constexpr double kRounding = 1e-6;
-  return Nanos(static_cast<std::int64_t>(std::floor(Bound(problem).run() * (1 - kRounding))));
+  return Bound(problem).run();
 }
 
 Nanos step_lower_bound(const StepBoundProblem& problem) {

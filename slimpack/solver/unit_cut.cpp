@@ -68,7 +68,18 @@ void append(PackPlan& packs, PackPlan more, std::int32_t replicas) {
   std::move(more.backward.begin(), more.backward.end(), std::back_inserter(packs.backward));
 }
 
-PackPlan cut_share(const ReplicaShare& share, const UnitCost& cost, double budget,
+/// Whether no replica of the segment's group runs anything after it: they must all cut it alike.
+bool is_last(const Unit& unit, const ReplicaShare& share, const Segment& segment) {
+  const auto group = [&](const ReplicaShare& of) { return of.replica.value() / segment.replicas; };
+  return std::none_of(unit.replicas.begin(), unit.replicas.end(), [&](const ReplicaShare& other) {
+    return group(other) == group(share) &&
+           std::any_of(other.segments.begin(), other.segments.end(), [&](const Segment& s) {
+             return s.replicas < segment.replicas && !s.sequences.empty();
+           });
+  });
+}
+
+PackPlan cut_share(const Unit& unit, const ReplicaShare& share, const UnitCost& cost, double budget,
                    const UnitCutOptions& options) {
   PackPlan packs;
   int left = options.fluid.packs;
@@ -76,14 +87,13 @@ PackPlan cut_share(const ReplicaShare& share, const UnitCost& cost, double budge
     const bool alone = segment.replicas == 1;
     if (segment.sequences.empty()) continue;
     const bool first = packs.forward.empty();
-    const bool last = alone || share.segments.back().sequences.empty();
     FluidCutOptions fluid = options.fluid;
     const auto share_of_packs =
         static_cast<int>(std::lround(work_of(share, segment, cost) / budget));
     fluid.packs = std::max(1, alone ? left : share_of_packs);
     left -= fluid.packs;
     if (!first) fluid.taper_front = 0;
-    if (!last) fluid.taper_back = 0;
+    if (!is_last(unit, share, segment)) fluid.taper_back = 0;
     const std::size_t k = entry(segment.replicas);
     append(packs,
            fluid_cut(share.lengths,
@@ -121,7 +131,7 @@ std::vector<PackPlan> cut_unit(const Unit& unit, const UnitCost& cost,
   if (unit.replicas.size() > 1) used.short_first = 0;
   std::vector<PackPlan> packs;
   for (const ReplicaShare& share : unit.replicas)
-    packs.push_back(cut_share(share, cost, most / options.fluid.packs, used));
+    packs.push_back(cut_share(unit, share, cost, most / options.fluid.packs, used));
   return packs;
 }
 

@@ -62,9 +62,8 @@ struct ParallelConfig {
 
 struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
-  Tokens granularity{128};  ///< slices end at multiples of this, or at the sequence's end
-  std::optional<Bytes>
-      memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = none
+  Tokens granularity{128};          ///< slices end at multiples of this, or at the sequence's end
+  std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = none
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as the machine's links
   /// are known.
   std::int32_t most_merged = 8;

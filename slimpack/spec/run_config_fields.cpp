@@ -108,8 +108,8 @@ ConfigField recompute() {
     return fmt::format("recompute = \"{}\"",
                        config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
   };
-  return {"plan", "recompute", "computed again in backward; auto = whatever is fastest", rule,
-          assign, print};
+  return {"plan", "recompute", "computed again in backward; auto = whatever is fastest",
+          rule,   assign,      print};
 }
 
 ConfigField memory_cap() {
@@ -173,8 +173,9 @@ std::vector<ConfigField> all_fields() {
   fields.push_back(integer({"plan", "granularity", "slices end at multiples of this many tokens"},
                            &R::plan, &PlanConfig::granularity, 1, kMaxTokens));
   fields.push_back(memory_cap());
-  fields.push_back(integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"},
-                           &R::plan, &PlanConfig::most_merged, 1, kMaxStages));
+  fields.push_back(
+      integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,
+              &PlanConfig::most_merged, 1, kMaxStages));
   fields.push_back(recompute());
   fields.push_back(path({"cost", "file", "written by slimpack profile; \"\" = measure at start"},
                         &R::cost, &CostConfig::file, true));

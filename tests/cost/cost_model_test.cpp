@@ -7,32 +7,15 @@
 #include <limits>
 
 #include "slimpack/base/error.h"
-#include "tests/cost/shapes.h"
+#include "tests/cost/round_model.h"
 
 namespace slimpack {
 namespace {
 
 using testing::llama2_7b;
+using testing::round_model;
+using testing::slice;
 using testing::small_gqa;
-
-Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
-  return {SequenceId(sequence), Tokens(begin), Tokens(end)};
-}
-
-/// Round coefficients, different from each other, so that every term shows in a sum.
-CostModel round_model() {
-  CostModel cost;
-  cost.shape = small_gqa();
-  cost.forward = {100, 10, 2, 1, 3};
-  cost.backward = {200, 20, 4, 2, 6};
-  cost.embedding_forward = {1000, 5};
-  cost.embedding_backward = {2000, 7};
-  cost.head_backward = {4000, 11};
-  cost.optimizer_per_parameter = 2;
-  cost.transfer_latency = 50;
-  cost.transfer_per_byte = 0.5;
-  return cost;
-}
 
 TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
   const CostModel cost = round_model();

@@ -54,9 +54,8 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
 Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
   const PackPlan& packs = plan.replicas.front().packs;
   if (step.text("planner") == "packed") return one_f_one_b(packs, plan.layout.stages());
-  const auto schedule =
-      list_schedule(packs, task_times(cost, plan.layout, packs),
-                    task_bytes(cost, plan.layout, packs, plan.lengths));
+  const auto schedule = list_schedule(packs, task_times(cost, plan.layout, packs),
+                                      task_bytes(cost, plan.layout, packs, plan.lengths));
   SLIMPACK_CHECK(schedule.has_value());
   return *schedule;
 }

@@ -33,12 +33,12 @@ TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
     EXPECT_EQ(candidates[i].fluid.packs, 2 * candidates[i - 1].fluid.packs);
 }
 
-TEST(Candidates, TapersLeaveHalfOfThePacksWhole) {
+TEST(Candidates, TapersDoNotOverlap) {
   const CandidateSpace space{.stages = 4, .granules = 1 << 20, .sequences = 1000};
   for (const UnitCutOptions& c : coarse_candidates(space))
     for (int direction = 0; direction < kDirections; ++direction)
       for (const UnitCutOptions& n : neighbours(c, space, direction))
-        EXPECT_LE(n.fluid.taper_front + n.fluid.taper_back, n.fluid.packs / 2);
+        EXPECT_LE(n.fluid.taper_front + n.fluid.taper_back, n.fluid.packs);
 }
 
 }  // namespace

@@ -76,16 +76,16 @@ inline TaskTimes random_times(Rng& rng, const PackPlan& packs, int stages) {
   return times;
 }
 
-inline TaskBytes random_bytes(Rng& rng, const StepPlan& plan, int stages) {
-  const PackPlan& packs = plan.replicas.front().packs;
+/// Of packs of `sequences` sequences.
+inline TaskBytes random_bytes(Rng& rng, const PackPlan& packs, std::size_t sequences, int stages) {
   TaskBytes bytes;
   for (int s = 0; s < stages; ++s) {
     // What is held by layer divides by the number of layers.
     bytes.layers.push_back(1 + static_cast<std::int32_t>(rng.below(4)));
     for (auto* stores : {&bytes.rows, &bytes.kv, &bytes.dkv}) {
       const bool by_pack = stores == &bytes.rows;
-      stores->push_back(random_quantities<Bytes>(
-          rng, by_pack ? packs.forward.size() : plan.lengths.size(), by_pack ? 50 : 20));
+      stores->push_back(random_quantities<Bytes>(rng, by_pack ? packs.forward.size() : sequences,
+                                                 by_pack ? 50 : 20));
       for (Bytes& value : stores->back()) value = value * bytes.layers.back();
     }
     bytes.forward_transient.push_back(random_quantities<Bytes>(rng, packs.forward.size(), 10));
@@ -94,6 +94,11 @@ inline TaskBytes random_bytes(Rng& rng, const StepPlan& plan, int stages) {
   bytes.forward_input = random_quantities<Bytes>(rng, packs.forward.size(), 8);
   bytes.backward_input = random_quantities<Bytes>(rng, packs.backward.size(), 8);
   return bytes;
+}
+
+/// Of the first replica.
+inline TaskBytes random_bytes(Rng& rng, const StepPlan& plan, int stages) {
+  return random_bytes(rng, plan.replicas.front().packs, plan.lengths.size(), stages);
 }
 
 }  // namespace slimpack::testing

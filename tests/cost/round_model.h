@@ -1,0 +1,37 @@
+// A cost model whose sums can be done in the head.
+#pragma once
+
+#include "slimpack/cost/cost_model.h"
+#include "tests/cost/shapes.h"
+
+namespace slimpack::testing {
+
+inline Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
+  return {SequenceId(sequence), Tokens(begin), Tokens(end)};
+}
+
+/// Round coefficients, different from each other, so that every term shows in a sum.
+inline CostModel round_model() {
+  CostModel cost;
+  cost.shape = small_gqa();
+  cost.forward = {100, 10, 2, 1, 3};
+  cost.backward = {200, 20, 4, 2, 6};
+  cost.embedding_forward = {1000, 5};
+  cost.embedding_backward = {2000, 7};
+  cost.head_backward = {4000, 11};
+  cost.optimizer_per_parameter = 2;
+  cost.transfer_latency = 50;
+  cost.transfer_per_byte = 0.5;
+  return cost;
+}
+
+/// The same on groups of two and four replicas, with gradients reduced between replicas.
+inline CostModel round_model_of_replicas() {
+  CostModel cost = round_model();
+  cost.merge = {{{30, 0.5}, {60, 1.5}}, {{40, 0.25}, {80, 0.75}}};
+  cost.reduce_latency = 7;
+  cost.reduce_per_byte = 0.25;
+  return cost;
+}
+
+}  // namespace slimpack::testing

@@ -1,0 +1,178 @@
+// Memory where ranks share a stage or a MicroPack, or compute activations again.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/cost/memory_model.h"
+#include "tests/cost/round_model.h"
+#include "tests/support/random_step.h"
+
+namespace slimpack {
+namespace {
+
+using testing::slice;
+
+/// The example of docs/row-store.md: two layers on one stage. Bytes of a token in fp32: hidden 32,
+/// q 32, k 16, FFN 64, log-sum-exp 8; a row 264.
+CostModel example_cost() {
+  CostModel cost;
+  cost.shape.hidden_size = 8;
+  cost.shape.intermediate_size = 16;
+  cost.shape.num_layers = 2;
+  cost.shape.num_heads = 2;
+  cost.shape.num_kv_heads = 1;
+  cost.shape.head_dim = 4;
+  cost.shape.vocab_size = 10;
+  return cost;
+}
+const StageLayout kOneStage{{0, 2}};
+
+/// Ten tokens: forward [0, 6) and [6, 10), backward [5, 10) and [0, 5).
+PackPlan example_packs() {
+  return {{{{slice(0, 0, 6)}}, {{slice(0, 6, 10)}}}, {{{slice(0, 5, 10)}}, {{slice(0, 0, 5)}}}};
+}
+
+/// The same shares of a sequence twice as long on two replicas.
+PackPlan merged_packs() {
+  return {{{{slice(0, 0, 12)}, 2}, {{slice(0, 12, 20)}, 2}},
+          {{{slice(0, 10, 20)}, 2}, {{slice(0, 0, 10)}, 2}}};
+}
+
+/// What memory_model_test derives for the example.
+constexpr std::int64_t kForward = 6 * 64;
+constexpr std::int64_t kBackward = 1320 + 800 + 360 + 320 + 200 - 64;
+constexpr std::int64_t kHead = 200 + 5 * (8 + 16 + 64 + 40 + 96);
+/// The second backward pack in its attention: dy, dmiddle, dout and dqkv 5 · 160, the kernel's dq,
+/// dk, dv and lse 5 · 72, two tiles 200; the head has freed six rows, half of them counted. The
+/// head holds more.
+constexpr std::int64_t kSecondAttention = 800 + 360 + 200 - 6 * 32 / 2;
+
+using List = std::vector<Bytes>;
+
+TEST(SharedMemory, TensorParallelRanksHoldTheirHeadsAndTheirTokens) {
+  CostModel cost = example_cost();
+  cost.tp = 2;
+  const TaskBytes bytes = task_bytes(cost, kOneStage, example_packs(), {Tokens(10)});
+  // Per token: x and middle 2 · 16 (half of the tokens), q and out 2 · 16, lse 4, gate and up
+  // 2 · 32 = 132; the head's input 16. The one KV head is on both ranks.
+  EXPECT_EQ(bytes.rows[0], (List{Bytes(6 * (2 * 132 + 16)), Bytes(4 * (2 * 132 + 16))}));
+  EXPECT_EQ(bytes.kv[0], List{Bytes(10 * 2 * 32)});
+  EXPECT_EQ(bytes.forward_input, (List{Bytes(6 * 16), Bytes(4 * 16)}));
+  EXPECT_EQ(bytes.backward_input, (List{Bytes(5 * 16), Bytes(5 * 16)}));
+  // silu(gate) ⊙ up 32 a token; the other rank's half of a layer's input and of its output 2 · 16.
+  EXPECT_EQ(bytes.forward_transient[0], (List{Bytes(6 * 64), Bytes(4 * 64)}));
+}
+
+TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
+  struct Expected {
+    Recompute recompute;
+    std::int64_t dropped;
+  };
+  // q, out and lse; gate and up; all but x.
+  for (const auto& [recompute, dropped] :
+       {Expected{Recompute::kNone, 0}, Expected{Recompute::kAttention, 32 + 32 + 8},
+        Expected{Recompute::kMlp, 128}, Expected{Recompute::kFull, 264 - 32}}) {
+    const CostModel cost = with_recompute(example_cost(), recompute);
+    const TaskBytes bytes = task_bytes(cost, kOneStage, example_packs(), {Tokens(10)});
+    const std::int64_t token = 2 * (264 - dropped) + 32;
+    EXPECT_EQ(bytes.rows[0], (List{Bytes(6 * token), Bytes(4 * token)})) << to_string(recompute);
+    EXPECT_EQ(bytes.kv[0], List{Bytes(640)});
+    EXPECT_EQ(bytes.forward_transient[0][0], Bytes(kForward + 6 * dropped));
+    // The first backward pack copies its rows from two forward packs: what is dropped it computes
+    // instead, to the same size. The second uses them in place.
+    EXPECT_EQ(bytes.backward_transient[0],
+              (List{Bytes(kBackward), Bytes(std::max(kHead, kSecondAttention + 5 * dropped))}));
+  }
+}
+
+TEST(SharedMemory, AMergedPackHoldsItsShareAndTheExchangeOfAllItsTokens) {
+  const TaskBytes bytes = task_bytes(example_cost(), kOneStage, merged_packs(), {Tokens(20)});
+  EXPECT_EQ(bytes.rows[0], (List{Bytes(3360), Bytes(2240)}));
+  EXPECT_EQ(bytes.kv[0], List{Bytes(640)});
+  EXPECT_EQ(bytes.dkv[0], List{Bytes(640)});
+  EXPECT_EQ(bytes.forward_input, (List{Bytes(192), Bytes(128)}));
+  EXPECT_EQ(bytes.backward_input, (List{Bytes(160), Bytes(160)}));
+  // All queries, their partial outputs and log-sum-exp: 32 + 32 + 8 for each of 12 and 8 tokens.
+  EXPECT_EQ(bytes.forward_transient[0], (List{Bytes(kForward + 12 * 72), Bytes(4 * 64 + 8 * 72)}));
+  // Backward also dO and the row sums: 2 · 32 + 32 + 2 · 8 for each of 10 tokens.
+  EXPECT_EQ(bytes.backward_transient[0],
+            (List{Bytes(kBackward + 10 * 112), Bytes(kSecondAttention + 10 * 112)}));
+}
+
+TEST(SharedMemory, OwnPacksBesideMergedOnesAreWhole) {
+  PackPlan packs = merged_packs();
+  packs.forward.push_back({{slice(1, 0, 3)}});
+  packs.backward.push_back({{slice(1, 0, 3)}});
+  const TaskBytes bytes = task_bytes(example_cost(), kOneStage, packs, {Tokens(20), Tokens(3)});
+  EXPECT_EQ(bytes.rows[0], (List{Bytes(3360), Bytes(2240), Bytes(3 * 560)}));
+  EXPECT_EQ(bytes.kv[0], (List{Bytes(640), Bytes(3 * 64)}));
+  EXPECT_EQ(bytes.forward_transient[0][2], Bytes(3 * 64));
+}
+
+TEST(SharedMemory, SharesRoundUp) {
+  // Three tokens on two replicas: one of them holds two.
+  const PackPlan packs{{{{slice(0, 0, 3)}, 2}}, {{{slice(0, 0, 3)}, 2}}};
+  const TaskBytes bytes = task_bytes(example_cost(), kOneStage, packs, {Tokens(3)});
+  EXPECT_EQ(bytes.rows[0], List{Bytes(2 * 560)});
+  EXPECT_EQ(bytes.kv[0], List{Bytes(2 * 64)});
+}
+
+TEST(SharedMemory, OtherAccountingCountsRowsAndNothingElse) {
+  CostModel cost = example_cost();
+  cost.row_bytes = 100.3;  // 200.6 on two layers, in whole bytes 201
+  const TaskBytes bytes = task_bytes(cost, kOneStage, merged_packs(), {Tokens(20)});
+  EXPECT_EQ(bytes.rows[0], (List{Bytes(6 * 201), Bytes(4 * 201)}));
+  EXPECT_EQ(bytes.layers, std::vector<std::int32_t>{2});
+  EXPECT_EQ(bytes.kv[0], List{Bytes(0)});
+  EXPECT_EQ(bytes.dkv[0], List{Bytes(0)});
+  for (const List& none : {bytes.forward_transient[0], bytes.backward_transient[0],
+                           bytes.forward_input, bytes.backward_input})
+    EXPECT_EQ(none, (List{Bytes(0), Bytes(0)}));
+}
+
+RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
+  Rng rng(seed);
+  CostModel cost = example_cost();
+  cost.shape.num_layers = 6;
+  cost.tp = 1 << rng.below(2);
+  cost = with_recompute(cost, all_recomputations()[rng.below(4)]);
+  const StepPlan plan = testing::random_step(rng, 3, testing::MergedAt::kAnywhere);
+  for (const ReplicaPlan& replica : plan.replicas) {
+    const TaskBytes bytes = task_bytes(cost, plan.layout, replica.packs, plan.lengths);
+    // A sequence is rounded up once, however it is cut.
+    std::vector<std::int32_t> group(plan.lengths.size());
+    for (const MicroPack& pack : replica.packs.forward)
+      for (const Slice& s : pack.slices) group[s.sequence.index()] = pack.replicas;
+    std::int64_t held = 0;
+    for (const SequenceId q : replica.sequences)
+      held += (plan.lengths[q.index()].count() + group[q.index()] - 1) / group[q.index()];
+    Bytes rows;
+    for (const Bytes b : bytes.rows[1]) rows += b;
+    if (held > 0) RC_ASSERT(rows.count() % held == 0);
+    RC_ASSERT(rows.count() >= held * 2 * 4 * cost.shape.hidden_size / cost.tp);
+    for (std::size_t s = 0; s < 3; ++s)
+      for (const List& list : {bytes.forward_transient[s], bytes.backward_transient[s]})
+        for (const Bytes b : list) RC_ASSERT(b >= Bytes(0));
+  }
+}
+
+TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
+  CostModel cost = testing::round_model();
+  const StageLayout layout{{0, 1, 3}};
+  const auto state = [&](std::int32_t tp, Dtype dtype, std::int32_t replicas) {
+    cost.tp = tp;
+    cost.dtype = dtype;
+    return model_state_bytes(cost, layout, StageId(std::int32_t{0}), replicas);
+  };
+  // 3008 of a layer and 1000 of the embedding. fp32: weight and gradient 4 + 4, moments 4 + 4.
+  EXPECT_EQ(state(1, Dtype::kFp32, 1), Bytes(4008 * 16));
+  // 2004 on each of two ranks, 668 of them with their moments on each of three replicas.
+  EXPECT_EQ(state(2, Dtype::kFp32, 3), Bytes(2004 * 8 + 668 * 8));
+  // bf16: weight 2, gradient 4, moments and the master copy 12. fp64: 8 each.
+  EXPECT_EQ(state(2, Dtype::kBf16, 3), Bytes(2004 * 6 + 668 * 12));
+  EXPECT_EQ(state(2, Dtype::kFp64, 3), Bytes(2004 * 16 + 668 * 16));
+  // Shares round up: 4008 / 7 = 572.6; 573 / 5 = 114.6.
+  EXPECT_EQ(state(7, Dtype::kFp32, 5), Bytes(573 * 8 + 115 * 8));
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/cost/round_model.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/random_step.h"
+
+namespace slimpack {
+namespace {
+
+using testing::round_model;
+using testing::round_model_of_replicas;
+using testing::slice;
+
+const StageLayout kTwoStages{{0, 1, 3}};
+constexpr StageId kFirst{std::int32_t{0}};
+constexpr StageId kLast{std::int32_t{1}};
+
+TEST(MergedSliceCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
+  const CostModel cost = round_model_of_replicas();
+  const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
+  const auto time = [&](StageId stage, bool backward, std::int32_t replicas) {
+    return merged_slice_cost(cost, kTwoStages, stage, backward, replicas)(s);
+  };
+  // One layer and the embedding: 10 + (2 + 5)·2 + 11 + 3·4.
+  EXPECT_EQ(time(kFirst, false, 1), 47);
+  // Two replicas: 10 + ((2 + 5)/2 + 0.5)·2 + 11/2 + 12/2.
+  EXPECT_EQ(time(kFirst, false, 2), 10 + 8 + 5.5 + 6);
+  // Four: 10 + ((2 + 5)/4 + 0.25)·2 + 11/4 + 12/4.
+  EXPECT_EQ(time(kFirst, false, 4), 10 + 4 + 2.75 + 3);
+  // Two layers and the head, backward: 2·20 + ((2·4 + 11)/2 + 2·1.5)·2 + 2·2·11/2 + 2·6·4/2.
+  EXPECT_EQ(time(kLast, true, 2), 40 + 25 + 22 + 24);
+}
+
+TEST(MergedSliceCost, OfOneReplicaIsSliceCost) {
+  const CostModel cost = round_model_of_replicas();
+  for (const StageId stage : {kFirst, kLast})
+    for (const bool backward : {false, true})
+      EXPECT_EQ(merged_slice_cost(cost, kTwoStages, stage, backward, 1),
+                slice_cost(cost, kTwoStages, stage, backward));
+}
+
+TEST(PackOverhead, CountsLayersEdgesAndTheLatencyOfExchanges) {
+  const CostModel cost = round_model_of_replicas();
+  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, false), 100 + 1000);
+  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, true), 200 + 2000);
+  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, false), 2 * 100);
+  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, true), 2 * 200 + 4000);
+  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, false, 2), 100 + 30 + 1000);
+  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, true, 4), 2 * (200 + 80) + 4000);
+}
+
+TEST(TaskTimes, OfAMergedPackAreThoseOfItsShareAndOfItsExchange) {
+  PackPlan packs;
+  packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}, 2}, {{slice(2, 0, 1)}, 1}};
+  packs.backward = {{{slice(0, 4, 6)}, 4}};
+  const TaskTimes times = task_times(round_model_of_replicas(), kTwoStages, packs);
+  // Slices of two replicas on the first stage: 29.5 (above) and 10 + 4 + 1/2; pack 1130. Alone:
+  // 10 + 2 + 1 + 5 and 1100.
+  EXPECT_EQ(times.forward[0], (std::vector{Nanos(1130 + 44), Nanos(1100 + 18)}));
+  // Two layers: 20 + (2·2/2 + 2·0.5)·2 + 2·11/2 + 2·12/2 = 49 and 20 + 3 + 1; pack 260. Alone 26
+  // and 200.
+  EXPECT_EQ(times.forward[1], (std::vector{Nanos(260 + 73), Nanos(200 + 26)}));
+  // Four replicas, backward, first stage: 20 + ((4 + 7)/4 + 0.75)·2 + 2·11/4 + 6·4/4 = 38.5; pack
+  // 200 + 80 + 2000. Half nanoseconds round up.
+  EXPECT_EQ(times.backward[0], std::vector{Nanos(2280 + 39)});
+  // 80 bytes a token, half a nanosecond each, of which a replica sends its share.
+  EXPECT_EQ(times.forward_transfer, (std::vector{Nanos(50 + 3 * 40 / 2), Nanos(50 + 40)}));
+  EXPECT_EQ(times.backward_transfer, std::vector{Nanos(50 + 2 * 40 / 4)});
+}
+
+TEST(TaskTimes, AreDividedByTheSpeedOfEachStage) {
+  PackPlan packs;
+  packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}}};
+  packs.backward = {{{slice(1, 0, 1)}}};
+  const std::vector<double> speed = {4, 0.5};
+  const TaskTimes times = task_times(round_model(), kTwoStages, packs, {1, speed});
+  // Alone 1165 and 300, backward 2233 and 4463 (cost_model_test).
+  EXPECT_EQ(times.forward[0], std::vector{Nanos(291)});
+  EXPECT_EQ(times.forward[1], std::vector{Nanos(600)});
+  EXPECT_EQ(times.backward[0], std::vector{Nanos(558)});
+  EXPECT_EQ(times.backward[1], std::vector{Nanos(8926)});
+  // Links are not faster on fast ranks.
+  EXPECT_EQ(times.forward_transfer, std::vector{Nanos(50 + 120)});
+  // Parameters: a layer 20·(24 + 2·8) + 24·20 + 3·20·28 + 2·20 + 2·4 = 3008; first stage 4008 with
+  // the embedding, last 2·3008 + 1020. Two nanoseconds each.
+  EXPECT_EQ(times.step_end, (std::vector{Nanos(2 * 4008 / 4), Nanos(2 * 7036 * 2)}));
+  EXPECT_EQ(times.reduce, (std::vector{Nanos(0), Nanos(0)}));
+}
+
+TEST(TaskTimes, ReduceInARingAndGatherWhatWasUpdated) {
+  CostModel cost = round_model_of_replicas();
+  cost.tp = 2;
+  // First stage: 4008 / 2 = 2004 parameters on a rank, 8016 bytes of fp32, 2004 to each of four
+  // replicas. Three steps of 7 + 2004/4 = 508 to reduce, as many to gather; of the update, a
+  // quarter: 2·4008/4.
+  TaskTimes times = task_times(cost, kTwoStages, {}, {4, {}});
+  EXPECT_EQ(times.reduce[0], Nanos(3 * 508));
+  EXPECT_EQ(times.step_end[0], Nanos(2004 + 3 * 508));
+  // A rank that is twice as fast updates in half the time; the links stay.
+  const std::vector<double> speed = {2, 1};
+  times = task_times(cost, kTwoStages, {}, {4, speed});
+  EXPECT_EQ(times.reduce[0], Nanos(3 * 508));
+  EXPECT_EQ(times.step_end[0], Nanos(1002 + 3 * 508));
+  // bf16 reduces in fp32 and gathers half as many bytes: 3·(7 + 1002/4) = 772.5.
+  cost.dtype = Dtype::kBf16;
+  times = task_times(cost, kTwoStages, {}, {4, {}});
+  EXPECT_EQ(times.reduce[0], Nanos(3 * 508));
+  EXPECT_EQ(times.step_end[0], Nanos(2777));
+}
+
+TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
+  PackPlan packs;
+  packs.forward = {{{slice(0, 0, 8)}, 8}};
+  packs.backward = packs.forward;
+  const auto times = [&](const CostModel& cost) {
+    return [&] { (void)task_times(cost, kTwoStages, packs); };
+  };
+  const CostModel of_four = round_model_of_replicas();
+  expect_invalid_input(times(of_four), {"of up to 4 replicas", "merges 8", "plan again"});
+  const CostModel of_none = round_model();
+  expect_invalid_input(times(of_none), {"of up to 1 replicas", "merges 8", "plan again"});
+}
+
+RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const CostModel cost = round_model_of_replicas();
+  const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
+  const auto stage_layout = StageLayout{{0, 1, 3}};
+  for (const ReplicaPlan& replica : plan.replicas) {
+    std::vector<double> speed = {0.5 + rng.uniform(), 0.5 + rng.uniform()};
+    const TaskTimes times = task_times(cost, stage_layout, replica.packs, {3, speed});
+    for (const bool backward : {false, true})
+      for (std::size_t s = 0; s < 2; ++s) {
+        const auto& list = backward ? replica.packs.backward : replica.packs.forward;
+        for (std::size_t p = 0; p < list.size(); ++p) {
+          const std::int32_t count = list[p].replicas;
+          double sum = pack_overhead(cost, stage_layout, StageId(s), backward, count);
+          for (const Slice& each : list[p].slices)
+            sum += merged_slice_cost(cost, stage_layout, StageId(s), backward, count)(each);
+          const Nanos time = (backward ? times.backward : times.forward)[s][p];
+          RC_ASSERT(std::abs(static_cast<double>(time.count()) - sum / speed[s]) < 0.5 + 1e-6);
+        }
+      }
+  }
+}
+
+}  // namespace
+}  // namespace slimpack

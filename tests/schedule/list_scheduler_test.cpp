@@ -1,0 +1,130 @@
+#include "slimpack/schedule/list_scheduler.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/support/random_step.h"
+
+namespace slimpack {
+namespace {
+
+struct Case {
+  int slots = 1;
+  StepPlan plan;
+  std::vector<TaskTimes> times;
+  std::vector<TaskBytes> bytes;
+
+  [[nodiscard]] std::vector<ReplicaPacks> replicas() const {
+    std::vector<ReplicaPacks> out;
+    for (std::size_t r = 0; r < plan.replicas.size(); ++r)
+      out.push_back({plan.replicas[r].packs, times[r], bytes[r]});
+    return out;
+  }
+  [[nodiscard]] std::vector<Schedule> own_orders(const Schedule& common) const {
+    std::vector<Schedule> out;
+    for (const ReplicaPlan& replica : plan.replicas)
+      out.push_back(own_order(common, replica.packs));
+    return out;
+  }
+};
+
+Case random_case(Rng& rng) {
+  Case out;
+  const int stages = 1 + static_cast<int>(rng.below(4));
+  out.slots = 1 + static_cast<int>(rng.below(4));
+  out.plan = testing::random_step(rng, stages, testing::MergedAt::kSameIndex);
+  out.times = testing::random_step_times(rng, out.plan);
+  out.bytes = testing::random_step_bytes(rng, out.plan);
+  return out;
+}
+
+RC_GTEST_PROP(ListScheduler, ReplicasMeetInTheirPartsOfTheCommonOrder, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Case c = random_case(rng);
+  RC_ASSERT(check_plan(c.plan).empty());
+  const auto replicas = c.replicas();
+  const auto result = ListScheduler(replicas, c.slots).run({});
+  RC_ASSERT(result.has_value());
+  RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
+}
+
+RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Case c = random_case(rng);
+  const auto replicas = c.replicas();
+  const ListScheduler scheduler(replicas, c.slots);
+  std::vector<Bytes> cap = scheduler.least_memory();
+  const bool least = rng.below(2) == 0;
+  for (Bytes& bytes : cap) bytes += Bytes(least ? 0 : static_cast<std::int64_t>(rng.below(100)));
+  const auto result = scheduler.run(cap);
+  RC_ASSERT(result.has_value());
+  RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
+  for (std::size_t s = 0; s < cap.size(); ++s) RC_ASSERT(result->memory[s] <= cap[s]);
+}
+
+RC_GTEST_PROP(ListScheduler, FindsNothingBelowTheLeastMemory, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Case c = random_case(rng);
+  const auto replicas = c.replicas();
+  const ListScheduler scheduler(replicas, c.slots);
+  std::vector<Bytes> cap = scheduler.least_memory();
+  cap[rng.below(cap.size())] -= Bytes(1);
+  RC_ASSERT(!scheduler.run(cap).has_value());
+}
+
+TEST(ListScheduler, TheCommonOrderKeepsPaceWithTheSlowestReplica) {
+  // One merged pack, then one of its own on replica 0 and two on replica 1; two stages, forward 1
+  // and backward 2 but for the merged pack, whose forward takes replica 1 three times as long.
+  // Free transfers. Stage 0: F0 [0,3) F1 [3,4) F2 [4,5), then nothing until B0 is back at 8: stage
+  // 1 runs F0 [3,6), B0 [6,8), F1 [8,9), B1 [9,11), F2, B2 [12,14). B2 on stage 0 ends at 16.
+  PackPlan packs[2];
+  std::int32_t next = 1;
+  for (std::size_t r = 0; r < 2; ++r) {
+    packs[r].forward = {{{{SequenceId(0), Tokens(0), Tokens(8)}}, 2}};
+    for (std::size_t own = 0; own <= r; ++own)
+      packs[r].forward.push_back({{{SequenceId(next++), Tokens(0), Tokens(8)}}});
+    packs[r].backward = packs[r].forward;
+  }
+  TaskTimes times[2];
+  TaskBytes bytes[2];
+  for (std::size_t r = 0; r < 2; ++r) {
+    const std::size_t count = packs[r].forward.size();
+    times[r].forward.assign(2, std::vector<Nanos>(count, Nanos(1)));
+    times[r].backward.assign(2, std::vector<Nanos>(count, Nanos(2)));
+    times[r].forward_transfer.assign(count, Nanos(0));
+    times[r].backward_transfer.assign(count, Nanos(0));
+    times[r].reduce.assign(2, Nanos(0));
+    times[r].step_end.assign(2, Nanos(0));
+    bytes[r].layers.assign(2, 1);
+    bytes[r].rows.assign(2, std::vector<Bytes>(count, Bytes(10)));
+    bytes[r].kv.assign(2, std::vector<Bytes>(4, Bytes(0)));
+    bytes[r].dkv = bytes[r].kv;
+    bytes[r].forward_transient.assign(2, std::vector<Bytes>(count, Bytes(0)));
+    bytes[r].backward_transient = bytes[r].forward_transient;
+    bytes[r].forward_input.assign(count, Bytes(0));
+    bytes[r].backward_input.assign(count, Bytes(0));
+  }
+  for (auto& stage : times[1].forward) stage[0] = Nanos(3);
+  const ReplicaPacks replicas[] = {{packs[0], times[0], bytes[0]}, {packs[1], times[1], bytes[1]}};
+  const ListScheduler scheduler(replicas);
+  const auto result = scheduler.run({});
+  EXPECT_EQ(schedule_to_text(result->schedule),
+            "0F0,0F1,0F2,0B0,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+  EXPECT_EQ(schedule_to_text(own_order(result->schedule, packs[0])),
+            "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(own_order(result->schedule, packs[1]), result->schedule);
+  EXPECT_EQ(result->makespan, Nanos(16));
+  // Replica 1 holds three packs of rows on stage 0.
+  EXPECT_EQ(result->memory, (std::vector<Bytes>{Bytes(30), Bytes(10)}));
+  // With room for two, F2 waits until B0 has run on both replicas.
+  EXPECT_EQ(schedule_to_text(scheduler.run({Bytes(20), Bytes(20)})->schedule),
+            "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+}
+
+TEST(ListScheduler, OwnOrderOfAReplicaWithoutPacksIsEmpty) {
+  Schedule common = schedule_from_text("0F0,0B0\n1F0,1B0\n", "test");
+  EXPECT_EQ(own_order(common, {}), (Schedule{{{}, {}}}));
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,280 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/sim/simulate.h"
+#include "tests/support/random_step.h"
+#include "tests/support/step_graph.h"
+
+namespace slimpack {
+namespace {
+
+using testing::MergedAt;
+using testing::StepGraph;
+
+struct StepCase {
+  StepPlan plan;
+  std::vector<TaskTimes> times;
+  std::vector<TaskBytes> bytes;
+  std::vector<Schedule> schedules;
+  int slots = 1;
+
+  [[nodiscard]] std::size_t stages() const {
+    return static_cast<std::size_t>(plan.layout.stages());
+  }
+  [[nodiscard]] std::vector<ReplicaTasks> tasks() const {
+    std::vector<ReplicaTasks> out;
+    for (std::size_t r = 0; r < plan.replicas.size(); ++r)
+      out.push_back({plan.replicas[r].packs, schedules[r], times[r], bytes[r]});
+    return out;
+  }
+  [[nodiscard]] SimulationResult simulated(bool timeline) const {
+    const auto replicas = tasks();
+    return simulate(replicas, {slots, timeline});
+  }
+};
+
+/// The orders are drawn without a look at the times, so that stages wait to send and for company.
+StepCase random_step_case(Rng& rng) {
+  StepCase out;
+  const int stages = 1 + static_cast<int>(rng.below(4));
+  out.slots = 1 + static_cast<int>(rng.below(3));
+  out.plan = testing::random_step(rng, stages, MergedAt::kAnywhere);
+  out.times = testing::random_step_times(rng, out.plan);
+  out.bytes = testing::random_step_bytes(rng, out.plan);
+  out.schedules = testing::RandomOrders(rng, out.plan, stages, out.slots).draw();
+  return out;
+}
+
+/// Where the actions of a stage of a replica end.
+std::int64_t stage_end(const StepCase& c, const StepGraph& graph, std::size_t r, std::size_t s) {
+  const auto& actions = c.schedules[r].stages[s];
+  return actions.empty() ? 0 : graph.put(r, actions.back());
+}
+
+/// When every gradient is reduced: a stage's reduction starts when all replicas have run it.
+std::int64_t all_reduced(const StepCase& c, const StepGraph& graph) {
+  std::int64_t reduced = 0;
+  for (std::size_t s = 0; s < c.stages(); ++s) {
+    std::int64_t ran = 0;
+    std::int64_t longest = 0;
+    for (std::size_t r = 0; r < c.plan.replicas.size(); ++r) {
+      ran = std::max(ran, stage_end(c, graph, r, s));
+      longest = std::max(longest, c.times[r].reduce[s].count());
+    }
+    reduced = std::max(reduced, ran + longest);
+  }
+  return reduced;
+}
+
+RC_GTEST_PROP(SimulateStep, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepCase c = random_step_case(rng);
+  RC_ASSERT(check_plan(c.plan).empty());
+  const StepGraph graph(c.plan, c.schedules, c.times, c.slots);
+  RC_ASSERT(!graph.deadlocks());
+  const SimulationResult result = c.simulated(true);
+  std::int64_t optimizer = 0;
+  for (const TaskTimes& times : c.times)
+    for (const Nanos end : times.step_end) optimizer = std::max(optimizer, end.count());
+  RC_ASSERT(result.makespan.count() == all_reduced(c, graph) + optimizer);
+
+  std::map<std::pair<std::int32_t, Action>, Span> spans;
+  for (const Span& span : result.timeline.spans)
+    if (span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward) {
+      const auto stage = static_cast<std::size_t>(span.rank) % c.stages();
+      const Pass pass = span.kind == SpanKind::kForward ? Pass::kForward : Pass::kBackward;
+      spans[{span.rank, {StageId(stage), pass, span.pack}}] = span;
+    }
+  for (std::size_t r = 0; r < c.schedules.size(); ++r)
+    for (std::size_t s = 0; s < c.stages(); ++s)
+      for (const Action& action : c.schedules[r].stages[s]) {
+        const std::int64_t duration = graph.duration(r, action);
+        if (duration == 0) continue;  // nothing to draw
+        const Span& span = spans.at({static_cast<std::int32_t>(r * c.stages() + s), action});
+        RC_ASSERT(span.start.count() == graph.start(r, action));
+        RC_ASSERT(span.end.count() == graph.start(r, action) + duration);
+      }
+}
+
+RC_GTEST_PROP(SimulateStep, SpansOfARankFollowEachOtherAndMakeUpItsFigures, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepCase c = random_step_case(rng);
+  const SimulationResult result = c.simulated(true);
+  const std::size_t ranks = c.plan.replicas.size() * c.stages();
+  RC_ASSERT(static_cast<std::size_t>(result.timeline.ranks) == ranks);
+  std::vector<std::int64_t> at(ranks, 0);
+  std::vector<std::int64_t> busy(ranks, 0);
+  for (const Span& span : result.timeline.spans) {
+    const auto rank = static_cast<std::size_t>(span.rank);
+    RC_ASSERT(span.start.count() == at[rank]);
+    RC_ASSERT(span.end > span.start);
+    at[rank] = span.end.count();
+    if (is_busy(span.kind)) busy[rank] += span.end.count() - span.start.count();
+  }
+  RC_ASSERT(*std::max_element(at.begin(), at.end()) == result.makespan.count());
+  std::int64_t all = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    RC_ASSERT(busy[rank] == result.busy[rank].count());
+    all += busy[rank];
+  }
+  RC_PRE(result.makespan > Nanos(0));
+  const double whole = static_cast<double>(ranks) * static_cast<double>(result.makespan.count());
+  RC_ASSERT(result.bubble_ratio == 1 - static_cast<double>(all) / whole);
+  RC_ASSERT(result.bubble_ratio >= 0 && result.bubble_ratio <= 1);
+  RC_ASSERT(result.lower_bound <= result.makespan);
+}
+
+RC_GTEST_PROP(SimulateStep, RatingAloneGivesTheSameFigures, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepCase c = random_step_case(rng);
+  const SimulationResult full = c.simulated(true);
+  const SimulationResult rating = c.simulated(false);
+  RC_ASSERT(rating.makespan == full.makespan);
+  RC_ASSERT(rating.busy == full.busy);
+  RC_ASSERT(rating.peak_activation == full.peak_activation);
+  RC_ASSERT(rating.lower_bound == full.lower_bound);
+  RC_ASSERT(rating.timeline.spans.empty() && rating.timeline.memory.empty());
+}
+
+RC_GTEST_PROP(SimulateStep, NoRankHoldsMoreThanItsOrderMayInAnyTiming, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepCase c = random_step_case(rng);
+  const SimulationResult result = c.simulated(true);
+  std::vector<Bytes> last(result.peak_activation.size());
+  for (const MemorySample& sample : result.timeline.memory) {
+    const auto rank = static_cast<std::size_t>(sample.rank);
+    last[rank] = sample.bytes;
+    RC_ASSERT(sample.bytes <= result.peak_activation[rank]);
+  }
+  for (std::size_t r = 0; r < c.plan.replicas.size(); ++r) {
+    const std::vector<Bytes> most =
+        schedule_memory(c.plan.replicas[r].packs, c.schedules[r], c.bytes[r], c.slots);
+    for (std::size_t s = 0; s < c.stages(); ++s) {
+      RC_ASSERT(result.peak_activation[r * c.stages() + s] <= most[s]);
+      RC_ASSERT(last[r * c.stages() + s] == Bytes(0));
+    }
+  }
+}
+
+/// A list schedule of a step, under a random cap, with what it says of itself.
+struct ListedCase {
+  StepCase step;
+  ListScheduler::Result listed;
+};
+
+ListedCase random_listed_case(Rng& rng) {
+  StepCase c;
+  const int stages = 1 + static_cast<int>(rng.below(4));
+  c.slots = 1 + static_cast<int>(rng.below(3));
+  c.plan = testing::random_step(rng, stages, MergedAt::kSameIndex);
+  c.times = testing::random_step_times(rng, c.plan);
+  c.bytes = testing::random_step_bytes(rng, c.plan);
+  std::vector<ReplicaPacks> replicas;
+  for (std::size_t r = 0; r < c.plan.replicas.size(); ++r)
+    replicas.push_back({c.plan.replicas[r].packs, c.times[r], c.bytes[r]});
+  const ListScheduler scheduler(replicas, c.slots);
+  std::vector<Bytes> cap = scheduler.least_memory();
+  for (Bytes& bytes : cap) bytes += Bytes(static_cast<std::int64_t>(rng.below(100)));
+  const auto listed = scheduler.run(cap);
+  for (const ReplicaPlan& replica : c.plan.replicas)
+    c.schedules.push_back(own_order(listed->schedule, replica.packs));
+  return {std::move(c), *listed};
+}
+
+RC_GTEST_PROP(SimulateStep, IsNoSlowerThanItsListScheduleSays, (std::uint64_t seed)) {
+  Rng rng(seed);
+  auto [c, listed] = random_listed_case(rng);
+  for (TaskTimes& times : c.times) {
+    times.reduce.assign(c.stages(), Nanos(0));
+    times.step_end.assign(c.stages(), Nanos(0));
+  }
+  RC_ASSERT(c.simulated(false).makespan <= listed.makespan);
+}
+
+RC_GTEST_PROP(SimulateStep, ListSchedulesHoldTheirMemoryInEveryTiming, (std::uint64_t seed)) {
+  Rng rng(seed);
+  auto [c, listed] = random_listed_case(rng);
+  for (int trial = 0; trial < 4; ++trial) {
+    if (trial > 0) c.times = testing::random_step_times(rng, c.plan);
+    const SimulationResult result = c.simulated(false);
+    for (std::size_t rank = 0; rank < result.peak_activation.size(); ++rank)
+      RC_ASSERT(result.peak_activation[rank] <= listed.memory[rank % c.stages()]);
+  }
+}
+
+TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
+  // One stage, two replicas. Replica 0: its own F0 takes 3, then merged F1; replica 1 only has the
+  // merged pack, as its F0. Forward of the merged pack 4 and 6, backward 8 and 5; backward of
+  // replica 0's own pack 2.
+  //   replica 0: F0 [0,3) F1 [3,9) B0 (merged) [9,17) B1 [17,19), reduce [19,21)
+  //   replica 1: waits,   F0 [3,9) B0          [9,17), waits,     reduce [19,22)
+  // Then the optimizers, 1 and 4, from 22: 26.
+  StepCase c;
+  c.plan.lengths = {Tokens(8), Tokens(4)};
+  c.plan.layout.layer_begin = {0, 1};
+  c.plan.replicas.resize(2);
+  const MicroPack merged{{{SequenceId(0), Tokens(0), Tokens(8)}}, 2};
+  const MicroPack own{{{SequenceId(1), Tokens(0), Tokens(4)}}};
+  c.plan.replicas[0] = {{SequenceId(0), SequenceId(1)}, {{own, merged}, {merged, own}}};
+  c.plan.replicas[1] = {{SequenceId(0)}, {{merged}, {merged}}};
+  ASSERT_EQ(check_plan(c.plan), std::vector<std::string>{});
+  c.schedules = {schedule_from_text("0F0,0F1,0B0,0B1\n", "test"),
+                 schedule_from_text("0F0,0B0\n", "test")};
+  c.slots = 8;
+  Rng rng(1);
+  c.times = testing::random_step_times(rng, c.plan);
+  c.bytes = testing::random_step_bytes(rng, c.plan);
+  c.times[0].forward = {{Nanos(3), Nanos(4)}};
+  c.times[0].backward = {{Nanos(8), Nanos(2)}};
+  c.times[1].forward = {{Nanos(6)}};
+  c.times[1].backward = {{Nanos(5)}};
+  c.times[0].reduce = {Nanos(2)};
+  c.times[1].reduce = {Nanos(3)};
+  c.times[0].step_end = {Nanos(1)};
+  c.times[1].step_end = {Nanos(4)};
+  const SimulationResult result = c.simulated(true);
+  EXPECT_EQ(result.makespan, Nanos(26));
+  EXPECT_EQ(result.busy, (std::vector<Nanos>{Nanos(19 + 2 + 1), Nanos(14 + 3 + 4)}));
+  EXPECT_DOUBLE_EQ(result.bubble_ratio, 1 - 43.0 / 52);
+  using enum SpanKind;
+  const auto span = [](std::int32_t rank, SpanKind kind, std::int32_t pack, std::int64_t start,
+                       std::int64_t end) {
+    return Span{rank, kind, PackId(pack), Nanos(start), Nanos(end)};
+  };
+  EXPECT_EQ(result.timeline.spans,
+            (std::vector<Span>{span(0, kForward, 0, 0, 3), span(0, kForward, 1, 3, 9),
+                               span(0, kBackward, 0, 9, 17), span(0, kBackward, 1, 17, 19),
+                               span(0, kReduce, -1, 19, 21), span(0, kWaitReceive, -1, 21, 22),
+                               span(0, kOptimizer, -1, 22, 23), span(1, kWaitReceive, 0, 0, 3),
+                               span(1, kForward, 0, 3, 9), span(1, kBackward, 0, 9, 17),
+                               span(1, kWaitReceive, -1, 17, 19), span(1, kReduce, -1, 19, 22),
+                               span(1, kOptimizer, -1, 22, 26)}));
+}
+
+TEST(SimulateStep, ReplicasWithoutWorkWaitForTheOthers) {
+  StepCase c;
+  c.plan.lengths = {Tokens(8)};
+  c.plan.layout.layer_begin = {0, 1};
+  c.plan.replicas.resize(2);
+  const MicroPack own{{{SequenceId(0), Tokens(0), Tokens(8)}}};
+  c.plan.replicas[1] = {{SequenceId(0)}, {{own}, {own}}};
+  c.schedules = {Schedule{{{}}}, schedule_from_text("0F0,0B0\n", "test")};
+  c.slots = 8;
+  Rng rng(1);
+  c.times = testing::random_step_times(rng, c.plan);
+  c.bytes = testing::random_step_bytes(rng, c.plan);
+  c.times[1].forward = {{Nanos(10)}};
+  c.times[1].backward = {{Nanos(20)}};
+  for (TaskTimes& times : c.times) {
+    times.reduce = {Nanos(3)};
+    times.step_end = {Nanos(4)};
+  }
+  const SimulationResult result = c.simulated(false);
+  EXPECT_EQ(result.makespan, Nanos(37));
+  EXPECT_EQ(result.busy, (std::vector<Nanos>{Nanos(7), Nanos(37)}));
+  EXPECT_EQ(result.peak_activation[0], Bytes(0));
+}
+
+}  // namespace
+}  // namespace slimpack

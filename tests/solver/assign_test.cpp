@@ -1,0 +1,178 @@
+#include "slimpack/solver/assign.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "slimpack/base/random.h"
+
+namespace slimpack {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A nanosecond a token; a group of 2^k shares it and adds `exchange` a token.
+std::vector<SliceCost> groups_of(int count, double exchange) {
+  std::vector<SliceCost> groups;
+  for (int k = 0; k < count; ++k)
+    groups.push_back({.per_token = 1.0 / (1 << k) + (k == 0 ? 0 : exchange)});
+  return groups;
+}
+
+SequenceLengths lengths_of(std::initializer_list<std::int64_t> tokens) {
+  SequenceLengths lengths;
+  for (const std::int64_t t : tokens) lengths.emplace_back(t);
+  return lengths;
+}
+
+std::vector<SequenceId> ids(std::initializer_list<std::int32_t> values) {
+  std::vector<SequenceId> out;
+  for (const std::int32_t v : values) out.emplace_back(v);
+  return out;
+}
+
+struct Case {
+  SequenceLengths lengths;
+  AssignProblem problem;
+  double merge_above = 0;
+};
+
+AssignProblem random_problem(Rng& rng, const SequenceLengths& lengths) {
+  AssignProblem problem{lengths, {}, {}};
+  problem.speed.resize(1 + rng.below(9));
+  for (double& speed : problem.speed) speed = rng.below(2) == 0 ? 1.0 : 0.5 + rng.uniform();
+  const double exchange = 0.2 * rng.uniform();
+  for (std::size_t size = 1; size <= problem.speed.size(); size *= 2)
+    if (size == 1 || rng.below(4) > 0)
+      problem.groups.push_back(
+          {.per_slice = 3 * rng.uniform(),
+           .per_token = 1.0 / static_cast<double>(size) + (size > 1 ? exchange : 0),
+           .per_pair = 0.01 / static_cast<double>(size)});
+  return problem;
+}
+
+SequenceLengths random_lengths(Rng& rng) {
+  SequenceLengths lengths(rng.below(20));
+  for (Tokens& length : lengths)
+    length = Tokens(1 + static_cast<std::int64_t>(rng.below(std::uint64_t{4} << rng.below(10))));
+  return lengths;
+}
+
+double random_threshold(Rng& rng) {
+  const double choices[] = {kNever, 1.0, 0.5, 0.1, 0.0};
+  return choices[rng.below(5)];
+}
+
+RC_GTEST_PROP(Assign, PutsEverySequenceOnExactlyOneGroup, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const SequenceLengths lengths = random_lengths(rng);
+  const AssignProblem problem = random_problem(rng, lengths);
+  const Assignment assignment = assign(problem, random_threshold(rng));
+  const std::size_t replicas = problem.speed.size();
+  RC_ASSERT(assignment.own.size() == replicas);
+  std::vector<int> times(lengths.size(), 0);
+  for (const auto& own : assignment.own) {
+    RC_ASSERT(std::is_sorted(own.begin(), own.end()));
+    for (const SequenceId q : own) ++times[q.index()];
+  }
+  for (const MergedSequence& m : assignment.merged) {
+    ++times[m.sequence.index()];
+    const auto count = static_cast<std::size_t>(m.replicas);
+    RC_ASSERT(m.replicas == 2 || m.replicas == 4 || m.replicas == 8);
+    RC_ASSERT(m.first.index() % count == 0);
+    RC_ASSERT(m.first.index() + count <= replicas);
+  }
+  RC_ASSERT(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
+}
+
+RC_GTEST_PROP(Assign, CountsTheLoadOfWhatItAssigned, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const SequenceLengths lengths = random_lengths(rng);
+  const AssignProblem problem = random_problem(rng, lengths);
+  const Assignment assignment = assign(problem, random_threshold(rng));
+  const auto work = [&](SequenceId q, std::size_t k) {
+    return problem.groups[k]({q, Tokens(0), lengths[q.index()]});
+  };
+  std::vector<double> load(problem.speed.size(), 0);
+  for (std::size_t r = 0; r < load.size(); ++r)
+    for (const SequenceId q : assignment.own[r]) load[r] += work(q, 0) / problem.speed[r];
+  for (const MergedSequence& m : assignment.merged)
+    for (std::int32_t i = 0; i < m.replicas; ++i) {
+      const std::size_t r = m.first.index() + static_cast<std::size_t>(i);
+      load[r] += work(m.sequence, m.replicas == 2 ? 1 : m.replicas == 4 ? 2 : 3) / problem.speed[r];
+    }
+  for (std::size_t r = 0; r < load.size(); ++r)
+    RC_ASSERT(std::abs(assignment.load[r] - load[r]) <= 1e-9 * (1 + load[r]));
+}
+
+RC_GTEST_PROP(Assign, MergesOnTheSmallestGroupBelowTheThreshold, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const SequenceLengths lengths = random_lengths(rng);
+  const AssignProblem problem = random_problem(rng, lengths);
+  const double merge_above = random_threshold(rng);
+  const Assignment assignment = assign(problem, merge_above);
+  double work = 0;
+  for (std::size_t q = 0; q < lengths.size(); ++q)
+    work += problem.groups[0]({SequenceId(q), Tokens(0), lengths[q]});
+  const double mean = work / std::accumulate(problem.speed.begin(), problem.speed.end(), 0.0);
+  std::vector<std::int32_t> group(lengths.size(), 1);
+  for (const MergedSequence& m : assignment.merged) group[m.sequence.index()] = m.replicas;
+  for (std::size_t q = 0; q < lengths.size(); ++q) {
+    std::int32_t expected = 1;
+    for (std::size_t k = 0; k + 1 < problem.groups.size(); ++k, expected *= 2)
+      if (problem.groups[k]({SequenceId(q), Tokens(0), lengths[q]}) <= merge_above * mean) break;
+    RC_ASSERT(group[q] == expected);
+  }
+  // Largest groups first, then longest sequences.
+  for (std::size_t i = 1; i < assignment.merged.size(); ++i) {
+    const MergedSequence& a = assignment.merged[i - 1];
+    const MergedSequence& b = assignment.merged[i];
+    RC_ASSERT(a.replicas >= b.replicas);
+    if (a.replicas == b.replicas)
+      RC_ASSERT(lengths[a.sequence.index()] >= lengths[b.sequence.index()]);
+  }
+}
+
+TEST(Assign, SpreadsALongSequenceOverTheReplicasThatItWouldHoldUp) {
+  // 160 + 4 · 10 tokens on four replicas, 50 on average. Alone the long one would take 160, on two
+  // replicas 160 · (1/2 + 1/16) = 90, on four 160 · (1/4 + 1/16) = 50, which is just not above it.
+  const SequenceLengths lengths = lengths_of({10, 160, 10, 10, 10});
+  const AssignProblem problem{lengths, {1, 1, 1, 1}, groups_of(3, 1.0 / 16)};
+  const Assignment apart = assign(problem, kNever);
+  EXPECT_TRUE(apart.merged.empty());
+  EXPECT_EQ(*std::max_element(apart.load.begin(), apart.load.end()), 160);
+  const Assignment merged = assign(problem, 1.0);
+  EXPECT_EQ(merged.merged, std::vector{(MergedSequence{SequenceId(1), ReplicaId(0), 4})});
+  EXPECT_EQ(merged.load, (std::vector<double>{60, 60, 60, 60}));
+}
+
+TEST(Assign, PutsMergedSequencesOnTheLightestGroup) {
+  // Two sequences of 80 tokens above the mean of 44 + … go to a pair each: 40 on each of its
+  // replicas; the short ones fill up.
+  const SequenceLengths lengths = lengths_of({80, 8, 80, 8});
+  const AssignProblem problem{lengths, {1, 1, 1, 1}, groups_of(2, 0)};
+  const Assignment assignment = assign(problem, 1.0);
+  EXPECT_EQ(assignment.merged, (std::vector{MergedSequence{SequenceId(0), ReplicaId(0), 2},
+                                            MergedSequence{SequenceId(2), ReplicaId(2), 2}}));
+  EXPECT_EQ(*std::max_element(assignment.load.begin(), assignment.load.end()), 48);
+}
+
+TEST(Assign, LeavesReplicasWithoutWorkWhenThereAreMoreOfThemThanSequences) {
+  const SequenceLengths lengths = lengths_of({5});
+  const Assignment assignment = assign({lengths, {1, 1, 1}, groups_of(1, 0)}, 1.0);
+  EXPECT_EQ(assignment.own, (std::vector{ids({0}), ids({}), ids({})}));
+  EXPECT_EQ(assignment.load, (std::vector<double>{5, 0, 0}));
+}
+
+TEST(Assign, GivesFasterReplicasMore) {
+  const SequenceLengths lengths = lengths_of({4, 4, 4, 4, 4});
+  const Assignment assignment = assign({lengths, {1, 4}, groups_of(1, 0)}, kNever);
+  EXPECT_EQ(assignment.own[0].size(), 1U);
+  EXPECT_EQ(assignment.load, (std::vector<double>{4, 4}));
+}
+
+}  // namespace
+}  // namespace slimpack

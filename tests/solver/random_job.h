@@ -1,0 +1,76 @@
+// Random jobs of several replicas for property tests of phase 1 and of the step bound.
+#pragma once
+
+#include <vector>
+
+#include "slimpack/base/random.h"
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack::testing {
+
+/// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 stages with a layer or two
+/// each; costs of the magnitude of a small model; groups of up to `most_merged` replicas.
+struct Job {
+  CostModel cost;
+  SequenceLengths lengths;
+  StageLayout layout;
+  std::int32_t replicas = 1;
+  std::int32_t most_merged = 1;
+  std::vector<std::vector<double>> speed;  ///< by replica and stage; empty = all 1
+  Tokens granularity{16};
+
+  [[nodiscard]] Replication replication(std::size_t replica) const {
+    Replication out{replicas, {}};
+    if (!speed.empty()) out.speed = speed[replica];
+    return out;
+  }
+};
+
+inline LayerTime random_layer_time(Rng& rng, double scale) {
+  const auto up_to = [&](double most) { return scale * most * rng.uniform(); };
+  return {rng.below(3) == 0 ? 0 : up_to(3000), rng.below(3) == 0 ? 0 : up_to(1000), up_to(100),
+          up_to(0.5), up_to(5)};
+}
+
+inline Job random_job(Rng& rng) {
+  Job job;
+  CostModel& cost = job.cost;
+  cost.shape.hidden_size = 8;
+  cost.shape.intermediate_size = 16;
+  cost.shape.num_heads = cost.shape.num_kv_heads = 2;
+  cost.shape.head_dim = 4;
+  cost.shape.vocab_size = 10;
+  cost.forward = random_layer_time(rng, 1);
+  cost.backward = random_layer_time(rng, 2);
+  cost.embedding_forward = {500 * rng.uniform(), 10 * rng.uniform()};
+  cost.head_backward = {500 * rng.uniform(), 50 * rng.uniform()};
+  cost.optimizer_per_parameter = rng.uniform();
+  cost.transfer_latency = 500 * rng.uniform();
+  cost.transfer_per_byte = rng.uniform();
+  cost.reduce_latency = 500 * rng.uniform();
+  cost.reduce_per_byte = rng.uniform();
+  for (int k = 0; k < 3; ++k)
+    cost.merge.push_back(
+        {{500 * rng.uniform(), 10 * rng.uniform()}, {500 * rng.uniform(), 20 * rng.uniform()}});
+  job.layout.layer_begin = {0};
+  for (std::uint64_t stages = 1 + rng.below(3); stages > 0; --stages)
+    job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
+                                     static_cast<std::int32_t>(rng.below(2)));
+  cost.shape.num_layers = job.layout.layer_begin.back();
+  job.replicas = 1 + static_cast<std::int32_t>(rng.below(8));
+  while (2 * job.most_merged <= job.replicas && rng.below(3) > 0) job.most_merged *= 2;
+  job.granularity =
+      Tokens(1 + static_cast<std::int64_t>(rng.below(std::uint64_t{1} << rng.below(6))));
+  job.lengths.resize(1 + rng.below(12));
+  for (Tokens& length : job.lengths)
+    length = Tokens(1 + static_cast<std::int64_t>(rng.below(std::uint64_t{16} << rng.below(7))));
+  if (rng.below(2) == 0)
+    for (std::int32_t r = 0; r < job.replicas; ++r) {
+      auto& speeds = job.speed.emplace_back();
+      for (std::int32_t s = 0; s < job.layout.stages(); ++s)
+        speeds.push_back(0.3 + 1.5 * rng.uniform());
+    }
+  return job;
+}
+
+}  // namespace slimpack::testing

@@ -1,0 +1,232 @@
+#include "slimpack/solver/step_bound.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/sim/simulate.h"
+#include "tests/solver/random_cut.h"
+
+namespace slimpack {
+namespace {
+
+using testing::Job;
+using testing::JobCut;
+
+StepBoundProblem bound_problem(const Job& job) {
+  return {job.cost,  job.lengths,     job.layout,     job.replicas,
+          job.speed, job.most_merged, job.granularity};
+}
+
+/// Simulated, under list schedules without a cap or with as little memory as they need.
+Nanos makespan_of(Rng& rng, const Job& job, const JobCut& cut) {
+  std::vector<PackPlan> packs(cut.plan.replicas.size());
+  std::vector<TaskTimes> times(packs.size());
+  std::vector<TaskBytes> bytes(packs.size());
+  std::vector<Schedule> schedules(packs.size());
+  for (std::size_t u = 0; u < cut.units.size(); ++u) {
+    std::vector<ReplicaPacks> views;
+    for (std::size_t i = 0; i < cut.units[u].replicas.size(); ++i) {
+      const ReplicaShare& share = cut.units[u].replicas[i];
+      const std::size_t r = share.replica.index();
+      packs[r] = cut.packs[u][i];
+      times[r] = task_times(job.cost, job.layout, packs[r], job.replication(r));
+      bytes[r] = task_bytes(job.cost, job.layout, packs[r], share.lengths);
+      views.push_back({packs[r], times[r], bytes[r]});
+    }
+    const ListScheduler scheduler(views);
+    const auto listed =
+        scheduler.run(rng.below(2) == 0 ? std::vector<Bytes>{} : scheduler.least_memory());
+    for (const ReplicaShare& share : cut.units[u].replicas)
+      schedules[share.replica.index()] = own_order(listed->schedule, packs[share.replica.index()]);
+  }
+  std::vector<ReplicaTasks> tasks;
+  for (std::size_t r = 0; r < packs.size(); ++r)
+    tasks.push_back({packs[r], schedules[r], times[r], bytes[r]});
+  return simulate(tasks, {kChannelSlots, false}).makespan;
+}
+
+/// `granularity` is that of the cut, a multiple of the job's.
+void expect_bounded(Rng& rng, const Job& job, Tokens granularity) {
+  Job coarse = job;
+  coarse.granularity = granularity;
+  const JobCut cut = testing::random_cut(rng, coarse);
+  RC_ASSERT(step_lower_bound(bound_problem(job)).count() <= makespan_of(rng, job, cut).count());
+}
+
+RC_GTEST_PROP(StepBound, NoFluidCutIsFaster, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Job job = testing::random_job(rng);
+  expect_bounded(rng, job, job.granularity);
+}
+
+RC_GTEST_PROP(StepBound, NoPackingOfWholeSequencesIsFaster, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Job job = testing::random_job(rng);
+  expect_bounded(rng, job, job.granularity * 1'000'000);
+}
+
+RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Job job = testing::random_job(rng);
+  const double scale = 0.001 + 0.1 * rng.uniform();
+  for (LayerTime* layer : {&job.cost.forward, &job.cost.backward})
+    for (double* term : {&layer->per_pack, &layer->per_slice, &layer->per_token, &layer->per_pair,
+                         &layer->per_prefix_token})
+      *term *= scale;
+  job.cost.embedding_forward = job.cost.head_backward = {};
+  job.cost.merge.assign(3, {});
+  job.cost.transfer_latency = job.cost.transfer_per_byte = 0;
+  expect_bounded(rng, job, job.granularity);
+}
+
+RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Job job = testing::random_job(rng);
+  const Nanos plain = step_lower_bound(bound_problem(job));
+  const CostModel cost = job.cost;
+  for (const Recompute recompute : all_recomputations()) {
+    job.cost = with_recompute(cost, recompute);
+    RC_ASSERT(step_lower_bound(bound_problem(job)) >= plain);
+    expect_bounded(rng, job, job.granularity);
+  }
+}
+
+RC_GTEST_PROP(StepBound, MoreReplicasAndLargerGroupsNeverRaiseIt, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Job job = testing::random_job(rng);
+  job.speed.clear();
+  job.cost.reduce_latency = job.cost.reduce_per_byte = 0;
+  const Nanos before = step_actions_bound(bound_problem(job));
+  if (2 * job.most_merged <= job.replicas && job.most_merged < 8) {
+    job.most_merged *= 2;
+    RC_ASSERT(step_actions_bound(bound_problem(job)) <= before);
+    job.most_merged /= 2;
+  }
+  job.replicas += 1;
+  RC_ASSERT(step_actions_bound(bound_problem(job)) <= before);
+}
+
+/// Every way to cut `granules` into slices, as lengths.
+std::vector<std::vector<std::int64_t>> compositions(std::int64_t granules) {
+  std::vector<std::vector<std::int64_t>> all;
+  for (std::uint64_t cuts = 0; cuts < std::uint64_t{1} << (granules - 1); ++cuts) {
+    auto& parts = all.emplace_back(1, 1);
+    for (std::int64_t g = 0; g + 1 < granules; ++g)
+      if ((cuts >> g & 1) != 0)
+        parts.push_back(1);
+      else
+        ++parts.back();
+  }
+  return all;
+}
+
+RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Job job = testing::random_job(rng);
+  job.replicas = job.most_merged = 1;
+  if (!job.speed.empty()) job.speed.resize(1);
+  // So much that a longer slice may be a cheaper one.
+  if (rng.below(2) == 0) job.cost.forward.per_prefix_token *= 100;
+  const std::int64_t granules = 1 + static_cast<std::int64_t>(rng.below(4));
+  const std::int64_t g = job.granularity.count();
+  job.lengths = {Tokens(granules * g)};
+  const Nanos bound = step_lower_bound(bound_problem(job));
+  for (const auto& forward : compositions(granules))
+    for (const auto& backward : compositions(granules)) {
+      PackPlan packs;
+      std::int64_t at = 0;
+      for (const std::int64_t part : forward)
+        packs.forward.push_back({{{SequenceId(0), Tokens(at), Tokens(at += part * g)}}});
+      for (const std::int64_t part : backward)
+        packs.backward.push_back({{{SequenceId(0), Tokens(at - part * g), Tokens(at)}}}),
+            at -= part * g;
+      const TaskTimes times = task_times(job.cost, job.layout, packs, job.replication(0));
+      const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
+      const Schedule schedule = *list_schedule(packs, times, bytes);
+      RC_ASSERT(bound.count() <= simulate(packs, schedule, times, bytes).makespan.count());
+    }
+}
+
+/// A microsecond a token forward, two backward, in one layer on each of two stages; nothing else.
+Job plain_job() {
+  Job job;
+  job.cost.shape = ModelShape{};
+  job.cost.forward.per_token = 1000;
+  job.cost.backward.per_token = 2000;
+  job.layout.layer_begin = {0, 1, 2};
+  return job;
+}
+
+/// To the rounding that the bound allows for.
+void expect_bound(const Job& job, std::int64_t nanos) {
+  EXPECT_LE(step_lower_bound(bound_problem(job)), Nanos(nanos));
+  EXPECT_GE(step_lower_bound(bound_problem(job)), Nanos(nanos - 2 - nanos / 10'000));
+}
+
+TEST(StepBound, CountsTheWorkOfAStageAndTheWayInAndOut) {
+  // Work 8 · 16 tokens · 3 µs = 384 µs on a stage; the first 16 tokens take 16 µs to the last stage
+  // and 32 µs back.
+  Job job = plain_job();
+  job.lengths.assign(8, Tokens(16));
+  expect_bound(job, 432'000);
+  // On four replicas 96 µs and the ways, on three eight sequences need 3 · 16 · 3 = 144.
+  job.replicas = 4;
+  expect_bound(job, 144'000);
+  job.replicas = 3;
+  expect_bound(job, 144'000 + 48'000);
+}
+
+TEST(StepBound, CountsTheChainOfTheLongestSequence) {
+  // 64 tokens, cut at multiples of 16: 64 µs on the first stage, the last 16 tokens 16 µs on the
+  // other, back 128 µs and the last 16 tokens 32 µs: 240, where work gives 192 + 16 + 32.
+  Job job = plain_job();
+  job.lengths = {Tokens(64)};
+  expect_bound(job, 240'000);
+  // Each of two transfers costs 5 µs.
+  job.cost.transfer_latency = 5000;
+  expect_bound(job, 250'000);
+  // A pair of replicas shares the sequence: half of everything but the transfers.
+  job.cost.merge = {{}};
+  job.replicas = job.most_merged = 2;
+  expect_bound(job, 130'000);
+}
+
+TEST(StepBound, CountsOverheadsOfTheFewestPacks) {
+  // One pack each way on the stage, 7 and 9 µs, and one on the way.
+  Job job = plain_job();
+  job.lengths = {Tokens(16)};
+  job.cost.forward.per_pack = 7000;
+  job.cost.backward.per_pack = 9000;
+  expect_bound(job, 48'000 + 16'000 + 48'000 + 16'000);
+}
+
+TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
+  // One sequence: on the replica that is twice as fast on both stages 240 / 2.
+  Job job = plain_job();
+  job.lengths = {Tokens(64)};
+  job.replicas = 2;
+  job.speed = {{1, 1}, {2, 2}};
+  expect_bound(job, 120'000);
+  // Many: 3 ms of work in total at a speed of 3, and the ways of 16 tokens at 2.
+  job.lengths.assign(1000, Tokens(16));
+  expect_bound(job, 16'000'000 + 24'000);
+}
+
+TEST(StepBound, EndsWithTheReductionAndTheLongestOptimizer) {
+  Job job = plain_job();
+  job.lengths = {Tokens(64)};
+  job.cost.shape.hidden_size = 10;
+  job.cost.shape.vocab_size = 1000;
+  job.cost.optimizer_per_parameter = 1;
+  job.replicas = 2;
+  job.cost.reduce_latency = 3000;
+  // Either stage has one of the vocabulary's matrices, 10,000 parameters, and two norms of 10 in
+  // its layer; the last one has a third. Half of its 10,030 parameters at 1 ns; 3 µs for each of
+  // the ring's two passes.
+  expect_bound(job, 240'000 + 3000 + 5015 + 3000);
+}
+
+}  // namespace
+}  // namespace slimpack
