@@ -1,7 +1,7 @@
 // Gap: 200 seeded random jobs of Llama-2 7B on default hardware; how far each plan is from the
 // lower bound of any plan, and whether it is correct by the checkers.
 //
-// A job has pp 2 to 16; every fourth has 2 to 8 replicas, the others one. Its context is 16K to
+// A job has pp 2 to 16; about a quarter have 2 to 8 replicas, the others one. Its context is 16K to
 // 128K. A pipeline this deep makes sense only with enough to fill it: each replica has at least 32
 // MicroPacks of 4,096 tokens and at least 8 for each stage (what 4 packs of 8,192 are), times 1 to
 // 4. Memory caps are multiples of what the longest sequence alone keeps on a stage, plus what one
