@@ -36,13 +36,11 @@ std::string both_passes(std::size_t forward, std::size_t backward) {
 
 /// Sequences that several replicas run together.
 std::size_t merged_count(const StepPlan& plan) {
-  std::size_t listed = 0;
-  std::size_t excess = 0;
-  for (const ReplicaPlan& replica : plan.replicas) listed += replica.sequences.size();
   std::vector<int> times(plan.lengths.size(), 0);
   for (const ReplicaPlan& replica : plan.replicas)
-    for (const SequenceId q : replica.sequences) excess += ++times[q.index()] == 2 ? 1 : 0;
-  return listed > plan.lengths.size() ? excess : 0;
+    for (const SequenceId q : replica.sequences) ++times[q.index()];
+  return static_cast<std::size_t>(
+      std::count_if(times.begin(), times.end(), [](int t) { return t > 1; }));
 }
 
 std::string replicas_text(const StepPlan& plan) {

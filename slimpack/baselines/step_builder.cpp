@@ -11,13 +11,8 @@ namespace slimpack {
 SliceCost step_cost(const BaselineRequest& request) {
   SliceCost sum;
   for (std::int32_t s = 0; s < request.layout.stages(); ++s)
-    for (const bool backward : {false, true}) {
-      const SliceCost one = slice_cost(request.cost, request.layout, StageId(s), backward);
-      sum.per_slice += one.per_slice;
-      sum.per_token += one.per_token;
-      sum.per_pair += one.per_pair;
-      sum.per_prefix_token += one.per_prefix_token;
-    }
+    for (const bool backward : {false, true})
+      sum = sum + slice_cost(request.cost, request.layout, StageId(s), backward);
   return sum;
 }
 

@@ -22,4 +22,10 @@ struct SliceCost {
   bool operator==(const SliceCost&) const = default;
 };
 
+/// The cost of both, one after the other.
+[[nodiscard]] constexpr SliceCost operator+(const SliceCost& a, const SliceCost& b) {
+  return {a.per_slice + b.per_slice, a.per_token + b.per_token, a.per_pair + b.per_pair,
+          a.per_prefix_token + b.per_prefix_token};
+}
+
 }  // namespace slimpack

@@ -11,6 +11,10 @@ constexpr double kTaper = 0.25;
 /// A few short sequences ahead let the first backward start before the longest one has passed.
 constexpr int kShortFirst = 4;
 
+std::int64_t granules_of(Tokens length, Tokens granularity) {
+  return (length.count() + granularity.count() - 1) / granularity.count();
+}
+
 int allowed_packs(const CandidateSpace& space, double packs) {
   const std::int64_t per_stage = std::max<std::int64_t>(
       kMostPacksPerStage, kMostPacksPerLongest * space.granules / space.longest);
@@ -32,8 +36,7 @@ void set_taper(UnitCutOptions& candidate, int taper_packs, double taper) {
 
 std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) {
   std::int64_t total = 0;
-  for (const Tokens length : lengths)
-    total += (length.count() + granularity.count() - 1) / granularity.count();
+  for (const Tokens length : lengths) total += granules_of(length, granularity);
   return total;
 }
 
@@ -43,7 +46,7 @@ CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity)
     space.granules = std::max(space.granules, total_granules(share.lengths, granularity));
     space.sequences = std::max(space.sequences, static_cast<std::int64_t>(share.lengths.size()));
     for (const Tokens length : share.lengths)
-      space.longest = std::max(space.longest, total_granules({length}, granularity));
+      space.longest = std::max(space.longest, granules_of(length, granularity));
   }
   return space;
 }

@@ -20,7 +20,7 @@ Bytes single_need(const PlanRequest& request, const StepProblem& problem, Tokens
                            problem.granularity, Bytes(0)};
   if (request.planner == PlannerKind::kPacked)
     return step_need(packed_step(single, length), problem.cost).bytes;
-  return search_step(single).least_need.bytes;
+  return search_step(paced(single)).least_need.bytes;
 }
 
 }  // namespace

@@ -58,15 +58,8 @@ PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) 
 }
 
 StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
-  return {cost,
-          problem.lengths,
-          problem.speed,
-          problem.layout,
-          problem.replicas,
-          problem.most_merged,
-          problem.granularity,
-          problem.memory_cap,
-          problem.effort};
+  return paced({cost, problem.lengths, problem.speed, problem.layout, problem.replicas,
+                problem.most_merged, problem.granularity, problem.memory_cap, problem.effort});
 }
 
 PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {

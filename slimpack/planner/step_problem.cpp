@@ -1,20 +1,38 @@
 #include "slimpack/planner/step_problem.h"
 
 #include <algorithm>
+#include <span>
 
 namespace slimpack {
 namespace {
 
-/// Time of all sequences on a stage at speed 1.
-double work_on(const StepProblem& problem, StageId stage) {
-  const SliceCost forward = slice_cost(problem.cost, problem.layout, stage, false);
-  const SliceCost backward = slice_cost(problem.cost, problem.layout, stage, true);
-  double work = 0;
-  for (const Tokens length : problem.lengths) {
-    const Slice whole{SequenceId(), Tokens(0), length};
-    work += forward(whole) + backward(whole);
+/// By stage: time of all sequences at speed 1.
+std::vector<double> works_of(const StepProblem& problem) {
+  std::vector<double> works;
+  for (std::int32_t s = 0; s < problem.layout.stages(); ++s) {
+    const SliceCost forward = slice_cost(problem.cost, problem.layout, StageId(s), false);
+    const SliceCost backward = slice_cost(problem.cost, problem.layout, StageId(s), true);
+    double& work = works.emplace_back(0.0);
+    for (const Tokens length : problem.lengths) {
+      const Slice whole{SequenceId(), Tokens(0), length};
+      work += forward(whole) + backward(whole);
+    }
   }
-  return work;
+  return works;
+}
+
+Pacing pacing_of(const std::vector<double>& works, std::span<const double> speed) {
+  Pacing pacing;
+  double longest = -1;
+  for (std::size_t s = 0; s < works.size(); ++s) {
+    const double time = works[s] / (speed.empty() ? 1.0 : speed[s]);
+    if (time > longest) {
+      longest = time;
+      pacing.stage = StageId(s);
+    }
+  }
+  if (longest > 0) pacing.speed = *std::max_element(works.begin(), works.end()) / longest;
+  return pacing;
 }
 
 }  // namespace
@@ -30,23 +48,12 @@ Replication replication_of(const StepProblem& problem, ReplicaId replica) {
   return replication;
 }
 
-Pacing pacing_of(const StepProblem& problem, ReplicaId replica) {
-  const Replication replication = replication_of(problem, replica);
-  Pacing pacing;
-  double longest = -1;
-  double most_work = 0;
-  for (std::int32_t s = 0; s < problem.layout.stages(); ++s) {
-    const double work = work_on(problem, StageId(s));
-    const double time =
-        work / (replication.speed.empty() ? 1.0 : replication.speed[static_cast<std::size_t>(s)]);
-    most_work = std::max(most_work, work);
-    if (time > longest) {
-      longest = time;
-      pacing.stage = StageId(s);
-    }
-  }
-  if (longest > 0) pacing.speed = most_work / longest;
-  return pacing;
+StepProblem paced(StepProblem problem) {
+  const std::vector<double> works = works_of(problem);
+  problem.pacing.clear();
+  for (std::int32_t r = 0; r < problem.replicas; ++r)
+    problem.pacing.push_back(pacing_of(works, replication_of(problem, ReplicaId(r)).speed));
+  return problem;
 }
 
 UnitCost unit_cost(const StepProblem& problem, StageId stage) {

@@ -12,6 +12,13 @@
 
 namespace slimpack {
 
+/// The stage of a replica that needs the most time for all sequences of the step, and how fast the
+/// replica is there, measured by the time that the step's pacing stage needs at speed 1.
+struct Pacing {
+  StageId stage;
+  double speed = 1;
+};
+
 /// Keeps references.
 struct StepProblem {
   const CostModel& cost;  ///< recomputation included
@@ -23,7 +30,11 @@ struct StepProblem {
   Tokens granularity{128};
   std::optional<Bytes> memory_cap;
   std::int32_t effort = 1;
+  std::vector<Pacing> pacing = {};  ///< by replica; `paced` fills it in
 };
+
+/// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).
+[[nodiscard]] StepProblem paced(StepProblem problem);
 
 /// The most bytes that any stage needs, and which one that is (ties: the first).
 struct StageNeed {
@@ -33,14 +44,6 @@ struct StageNeed {
 [[nodiscard]] StageNeed largest_need(const std::vector<Bytes>& by_stage);
 
 [[nodiscard]] Replication replication_of(const StepProblem& problem, ReplicaId replica);
-
-/// The stage of a replica that needs the most time for all sequences of the step, and how fast the
-/// replica is there, measured by the time that the step's pacing stage needs at speed 1.
-struct Pacing {
-  StageId stage;
-  double speed = 1;
-};
-[[nodiscard]] Pacing pacing_of(const StepProblem& problem, ReplicaId replica);
 
 /// By group of 2^k replicas up to most_merged: the costs of slices on a stage.
 [[nodiscard]] UnitCost unit_cost(const StepProblem& problem, StageId stage);

@@ -20,17 +20,10 @@ constexpr std::int64_t kMostSteps = 1;
 
 AssignProblem assign_problem(const StepProblem& problem) {
   AssignProblem out{problem.lengths, {}, {}};
-  for (std::int32_t r = 0; r < problem.replicas; ++r)
-    out.speed.push_back(pacing_of(problem, ReplicaId(r)).speed);
-  const UnitCost cost = unit_cost(problem, pacing_of(problem, ReplicaId()).stage);
-  for (std::size_t k = 0; k < cost.forward.size(); ++k) {
-    const SliceCost& f = cost.forward[k];
-    const SliceCost& b = cost.backward[k];
-    out.groups.push_back({.per_slice = f.per_slice + b.per_slice,
-                          .per_token = f.per_token + b.per_token,
-                          .per_pair = f.per_pair + b.per_pair,
-                          .per_prefix_token = f.per_prefix_token + b.per_prefix_token});
-  }
+  for (const Pacing& pacing : problem.pacing) out.speed.push_back(pacing.speed);
+  const UnitCost cost = unit_cost(problem, problem.pacing.front().stage);
+  for (std::size_t k = 0; k < cost.forward.size(); ++k)
+    out.groups.push_back(cost.forward[k] + cost.backward[k]);
   return out;
 }
 

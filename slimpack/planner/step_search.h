@@ -27,16 +27,14 @@ struct StepSearchResult {
 };
 
 /// 1. The sequences are assigned to replicas unmerged. The heaviest unit is explored, every other
-/// one
-///    begins with what was best there, and then always the slowest unit goes on, until it is
+///    one begins with what was best there, and then always the slowest unit goes on, until it is
 ///    exhausted or a few more candidates per unit have been looked at: nothing else shortens the
 ///    step.
 /// 2. Where a sequence outweighs half a replica or memory makes the heaviest unit slower, merging
-/// is
-///    tried: one variant for each threshold that makes a difference. The heaviest unit of each is
-///    explored, and those that look best are searched as in 1; the others only if nothing fits.
+///    is tried: one variant for each threshold that makes a difference. The heaviest unit of each
+///    is explored, and those that look best are searched as in 1; the others only if nothing fits.
 /// 3. With more effort the same is done again, looking wider; so more effort is never worse.
-/// Deterministic.
+/// REQUIRES: a problem that is paced. Deterministic.
 [[nodiscard]] StepSearchResult search_step(const StepProblem& problem);
 
 }  // namespace slimpack

@@ -20,10 +20,6 @@ constexpr double kMedium = 1.5;
 constexpr double kRung = 1.04;
 constexpr int kRungs = 18;
 
-Bytes rung(Bytes least, int k) {
-  return Bytes(static_cast<std::int64_t>(static_cast<double>(least.count()) * std::pow(kRung, k)));
-}
-
 std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
                                 const std::vector<TaskTimes>& times,
                                 const std::vector<TaskBytes>& bytes) {
@@ -34,6 +30,10 @@ std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
 
 Bytes times_factor(Bytes bytes, double factor) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(bytes.count()) * factor));
+}
+
+Bytes rung(Bytes least, int k) {
+  return times_factor(least, std::pow(kRung, k));
 }
 
 /// The same cap on every stage.
@@ -54,7 +54,7 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
     : problem_(problem),
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
-      cost_(unit_cost(problem, pacing_of(problem, unit.replicas.front().replica).stage)),
+      cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].stage)),
       favourites_() {
   for (Favourite& favourite : favourites_)
     favourite.score = std::numeric_limits<double>::infinity();
@@ -143,8 +143,8 @@ bool UnitSearch::explore(const UnitCutOptions& candidate) {
     return false;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
-  score(tasks, scheduler);
-  if (!problem_.memory_cap || last_free_ <= *problem_.memory_cap) return true;
+  const Bytes free = score(tasks, scheduler);
+  if (!problem_.memory_cap || free <= *problem_.memory_cap) return true;
   // The highest rung below the cap: what the ladder will find at best, known early.
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   int k = kRungs;
@@ -153,7 +153,7 @@ bool UnitSearch::explore(const UnitCutOptions& candidate) {
   return true;
 }
 
-void UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
+Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   const auto makespan = [](const ListScheduler::Result& result) {
     return static_cast<double>(result.makespan.count());
@@ -168,9 +168,10 @@ void UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
     favourites_[3].consider(tasks.candidate, makespan(*medium));
     keep(tasks, std::move(*medium));
   }
-  last_free_ = largest_need(free->memory).bytes;
+  const Bytes free_memory = largest_need(free->memory).bytes;
   keep(tasks, std::move(*free));
   keep(tasks, std::move(*tight));
+  return free_memory;
 }
 
 void UnitSearch::climb_ladder(const Tasks& tasks) {

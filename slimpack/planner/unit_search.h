@@ -78,7 +78,8 @@ class UnitSearch {
   void next_stage();
   /// Result: whether its bound left a chance, so that it was scored.
   bool explore(const UnitCutOptions& candidate);
-  void score(const Tasks& tasks, const ListScheduler& scheduler);
+  /// Result: the memory of the schedule without a cap.
+  Bytes score(const Tasks& tasks, const ListScheduler& scheduler);
   void climb_ladder(const Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
   /// Keeps the schedule if it fits and is the best so far.
@@ -94,7 +95,6 @@ class UnitSearch {
   std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder
   /// By the average without a cap and under a tight one; by each of them and under a medium one.
   std::array<Favourite, 4> favourites_;
-  Bytes last_free_;  ///< memory of the last candidate scored, scheduled without a cap
   std::optional<RatedUnit> best_;
   std::optional<StageNeed> least_need_;
 };

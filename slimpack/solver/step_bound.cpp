@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "slimpack/solver/balance.h"
 
@@ -79,20 +80,34 @@ class Bound {
     return least;
   }
 
+  /// By sequence: its time on a stage, uncut, at speed 1.
+  [[nodiscard]] std::vector<double> works_on(std::int32_t s) const {
+    const SliceCost forward = cost(s, false).slice;
+    const SliceCost backward = cost(s, true).slice;
+    std::vector<double> works;
+    works.reserve(p_.lengths.size());
+    for (const Tokens length : p_.lengths) {
+      const Slice whole{SequenceId(), Tokens(0), length};
+      works.push_back(forward(whole) + backward(whole));
+    }
+    return works;
+  }
+
+  /// What a working replica's stage has beside its sequences: the way in, a pack each way, the way
+  /// out.
+  [[nodiscard]] double around(std::int32_t s) const {
+    const StageCost forward = cost(s, false);
+    return way(s, false) + (forward.pack + cost(s, true).pack) / forward.speed + way(s, true);
+  }
+
   [[nodiscard]] double work() const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
-      const StageCost forward = cost(s, false);
-      const StageCost backward = cost(s, true);
-      double sum = 0;
-      for (const Tokens length : p_.lengths) {
-        const Slice whole{SequenceId(), Tokens(0), length};
-        sum += forward.slice(whole) + backward.slice(whole);
-      }
+      const std::vector<double> works = works_on(s);
+      const double sum = std::accumulate(works.begin(), works.end(), 0.0);
       double speed = p_.speed.empty() ? p_.replicas : 0.0;
       for (const auto& replica : p_.speed) speed += replica[static_cast<std::size_t>(s)];
-      const double overhead = (forward.pack + backward.pack) / forward.speed;
-      bound = std::max(bound, way(s, false) + overhead + sum / speed + way(s, true));
+      bound = std::max(bound, around(s) + sum / speed);
     }
     return bound;
   }
@@ -125,20 +140,13 @@ class Bound {
   [[nodiscard]] double balance_of_stages() const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
-      BalanceProblem balance;
-      const StageCost forward = cost(s, false);
-      const StageCost backward = cost(s, true);
-      for (const Tokens length : p_.lengths) {
-        const Slice whole{SequenceId(), Tokens(0), length};
-        balance.work.push_back(forward.slice(whole) + backward.slice(whole));
-      }
+      BalanceProblem balance{works_on(s), {}};
       for (std::int32_t r = 0; r < p_.replicas; ++r)
         balance.replicas.push_back(
             {p_.speed.empty() ? 1.0
                               : p_.speed[static_cast<std::size_t>(r)][static_cast<std::size_t>(s)],
              0.0});
-      const double overhead = (forward.pack + backward.pack) / forward.speed;
-      bound = std::max(bound, way(s, false) + overhead + balance_bound(balance) + way(s, true));
+      bound = std::max(bound, around(s) + balance_bound(balance));
     }
     return bound;
   }
