@@ -1,7 +1,9 @@
 // Steps: divide the layers; for fixed packing make its one plan; otherwise search, once for every
-// recomputation that may pay; simulate the best as a whole job.
+// recomputation that may pay, then deeper where asked to; simulate the best as a whole job.
 #include <utility>
 
+#include "slimpack/base/progress.h"
+#include "slimpack/planner/candidates.h"
 #include "slimpack/planner/does_not_fit.h"
 #include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/planner.h"
@@ -12,6 +14,13 @@
 
 namespace slimpack {
 namespace {
+
+/// Steps of no more granules are small: exact answers take a moment.
+constexpr std::int64_t kMostAutoGranules = 24;
+constexpr std::int64_t kExactNodes = 200;
+/// Within a time budget: rounds at most, each with so many times the nodes of the one before.
+constexpr int kMostRounds = 10;
+constexpr std::int64_t kMoreNodes = 8;
 
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
@@ -50,38 +59,95 @@ PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) 
   PlanOutcome outcome;
   PlannedStep step = packed_step(problem, request.context);
   const StageNeed need = step_need(step, problem.cost);
-  if (request.memory_cap && need.bytes > *request.memory_cap)
+  if (request.memory_cap && need.bytes > *request.memory_cap) {
     outcome.does_not_fit = refusal(request, problem, need);
-  else
-    outcome.step = std::move(step);
+    return outcome;
+  }
+  step.prediction = predict(step, problem.cost, {kChannelSlots, false});
+  outcome.step = std::move(step);
   return outcome;
 }
 
-PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
-  PlanOutcome outcome;
+/// What one search over the recomputations found.
+struct Attempt {
+  std::optional<PlannedStep> step;
+  StageNeed least_need;  ///< where there is no step
+  Recompute recompute = Recompute::kNone;
+};
+
+/// The problem with backward computing again what `cost` says, which must outlive it.
+StepProblem recomputing(const StepProblem& problem, const CostModel& cost) {
+  return {cost,
+          problem.lengths,
+          problem.speed,
+          problem.layout,
+          problem.replicas,
+          problem.most_merged,
+          problem.granularity,
+          problem.memory_cap,
+          problem.effort,
+          problem.exact_nodes,
+          problem.deadline};
+}
+
+Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
+  Attempt out;
   std::optional<Nanos> best;
   for (const Recompute recompute : request.recompute) {
     const CostModel cost = with_recompute(problem.cost, recompute);
-    const StepProblem recomputing{cost,
-                                  problem.lengths,
-                                  problem.speed,
-                                  problem.layout,
-                                  problem.replicas,
-                                  problem.most_merged,
-                                  problem.granularity,
-                                  problem.memory_cap,
-                                  problem.effort};
-    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
-    StepSearchResult result = search_step(recomputing);
+    const StepProblem variant = recomputing(problem, cost);
+    if (best && step_actions_bound(bound_problem(variant)) >= *best) continue;
+    StepSearchResult result = search_step(variant);
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
-      outcome.step = step_of(recomputing, std::move(*result.solution));
-    } else if (!best &&
-               (!outcome.does_not_fit || result.least_need.bytes < outcome.does_not_fit->needed)) {
-      outcome.does_not_fit = refusal(request, recomputing, result.least_need);
+      out.step = step_of(variant, std::move(*result.solution));
+    } else if (!best && (out.least_need.bytes == Bytes(0) ||
+                         result.least_need.bytes < out.least_need.bytes)) {
+      out.least_need = result.least_need;
+      out.recompute = recompute;
     }
   }
-  if (outcome.step) outcome.does_not_fit.reset();
+  if (out.step) out.step->prediction = predict(*out.step, problem.cost, {kChannelSlots, false});
+  return out;
+}
+
+void keep_shorter(Attempt& best, Attempt other) {
+  if (!other.step) return;
+  if (!best.step || other.step->prediction.makespan < best.step->prediction.makespan)
+    best = std::move(other);
+}
+
+/// What the solver and the time budget add to the usual search.
+void look_further(const PlanRequest& request, const StepProblem& problem, Nanos start,
+                  Attempt& best) {
+  StepProblem deeper = recomputing(problem, problem.cost);
+  const bool exact = request.solver == SolverKind::kMilp ||
+                     (request.solver == SolverKind::kAuto &&
+                      total_granules(request.lengths, request.granularity) <= kMostAutoGranules);
+  if (exact) {
+    deeper.exact_nodes = kExactNodes;
+    keep_shorter(best, attempt(request, deeper));
+  }
+  if (request.time_budget == Nanos(0)) return;
+  deeper.deadline = start + request.time_budget;
+  for (int round = 0; round < kMostRounds && !out_of_time(deeper); ++round) {
+    ++deeper.effort;
+    deeper.exact_nodes *= kMoreNodes;
+    keep_shorter(best, attempt(request, deeper));
+  }
+}
+
+PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
+  const Nanos start = monotonic_now();
+  Attempt best = attempt(request, problem);
+  look_further(request, problem, start, best);
+  PlanOutcome outcome;
+  if (best.step) {
+    outcome.step = std::move(best.step);
+  } else {
+    const CostModel cost = with_recompute(problem.cost, best.recompute);
+    outcome.does_not_fit = refusal(request, recomputing(problem, cost), best.least_need);
+  }
   return outcome;
 }
 
@@ -108,10 +174,7 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
       request.effort};
   PlanOutcome outcome = request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
                                                                 : plan_slimpack(request, problem);
-  if (outcome.step) {
-    outcome.step->prediction = predict(*outcome.step, cost, {kChannelSlots, false});
-    outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
-  }
+  if (outcome.step) outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
   return outcome;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "slimpack/base/progress.h"
+
 namespace slimpack {
 namespace {
 
@@ -18,6 +20,10 @@ double work_on(const StepProblem& problem, StageId stage) {
 }
 
 }  // namespace
+
+bool out_of_time(const StepProblem& problem) {
+  return problem.deadline && monotonic_now() >= *problem.deadline;
+}
 
 StageNeed largest_need(const std::vector<Bytes>& by_stage) {
   const auto largest = std::max_element(by_stage.begin(), by_stage.end());

@@ -23,7 +23,12 @@ struct StepProblem {
   Tokens granularity{128};
   std::optional<Bytes> memory_cap;
   std::int32_t effort = 1;
+  std::int64_t exact_nodes = 0;  ///< of the tree of each exact answer; 0 = fast answers only
+  std::optional<Nanos> deadline = std::nullopt;  ///< of monotonic_now(): search no further then
 };
+
+/// Whether the deadline has passed.
+[[nodiscard]] bool out_of_time(const StepProblem& problem);
 
 /// The most bytes that any stage needs, and which one that is (ties: the first).
 struct StageNeed {

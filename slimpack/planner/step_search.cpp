@@ -4,8 +4,12 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/planner/exact_packs.h"
 
 namespace slimpack {
 namespace {
@@ -17,6 +21,8 @@ constexpr std::array kMergeAbove = {
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
 constexpr std::int64_t kMostSteps = 2;
+/// Exact packs this near the bound are not improved further.
+constexpr double kExactGap = 1e-3;
 
 AssignProblem assign_problem(const StepProblem& problem) {
   AssignProblem out{problem.lengths, {}, {}};
@@ -43,7 +49,9 @@ struct Variant {
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, Variant& variant) {
   variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), nullptr));
-  while (!variant.searches.front()->explored()) variant.searches.front()->advance();
+  UnitSearch& search = *variant.searches.front();
+  do search.advance();
+  while (!search.explored() && !out_of_time(problem));
 }
 
 std::vector<Variant> variants_of(const StepProblem& problem) {
@@ -54,6 +62,13 @@ std::vector<Variant> variants_of(const StepProblem& problem) {
     if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
       assignments.push_back(assignment);
     if (problem.most_merged == 1) break;
+  }
+  if (problem.exact_nodes > 0) {
+    AssignProblem exact = assignable;
+    exact.exact_nodes = problem.exact_nodes;
+    const Assignment assignment = assign(exact, kMergeAbove.front());
+    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
+      assignments.push_back(assignment);
   }
   std::vector<Variant> variants;
   for (const Assignment& assignment : assignments)
@@ -82,7 +97,7 @@ void search_variant(const StepProblem& problem, Variant& variant) {
                       static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
-    if (search.exhausted()) return;
+    if (search.exhausted() || out_of_time(problem)) return;
     const bool heaviest = &search == variant.searches.front().get();
     // What does not fit yet has to be looked at to the end.
     if (!heaviest && search.best() && --left < 0) return;
@@ -90,9 +105,40 @@ void search_variant(const StepProblem& problem, Variant& variant) {
   }
 }
 
+milp::SolveLimits exact_limits(const StepProblem& problem) {
+  milp::SolveLimits limits{.nodes = problem.exact_nodes, .relative_gap = kExactGap};
+  if (problem.deadline)
+    limits.seconds = std::max(0.0, to_seconds(*problem.deadline - monotonic_now()));
+  return limits;
+}
+
+/// Numbers of MicroPacks for exact answers: few, and as many as the best so far.
+std::set<int> exact_counts(const StepProblem& problem, const UnitSearch& search) {
+  const int stages = problem.layout.stages();
+  std::set<int> counts;
+  for (const int packs : {stages, 2 * stages, search.favourite().fluid.packs})
+    counts.insert(std::clamp(packs, 2, static_cast<int>(kMostExactGranules)));
+  return counts;
+}
+
+/// The slowest unit also rates exact packs; so does the next, if that is then another one.
+void consider_exact(const StepProblem& problem, Variant& variant) {
+  std::set<const UnitSearch*> done;
+  for (;;) {
+    UnitSearch& search = slowest(variant);
+    if (!done.insert(&search).second) return;
+    for (const int packs : exact_counts(problem, search)) {
+      if (out_of_time(problem)) return;
+      if (auto exact = exact_packs(problem, search.unit(), packs, exact_limits(problem)))
+        search.consider_extra(*std::move(exact));
+    }
+  }
+}
+
 void keep_best(Variant& variant, StepSearchResult& result) {
   const UnitSearch& search = slowest(variant);
   if (!search.best()) {
+    if (!search.exhausted()) return;  // out of time
     const StageNeed need = search.least_need();
     if (result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes)
       result.least_need = need;
@@ -117,8 +163,9 @@ StepSearchResult search_step(const StepProblem& problem) {
   });
   StepSearchResult result;
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    if (v >= kVariants && result.solution) break;
+    if (result.solution && (v >= kVariants || out_of_time(problem))) break;
     search_variant(problem, variants[v]);
+    if (problem.exact_nodes > 0) consider_exact(problem, variants[v]);
     keep_best(variants[v], result);
   }
   return result;

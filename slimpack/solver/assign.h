@@ -34,6 +34,8 @@ struct AssignProblem {
   /// Entry k: forward and backward of a sequence on one of the 2^k replicas of a group that runs
   /// it, at speed 1. At least one entry.
   std::vector<SliceCost> groups;
+  /// Where nothing is merged and balance_exact allows, it goes on from balance for so many nodes.
+  std::int64_t exact_nodes = 0;
 };
 
 /// 1. A sequence is merged on the smallest group on which it takes no replica more than
