@@ -32,8 +32,9 @@ test: configure  ## build everything and run every test
 	@ctest --preset $(PRESET)
 	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
 
-bench: configure  ## build and run the benchmark: tokens per second, end to end
-	@cmake --build $(BUILD) -j $(JOBS) --target end_to_end
+bench: configure  ## build and run the benchmarks: the planner by simulation, and a step end to end
+	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end
+	$(BUILD)/bench/planner
 	$(BUILD)/bench/end_to_end
 
 format:  ## format the C++ files (clang-format 14)

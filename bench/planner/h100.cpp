@@ -31,7 +31,8 @@ struct Compared {
 
 class H100 {
  public:
-  explicit H100(Report& report) : report_(report), progress_("H100", 3 * 3 * 3 * kSeeds) {}
+  H100(const BenchOptions& options, Report& report)
+      : effort_(options.effort), report_(report), progress_("H100", 3 * 3 * 3 * kSeeds) {}
 
   void run() {
     std::string text;
@@ -112,6 +113,7 @@ class H100 {
     request.memory_cap = activation_memory(cost_, *request.layout, kReplicas);
     const auto all = all_recomputations();
     request.recompute = {all.begin(), all.end()};
+    request.effort = effort_;
     const std::string name =
         fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);
     const RatedStep ours = rated(request, cost_);
@@ -147,6 +149,7 @@ class H100 {
   ModelShape shape_;
   CostModel cost_;
   std::string model_;
+  std::int32_t effort_;
   Report& report_;
   PartProgress progress_;
   double least_speedup_ = 1e9;
@@ -155,8 +158,8 @@ class H100 {
 
 }  // namespace
 
-void run_h100(const BenchOptions&, Report& report) {
-  H100(report).run();
+void run_h100(const BenchOptions& options, Report& report) {
+  H100(options, report).run();
 }
 
 }  // namespace slimpack::bench

@@ -34,7 +34,11 @@ void run(const Arguments& arguments) {
     if (std::ranges::find(arguments.parts, part.name) != arguments.parts.end())
       part.run(arguments.options, report);
   fmt::print("\n{}", report.goals_text());
-  if (!arguments.json.empty()) write_file(arguments.json, report.json().dump(1) + "\n");
+  if (arguments.json.empty()) return;
+  nlohmann::json json = report.json();
+  json["effort"] = arguments.options.effort;
+  json["repetitions"] = arguments.options.repetitions;
+  write_file(arguments.json, json.dump(1) + "\n");
 }
 
 }  // namespace
@@ -62,6 +66,9 @@ int main(int argc, char** argv) {
   app.add_option("--repetitions", arguments.options.repetitions,
                  "Times of parts a, speed and simulator are medians of so many")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")
+      ->check(CLI::Range(1, 8))
       ->capture_default_str();
   app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")
       ->capture_default_str();

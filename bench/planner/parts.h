@@ -14,6 +14,7 @@ namespace slimpack::bench {
 
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
+  std::int32_t effort = 1;        ///< of our planner (PlanRequest)
   std::filesystem::path lengths;  ///< real lengths for setting A
 };
 

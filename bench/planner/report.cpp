@@ -17,6 +17,8 @@ std::string text_of(double figure, Unit unit) {
       return human_duration(from_seconds(figure));
     case Unit::kRate:
       return human_count(figure) + "/s";
+    case Unit::kCount:
+      return fmt::format("{:.0f}", figure);
   }
   return {};
 }

@@ -31,7 +31,8 @@ struct Summary {
 
 class SettingB {
  public:
-  explicit SettingB(Report& report) : report_(report), progress_("setting B", 9 * kSeeds) {}
+  SettingB(const BenchOptions& options, Report& report)
+      : effort_(options.effort), report_(report), progress_("setting B", 9 * kSeeds) {}
 
   void run() {
     Table table({{"context"},
@@ -102,6 +103,7 @@ class SettingB {
     const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
     request.memory_cap = Bytes(static_cast<std::int64_t>(rows * cost_.row_bytes * kLayers));
     request.most_merged = kReplicas;
+    request.effort = effort_;
     const RatedStep ours = rated(request, cost_);
     s.seconds += ours.planning_seconds;
     s.longest = std::max(s.longest, stage_work(cost_, {longest}, kLayers) / ideal);
@@ -126,6 +128,7 @@ class SettingB {
                                     .forward_overhead_us = 60,
                                     .backward_overhead_us = 120},
                                    kReplicas);
+  std::int32_t effort_;
   Report& report_;
   PartProgress progress_;
   int failed_ = 0;
@@ -133,8 +136,8 @@ class SettingB {
 
 }  // namespace
 
-void run_setting_b(const BenchOptions&, Report& report) {
-  SettingB(report).run();
+void run_setting_b(const BenchOptions& options, Report& report) {
+  SettingB(options, report).run();
 }
 
 }  // namespace slimpack::bench

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
@@ -23,10 +25,14 @@ struct Prepared {
   std::vector<CostedReplica> replicas;
   std::vector<ReplicaTasks> tasks;
   std::int64_t actions = 0;
+  std::size_t merged_packs = 0;
 
   explicit Prepared(const LlamaJob& job) {
     const Job planned = llama_job(job);
-    step = *plan_step(planned.request, planned.cost).step;
+    RatedStep ours = rated(planned.request, planned.cost);
+    SLIMPACK_CHECK(ours.step.has_value(), "{}", ours.error);
+    merged_packs = ours.figures.merged_packs;
+    step = std::move(*ours.step);
     replicas = costed_replicas(step, planned.cost);
     for (std::size_t r = 0; r < replicas.size(); ++r)
       tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
@@ -64,17 +70,17 @@ void run_simulator(const BenchOptions& options, Report& report) {
   };
   const Named jobs[] = {{"one replica, 8 ranks", {512, 1, 1, false}},
                         {"64 replicas, 512 ranks", {4096, 64, 1, false}},
-                        {"the same, merging", {4096, 64, 8, false}}};
+                        {"the same ranks, long documents merged", {512, 64, 8, false}}};
   PartProgress progress("simulator", std::ssize(jobs));
-  Table table({{"job", Align::kLeft}, {"actions"}, {"rate"}, {"with timeline"}});
+  Table table({{"job", Align::kLeft}, {"actions"}, {"merged packs"}, {"rate"}, {"with timeline"}});
   double slowest[] = {std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   for (const Named& named : jobs) {
     const Prepared prepared(named.job);
     const double rates[] = {median_rate(prepared, false, options.repetitions),
                             median_rate(prepared, true, options.repetitions)};
     for (const std::size_t i : {0, 1}) slowest[i] = std::min(slowest[i], rates[i]);
-    table.add_row({named.name, grouped(prepared.actions), text_of(rates[0], Unit::kRate),
-                   text_of(rates[1], Unit::kRate)});
+    table.add_row({named.name, grouped(prepared.actions), fmt::format("{}", prepared.merged_packs),
+                   text_of(rates[0], Unit::kRate), text_of(rates[1], Unit::kRate)});
     report.add(fmt::format("simulator/{}", named.name), "slimpack",
                {{"actions", prepared.actions},
                 {"actions_per_second", rates[0]},

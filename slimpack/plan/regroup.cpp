@@ -1,7 +1,8 @@
 #include "slimpack/plan/regroup.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
+#include <span>
 
 #include "slimpack/base/error.h"
 
@@ -14,18 +15,38 @@ struct ForwardRows {
   Tokens first_row;
 };
 
-/// Forward slices of every sequence, ascending because forward packs run in ascending order.
-std::map<SequenceId, std::vector<ForwardRows>> rows_by_sequence(const PackPlan& packs) {
-  std::map<SequenceId, std::vector<ForwardRows>> rows;
-  for (std::size_t p = 0; p < packs.forward.size(); ++p) {
-    Tokens row{0};
-    for (const Slice& slice : packs.forward[p].slices) {
-      rows[slice.sequence].push_back({slice, PackId(p), row});
-      row += slice.length();
+/// Forward slices of every sequence, ascending because forward packs run in ascending order: those
+/// of sequence q are rows[begin[q], begin[q + 1]).
+struct RowsBySequence {
+  std::vector<std::size_t> begin;
+  std::vector<ForwardRows> rows;
+
+  explicit RowsBySequence(const PackPlan& packs) {
+    std::size_t sequences = 0;
+    for (const MicroPack& pack : packs.forward)
+      for (const Slice& slice : pack.slices)
+        sequences = std::max(sequences, slice.sequence.index() + 1);
+    begin.assign(sequences + 1, 0);
+    for (const MicroPack& pack : packs.forward)
+      for (const Slice& slice : pack.slices) ++begin[slice.sequence.index() + 1];
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    rows.resize(begin.back());
+    std::vector<std::size_t> next = begin;
+    for (std::size_t p = 0; p < packs.forward.size(); ++p) {
+      Tokens row{0};
+      for (const Slice& slice : packs.forward[p].slices) {
+        rows[next[slice.sequence.index()]++] = {slice, PackId(p), row};
+        row += slice.length();
+      }
     }
   }
-  return rows;
-}
+
+  [[nodiscard]] std::span<const ForwardRows> of(SequenceId sequence) const {
+    SLIMPACK_CHECK(sequence.index() + 1 < begin.size());
+    return std::span(rows).subspan(begin[sequence.index()],
+                                   begin[sequence.index() + 1] - begin[sequence.index()]);
+  }
+};
 
 void append(std::vector<RowSegment>& segments, const RowSegment& next) {
   if (!segments.empty() && segments.back().forward == next.forward &&
@@ -39,11 +60,11 @@ void append(std::vector<RowSegment>& segments, const RowSegment& next) {
 }  // namespace
 
 std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
-  const auto rows = rows_by_sequence(packs);
+  const RowsBySequence rows(packs);
   std::vector<std::vector<RowSegment>> result(packs.backward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
     for (const Slice& slice : packs.backward[p].slices) {
-      const auto& forward = rows.at(slice.sequence);
+      const std::span<const ForwardRows> forward = rows.of(slice.sequence);
       auto it = std::upper_bound(forward.begin(), forward.end(), slice.begin,
                                  [](Tokens t, const ForwardRows& r) { return t < r.slice.end; });
       for (Tokens at = slice.begin; at < slice.end; ++it) {

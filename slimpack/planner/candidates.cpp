@@ -12,8 +12,9 @@ constexpr double kTaper = 0.25;
 constexpr int kShortFirst = 4;
 
 int allowed_packs(const CandidateSpace& space, double packs) {
-  const std::int64_t most =
-      std::min(space.granules, std::int64_t{kMostPacksPerStage} * space.stages);
+  const std::int64_t per_stage = std::max<std::int64_t>(
+      kMostPacksPerStage, kMostPacksPerLongest * space.granules / space.longest);
+  const std::int64_t most = std::min(space.granules, per_stage * space.stages);
   return static_cast<int>(std::clamp<std::int64_t>(std::llround(packs), 1, most));
 }
 
@@ -37,10 +38,12 @@ std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) 
 }
 
 CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity) {
-  CandidateSpace space{stages, 1, 1, granularity};
+  CandidateSpace space{.stages = stages, .granularity = granularity};
   for (const ReplicaShare& share : unit.replicas) {
     space.granules = std::max(space.granules, total_granules(share.lengths, granularity));
     space.sequences = std::max(space.sequences, static_cast<std::int64_t>(share.lengths.size()));
+    for (const Tokens length : share.lengths)
+      space.longest = std::max(space.longest, total_granules({length}, granularity));
   }
   return space;
 }

@@ -10,15 +10,18 @@
 
 namespace slimpack {
 
-/// Most MicroPacks per stage and pass that are tried. More of them lower the bubble by less than
-/// 1%, while the time to plan grows with them.
+/// Most MicroPacks per stage and pass that are tried: so many, which lower the bubble below 1%, or
+/// so many for as much as the longest sequence holds, so that those of a whole pipeline need little
+/// memory beside it. The time to plan grows with them.
 inline constexpr int kMostPacksPerStage = 256;
+inline constexpr int kMostPacksPerLongest = 8;
 
 /// What bounds the candidates of a unit.
 struct CandidateSpace {
   int stages = 1;
   std::int64_t granules = 1;   ///< pieces of at most `granularity` tokens on its fullest replica
   std::int64_t sequences = 1;  ///< on its fullest replica
+  std::int64_t longest = 1;    ///< granules of the longest sequence of any replica
   Tokens granularity{128};
 };
 [[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity);

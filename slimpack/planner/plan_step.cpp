@@ -71,12 +71,11 @@ PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) 
 /// What one search over the recomputations found.
 struct Attempt {
   std::optional<PlannedStep> step;
-  StageNeed least_need;  ///< where there is no step
-  Recompute recompute = Recompute::kNone;
+  /// The least memory of any recomputation that does not fit.
+  std::optional<std::pair<StageNeed, Recompute>> least;
 };
 
-/// The problem with backward computing again what `cost` says, which must outlive it.
-StepProblem recomputing(const StepProblem& problem, const CostModel& cost) {
+StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
   return {cost,
           problem.lengths,
           problem.speed,
@@ -95,16 +94,15 @@ Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
   std::optional<Nanos> best;
   for (const Recompute recompute : request.recompute) {
     const CostModel cost = with_recompute(problem.cost, recompute);
-    const StepProblem variant = recomputing(problem, cost);
-    if (best && step_actions_bound(bound_problem(variant)) >= *best) continue;
-    StepSearchResult result = search_step(variant);
+    const StepProblem recomputing = with_cost(problem, cost);
+    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
+    StepSearchResult result = search_step(recomputing);
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
-      out.step = step_of(variant, std::move(*result.solution));
-    } else if (!best && (out.least_need.bytes == Bytes(0) ||
-                         result.least_need.bytes < out.least_need.bytes)) {
-      out.least_need = result.least_need;
-      out.recompute = recompute;
+      out.step = step_of(recomputing, std::move(*result.solution));
+    } else if (!result.solution &&
+               (!out.least || result.least_need.bytes < out.least->first.bytes)) {
+      out.least = {result.least_need, recompute};
     }
   }
   if (out.step) out.step->prediction = predict(*out.step, problem.cost, {kChannelSlots, false});
@@ -120,7 +118,7 @@ void keep_shorter(Attempt& best, Attempt other) {
 /// What the solver and the time budget add to the usual search.
 void look_further(const PlanRequest& request, const StepProblem& problem, Nanos start,
                   Attempt& best) {
-  StepProblem deeper = recomputing(problem, problem.cost);
+  StepProblem deeper = with_cost(problem, problem.cost);
   const bool exact = request.solver == SolverKind::kMilp ||
                      (request.solver == SolverKind::kAuto &&
                       total_granules(request.lengths, request.granularity) <= kMostAutoGranules);
@@ -145,8 +143,8 @@ PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem
   if (best.step) {
     outcome.step = std::move(best.step);
   } else {
-    const CostModel cost = with_recompute(problem.cost, best.recompute);
-    outcome.does_not_fit = refusal(request, recomputing(problem, cost), best.least_need);
+    const CostModel cost = with_recompute(problem.cost, best.least->second);
+    outcome.does_not_fit = refusal(request, with_cost(problem, cost), best.least->first);
   }
   return outcome;
 }

@@ -20,9 +20,17 @@ constexpr std::array kMergeAbove = {
 /// Variants that are searched even if one before them fits.
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
-constexpr std::int64_t kMostSteps = 2;
-/// Exact packs this near the bound are not improved further.
-constexpr double kExactGap = 1e-3;
+constexpr std::int64_t kMostSteps = 1;
+/// Exact answers this near their bound are not improved further.
+constexpr double kExactBalanceGap = 1e-4;
+constexpr double kExactCutGap = 1e-3;
+
+milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
+  milp::SolveLimits limits{.nodes = problem.exact_nodes, .relative_gap = gap};
+  if (problem.deadline)
+    limits.seconds = std::max(0.0, to_seconds(*problem.deadline - monotonic_now()));
+  return limits;
+}
 
 AssignProblem assign_problem(const StepProblem& problem) {
   AssignProblem out{problem.lengths, {}, {}};
@@ -48,7 +56,8 @@ struct Variant {
 
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, Variant& variant) {
-  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), nullptr));
+  variant.searches.push_back(
+      std::make_unique<UnitSearch>(problem, variant.units.front(), std::vector<UnitCutOptions>{}));
   UnitSearch& search = *variant.searches.front();
   do search.advance();
   while (!search.explored() && !out_of_time(problem));
@@ -65,7 +74,7 @@ std::vector<Variant> variants_of(const StepProblem& problem) {
   }
   if (problem.exact_nodes > 0) {
     AssignProblem exact = assignable;
-    exact.exact_nodes = problem.exact_nodes;
+    exact.exact = exact_limits(problem, kExactBalanceGap);
     const Assignment assignment = assign(exact, kMergeAbove.front());
     if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
       assignments.push_back(assignment);
@@ -88,10 +97,15 @@ UnitSearch& slowest(const Variant& variant) {
 }
 
 void search_variant(const StepProblem& problem, Variant& variant) {
-  const UnitCutOptions favourite = variant.searches.front()->favourite();
+  // What was best by score, and what fits best: they differ where memory is scarce or plentiful.
+  const UnitSearch& heaviest_unit = *variant.searches.front();
+  std::vector<UnitCutOptions> hints;
+  if (heaviest_unit.best()) hints.push_back(heaviest_unit.best()->candidate);
+  if (hints.empty() || hints.front() != heaviest_unit.favourite())
+    hints.push_back(heaviest_unit.favourite());
   for (std::size_t u = 1; u < variant.units.size(); ++u) {
-    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], &favourite));
-    variant.searches.back()->advance();
+    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], hints));
+    for (std::size_t i = 0; i < hints.size(); ++i) variant.searches.back()->advance();
   }
   std::int64_t left = kMostSteps * problem.effort * problem.effort *
                       static_cast<std::int64_t>(variant.units.size() - 1);
@@ -103,13 +117,6 @@ void search_variant(const StepProblem& problem, Variant& variant) {
     if (!heaviest && search.best() && --left < 0) return;
     search.advance();
   }
-}
-
-milp::SolveLimits exact_limits(const StepProblem& problem) {
-  milp::SolveLimits limits{.nodes = problem.exact_nodes, .relative_gap = kExactGap};
-  if (problem.deadline)
-    limits.seconds = std::max(0.0, to_seconds(*problem.deadline - monotonic_now()));
-  return limits;
 }
 
 /// Numbers of MicroPacks for exact answers: few, and as many as the best so far.
@@ -129,17 +136,28 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
     if (!done.insert(&search).second) return;
     for (const int packs : exact_counts(problem, search)) {
       if (out_of_time(problem)) return;
-      if (auto exact = exact_packs(problem, search.unit(), packs, exact_limits(problem)))
+      if (auto exact =
+              exact_packs(problem, search.unit(), packs, exact_limits(problem, kExactCutGap)))
         search.consider_extra(*std::move(exact));
     }
   }
 }
 
-void keep_best(Variant& variant, StepSearchResult& result) {
+/// The least memory of a variant that does not fit: each of its units has to.
+StageNeed least_need(const Variant& variant) {
+  StageNeed most;
+  for (const auto& search : variant.searches) {
+    while (!search->best() && !search->exhausted()) search->advance();
+    if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();
+  }
+  return most;
+}
+
+void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   const UnitSearch& search = slowest(variant);
   if (!search.best()) {
-    if (!search.exhausted()) return;  // out of time
-    const StageNeed need = search.least_need();
+    if (out_of_time(problem)) return;
+    const StageNeed need = least_need(variant);
     if (result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes)
       result.least_need = need;
     return;
@@ -163,10 +181,10 @@ StepSearchResult search_step(const StepProblem& problem) {
   });
   StepSearchResult result;
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    if (result.solution && (v >= kVariants || out_of_time(problem))) break;
+    if (out_of_time(problem) || (v >= kVariants && result.solution)) break;
     search_variant(problem, variants[v]);
     if (problem.exact_nodes > 0) consider_exact(problem, variants[v]);
-    keep_best(variants[v], result);
+    keep_best(problem, variants[v], result);
   }
   return result;
 }

@@ -50,7 +50,8 @@ std::size_t pack_count(const std::vector<PackPlan>& packs) {
 
 }  // namespace
 
-UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint)
+UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
+                       const std::vector<UnitCutOptions>& hints)
     : problem_(problem),
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
@@ -58,8 +59,18 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit, const UnitC
       favourites_() {
   for (Favourite& favourite : favourites_)
     favourite.score = std::numeric_limits<double>::infinity();
-  if (hint != nullptr) enqueue({*hint});
-  enqueue(coarse_candidates(space_));
+  enqueue(hints);
+  std::vector<UnitCutOptions> candidates = coarse_candidates(space_);
+  if (!hints.empty()) {
+    // What is near the hint is looked at first.
+    const auto away = [&](const UnitCutOptions& c) {
+      return std::abs(std::log2(static_cast<double>(c.fluid.packs) / hints.front().fluid.packs));
+    };
+    std::stable_sort(
+        candidates.begin(), candidates.end(),
+        [&](const UnitCutOptions& a, const UnitCutOptions& b) { return away(a) < away(b); });
+  }
+  enqueue(candidates);
 }
 
 void UnitSearch::enqueue(const std::vector<UnitCutOptions>& candidates) {
@@ -90,10 +101,12 @@ void UnitSearch::advance() {
     climb_ladder(seen_[climbed_++]);
     return;
   }
-  const UnitCutOptions candidate = queue_.front();
-  queue_.pop_front();
-  explore(candidate);
-  while (queue_.empty() && !explored()) next_stage();
+  for (bool scored = false; !scored && !explored();) {
+    const UnitCutOptions candidate = queue_.front();
+    queue_.pop_front();
+    scored = explore(candidate);
+    while (queue_.empty() && !explored()) next_stage();
+  }
 }
 
 void UnitSearch::consider_extra(PackPlan packs) {
@@ -131,22 +144,23 @@ void UnitSearch::Favourite::consider(const UnitCutOptions& other, double other_s
   candidate = other;
 }
 
-void UnitSearch::explore(const UnitCutOptions& candidate) {
+bool UnitSearch::explore(const UnitCutOptions& candidate) {
   const Tasks& tasks = seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate)));
   const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
   if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
         return static_cast<double>(tasks.bound.count()) >= f.score;
       }))
-    return;
+    return false;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   score(tasks, scheduler);
-  if (!problem_.memory_cap || last_free_ <= *problem_.memory_cap) return;
+  if (!problem_.memory_cap || last_free_ <= *problem_.memory_cap) return true;
   // The highest rung below the cap: what the ladder will find at best, known early.
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   int k = kRungs;
   while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
   if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), Pass::kForward));
+  return true;
 }
 
 void UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {

@@ -37,10 +37,11 @@ struct RatedUnit {
 /// to a longer makespan.
 class UnitSearch {
  public:
-  /// Keeps references. `hint`: a candidate to begin with.
-  UnitSearch(const StepProblem& problem, const Unit& unit, const UnitCutOptions* hint);
+  /// Keeps references to problem and unit. `hints`: candidates to begin with.
+  UnitSearch(const StepProblem& problem, const Unit& unit,
+             const std::vector<UnitCutOptions>& hints);
 
-  /// Considers the next candidate. REQUIRES: not exhausted.
+  /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();
   /// Rates packs from elsewhere as a candidate, to the end. REQUIRES: valid packs of the unit,
   /// which is a single replica; advanced at least once.
@@ -76,7 +77,8 @@ class UnitSearch {
   [[nodiscard]] Tasks tasks_of(const UnitCutOptions& candidate, std::vector<PackPlan> packs) const;
   void enqueue(const std::vector<UnitCutOptions>& candidates);
   void next_stage();
-  void explore(const UnitCutOptions& candidate);
+  /// Result: whether its bound left a chance, so that it was scored.
+  bool explore(const UnitCutOptions& candidate);
   void score(const Tasks& tasks, const ListScheduler& scheduler);
   void climb_ladder(const Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;

@@ -36,9 +36,11 @@ class ListScheduler {
   [[nodiscard]] const std::vector<Bytes>& least_memory() const { return least_memory_; }
 
   struct Result {
-    Schedule schedule;          ///< the common order
-    std::vector<Bytes> memory;  ///< by stage: of the replica with the most, as schedule_memory
-    Nanos makespan;             ///< when the last action ends: as simulated, or a little later
+    Schedule schedule;  ///< the common order
+    /// By stage: the most that any replica holds in any timing of the common order. Of a single
+    /// replica, as schedule_memory, which may say more of one that others hold back.
+    std::vector<Bytes> memory;
+    Nanos makespan;  ///< when the last action ends: as simulated, or a little later
   };
   /// As list_schedule: `caps` by stage, empty = unlimited. `first`: the pass that a stage takes
   /// when both could start.

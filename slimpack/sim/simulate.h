@@ -43,7 +43,7 @@ struct ReplicaTasks {
 /// for it there, and lasts as long as on the slowest. A stage's gradients are reduced when all
 /// replicas have run it; optimizers start when all stages are reduced.
 /// REQUIRES: at least one replica, all with the same number of stages; check_plan and
-/// check_schedules are empty.
+/// check_step_schedules are empty.
 /// Cost: O(actions + stages · slices), and one look at every rank for each merged pack.
 [[nodiscard]] SimulationResult simulate(std::span<const ReplicaTasks> replicas,
                                         const SimulationOptions& options = {});

@@ -11,9 +11,6 @@
 namespace slimpack {
 namespace {
 
-/// Assignments that are this near the bound are as good as the best: cutting loses more.
-constexpr double kNearEnough = 1e-4;
-
 double work_on(const AssignProblem& problem, SequenceId q, std::size_t k) {
   return problem.groups[k](Slice{q, Tokens(0), problem.lengths[q.index()]});
 }
@@ -47,10 +44,9 @@ void balance_rest(const AssignProblem& problem, const std::vector<SequenceId>& r
   for (std::size_t r = 0; r < problem.speed.size(); ++r)
     balanced.replicas.push_back({problem.speed[r], assignment.load[r]});
   Balance result = balance(balanced);
-  if (problem.exact_nodes > 0 && assignment.merged.empty() &&
+  if (problem.exact && assignment.merged.empty() &&
       rest.size() * balanced.replicas.size() <= kMaxExactBalance)
-    result = balance_exact(balanced, result,
-                           {.nodes = problem.exact_nodes, .relative_gap = kNearEnough});
+    result = balance_exact(balanced, result, *problem.exact);
   for (std::size_t i = 0; i < rest.size(); ++i)
     assignment.own[static_cast<std::size_t>(result.replica[i])].push_back(rest[i]);
   for (auto& own : assignment.own) std::sort(own.begin(), own.end());

@@ -6,11 +6,19 @@
 #include "slimpack/base/error.h"
 #include "slimpack/plan/plan.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/random_step.h"
 
 namespace slimpack {
 namespace {
 
 using nlohmann::json;
+
+RC_GTEST_PROP(PlanJson, StepsOfSeveralReplicasRoundTrip, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
+  RC_ASSERT(check_plan(plan).empty());
+  RC_ASSERT(plan_from_json(plan_to_json(plan), "test") == plan);
+}
 
 RC_GTEST_PROP(PlanJson, RoundTrips, (std::uint64_t seed)) {
   Rng rng(seed);

@@ -9,7 +9,8 @@
 
 namespace slimpack::testing {
 
-inline CostModel small_cost() {
+/// With links for as many replicas.
+inline CostModel small_cost(std::int32_t replicas = 1) {
   ModelShape shape;
   shape.hidden_size = 64;
   shape.intermediate_size = 176;
@@ -25,7 +26,7 @@ inline CostModel small_cost() {
   hardware.attention_backward_flops = 4e10;
   hardware.forward_overhead_us = 20;
   hardware.backward_overhead_us = 20;
-  return cost_from_hardware(shape, Dtype::kFp32, hardware);
+  return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, replicas);
 }
 
 /// Up to 24 sequences, most of them short, few of them long.
@@ -37,6 +38,24 @@ inline PlanRequest random_request(Rng& rng) {
   request.pp = 1 + static_cast<std::int32_t>(rng.below(4));
   request.granularity = Tokens(16 << rng.below(3));
   request.context = *std::max_element(request.lengths.begin(), request.lengths.end());
+  return request;
+}
+
+/// The same on up to eight replicas, which may merge, be of different speeds and compute again.
+inline PlanRequest random_replicated_request(Rng& rng) {
+  PlanRequest request = random_request(rng);
+  request.dp = 1 + static_cast<std::int32_t>(rng.below(8));
+  while (2 * request.most_merged <= request.dp && rng.below(4) > 0) request.most_merged *= 2;
+  request.granularity = Tokens(64 << rng.below(3));
+  if (rng.below(3) == 0)
+    for (std::int32_t r = 0; r < request.dp; ++r) {
+      auto& speeds = request.speed.emplace_back();
+      for (std::int32_t s = 0; s < request.pp; ++s) speeds.push_back(0.5 + rng.uniform());
+    }
+  if (rng.below(3) == 0) {
+    const auto all = all_recomputations();
+    request.recompute.assign(all.begin() + static_cast<std::ptrdiff_t>(rng.below(4)), all.end());
+  }
   return request;
 }
 

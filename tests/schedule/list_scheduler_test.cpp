@@ -43,7 +43,8 @@ RC_GTEST_PROP(ListScheduler, ReplicasMeetInTheirPartsOfTheCommonOrder, (std::uin
   const Case c = random_case(rng);
   RC_ASSERT(check_plan(c.plan).empty());
   const auto replicas = c.replicas();
-  const auto result = ListScheduler(replicas, c.slots).run({});
+  const Pass first = rng.below(2) == 0 ? Pass::kForward : Pass::kBackward;
+  const auto result = ListScheduler(replicas, c.slots).run({}, first);
   RC_ASSERT(result.has_value());
   RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
 }
@@ -56,7 +57,8 @@ RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::u
   std::vector<Bytes> cap = scheduler.least_memory();
   const bool least = rng.below(2) == 0;
   for (Bytes& bytes : cap) bytes += Bytes(least ? 0 : static_cast<std::int64_t>(rng.below(100)));
-  const auto result = scheduler.run(cap);
+  const Pass first = rng.below(2) == 0 ? Pass::kForward : Pass::kBackward;
+  const auto result = scheduler.run(cap, first);
   RC_ASSERT(result.has_value());
   RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
   for (std::size_t s = 0; s < cap.size(); ++s) RC_ASSERT(result->memory[s] <= cap[s]);

@@ -176,7 +176,7 @@ ListedCase random_listed_case(Rng& rng) {
   const ListScheduler scheduler(replicas, c.slots);
   std::vector<Bytes> cap = scheduler.least_memory();
   for (Bytes& bytes : cap) bytes += Bytes(static_cast<std::int64_t>(rng.below(100)));
-  const auto listed = scheduler.run(cap);
+  const auto listed = scheduler.run(cap, rng.below(2) == 0 ? Pass::kForward : Pass::kBackward);
   for (const ReplicaPlan& replica : c.plan.replicas)
     c.schedules.push_back(own_order(listed->schedule, replica.packs));
   return {std::move(c), *listed};

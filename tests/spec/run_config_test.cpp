@@ -60,10 +60,14 @@ epsilon = 1e-6
 clip_norm = 0
 [parallel]
 pp = 4
+dp = 3
+tp = 2
 [plan]
 planner = "packed"
 granularity = 64
 memory_cap = "12GiB"
+most_merged = 2
+recompute = "mlp"
 [cost]
 file = "cost.json"
 [hardware]
@@ -79,8 +83,8 @@ dir = "out"
   expected.model.config = "/base/m.json";
   expected.data = {"/base/d/corpus", Tokens(1024), Tokens(2048), 3};
   expected.train = {7, Dtype::kBf16, INT64_MAX, 1.0, 0.5, 0, 0.0, 0.8, 0.0, 1e-6, 0.0};
-  expected.parallel.pp = 4;
-  expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888)};
+  expected.parallel = {.pp = 4, .dp = 3, .tp = 2};
+  expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888), 2, Recompute::kMlp};
   expected.cost.file = "/base/cost.json";
   expected.hardware = HardwareSpec{};
   expected.hardware->name = "mine";
@@ -90,6 +94,18 @@ dir = "out"
   expected.hardware->link_latency_us = 0;
   expected.output.dir = "/base/out";
   EXPECT_EQ(config, expected);
+}
+
+TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
+  EXPECT_EQ(parse(kModel).plan.recompute, Recompute::kNone);
+  for (const Recompute recompute : all_recomputations())
+    EXPECT_EQ(
+        parse_more(fmt::format("[plan]\nrecompute = \"{}\"", to_string(recompute))).plan.recompute,
+        recompute);
+  EXPECT_EQ(parse_more("[plan]\nrecompute = \"auto\"").plan.recompute, std::nullopt);
+  EXPECT_EQ(parse(kModel, {"plan.recompute=full"}).plan.recompute, Recompute::kFull);
+  EXPECT_EQ(parse(kModel, {"plan.recompute=auto", "plan.recompute=none"}).plan.recompute,
+            Recompute::kNone);
 }
 
 TEST(RunConfig, PathsAreResolvedAgainstTheFilesFolder) {
@@ -203,6 +219,23 @@ const Bad kBad[] = {
     {"[plan]\nmemory_cap = 0", "plan.memory_cap is 0, must be bytes above 0"},
     {"[plan]\nmemory_cap = 1.5", "must be bytes above 0"},
     {"[parallel]\npp = 5000000000", "parallel.pp"},
+    {"[parallel]\ndp = 0", "run.toml:2: parallel.dp is 0, must be an integer from 1 to 4096"},
+    {"[parallel]\ndp = -1", "parallel.dp is -1"},
+    {"[parallel]\ndp = 4097", "parallel.dp is 4097"},
+    {"[parallel]\ndp = 2.5", "parallel.dp is 2.5"},
+    {"[parallel]\ndp = \"two\"", "parallel.dp is \"two\""},
+    {"[parallel]\ntp = 0", "parallel.tp is 0, must be an integer from 1 to 4096"},
+    {"[parallel]\ntp = true", "parallel.tp is true"},
+    {"[parallel]\ncp = 2", "key \"cp\" is unknown in [parallel]"},
+    {"[plan]\nmost_merged = 0", "plan.most_merged is 0, must be an integer from 1"},
+    {"[plan]\nmost_merged = \"all\"", "plan.most_merged is \"all\""},
+    {"[plan]\nmerged = 2", "key \"merged\" is unknown in [plan]"},
+    {"[plan]\nrecompute = \"some\"",
+     "plan.recompute is \"some\", must be one of \"none\", \"attention\", \"mlp\", \"full\", "
+     "\"auto\""},
+    {"[plan]\nrecompute = \"Full\"", "plan.recompute is \"Full\", must be one of"},
+    {"[plan]\nrecompute = \"\"", "plan.recompute is \"\", must be one of"},
+    {"[plan]\nrecompute = false", "plan.recompute is false, must be one of"},
     {"[data]\ncontext = 3000000000", "data.context"},
     {"[model]\nconfig = \"\"", "model.config is \"\", must be a path"},
     {"[model]\nconfig = \"a\\u0000b\"", "must be a path"},
