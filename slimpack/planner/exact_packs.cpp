@@ -81,13 +81,15 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
   if (unit.replicas.size() > 1) return std::nullopt;
   const ReplicaShare& share = unit.replicas.front();
   const std::size_t most =
-      std::min(kMostExactGranules, kMostExactSize / static_cast<std::size_t>(packs));
+      std::min(kMaxGranules, problem.exact.size / static_cast<std::size_t>(packs));
   if (share.lengths.empty() || share.lengths.size() > most) return std::nullopt;
 
   const StageId stage = pacing_of(problem, share.replica).stage;
   const UnitCost cost = unit_cost(problem, stage);
   const Tokens grid =
       finest_grid(share.lengths, problem.granularity, static_cast<std::int64_t>(most));
+  const auto granules = static_cast<int>(total_granules(share.lengths, grid));
+  packs = std::min(packs, granules);
   const auto ids = all_sequences(share.lengths);
   const PackPlan fluid =
       fluid_cut(share.lengths, fluid_order(share.lengths, ids, 0), cost.forward.front(),

@@ -11,13 +11,8 @@
 
 namespace slimpack {
 
-/// The programs stay as small as those that docs/solver.md finds solvable: no more granules, nor
-/// granules × MicroPacks.
-inline constexpr std::size_t kMostExactGranules = 32;
-inline constexpr std::size_t kMostExactSize = 128;
-
 /// Both passes of a single replica by exact_cut with at most so many MicroPacks, on the finest grid
-/// of whole granules for which the programs are small enough; from the fluid cut on that grid.
+/// that keeps granules × MicroPacks within problem.exact.size; from the fluid cut on that grid.
 /// Forward, MicroPacks of long sequences go first where the sequences' order allows; backward,
 /// those whose forward is complete first. nullopt when the unit has several replicas or nothing to
 /// run, or when it has too many sequences. REQUIRES: packs ≥ 1. Cost: up to the limits, twice.

@@ -17,10 +17,15 @@ namespace {
 
 /// Steps of no more granules are small: exact answers take a moment.
 constexpr std::int64_t kMostAutoGranules = 24;
-constexpr std::int64_t kExactNodes = 200;
-/// Within a time budget: rounds at most, each with so many times the nodes of the one before.
+constexpr ExactEffort kAutoEffort{.nodes = 20, .size = 48};
+/// Sizes that docs/solver.md finds solvable.
+constexpr ExactEffort kMilpEffort{.nodes = 200, .size = 96};
+/// Within a time budget: rounds at most, each with so many times the nodes and size of the one
+/// before.
 constexpr int kMostRounds = 10;
 constexpr std::int64_t kMoreNodes = 8;
+constexpr std::size_t kMoreSize = 2;
+constexpr double kRoundGap = 1e-3;
 
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
@@ -85,7 +90,7 @@ StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
           problem.granularity,
           problem.memory_cap,
           problem.effort,
-          problem.exact_nodes,
+          problem.exact,
           problem.deadline};
 }
 
@@ -115,23 +120,38 @@ void keep_shorter(Attempt& best, Attempt other) {
     best = std::move(other);
 }
 
-/// What the solver and the time budget add to the usual search.
+ExactEffort exact_effort(const PlanRequest& request) {
+  switch (request.solver) {
+    case SolverKind::kAuto:
+      return total_granules(request.lengths, request.granularity) <= kMostAutoGranules
+                 ? kAutoEffort
+                 : ExactEffort{};
+    case SolverKind::kFluid:
+      return {};
+    case SolverKind::kMilp:
+      return kMilpEffort;
+  }
+  return {};
+}
+
+/// What the solver and the time budget add to the usual search. Each round of the budget looks
+/// wider first, which is quick, then solves larger programs.
 void look_further(const PlanRequest& request, const StepProblem& problem, Nanos start,
                   Attempt& best) {
-  StepProblem deeper = with_cost(problem, problem.cost);
-  const bool exact = request.solver == SolverKind::kMilp ||
-                     (request.solver == SolverKind::kAuto &&
-                      total_granules(request.lengths, request.granularity) <= kMostAutoGranules);
-  if (exact) {
-    deeper.exact_nodes = kExactNodes;
-    keep_shorter(best, attempt(request, deeper));
-  }
+  StepProblem exact = with_cost(problem, problem.cost);
+  exact.exact = exact_effort(request);
+  if (exact.exact.nodes > 0) keep_shorter(best, attempt(request, exact));
   if (request.time_budget == Nanos(0)) return;
-  deeper.deadline = start + request.time_budget;
-  for (int round = 0; round < kMostRounds && !out_of_time(deeper); ++round) {
-    ++deeper.effort;
-    deeper.exact_nodes *= kMoreNodes;
-    keep_shorter(best, attempt(request, deeper));
+  StepProblem wider = with_cost(problem, problem.cost);
+  exact.deadline = wider.deadline = start + request.time_budget;
+  exact.exact.gap = kRoundGap;
+  for (int round = 0; round < kMostRounds && !out_of_time(wider); ++round) {
+    ++wider.effort;
+    keep_shorter(best, attempt(request, wider));
+    if (exact.exact.nodes == 0) continue;
+    exact.exact.nodes *= kMoreNodes;
+    exact.exact.size *= kMoreSize;
+    keep_shorter(best, attempt(request, exact));
   }
 }
 

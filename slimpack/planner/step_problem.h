@@ -12,6 +12,14 @@
 
 namespace slimpack {
 
+/// How far exact answers go. Programs grow with the product of granules and MicroPacks; most of the
+/// time goes into the root of the tree.
+struct ExactEffort {
+  std::int64_t nodes = 0;  ///< of each tree; 0 = fast answers only
+  std::size_t size = 0;    ///< granules × MicroPacks of a program, at most
+  double gap = 1e-2;       ///< distance from its bound at which a cut is good enough
+};
+
 /// Keeps references.
 struct StepProblem {
   const CostModel& cost;  ///< recomputation included
@@ -23,7 +31,7 @@ struct StepProblem {
   Tokens granularity{128};
   std::optional<Bytes> memory_cap;
   std::int32_t effort = 1;
-  std::int64_t exact_nodes = 0;  ///< of the tree of each exact answer; 0 = fast answers only
+  ExactEffort exact = {};
   std::optional<Nanos> deadline = std::nullopt;  ///< of monotonic_now(): search no further then
 };
 

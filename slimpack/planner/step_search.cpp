@@ -21,12 +21,14 @@ constexpr std::array kMergeAbove = {
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
 constexpr std::int64_t kMostSteps = 1;
-/// Exact answers this near their bound are not improved further.
+/// An exact assignment this near its bound is not improved further: cutting loses more.
 constexpr double kExactBalanceGap = 1e-4;
-constexpr double kExactCutGap = 1e-3;
+/// Exact packs are made with as many MicroPacks as stages, and with twice as many; no more than so
+/// many, for which no useful grid has a solvable program.
+constexpr int kMostExactPacks = 8;
 
 milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
-  milp::SolveLimits limits{.nodes = problem.exact_nodes, .relative_gap = gap};
+  milp::SolveLimits limits{.nodes = problem.exact.nodes, .relative_gap = gap};
   if (problem.deadline)
     limits.seconds = std::max(0.0, to_seconds(*problem.deadline - monotonic_now()));
   return limits;
@@ -72,7 +74,7 @@ std::vector<Variant> variants_of(const StepProblem& problem) {
       assignments.push_back(assignment);
     if (problem.most_merged == 1) break;
   }
-  if (problem.exact_nodes > 0) {
+  if (problem.exact.nodes > 0) {
     AssignProblem exact = assignable;
     exact.exact = exact_limits(problem, kExactBalanceGap);
     const Assignment assignment = assign(exact, kMergeAbove.front());
@@ -119,26 +121,20 @@ void search_variant(const StepProblem& problem, Variant& variant) {
   }
 }
 
-/// Numbers of MicroPacks for exact answers: few, and as many as the best so far.
-std::set<int> exact_counts(const StepProblem& problem, const UnitSearch& search) {
-  const int stages = problem.layout.stages();
-  std::set<int> counts;
-  for (const int packs : {stages, 2 * stages, search.favourite().fluid.packs})
-    counts.insert(std::clamp(packs, 2, static_cast<int>(kMostExactGranules)));
-  return counts;
-}
-
 /// The slowest unit also rates exact packs; so does the next, if that is then another one.
 void consider_exact(const StepProblem& problem, Variant& variant) {
   std::set<const UnitSearch*> done;
   for (;;) {
     UnitSearch& search = slowest(variant);
     if (!done.insert(&search).second) return;
-    for (const int packs : exact_counts(problem, search)) {
+    const int stages = problem.layout.stages();
+    for (const int wanted : {stages, 2 * stages}) {
       if (out_of_time(problem)) return;
+      const int packs = std::clamp(wanted, 2, kMostExactPacks);
       if (auto exact =
-              exact_packs(problem, search.unit(), packs, exact_limits(problem, kExactCutGap)))
+              exact_packs(problem, search.unit(), packs, exact_limits(problem, problem.exact.gap)))
         search.consider_extra(*std::move(exact));
+      if (packs == kMostExactPacks) break;
     }
   }
 }
@@ -183,7 +179,7 @@ StepSearchResult search_step(const StepProblem& problem) {
   for (std::size_t v = 0; v < variants.size(); ++v) {
     if (out_of_time(problem) || (v >= kVariants && result.solution)) break;
     search_variant(problem, variants[v]);
-    if (problem.exact_nodes > 0) consider_exact(problem, variants[v]);
+    if (problem.exact.nodes > 0) consider_exact(problem, variants[v]);
     keep_best(problem, variants[v], result);
   }
   return result;
