@@ -65,7 +65,8 @@ void explore_heaviest(const StepProblem& problem, Variant& variant) {
   while (!search.explored() && !out_of_time(problem));
 }
 
-std::vector<Variant> variants_of(const StepProblem& problem) {
+/// The assignments that the thresholds of merging lead to, each once; the unmerged one first.
+std::vector<Assignment> assignments_of(const StepProblem& problem) {
   const AssignProblem assignable = assign_problem(problem);
   std::vector<Assignment> assignments;
   for (const double merge_above : kMergeAbove) {
@@ -74,17 +75,7 @@ std::vector<Variant> variants_of(const StepProblem& problem) {
       assignments.push_back(assignment);
     if (problem.most_merged == 1) break;
   }
-  if (problem.exact.nodes > 0) {
-    AssignProblem exact = assignable;
-    exact.exact = exact_limits(problem, kExactBalanceGap);
-    const Assignment assignment = assign(exact, kMergeAbove.front());
-    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
-      assignments.push_back(assignment);
-  }
-  std::vector<Variant> variants;
-  for (const Assignment& assignment : assignments)
-    variants.push_back({units_of(problem.lengths, assignment), {}});
-  return variants;
+  return assignments;
 }
 
 Nanos makespan_of(const UnitSearch& search) {
@@ -98,16 +89,13 @@ UnitSearch& slowest(const Variant& variant) {
       [](const auto& a, const auto& b) { return makespan_of(*a) < makespan_of(*b); });
 }
 
-void search_variant(const StepProblem& problem, Variant& variant) {
-  // What was best by score, and what fits best: they differ where memory is scarce or plentiful.
+void search_units(const StepProblem& problem, Variant& variant) {
   const UnitSearch& heaviest_unit = *variant.searches.front();
-  std::vector<UnitCutOptions> hints;
-  if (heaviest_unit.best()) hints.push_back(heaviest_unit.best()->candidate);
-  if (hints.empty() || hints.front() != heaviest_unit.favourite())
-    hints.push_back(heaviest_unit.favourite());
+  const std::vector<UnitCutOptions> hints{heaviest_unit.best() ? heaviest_unit.best()->candidate
+                                                               : heaviest_unit.favourite()};
   for (std::size_t u = 1; u < variant.units.size(); ++u) {
     variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], hints));
-    for (std::size_t i = 0; i < hints.size(); ++i) variant.searches.back()->advance();
+    variant.searches.back()->advance();
   }
   std::int64_t left = kMostSteps * problem.effort * problem.effort *
                       static_cast<std::int64_t>(variant.units.size() - 1);
@@ -139,6 +127,11 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
   }
 }
 
+void search_variant(const StepProblem& problem, Variant& variant) {
+  search_units(problem, variant);
+  if (problem.exact.nodes > 0) consider_exact(problem, variant);
+}
+
 /// The least memory of a variant that does not fit: each of its units has to.
 StageNeed least_need(const Variant& variant) {
   StageNeed most;
@@ -167,20 +160,71 @@ void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& r
   result.solution = std::move(solution);
 }
 
-}  // namespace
+/// Merging pays where a sequence outweighs its replica or memory makes the step longer.
+bool may_merge(const StepProblem& problem, const UnitSearch& unmerged) {
+  constexpr double kHeavy = 0.5;
+  constexpr double kHindered = 1.01;
+  if (!unmerged.best()) return true;
+  const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
+  if (makespan > kHindered * unmerged.free_makespan()) return true;
+  const SliceCost work = assign_problem(problem).groups.front();
+  const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
+  return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavy * unmerged.unit().load;
+}
 
-StepSearchResult search_step(const StepProblem& problem) {
-  std::vector<Variant> variants = variants_of(problem);
-  for (Variant& variant : variants) explore_heaviest(problem, variant);
+void search_merged(const StepProblem& problem, const std::vector<Assignment>& assignments,
+                   StepSearchResult& result) {
+  std::vector<Variant> variants;
+  for (const Assignment& assignment : assignments) {
+    variants.push_back({units_of(problem.lengths, assignment), {}});
+    explore_heaviest(problem, variants.back());
+  }
   std::stable_sort(variants.begin(), variants.end(), [](const Variant& a, const Variant& b) {
     return makespan_of(*a.searches.front()) < makespan_of(*b.searches.front());
   });
-  StepSearchResult result;
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    if (out_of_time(problem) || (v >= kVariants && result.solution)) break;
+    const bool late = v >= kVariants || out_of_time(problem) ||
+                      (result.solution &&
+                       makespan_of(*variants[v].searches.front()) >= result.solution->makespan);
+    if (late && result.solution) break;
     search_variant(problem, variants[v]);
-    if (problem.exact.nodes > 0) consider_exact(problem, variants[v]);
     keep_best(problem, variants[v], result);
+  }
+}
+
+/// The unmerged sequences as an exact balance shares them out, where that differs from `fast`.
+void search_balanced(const StepProblem& problem, const Assignment& fast, StepSearchResult& result) {
+  AssignProblem assignable = assign_problem(problem);
+  assignable.exact = exact_limits(problem, kExactBalanceGap);
+  const Assignment assignment = assign(assignable, kMergeAbove.front());
+  if (assignment == fast || out_of_time(problem)) return;
+  Variant variant{units_of(problem.lengths, assignment), {}};
+  explore_heaviest(problem, variant);
+  search_variant(problem, variant);
+  keep_best(problem, variant, result);
+}
+
+void search_round(const StepProblem& problem, StepSearchResult& result) {
+  std::vector<Assignment> assignments = assignments_of(problem);
+  Variant unmerged{units_of(problem.lengths, assignments.front()), {}};
+  explore_heaviest(problem, unmerged);
+  search_variant(problem, unmerged);
+  const bool merge = assignments.size() > 1 && may_merge(problem, *unmerged.searches.front());
+  keep_best(problem, unmerged, result);
+  if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
+  assignments.erase(assignments.begin());
+  if (merge) search_merged(problem, assignments, result);
+}
+
+}  // namespace
+
+StepSearchResult search_step(const StepProblem& problem) {
+  StepSearchResult result;
+  for (std::int32_t effort = 1; effort <= problem.effort; ++effort) {
+    StepProblem round = problem;
+    round.effort = effort;
+    if (effort > 1 && out_of_time(problem)) break;
+    search_round(round, result);
   }
   return result;
 }

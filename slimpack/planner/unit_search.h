@@ -53,6 +53,8 @@ class UnitSearch {
   [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
   /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
   [[nodiscard]] const UnitCutOptions& favourite() const { return favourites_.front().candidate; }
+  /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
+  [[nodiscard]] double free_makespan() const { return favourites_[1].score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
   [[nodiscard]] const StageNeed& least_need() const { return *least_need_; }
   [[nodiscard]] const Unit& unit() const { return unit_; }

@@ -25,7 +25,8 @@ TEST(Candidates, NeverAskForMorePacksThanThereArePieces) {
 }
 
 TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
-  const CandidateSpace space{.stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
+  const CandidateSpace space{
+      .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
   const auto candidates = coarse_candidates(space);
   EXPECT_EQ(candidates.front().fluid.packs, 4);
   EXPECT_EQ(candidates.back().fluid.packs, 4 * kMostPacksPerStage);
@@ -34,7 +35,8 @@ TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
 }
 
 TEST(Candidates, TapersDoNotOverlap) {
-  const CandidateSpace space{.stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
+  const CandidateSpace space{
+      .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
   for (const UnitCutOptions& c : coarse_candidates(space))
     for (int direction = 0; direction < kDirections; ++direction)
       for (const UnitCutOptions& n : neighbours(c, space, direction))
