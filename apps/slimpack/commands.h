@@ -5,8 +5,10 @@
 
 namespace slimpack {
 
-void add_compare_command(CLI::App& app);   ///< compare
-void add_data_command(CLI::App& app);      ///< data build, data inspect
+void add_compare_command(CLI::App& app);  ///< compare
+void add_data_command(CLI::App& app);     ///< data build, data inspect
+/// fit. `answer` receives 3 when the job does not fit, and must outlive the parsing.
+void add_fit_command(CLI::App& app, int& answer);
 void add_plan_command(CLI::App& app);      ///< plan
 void add_simulate_command(CLI::App& app);  ///< simulate
 

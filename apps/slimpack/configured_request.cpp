@@ -1,12 +1,14 @@
 #include "apps/slimpack/configured_request.h"
 
-#include <algorithm>
-#include <bit>
+#include <utility>
+
+#include "slimpack/planner/activation_budget.h"
+#include "slimpack/planner/require_sensible.h"
 
 namespace slimpack {
 
 PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
-                               SequenceLengths lengths) {
+                               SequenceLengths lengths, std::optional<StageLayout> layout) {
   PlanRequest request;
   request.lengths = std::move(lengths);
   request.pp = config.parallel.pp;
@@ -14,15 +16,26 @@ PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
   request.planner = config.plan.planner;
   request.granularity = config.plan.granularity;
   request.context = config.data.context;
-  request.memory_cap = config.plan.memory_cap;
-  const std::int32_t known = 1 << cost.merge.size();
-  request.most_merged = static_cast<std::int32_t>(std::bit_floor(
-      static_cast<unsigned>(std::min({config.plan.most_merged, config.parallel.dp, known}))));
+  request.layout =
+      layout ? std::move(*layout) : balanced_layout(cost, request.lengths, config.parallel.pp);
+  request.memory_cap = config.plan.memory_cap
+                           ? config.plan.memory_cap
+                           : activation_cap(cost, *request.layout, config.parallel.dp);
+  request.most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
+  request.solver = config.plan.solver;
+  request.time_budget = from_seconds(config.plan.time_budget);
   if (config.plan.recompute)
     request.recompute = {*config.plan.recompute};
   else
     request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
   return request;
+}
+
+InvalidInput refused(const RunConfig& config, const DoesNotFit& why) {
+  if (config.plan.memory_cap) return InvalidInput(why.message());
+  return InvalidInput(
+      why.message("the cap is what a rank's memory leaves beside weights, gradients and optimizer; "
+                  "'slimpack fit' looks for changes that fit"));
 }
 
 }  // namespace slimpack

@@ -1,6 +1,9 @@
 // What a run's configuration asks of the planner.
 #pragma once
 
+#include <optional>
+
+#include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -8,7 +11,14 @@
 namespace slimpack {
 
 /// `most_merged` is as large as the configuration, the number of replicas and the cost model allow.
+/// Without plan.memory_cap the cap is what the memory of a rank leaves, where that is known. Absent
+/// `layout`: the one that balances these lengths. Throws InvalidInput when the model's states alone
+/// do not fit.
 [[nodiscard]] PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
-                                             SequenceLengths lengths);
+                                             SequenceLengths lengths,
+                                             std::optional<StageLayout> layout = std::nullopt);
+
+/// The error that a step which does not fit ends with.
+[[nodiscard]] InvalidInput refused(const RunConfig& config, const DoesNotFit& why);
 
 }  // namespace slimpack

@@ -24,13 +24,16 @@ void become_training_program(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  int answer = 0;
   CLI::App app{"SlimPack trains language models on documents of very different lengths."};
   app.require_subcommand(1);
   slimpack::add_data_command(app);
   slimpack::add_profile_command(app, [&](const auto&) { become_training_program(argv); });
+  slimpack::add_fit_command(app, answer);
   slimpack::add_plan_command(app);
   slimpack::add_simulate_command(app);
   slimpack::add_compare_command(app);
   slimpack::add_train_command(app, [&](const auto&) { become_training_program(argv); });
-  return slimpack::run_program(app, argc, argv);
+  const int code = slimpack::run_program(app, argc, argv);
+  return code == 0 ? answer : code;
 }

@@ -10,13 +10,10 @@
 #include "apps/slimpack/override_option.h"
 #include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/step_lengths.h"
-#include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/data/indexed_dataset.h"
-#include "slimpack/data/sampler.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 
@@ -26,45 +23,33 @@ namespace {
 struct PlanArguments {
   std::string config;
   std::vector<std::string> overrides;
-  std::string lengths;
-  std::string data;
+  StepSource source;
+  std::string solver;
+  std::string time_budget;
   std::string out;
   std::string json;
 };
 
-/// A length list is one step as it stands; of a dataset it is the sampler's first step. Both are
-/// cut at the context, as in training.
-StepLengths step_lengths(const PlanArguments& arguments, const RunConfig& config) {
-  if (!arguments.lengths.empty() && !arguments.data.empty())
-    invalid_input("plan takes either --lengths {} or --data {}, not both", arguments.lengths,
-                  arguments.data);
-  if (!arguments.lengths.empty()) return listed_lengths(arguments.lengths, config.data.context);
-  const std::string prefix = arguments.data.empty() ? config.data.prefix.string() : arguments.data;
-  if (prefix.empty())
-    invalid_input(
-        "{}: no sequences to plan; give --lengths FILE or --data PREFIX, or set "
-        "data.prefix",
-        arguments.config);
-  Sampler sampler(IndexedDataset::open(prefix).lengths(),
-                  {config.data.context, config.data.step_tokens}, {config.data.seed, 0, 0});
-  StepLengths step;
-  for (const SampledDocument& document : sampler.next_step())
-    step.lengths.push_back(document.length);
-  step.source = fmt::format("{}, first step of seed {}", prefix, config.data.seed);
-  return step;
+/// The shorthands come last: they win over --set.
+std::vector<std::string> overrides_of(const PlanArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  if (!arguments.solver.empty()) overrides.push_back("plan.solver=" + arguments.solver);
+  if (!arguments.time_budget.empty())
+    overrides.push_back("plan.time_budget=" + arguments.time_budget);
+  return overrides;
 }
 
 void plan(const PlanArguments& arguments) {
-  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
   const ModelShape shape = read_model_shape(config.model.config);
   const CostModel cost = required_cost(config, shape, arguments.config);
-  StepLengths step = step_lengths(arguments, config);
+  StepLengths step = step_lengths(arguments.source, config, arguments.config);
 
   const Nanos start = monotonic_now();
   const PlanOutcome outcome =
       plan_step(configured_request(config, cost, std::move(step.lengths)), cost);
   const Nanos taken = monotonic_now() - start;
-  if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
+  if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);
 
   write_file(arguments.out, plan_file_to_json(*outcome.step, cost));
   if (!arguments.json.empty()) {
@@ -90,10 +75,16 @@ void add_plan_command(CLI::App& app) {
       ->type_name("RUN.toml")
       ->required();
   add_overrides(*command, arguments->overrides);
-  command->add_option("--lengths", arguments->lengths, "Plan this list: one length a line")
+  command->add_option("--lengths", arguments->source.lengths, "Plan this list: one length a line")
       ->type_name("FILE");
-  command->add_option("--data", arguments->data, "Plan the first step of this dataset")
+  command->add_option("--data", arguments->source.data, "Plan the first step of this dataset")
       ->type_name("PREFIX");
+  command->add_option("--solver", arguments->solver, "Short for --set plan.solver=…")
+      ->type_name("auto|fluid|milp");
+  command
+      ->add_option("--time-budget", arguments->time_budget,
+                   "Look for shorter plans for so long (--set plan.time_budget=…)")
+      ->type_name("SECONDS");
   command->add_option("--out", arguments->out, "Writes the plan here")
       ->type_name("PLAN.json")
       ->required();

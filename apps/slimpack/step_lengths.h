@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/run_config.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -16,5 +18,17 @@ struct StepLengths {
 /// A length list is one step as it stands, cut at the context as in training. Throws InvalidInput
 /// as read_lengths.
 [[nodiscard]] StepLengths listed_lengths(const std::string& file, Tokens context);
+
+/// Where a command takes its step from: the options --lengths and --data, empty where not given.
+struct StepSource {
+  std::string lengths;
+  std::string data;
+};
+
+/// The list of --lengths, or the sampler's first step of a dataset: that of --data, or of the run
+/// configuration. Both are cut at the context. Throws InvalidInput naming `config_file` when there
+/// is none of these, and when there are two.
+[[nodiscard]] StepLengths step_lengths(const StepSource& source, const RunConfig& config,
+                                       std::string_view config_file);
 
 }  // namespace slimpack

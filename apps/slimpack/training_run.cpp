@@ -115,11 +115,11 @@ void TrainingRun::require_in_vocabulary(std::size_t document,
 
 ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   const Nanos start = monotonic_now();
-  PlanRequest request = configured_request(config_, cost_, batch.lengths);
+  PlanRequest request =
+      configured_request(config_, cost_, batch.lengths, engine_->options().layout);
   request.planner = planner;
-  request.layout = engine_->options().layout;
   PlanOutcome outcome = plan_step(request, cost_);
-  if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message());
+  if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   PlannedStep planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");
   const auto errors = check_step_schedules(planned.plan, planned.schedules);

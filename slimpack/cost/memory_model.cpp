@@ -370,13 +370,19 @@ TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const Pac
   return bytes;
 }
 
-Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
-                        std::int32_t replicas) {
+ModelState model_state(const CostModel& cost, const StageLayout& layout, StageId stage,
+                       std::int32_t replicas) {
   const std::int64_t held = share(stage_parameters(cost.shape, layout, stage), cost.tp);
   const std::int64_t element = element_bytes(cost.dtype);
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
   const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
-  return Bytes(held * (element + accumulator) + share(held, replicas) * optimizer);
+  return {Bytes(held * element), Bytes(held * accumulator),
+          Bytes(share(held, replicas) * optimizer)};
+}
+
+Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+                        std::int32_t replicas) {
+  return model_state(cost, layout, stage, replicas).total();
 }
 
 }  // namespace slimpack

@@ -31,8 +31,19 @@ namespace slimpack {
 [[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
 
-/// What a rank holds all the time, step after step: parameters, gradients in the accumulate type,
-/// and its share of the optimizer's two moments (and of the fp32 master copy in bf16).
+/// What a rank holds all the time, step after step.
+struct ModelState {
+  Bytes weights;
+  Bytes gradients;  ///< in the accumulate type
+  Bytes optimizer;  ///< its share of the two moments, and of the fp32 master copy in bf16
+
+  [[nodiscard]] Bytes total() const { return weights + gradients + optimizer; }
+  bool operator==(const ModelState&) const = default;
+};
+/// `replicas` share the optimizer's part.
+[[nodiscard]] ModelState model_state(const CostModel& cost, const StageLayout& layout,
+                                     StageId stage, std::int32_t replicas);
+/// Its total.
 [[nodiscard]] Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout,
                                       StageId stage, std::int32_t replicas);
 

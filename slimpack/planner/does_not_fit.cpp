@@ -43,8 +43,8 @@ DoesNotFit refusal(const PlanRequest& request, const StepProblem& problem, const
   return out;
 }
 
-std::string DoesNotFit::message() const {
-  std::string advice =
+std::string DoesNotFit::message(std::string_view remedy) const {
+  const std::string would_fit =
       longest_that_fits >= longest
           ? std::string("each sequence fits alone, so fewer tokens per step would fit")
       : longest_that_fits > Tokens(0)
@@ -52,10 +52,9 @@ std::string DoesNotFit::message() const {
                         grouped(longest.count()), grouped(longest_that_fits.count()))
           : std::string("not even a sequence of one token would fit");
   return fmt::format(
-      "activations need {} bytes ({}) on stage {}, the cap is {} bytes ({}) per stage; {}; raise "
-      "plan.memory_cap, use more stages (parallel.pp) or a shorter data.context",
+      "activations need {} bytes ({}) on stage {}, the cap is {} bytes ({}) per stage; {}; {}",
       grouped(needed.count()), human_bytes(needed), stage.value(), grouped(cap.count()),
-      human_bytes(cap), advice);
+      human_bytes(cap), would_fit, remedy);
 }
 
 }  // namespace slimpack

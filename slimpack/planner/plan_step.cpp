@@ -1,7 +1,9 @@
 // Steps: divide the layers; for fixed packing make its one plan; otherwise search, once for every
-// recomputation that may pay; simulate the best as a whole job.
+// recomputation that may pay, then deeper where asked to; simulate the best as a whole job.
 #include <utility>
 
+#include "slimpack/base/progress.h"
+#include "slimpack/planner/candidates.h"
 #include "slimpack/planner/does_not_fit.h"
 #include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/planner.h"
@@ -12,6 +14,18 @@
 
 namespace slimpack {
 namespace {
+
+/// Steps of no more granules are small: exact answers take a moment.
+constexpr std::int64_t kMostAutoGranules = 24;
+constexpr ExactEffort kAutoEffort{.nodes = 20, .size = 48};
+/// Sizes that docs/solver.md finds solvable.
+constexpr ExactEffort kMilpEffort{.nodes = 200, .size = 96};
+/// Within a time budget: rounds at most, each with so many times the nodes and size of the one
+/// before.
+constexpr int kMostRounds = 10;
+constexpr std::int64_t kMoreNodes = 8;
+constexpr std::size_t kMoreSize = 2;
+constexpr double kRoundGap = 1e-3;
 
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
@@ -50,22 +64,31 @@ PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) 
   PlanOutcome outcome;
   PlannedStep step = packed_step(problem, request.context);
   const StageNeed need = step_need(step, problem.cost);
-  if (request.memory_cap && need.bytes > *request.memory_cap)
+  if (request.memory_cap && need.bytes > *request.memory_cap) {
     outcome.does_not_fit = refusal(request, problem, need);
-  else
-    outcome.step = std::move(step);
+    return outcome;
+  }
+  step.prediction = predict(step, problem.cost, {kChannelSlots, false});
+  outcome.step = std::move(step);
   return outcome;
 }
 
+/// What one search over the recomputations found.
+struct Attempt {
+  std::optional<PlannedStep> step;
+  /// The least memory of any recomputation that does not fit.
+  std::optional<std::pair<StageNeed, Recompute>> least;
+};
+
 StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
   return paced({cost, problem.lengths, problem.speed, problem.layout, problem.replicas,
-                problem.most_merged, problem.granularity, problem.memory_cap, problem.effort});
+                problem.most_merged, problem.granularity, problem.memory_cap, problem.effort,
+                problem.exact, problem.deadline});
 }
 
-PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
-  PlanOutcome outcome;
+Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
+  Attempt out;
   std::optional<Nanos> best;
-  std::optional<std::pair<StageNeed, Recompute>> least;
   for (const Recompute recompute : request.recompute) {
     const CostModel cost = with_recompute(problem.cost, recompute);
     const StepProblem recomputing = with_cost(problem, cost);
@@ -73,14 +96,67 @@ PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem
     StepSearchResult result = search_step(recomputing);
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
-      outcome.step = step_of(recomputing, std::move(*result.solution));
-    } else if (!result.solution && (!least || result.least_need.bytes < least->first.bytes)) {
-      least = {result.least_need, recompute};
+      out.step = step_of(recomputing, std::move(*result.solution));
+    } else if (!result.solution &&
+               (!out.least || result.least_need.bytes < out.least->first.bytes)) {
+      out.least = {result.least_need, recompute};
     }
   }
-  if (!outcome.step) {
-    const CostModel cost = with_recompute(problem.cost, least->second);
-    outcome.does_not_fit = refusal(request, with_cost(problem, cost), least->first);
+  if (out.step) out.step->prediction = predict(*out.step, problem.cost, {kChannelSlots, false});
+  return out;
+}
+
+void keep_shorter(Attempt& best, Attempt other) {
+  if (!other.step) return;
+  if (!best.step || other.step->prediction.makespan < best.step->prediction.makespan)
+    best = std::move(other);
+}
+
+ExactEffort exact_effort(const PlanRequest& request) {
+  switch (request.solver) {
+    case SolverKind::kAuto:
+      return total_granules(request.lengths, request.granularity) <= kMostAutoGranules
+                 ? kAutoEffort
+                 : ExactEffort{};
+    case SolverKind::kFluid:
+      return {};
+    case SolverKind::kMilp:
+      return kMilpEffort;
+  }
+  return {};
+}
+
+/// What the solver and the time budget add to the usual search. Each round of the budget looks
+/// wider first, which is quick, then solves larger programs.
+void look_further(const PlanRequest& request, const StepProblem& problem, Nanos start,
+                  Attempt& best) {
+  StepProblem exact = with_cost(problem, problem.cost);
+  exact.exact = exact_effort(request);
+  if (exact.exact.nodes > 0) keep_shorter(best, attempt(request, exact));
+  if (request.time_budget == Nanos(0)) return;
+  StepProblem wider = with_cost(problem, problem.cost);
+  exact.deadline = wider.deadline = start + request.time_budget;
+  exact.exact.gap = kRoundGap;
+  for (int round = 0; round < kMostRounds && !out_of_time(wider); ++round) {
+    ++wider.effort;
+    keep_shorter(best, attempt(request, wider));
+    if (exact.exact.nodes == 0) continue;
+    exact.exact.nodes *= kMoreNodes;
+    exact.exact.size *= kMoreSize;
+    keep_shorter(best, attempt(request, exact));
+  }
+}
+
+PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
+  const Nanos start = monotonic_now();
+  Attempt best = attempt(request, problem);
+  look_further(request, problem, start, best);
+  PlanOutcome outcome;
+  if (best.step) {
+    outcome.step = std::move(best.step);
+  } else {
+    const CostModel cost = with_recompute(problem.cost, best.least->second);
+    outcome.does_not_fit = refusal(request, with_cost(problem, cost), best.least->first);
   }
   return outcome;
 }
@@ -108,10 +184,7 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
       request.effort};
   PlanOutcome outcome = request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
                                                                 : plan_slimpack(request, problem);
-  if (outcome.step) {
-    outcome.step->prediction = predict(*outcome.step, cost, {kChannelSlots, false});
-    outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
-  }
+  if (outcome.step) outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
   return outcome;
 }
 

@@ -37,6 +37,13 @@ struct PlanRequest {
   /// Rounds of local search: 1 takes milliseconds; each further one looks wider and costs several
   /// times as much. More rounds never give a longer step.
   std::int32_t effort = 1;
+  /// Beyond the fast search: kMilp and, on small steps, kAuto also rate exact answers on coarse
+  /// grids. Never a longer step than with kFluid.
+  SolverKind solver = SolverKind::kFluid;
+  /// Time to go on for, with more effort and exact answers from larger programs, counted from the
+  /// start; 0 = stop when the usual search is done. Never a longer step than without, but not
+  /// always the same one.
+  Nanos time_budget{0};
   /// What may be computed again to save memory; the first that gives the shortest step is used.
   std::vector<Recompute> recompute = {Recompute::kNone};
 };
@@ -60,8 +67,11 @@ struct DoesNotFit {
   StageId stage;             ///< the stage that needs it
   Tokens longest;            ///< the longest sequence
   Tokens longest_that_fits;  ///< the longest single sequence that would fit this cap, 0 = none
-  /// One line for people: what is needed, what the cap is, what would fit.
-  [[nodiscard]] std::string message() const;
+  /// One line for people: what is needed, what the cap is, what would fit, what to do.
+  [[nodiscard]] std::string message(
+      std::string_view remedy =
+          "raise plan.memory_cap, use more stages (parallel.pp) or a shorter "
+          "data.context") const;
 };
 
 struct PlanOutcome {
@@ -69,8 +79,8 @@ struct PlanOutcome {
   std::optional<DoesNotFit> does_not_fit;
 };
 
-/// Deterministic. Throws InvalidInput for requests that make no sense (no sequences, an empty
-/// sequence, pp out of range, a sequence longer than the context with kPacked).
+/// Deterministic without a time budget. Throws InvalidInput for requests that make no sense (no
+/// sequences, an empty sequence, pp out of range, a sequence longer than the context with kPacked).
 [[nodiscard]] PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost);
 
 /// Simulates a step again. `cost` is that of the request, before recomputation.

@@ -40,15 +40,19 @@ std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostMo
   return out;
 }
 
-StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
-  StageNeed most;
-  const std::vector<CostedReplica> replicas = costed_replicas(step, cost);
-  for (std::size_t r = 0; r < replicas.size(); ++r) {
-    const StageNeed need =
-        largest_need(schedule_memory(replicas[r].packs, step.schedules[r], replicas[r].bytes));
-    if (need.bytes > most.bytes) most = need;
+std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost) {
+  std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    const CostedReplica replica = costed_replica(step, cost, ReplicaId(r));
+    const std::vector<Bytes> memory =
+        schedule_memory(replica.packs, step.schedules[r], replica.bytes);
+    for (std::size_t s = 0; s < needs.size(); ++s) needs[s] = std::max(needs[s], memory[s]);
   }
-  return most;
+  return needs;
+}
+
+StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
+  return largest_need(stage_needs(step, cost));
 }
 
 SimulationResult predict(const PlannedStep& step, const CostModel& cost,

@@ -25,6 +25,9 @@ struct CostedReplica {
 [[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
                                                          const CostModel& cost);
 
+/// By stage: the most that any of its ranks holds in any timing. `cost` as above.
+[[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost);
+
 /// The most that any rank of the step holds in any timing. `cost` as above.
 [[nodiscard]] StageNeed step_need(const PlannedStep& step, const CostModel& cost);
 

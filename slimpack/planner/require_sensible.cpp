@@ -1,5 +1,6 @@
 #include "slimpack/planner/require_sensible.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -55,6 +56,9 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
   require_speed(request);
   if (request.effort < 1)
     invalid_input("the planner's effort is {} rounds, the least is 1; 1 is usual", request.effort);
+  if (request.time_budget < Nanos(0))
+    invalid_input("the planner's time budget is {} ns, the least is 0; 0 = none",
+                  request.time_budget.count());
   if (request.granularity < Tokens(1))
     invalid_input("granularity is {} tokens, the least is 1; 128 is usual",
                   request.granularity.count());
@@ -66,6 +70,12 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
                   request.context.count());
   SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
   SLIMPACK_CHECK(!request.recompute.empty());
+}
+
+std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const CostModel& cost) {
+  const std::int32_t known = 1 << cost.merge.size();
+  return static_cast<std::int32_t>(
+      std::bit_floor(static_cast<unsigned>(std::min({wished, replicas, known}))));
 }
 
 }  // namespace slimpack

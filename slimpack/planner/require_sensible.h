@@ -9,4 +9,9 @@ namespace slimpack {
 /// Throws InvalidInput with value, rule and remedy for the first rule that is broken.
 void require_sensible(const PlanRequest& request, const CostModel& cost);
 
+/// PlanRequest::most_merged for a wish: the largest power of two that neither exceeds the wish nor
+/// the replicas nor what the cost model knows. REQUIRES: wish and replicas ≥ 1.
+[[nodiscard]] std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas,
+                                           const CostModel& cost);
+
 }  // namespace slimpack

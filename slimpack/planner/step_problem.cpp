@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "slimpack/base/progress.h"
+
 namespace slimpack {
 namespace {
 
@@ -36,6 +38,10 @@ Pacing pacing_of(const std::vector<double>& works, std::span<const double> speed
 }
 
 }  // namespace
+
+bool out_of_time(const StepProblem& problem) {
+  return problem.deadline && monotonic_now() >= *problem.deadline;
+}
 
 StageNeed largest_need(const std::vector<Bytes>& by_stage) {
   const auto largest = std::max_element(by_stage.begin(), by_stage.end());

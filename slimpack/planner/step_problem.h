@@ -19,6 +19,14 @@ struct Pacing {
   double speed = 1;
 };
 
+/// How far exact answers go. Programs grow with the product of granules and MicroPacks; most of the
+/// time goes into the root of the tree.
+struct ExactEffort {
+  std::int64_t nodes = 0;  ///< of each tree; 0 = fast answers only
+  std::size_t size = 0;    ///< granules × MicroPacks of a program, at most
+  double gap = 1e-2;       ///< distance from its bound at which a cut is good enough
+};
+
 /// Keeps references.
 struct StepProblem {
   const CostModel& cost;  ///< recomputation included
@@ -30,11 +38,16 @@ struct StepProblem {
   Tokens granularity{128};
   std::optional<Bytes> memory_cap;
   std::int32_t effort = 1;
-  std::vector<Pacing> pacing = {};  ///< by replica; `paced` fills it in
+  ExactEffort exact = {};
+  std::optional<Nanos> deadline = std::nullopt;  ///< of monotonic_now(): search no further then
+  std::vector<Pacing> pacing = {};               ///< by replica; `paced` fills it in
 };
 
 /// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).
 [[nodiscard]] StepProblem paced(StepProblem problem);
+
+/// Whether the deadline has passed.
+[[nodiscard]] bool out_of_time(const StepProblem& problem);
 
 /// The most bytes that any stage needs, and which one that is (ties: the first).
 struct StageNeed {

@@ -4,8 +4,12 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/planner/exact_packs.h"
 
 namespace slimpack {
 namespace {
@@ -17,6 +21,18 @@ constexpr std::array kMergeAbove = {
 constexpr std::size_t kVariants = 2;
 /// Candidates beyond the first, on average over the units other than the heaviest.
 constexpr std::int64_t kMostSteps = 1;
+/// An exact assignment this near its bound is not improved further: cutting loses more.
+constexpr double kExactBalanceGap = 1e-4;
+/// Exact packs are made with as many MicroPacks as stages, and with twice as many; no more than so
+/// many, for which no useful grid has a solvable program.
+constexpr int kMostExactPacks = 8;
+
+milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
+  milp::SolveLimits limits{.nodes = problem.exact.nodes, .relative_gap = gap};
+  if (problem.deadline)
+    limits.seconds = std::max(0.0, to_seconds(*problem.deadline - monotonic_now()));
+  return limits;
+}
 
 AssignProblem assign_problem(const StepProblem& problem) {
   AssignProblem out{problem.lengths, {}, {}};
@@ -37,7 +53,9 @@ struct Variant {
 void explore_heaviest(const StepProblem& problem, Variant& variant) {
   variant.searches.push_back(
       std::make_unique<UnitSearch>(problem, variant.units.front(), std::vector<UnitCutOptions>{}));
-  while (!variant.searches.front()->explored()) variant.searches.front()->advance();
+  UnitSearch& search = *variant.searches.front();
+  do search.advance();
+  while (!search.explored() && !out_of_time(problem));
 }
 
 /// The assignments that the thresholds of merging lead to, each once; the unmerged one first.
@@ -64,7 +82,7 @@ UnitSearch& slowest(const Variant& variant) {
       [](const auto& a, const auto& b) { return makespan_of(*a) < makespan_of(*b); });
 }
 
-void search_variant(const StepProblem& problem, Variant& variant) {
+void search_units(const StepProblem& problem, Variant& variant) {
   const UnitSearch& heaviest_unit = *variant.searches.front();
   const std::vector<UnitCutOptions> hints{heaviest_unit.best() ? heaviest_unit.best()->candidate
                                                                : heaviest_unit.favourite()};
@@ -76,12 +94,35 @@ void search_variant(const StepProblem& problem, Variant& variant) {
                       static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
-    if (search.exhausted()) return;
+    if (search.exhausted() || out_of_time(problem)) return;
     const bool heaviest = &search == variant.searches.front().get();
     // What does not fit yet has to be looked at to the end.
     if (!heaviest && search.best() && --left < 0) return;
     search.advance();
   }
+}
+
+/// The slowest unit also rates exact packs; so does the next, if that is then another one.
+void consider_exact(const StepProblem& problem, Variant& variant) {
+  std::set<const UnitSearch*> done;
+  for (;;) {
+    UnitSearch& search = slowest(variant);
+    if (!done.insert(&search).second) return;
+    const int stages = problem.layout.stages();
+    for (const int wanted : {stages, 2 * stages}) {
+      if (out_of_time(problem)) return;
+      const int packs = std::clamp(wanted, 2, kMostExactPacks);
+      if (auto exact =
+              exact_packs(problem, search.unit(), packs, exact_limits(problem, problem.exact.gap)))
+        search.consider_extra(*std::move(exact));
+      if (packs == kMostExactPacks) break;
+    }
+  }
+}
+
+void search_variant(const StepProblem& problem, Variant& variant) {
+  search_units(problem, variant);
+  if (problem.exact.nodes > 0) consider_exact(problem, variant);
 }
 
 /// The least memory of a variant that does not fit: each of its units has to.
@@ -94,9 +135,10 @@ StageNeed least_need(const Variant& variant) {
   return most;
 }
 
-void keep_best(Variant& variant, StepSearchResult& result) {
+void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   const UnitSearch& search = slowest(variant);
   if (!search.best()) {
+    if (out_of_time(problem)) return;
     const StageNeed need = least_need(variant);
     if (result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes)
       result.least_need = need;
@@ -134,13 +176,25 @@ void search_merged(const StepProblem& problem, const std::vector<Assignment>& as
     return makespan_of(*a.searches.front()) < makespan_of(*b.searches.front());
   });
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    const bool late =
-        v >= kVariants || (result.solution &&
-                           makespan_of(*variants[v].searches.front()) >= result.solution->makespan);
+    const bool late = v >= kVariants || out_of_time(problem) ||
+                      (result.solution &&
+                       makespan_of(*variants[v].searches.front()) >= result.solution->makespan);
     if (late && result.solution) break;
     search_variant(problem, variants[v]);
-    keep_best(variants[v], result);
+    keep_best(problem, variants[v], result);
   }
+}
+
+/// The unmerged sequences as an exact balance shares them out, where that differs from `fast`.
+void search_balanced(const StepProblem& problem, const Assignment& fast, StepSearchResult& result) {
+  AssignProblem assignable = assign_problem(problem);
+  assignable.exact = exact_limits(problem, kExactBalanceGap);
+  const Assignment assignment = assign(assignable, kMergeAbove.front());
+  if (assignment == fast || out_of_time(problem)) return;
+  Variant variant{units_of(problem.lengths, assignment), {}};
+  explore_heaviest(problem, variant);
+  search_variant(problem, variant);
+  keep_best(problem, variant, result);
 }
 
 void search_round(const StepProblem& problem, StepSearchResult& result) {
@@ -149,7 +203,8 @@ void search_round(const StepProblem& problem, StepSearchResult& result) {
   explore_heaviest(problem, unmerged);
   search_variant(problem, unmerged);
   const bool merge = assignments.size() > 1 && may_merge(problem, *unmerged.searches.front());
-  keep_best(unmerged, result);
+  keep_best(problem, unmerged, result);
+  if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
   assignments.erase(assignments.begin());
   if (merge) search_merged(problem, assignments, result);
 }
@@ -161,6 +216,7 @@ StepSearchResult search_step(const StepProblem& problem) {
   for (std::int32_t effort = 1; effort <= problem.effort; ++effort) {
     StepProblem round = problem;
     round.effort = effort;
+    if (effort > 1 && out_of_time(problem)) break;
     search_round(round, result);
   }
   return result;

@@ -30,11 +30,14 @@ struct StepSearchResult {
 ///    one begins with what was best there, and then always the slowest unit goes on, until it is
 ///    exhausted or a few more candidates per unit have been looked at: nothing else shortens the
 ///    step.
-/// 2. Where a sequence outweighs half a replica or memory makes the heaviest unit slower, merging
+/// 2. Where exact answers are asked for, the slowest units rate exact packs as well, and 1 is done
+///    again for an exact balance.
+/// 3. Where a sequence outweighs half a replica or memory makes the heaviest unit slower, merging
 ///    is tried: one variant for each threshold that makes a difference. The heaviest unit of each
 ///    is explored, and those that look best are searched as in 1; the others only if nothing fits.
-/// 3. With more effort the same is done again, looking wider; so more effort is never worse.
-/// REQUIRES: a problem that is paced. Deterministic.
+/// 4. With more effort the same is done again, looking wider; so more effort is never worse.
+/// REQUIRES: a problem that is paced. Deterministic without a deadline. After it nothing more is
+/// looked at: the best so far is the solution, or there is none and no least_need.
 [[nodiscard]] StepSearchResult search_step(const StepProblem& problem);
 
 }  // namespace slimpack

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/memory_model.h"
@@ -108,10 +109,19 @@ void UnitSearch::advance() {
   }
 }
 
-UnitSearch::Tasks UnitSearch::tasks_of(const UnitCutOptions& candidate) const {
+void UnitSearch::consider_extra(PackPlan packs) {
+  const Tasks tasks = tasks_of(favourite(), {std::move(packs)});
+  if (best_ && tasks.bound >= best_->makespan) return;
+  const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
+  keep(tasks, *ListScheduler(views(tasks.packs, tasks.times, bytes)).run({}));
+  climb_ladder(tasks);
+}
+
+UnitSearch::Tasks UnitSearch::tasks_of(const UnitCutOptions& candidate,
+                                       std::vector<PackPlan> packs) const {
   Tasks tasks;
   tasks.candidate = candidate;
-  tasks.packs = cut_unit(unit_, cost_, candidate);
+  tasks.packs = std::move(packs);
   for (std::size_t i = 0; i < tasks.packs.size(); ++i) {
     tasks.times.push_back(task_times(problem_.cost, problem_.layout, tasks.packs[i],
                                      replication_of(problem_, unit_.replicas[i].replica)));
@@ -135,7 +145,7 @@ void UnitSearch::Favourite::consider(const UnitCutOptions& other, double other_s
 }
 
 bool UnitSearch::explore(const UnitCutOptions& candidate) {
-  const Tasks& tasks = seen_.emplace_back(tasks_of(candidate));
+  const Tasks& tasks = seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate)));
   const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
   if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
         return static_cast<double>(tasks.bound.count()) >= f.score;

@@ -43,6 +43,9 @@ class UnitSearch {
 
   /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();
+  /// Rates packs from elsewhere as a candidate, to the end. REQUIRES: valid packs of the unit,
+  /// which is a single replica; advanced at least once.
+  void consider_extra(PackPlan packs);
   [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
   /// Nothing but the ladder is left.
   [[nodiscard]] bool explored() const { return stage_ > kDirections * problem_.effort; }
@@ -73,7 +76,7 @@ class UnitSearch {
     Nanos bound;
   };
 
-  [[nodiscard]] Tasks tasks_of(const UnitCutOptions& candidate) const;
+  [[nodiscard]] Tasks tasks_of(const UnitCutOptions& candidate, std::vector<PackPlan> packs) const;
   void enqueue(const std::vector<UnitCutOptions>& candidates);
   void next_stage();
   /// Result: whether its bound left a chance, so that it was scored.

@@ -43,7 +43,10 @@ void balance_rest(const AssignProblem& problem, const std::vector<SequenceId>& r
   for (const SequenceId q : rest) balanced.work.push_back(work_on(problem, q, 0));
   for (std::size_t r = 0; r < problem.speed.size(); ++r)
     balanced.replicas.push_back({problem.speed[r], assignment.load[r]});
-  const Balance result = balance(balanced);
+  Balance result = balance(balanced);
+  if (problem.exact && assignment.merged.empty() &&
+      rest.size() * balanced.replicas.size() <= kMaxExactBalance)
+    result = balance_exact(balanced, result, *problem.exact);
   for (std::size_t i = 0; i < rest.size(); ++i)
     assignment.own[static_cast<std::size_t>(result.replica[i])].push_back(rest[i]);
   for (auto& own : assignment.own) std::sort(own.begin(), own.end());

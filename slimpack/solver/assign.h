@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/slice_cost.h"
+#include "slimpack/milp/solve.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -34,6 +36,9 @@ struct AssignProblem {
   /// Entry k: forward and backward of a sequence on one of the 2^k replicas of a group that runs
   /// it, at speed 1. At least one entry.
   std::vector<SliceCost> groups;
+  /// Where nothing is merged and it is not too large, balance_exact goes on from balance as far as
+  /// this; absent: it does not.
+  std::optional<milp::SolveLimits> exact = std::nullopt;
 };
 
 /// 1. A sequence is merged on the smallest group on which it takes no replica more than

@@ -96,6 +96,19 @@ std::string_view to_string(PlannerKind kind) {
   return {};
 }
 
+std::string_view to_string(SolverKind kind) {
+  switch (kind) {
+    case SolverKind::kAuto:
+      return "auto";
+    case SolverKind::kFluid:
+      return "fluid";
+    case SolverKind::kMilp:
+      return "milp";
+  }
+  SLIMPACK_CHECK(false, "solver kind {}", static_cast<int>(kind));
+  return {};
+}
+
 RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                std::span<const std::string> overrides, const fs::path& base) {
   RunConfig config;

@@ -21,6 +21,14 @@ enum class PlannerKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(PlannerKind kind);
 
+/// What the planner cuts and balances with; never worse than kFluid (docs/solver.md).
+enum class SolverKind : std::uint8_t {
+  kAuto,   ///< kMilp where a step is small enough for it to take no more than a moment, else kFluid
+  kFluid,  ///< fast and good: pouring, and local search over its settings
+  kMilp,   ///< also mixed-integer programs, on coarse grids
+};
+[[nodiscard]] std::string_view to_string(SolverKind kind);
+
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
 
@@ -63,12 +71,15 @@ struct ParallelConfig {
 struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};          ///< slices end at multiples of this, or at the sequence's end
-  std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = none
+  std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = what
+                                    ///< the rank's memory leaves, where that is known
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as the machine's links
   /// are known.
   std::int32_t most_merged = 8;
   /// What is computed again in backward; absent ("auto") = what gives the shortest step that fits.
   std::optional<Recompute> recompute = Recompute::kNone;
+  SolverKind solver = SolverKind::kAuto;
+  double time_budget = 0;  ///< seconds to go on looking for a shorter step; 0 = none
 
   bool operator==(const PlanConfig&) const = default;
 };

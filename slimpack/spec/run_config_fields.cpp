@@ -30,6 +30,9 @@ struct Name {
 constexpr RealRule kFraction{"a number from 0 to below 1",
                              [](double x) { return x >= 0 && x < 1; }};
 
+constexpr RealRule kTimeBudget{"a number from 0 to 86400",
+                               [](double x) { return x >= 0 && x <= 86'400; }};
+
 std::string assignment(const Name& name, const auto& value) {
   return fmt::format("{} = {}", name.key, value);
 }
@@ -120,8 +123,12 @@ ConfigField memory_cap() {
     return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
                                   : std::string("# memory_cap = \"12GiB\"");
   };
-  return {"plan", "memory_cap", "activations per rank; absent = no limit", std::string(kBytesRule),
-          assign, print};
+  return {"plan",
+          "memory_cap",
+          "activations per rank; absent = what its memory leaves",
+          std::string(kBytesRule),
+          assign,
+          print};
 }
 
 std::vector<ConfigField> train_fields() {
@@ -177,6 +184,11 @@ std::vector<ConfigField> all_fields() {
       integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,
               &PlanConfig::most_merged, 1, kMaxStages));
   fields.push_back(recompute());
+  fields.push_back(choice({"plan", "solver", "milp also solves programs on coarse grids"}, &R::plan,
+                          &PlanConfig::solver,
+                          std::array{SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp}));
+  fields.push_back(real({"plan", "time_budget", "seconds to look for shorter steps; 0 = none"},
+                        &R::plan, &PlanConfig::time_budget, kTimeBudget));
   fields.push_back(path({"cost", "file", "written by slimpack profile; \"\" = measure at start"},
                         &R::cost, &CostConfig::file, true));
   for (ConfigField& field : hardware_config_fields()) fields.push_back(std::move(field));

@@ -172,6 +172,10 @@ TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
   EXPECT_EQ(state(2, Dtype::kFp64, 3), Bytes(2004 * 16 + 668 * 16));
   // Shares round up: 4008 / 7 = 572.6; 573 / 5 = 114.6.
   EXPECT_EQ(state(7, Dtype::kFp32, 5), Bytes(573 * 8 + 115 * 8));
+  cost.tp = 2;
+  cost.dtype = Dtype::kBf16;
+  const ModelState parts = model_state(cost, layout, StageId(std::int32_t{0}), 3);
+  EXPECT_EQ(parts, (ModelState{Bytes(2004 * 2), Bytes(2004 * 4), Bytes(668 * 12)}));
 }
 
 }  // namespace

@@ -136,6 +136,33 @@ RC_GTEST_PROP(Assign, MergesOnTheSmallestGroupBelowTheThreshold, (std::uint64_t 
   }
 }
 
+RC_GTEST_PROP(Assign, IsNeverWorseWithAnExactBalance, (std::uint64_t seed)) {
+  Rng rng(seed);
+  SequenceLengths lengths = random_lengths(rng);
+  lengths.resize(std::min<std::size_t>(lengths.size(), 8));
+  AssignProblem problem = random_problem(rng, lengths);
+  problem.speed.resize(std::min<std::size_t>(problem.speed.size(), 3));
+  problem.groups.resize(1);
+  const Assignment fast = assign(problem, kNever);
+  problem.exact = milp::SolveLimits{.nodes = 10};
+  const Assignment exact = assign(problem, kNever);
+  const auto largest = [](const Assignment& a) {
+    return *std::max_element(a.load.begin(), a.load.end());
+  };
+  RC_ASSERT(largest(exact) <= largest(fast) * (1 + 1e-12));
+}
+
+TEST(Assign, BalancesExactlyWhereAskedTo) {
+  // 26 tokens on two replicas: no move and no exchange of two helps 8 + 4 + 2 against 5 + 5 + 2,
+  // but 8 + 5 and 5 + 4 + 2 + 2 are equal.
+  const SequenceLengths lengths = lengths_of({5, 2, 2, 4, 5, 8});
+  AssignProblem problem{lengths, {1, 1}, groups_of(1, 0)};
+  const Assignment fast = assign(problem, kNever);
+  EXPECT_EQ(*std::max_element(fast.load.begin(), fast.load.end()), 14);
+  problem.exact = milp::SolveLimits{};
+  EXPECT_EQ(assign(problem, kNever).load, (std::vector<double>{13, 13}));
+}
+
 TEST(Assign, SpreadsALongSequenceOverTheReplicasThatItWouldHoldUp) {
   // 160 + 4 · 10 tokens on four replicas, 50 on average. Alone the long one would take 160, on two
   // replicas 160 · (1/2 + 1/16) = 90, on four 160 · (1/4 + 1/16) = 50, which is just not above it.

@@ -108,6 +108,16 @@ TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
             Recompute::kNone);
 }
 
+TEST(RunConfig, TheSolverIsOneOfItsNamesAndItsBudgetAnyTimeUpToADay) {
+  EXPECT_EQ(parse(kModel).plan.solver, SolverKind::kAuto);
+  EXPECT_EQ(parse(kModel).plan.time_budget, 0);
+  for (const SolverKind solver : {SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp})
+    EXPECT_EQ(parse_more(fmt::format("[plan]\nsolver = \"{}\"", to_string(solver))).plan.solver,
+              solver);
+  EXPECT_EQ(parse(kModel, {"plan.time_budget=1.5"}).plan.time_budget, 1.5);
+  EXPECT_EQ(parse(kModel, {"plan.time_budget=86400"}).plan.time_budget, 86'400);
+}
+
 TEST(RunConfig, PathsAreResolvedAgainstTheFilesFolder) {
   const RunConfig config = parse("[model]\nconfig = \"../m.json\"\n[data]\nprefix = \"/abs/c\"");
   EXPECT_EQ(config.model.config, "/m.json");
@@ -207,6 +217,9 @@ const Bad kBad[] = {
     {"[train.steps]\na = 1", "train.steps is a table"},
     {"[train]\nsteps = 2020-01-01", "train.steps is a date"},
     {"[train]\nseed = -1", "train.seed is -1, must be an integer of 0 or more"},
+    {"[plan]\nsolver = \"gurobi\"", "must be one of \"auto\", \"fluid\", \"milp\""},
+    {"[plan]\ntime_budget = -1", "plan.time_budget is -1, must be a number from 0 to 86400"},
+    {"[plan]\ntime_budget = 86401", "plan.time_budget is 86401"},
     {"[train]\nlearning_rate = 0", "train.learning_rate is 0, must be a number above 0"},
     {"[train]\nlearning_rate = nan", "learning_rate is nan"},
     {"[train]\nlearning_rate = inf", "learning_rate is inf"},

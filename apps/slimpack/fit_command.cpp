@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/slimpack/commands.h"
+#include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/fit_report.h"
+#include "apps/slimpack/override_option.h"
+#include "apps/slimpack/step_lengths.h"
+#include "slimpack/base/file.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+namespace {
+
+/// The answer "no", as distinct from a failed run (1) and bad input (2).
+constexpr int kDoesNotFit = 3;
+
+struct FitArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  StepSource source;
+  std::string json;
+};
+
+FitJob configured_job(const RunConfig& config) {
+  FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp, config.plan.most_merged,
+             config.plan.planner};
+  job.memory_cap = config.plan.memory_cap;
+  if (config.plan.recompute)
+    job.recompute = {*config.plan.recompute};
+  else
+    job.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  return job;
+}
+
+/// Measured costs are those of one tp, so it stays; else it may fill a node.
+FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
+  const ModelShape shape = read_model_shape(config.model.config);
+  FitQuestion question{configured_job(config), {}, {}, config.parallel.tp};
+  question.cost = [=](std::int32_t tp, std::int32_t dp) {
+    RunConfig changed = config;
+    changed.parallel.tp = tp;
+    changed.parallel.dp = dp;
+    return required_cost(changed, shape, arguments.config);
+  };
+  if (config.cost.file.empty() && config.hardware)
+    question.most_tp = config.hardware->ranks_per_node;
+  question.request.granularity = config.plan.granularity;
+  question.request.context = config.data.context;
+  question.request.solver = config.plan.solver;
+  return question;
+}
+
+int fit(const FitArguments& arguments) {
+  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  FitQuestion question = question_of(arguments, config);
+  StepLengths step = step_lengths(arguments.source, config, arguments.config);
+  question.request.lengths = std::move(step.lengths);
+  const FitAdvice advice = fit_advice(question);
+  if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
+  const std::string fixed_tp =
+      config.cost.file.empty()
+          ? ""
+          : fmt::format("{}: measured with tp {}, so parallel.tp is not changed",
+                        config.cost.file.string(), config.parallel.tp);
+  fmt::print("step: {}\n{}", step.source, fit_text(advice, fixed_tp));
+  return advice.wish.fits ? 0 : kDoesNotFit;
+}
+
+}  // namespace
+
+void add_fit_command(CLI::App& app, int& answer) {
+  CLI::App* command =
+      app.add_subcommand("fit", "Say whether a job fits its machine, and what would make it fit");
+  const auto arguments = std::make_shared<FitArguments>();
+  command->add_option("--config", arguments->config, "Run configuration")
+      ->type_name("RUN.toml")
+      ->required();
+  add_overrides(*command, arguments->overrides);
+  command->add_option("--lengths", arguments->source.lengths, "A step of this list")
+      ->type_name("FILE");
+  command->add_option("--data", arguments->source.data, "The first step of this dataset")
+      ->type_name("PREFIX");
+  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
+      ->type_name("FILE");
+  command->footer(
+      "Weights, gradients, optimizer and activations of every stage are held against the memory\n"
+      "of a rank, 5% of it kept free, and against plan.memory_cap. Of a job that does not fit, "
+      "changes\nare planned one by one, and two at a time if none is enough.\n\n"
+      "Exit code: 0 when the job fits, 3 when it does not, 2 for bad input.\n\n"
+      "Example, a 70B model on 16 H100s:\n"
+      "  slimpack fit --config run.toml --lengths lengths.txt \\\n"
+      "      --set hardware.file=hardware/h100.toml --set parallel.tp=8 --set parallel.pp=2");
+  command->callback([arguments, &answer] { answer = fit(*arguments); });
+}
+
+}  // namespace slimpack

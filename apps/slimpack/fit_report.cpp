@@ -1,0 +1,159 @@
+#include "apps/slimpack/fit_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+
+namespace slimpack {
+namespace {
+
+std::string signed_bytes(Bytes bytes) {
+  return bytes < Bytes(0) ? fmt::format("-{}", human_bytes(Bytes(-bytes.count())))
+                          : human_bytes(bytes);
+}
+
+std::string memory_line(const FitReport& wish) {
+  std::string text;
+  if (wish.budget)
+    text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free",
+                       human_bytes(wish.budget->memory), kReservedPercent,
+                       human_bytes(wish.budget->reserve));
+  if (wish.job.memory_cap)
+    text += fmt::format("{}activations capped at {} (plan.memory_cap)", text.empty() ? "" : "; ",
+                        human_bytes(*wish.job.memory_cap));
+  return text;
+}
+
+std::string stage_table(const FitReport& report) {
+  Table table({{"stage"},
+               {"layers"},
+               {"weights + gradients"},
+               {"optimizer"},
+               {"activations"},
+               {"total"},
+               {"capacity"},
+               {"headroom"}});
+  for (std::size_t s = 0; s < report.stages.size(); ++s) {
+    const StageMemory& stage = report.stages[s];
+    table.add_row({std::to_string(s), std::to_string(stage.layers),
+                   human_bytes(stage.states.weights + stage.states.gradients),
+                   human_bytes(stage.states.optimizer), human_bytes(stage.activations),
+                   human_bytes(stage.total()), human_bytes(*stage.capacity),
+                   signed_bytes(stage.headroom())});
+  }
+  return table.text();
+}
+
+std::string verdict(const FitReport& wish) {
+  const std::size_t worst = wish.worst();
+  const Bytes headroom = wish.stages[worst].headroom();
+  const std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
+                                       to_string(wish.recompute));
+  if (wish.fits)
+    return fmt::format("fits: the fullest rank, of stage {}, has {} to spare; a step takes {}",
+                       worst, human_bytes(headroom), step);
+  if (headroom >= Bytes(0))
+    return fmt::format(
+        "does not fit: the cap is one for all stages, and too low for the step that needs least, "
+        "shown above ({})",
+        step);
+  return fmt::format(
+      "does not fit: the fullest rank, of stage {}, is {} bytes ({}) over in the step that needs "
+      "least, shown above ({})",
+      worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())), step);
+}
+
+double relative_time(const FitAdvice& advice, const FitOption& option) {
+  return static_cast<double>(option.report.makespan.count()) /
+         static_cast<double>(advice.unlimited.count());
+}
+
+std::string option_table(const FitAdvice& advice) {
+  Table table({{"change", Align::kLeft}, {"ranks"}, {"step"}, {"relative"}, {"headroom"}});
+  for (const FitOption& option : advice.options) {
+    const FitReport& report = option.report;
+    table.add_row({fmt::format("--set {}", fmt::join(option.settings, " --set ")),
+                   grouped(report.job.ranks()), human_duration(report.makespan),
+                   fmt::format("{:.2f} ×", relative_time(advice, option)),
+                   human_bytes(report.stages[report.worst()].headroom())});
+  }
+  return table.text();
+}
+
+std::string longest_text(const FitReport& wish) {
+  if (wish.longest_that_fits == Tokens(0))
+    return "none of the changes tried fits, alone or with another, and as it is not even a "
+           "sequence of one token fits";
+  if (wish.longest_that_fits == wish.longest)
+    return "none of the changes tried fits, alone or with another; each sequence fits alone, so "
+           "fewer tokens per step would fit";
+  return fmt::format(
+      "none of the changes tried fits, alone or with another; the longest sequence has {} tokens, "
+      "one of up to {} fits: lower data.context",
+      grouped(wish.longest.count()), grouped(wish.longest_that_fits.count()));
+}
+
+nlohmann::json report_figures(const FitReport& report) {
+  nlohmann::json stages = nlohmann::json::array();
+  for (const StageMemory& stage : report.stages)
+    stages.push_back({{"layers", stage.layers},
+                      {"weight_bytes", stage.states.weights.count()},
+                      {"gradient_bytes", stage.states.gradients.count()},
+                      {"optimizer_bytes", stage.states.optimizer.count()},
+                      {"activation_bytes", stage.activations.count()},
+                      {"total_bytes", stage.total().count()},
+                      {"capacity_bytes", stage.capacity->count()},
+                      {"headroom_bytes", stage.headroom().count()}});
+  return {{"fits", report.fits},
+          {"pp", report.job.pp},
+          {"dp", report.job.dp},
+          {"tp", report.job.tp},
+          {"ranks", report.job.ranks()},
+          {"recompute", to_string(report.recompute)},
+          {"makespan_ns", report.makespan.count()},
+          {"worst_stage", report.worst()},
+          {"stages", std::move(stages)}};
+}
+
+}  // namespace
+
+std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp) {
+  const FitReport& wish = advice.wish;
+  std::string text =
+      fmt::format("{}\n\n{}\n{}\n", memory_line(wish), stage_table(wish), verdict(wish));
+  if (wish.fits) return text;
+  if (!fixed_tp.empty()) text += fmt::format("{}\n", fixed_tp);
+  if (advice.options.empty()) return text + longest_text(wish) + "\n";
+  return text + fmt::format(
+                    "\nWhat would fit, fewest ranks and mildest first; times relative to "
+                    "the {} that this job's step takes where memory does not matter:\n\n{}",
+                    human_duration(advice.unlimited), option_table(advice));
+}
+
+nlohmann::json fit_figures(const FitAdvice& advice) {
+  const FitReport& wish = advice.wish;
+  nlohmann::json figures = report_figures(wish);
+  figures["format"] = "slimpack-fit";
+  figures["version"] = 1;
+  figures["memory_bytes"] = nullptr;
+  figures["reserve_bytes"] = nullptr;
+  if (wish.budget) {
+    figures["memory_bytes"] = wish.budget->memory.count();
+    figures["reserve_bytes"] = wish.budget->reserve.count();
+  }
+  figures["unlimited_makespan_ns"] = advice.unlimited.count();
+  figures["longest"] = wish.longest.count();
+  figures["longest_that_fits"] = wish.longest_that_fits.count();
+  figures["options"] = nlohmann::json::array();
+  for (const FitOption& option : advice.options) {
+    nlohmann::json one = report_figures(option.report);
+    one["settings"] = option.settings;
+    one["relative_time"] = relative_time(advice, option);
+    figures["options"].push_back(std::move(one));
+  }
+  return figures;
+}
+
+}  // namespace slimpack

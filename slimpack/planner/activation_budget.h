@@ -1,0 +1,38 @@
+// Activation budget: what a rank's memory leaves for activations beside the model's states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/plan.h"
+
+namespace slimpack {
+
+/// Percent of a rank's memory that is kept free for what no model here counts: gaps in the
+/// allocator, buffers of collectives, workspaces of kernels.
+inline constexpr std::int64_t kReservedPercent = 5;
+
+/// The same for every stage, so the stage with the largest states decides.
+struct ActivationBudget {
+  Bytes memory;   ///< of a rank
+  Bytes reserve;  ///< kReservedPercent of it
+  Bytes states;   ///< weights, gradients and optimizer of a rank of `stage`
+  StageId stage;  ///< the stage whose ranks hold the largest states; the first of several
+
+  /// What activations may fill; negative when the states alone do not fit.
+  [[nodiscard]] Bytes available() const { return memory - reserve - states; }
+};
+
+/// nullopt when the cost model does not know the machine's memory.
+[[nodiscard]] std::optional<ActivationBudget> activation_budget(const CostModel& cost,
+                                                                const StageLayout& layout,
+                                                                std::int32_t replicas);
+
+/// Its available(), for PlanRequest::memory_cap; nullopt as above. Throws InvalidInput when the
+/// states leave nothing.
+[[nodiscard]] std::optional<Bytes> activation_cap(const CostModel& cost, const StageLayout& layout,
+                                                  std::int32_t replicas);
+
+}  // namespace slimpack

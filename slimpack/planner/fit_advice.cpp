@@ -1,0 +1,162 @@
+// Steps: plan the job under the smaller of its cap and what memory leaves; if it does not fit, plan
+// its least-memory step to say what is missing, then one change after the other.
+#include "slimpack/planner/fit_advice.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/require_sensible.h"
+
+namespace slimpack {
+namespace {
+
+/// Fitting pairs of changes that are looked for: more would not be read.
+constexpr std::size_t kMostPairs = 5;
+
+/// A job with everything that planning it needs.
+struct PlannedJob {
+  CostModel cost;
+  PlanRequest request;  ///< its cap: what activations may fill, at least a byte
+  std::optional<ActivationBudget> budget;
+};
+
+PlannedJob planned_job(const FitQuestion& question, const FitJob& job) {
+  PlannedJob out{question.cost(job.tp, job.dp), question.request, {}};
+  PlanRequest& request = out.request;
+  request.pp = job.pp;
+  request.dp = job.dp;
+  request.planner = job.planner;
+  request.recompute = job.recompute;
+  request.most_merged = allowed_merging(job.most_merged, job.dp, out.cost);
+  request.layout = balanced_layout(out.cost, request.lengths, job.pp);
+  request.memory_cap = job.memory_cap;
+  out.budget = activation_budget(out.cost, *request.layout, job.dp);
+  if (!out.budget) return out;
+  const Bytes available = std::max(Bytes(1), out.budget->available());
+  request.memory_cap = std::min(request.memory_cap.value_or(available), available);
+  return out;
+}
+
+std::vector<StageMemory> stage_memory(const PlannedJob& planned, const PlannedStep& step,
+                                      const std::optional<Bytes>& cap) {
+  const CostModel recomputing = with_recompute(planned.cost, step.recompute);
+  const std::vector<Bytes> needs = stage_needs(step, recomputing);
+  std::vector<StageMemory> stages;
+  for (std::size_t s = 0; s < needs.size(); ++s) {
+    const StageLayout& layout = step.plan.layout;
+    StageMemory stage{layout.layers(StageId(s)),
+                      model_state(planned.cost, layout, StageId(s), planned.request.dp), needs[s],
+                      std::nullopt};
+    if (planned.budget) stage.capacity = planned.budget->memory - planned.budget->reserve;
+    if (cap) {
+      const Bytes capped = stage.states.total() + *cap;
+      stage.capacity = std::min(stage.capacity.value_or(capped), capped);
+    }
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+/// Whether the states alone leave no room, which is known before anything is planned.
+bool hopeless(const PlannedJob& planned) {
+  return planned.budget && planned.budget->available() < Bytes(1);
+}
+
+FitReport report_of(PlannedJob planned, const FitJob& job) {
+  FitReport report;
+  report.job = job;
+  report.budget = planned.budget;
+  report.longest =
+      *std::max_element(planned.request.lengths.begin(), planned.request.lengths.end());
+  report.longest_that_fits = report.longest;
+  PlanOutcome outcome = plan_step(planned.request, planned.cost);
+  report.fits = outcome.step.has_value();
+  if (outcome.does_not_fit) {
+    report.longest_that_fits = outcome.does_not_fit->longest_that_fits;
+    planned.request.memory_cap = outcome.does_not_fit->needed;
+    outcome = plan_step(planned.request, planned.cost);
+    SLIMPACK_CHECK(outcome.step, "nothing fits the cap that was found");
+  }
+  report.stages = stage_memory(planned, *outcome.step, job.memory_cap);
+  report.recompute = outcome.step->recompute;
+  report.makespan = outcome.step->prediction.makespan;
+  return report;
+}
+
+/// The cap is one for all stages. Where the fullest activations and the largest states are not on
+/// the same stage, or the cap was set too low, a higher one does.
+std::optional<FitReport> with_higher_cap(const FitReport& wish) {
+  if (!wish.budget) return std::nullopt;
+  FitReport report = wish;
+  report.job.memory_cap = Bytes(0);
+  for (StageMemory& stage : report.stages) {
+    stage.capacity = wish.budget->memory - wish.budget->reserve;
+    if (stage.headroom() < Bytes(0)) return std::nullopt;
+    report.job.memory_cap = std::max(*report.job.memory_cap, stage.activations);
+  }
+  report.fits = true;
+  report.longest_that_fits = report.longest;
+  return report;
+}
+
+FitLimits limits_of(const FitQuestion& question, const CostModel& cost) {
+  return {static_cast<std::int32_t>(cost.shape.num_layers), cost.shape.num_heads,
+          std::max(question.most_tp, question.job.tp), !cost.merge.empty()};
+}
+
+/// Those that fit, of each line the first.
+std::vector<FitOption> fitting(const FitQuestion& question,
+                               const std::vector<FitCandidate>& candidates, std::size_t most) {
+  std::vector<FitOption> options;
+  std::set<std::size_t> done;
+  for (const FitCandidate& candidate : candidates) {
+    if (options.size() == most) break;
+    if (done.contains(candidate.line)) continue;
+    PlannedJob planned = planned_job(question, candidate.job);
+    if (hopeless(planned)) continue;
+    FitReport report = report_of(std::move(planned), candidate.job);
+    if (!report.fits) continue;
+    done.insert(candidate.line);
+    options.push_back({changed_settings(question.job, candidate.job), std::move(report)});
+  }
+  return options;
+}
+
+}  // namespace
+
+std::size_t FitReport::worst() const {
+  return static_cast<std::size_t>(std::min_element(stages.begin(), stages.end(),
+                                                   [](const StageMemory& a, const StageMemory& b) {
+                                                     return a.headroom() < b.headroom();
+                                                   }) -
+                                  stages.begin());
+}
+
+FitAdvice fit_advice(const FitQuestion& question) {
+  PlannedJob planned = planned_job(question, question.job);
+  if (!planned.request.memory_cap)
+    invalid_input(
+        "the memory of a rank is not known; set plan.memory_cap, or hardware.memory_bytes and no "
+        "cost.file");
+  const FitLimits limits = limits_of(question, planned.cost);
+  FitAdvice advice;
+  advice.wish = report_of(planned, question.job);
+  advice.unlimited = advice.wish.makespan;
+  if (advice.wish.fits) return advice;
+
+  planned.request.memory_cap = std::nullopt;
+  advice.unlimited = plan_step(planned.request, planned.cost).step->prediction.makespan;
+  if (auto report = with_higher_cap(advice.wish))
+    advice.options.push_back({changed_settings(question.job, report->job), *std::move(report)});
+  const auto singles = single_changes(question.job, limits);
+  for (FitOption& option : fitting(question, singles, singles.size()))
+    advice.options.push_back(std::move(option));
+  if (advice.options.empty())
+    advice.options = fitting(question, double_changes(question.job, limits), kMostPairs);
+  return advice;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,74 @@
+// Fit advice: whether a job fits its machine, and the smallest changes after which it does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/activation_budget.h"
+#include "slimpack/planner/fit_changes.h"
+#include "slimpack/planner/planner.h"
+
+namespace slimpack {
+
+struct FitQuestion {
+  FitJob job;
+  /// What else the planner is asked; the job's fields replace those of the same names. No layout
+  /// and no speeds.
+  PlanRequest request;
+  /// The cost model of `tp` tensor-parallel ranks and `dp` replicas.
+  std::function<CostModel(std::int32_t tp, std::int32_t dp)> cost;
+  std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays
+};
+
+/// The fullest rank of a stage.
+struct StageMemory {
+  std::int32_t layers = 0;
+  ModelState states;
+  Bytes activations;              ///< highest in any timing of the plan
+  std::optional<Bytes> capacity;  ///< of the states and activations
+
+  [[nodiscard]] Bytes total() const { return states.total() + activations; }
+  /// Negative: so much is missing. REQUIRES: a capacity.
+  [[nodiscard]] Bytes headroom() const { return *capacity - total(); }
+};
+
+/// A job's memory: that of its best plan that fits, or of the one that needs least when none does.
+struct FitReport {
+  FitJob job;
+  bool fits = false;
+  std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
+  std::vector<StageMemory> stages;
+  Recompute recompute = Recompute::kNone;  ///< of that plan
+  Nanos makespan;                          ///< likewise
+  Tokens longest;                          ///< the longest sequence
+  Tokens longest_that_fits;  ///< the longest single one that would fit; `longest` when it fits
+
+  /// Index of the stage with the least headroom.
+  [[nodiscard]] std::size_t worst() const;
+};
+
+/// A changed job that fits.
+struct FitOption {
+  std::vector<std::string> settings;  ///< as --set takes them
+  FitReport report;
+};
+
+struct FitAdvice {
+  FitReport wish;
+  /// The wish's step if memory did not matter, to compare options with; its own when it fits.
+  Nanos unlimited;
+  std::vector<FitOption> options;  ///< mildest first; none when the wish fits
+};
+
+/// Plans the job and, when it does not fit, changed ones: single changes first, and only if none of
+/// them fits, two at once. Deterministic. Throws InvalidInput as plan_step, and when neither the
+/// machine's memory nor a cap is known. Cost: a plan of the step for every change.
+[[nodiscard]] FitAdvice fit_advice(const FitQuestion& question);
+
+}  // namespace slimpack

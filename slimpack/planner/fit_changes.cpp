@@ -1,0 +1,139 @@
+#include "slimpack/planner/fit_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace slimpack {
+namespace {
+
+constexpr std::int32_t kMostMerged = 8;
+constexpr std::int32_t kMostFactor = 8;
+constexpr std::int32_t kMostReplicas = 4096;
+
+/// One thing to change, by as much as each of the edits says; mildest first.
+struct Dial {
+  std::vector<std::function<void(FitJob&)>> edits;
+  bool adds_ranks = false;
+  bool trades_ranks = false;
+};
+
+Dial recomputation(const FitJob& wish) {
+  Dial dial;
+  const Recompute most = *std::max_element(wish.recompute.begin(), wish.recompute.end());
+  for (const Recompute recompute : all_recomputations())
+    if (recompute > most)
+      dial.edits.emplace_back([=](FitJob& job) { job.recompute = {recompute}; });
+  return dial;
+}
+
+Dial merging(const FitJob& wish) {
+  Dial dial;
+  for (std::int32_t group = 2; group <= std::min(kMostMerged, wish.dp); group *= 2)
+    if (group > wish.most_merged)
+      dial.edits.emplace_back([=](FitJob& job) { job.most_merged = group; });
+  return dial;
+}
+
+/// Multiplies by two, four and eight, at the cost of replicas if `traded`.
+Dial ranks(const FitJob& wish, std::int32_t FitJob::*axis, bool traded) {
+  Dial dial{{}, !traded, traded};
+  for (std::int32_t factor = 2; factor <= kMostFactor; factor *= 2) {
+    if (traded && wish.dp % factor != 0) break;
+    dial.edits.emplace_back([=](FitJob& job) {
+      job.*axis *= factor;
+      if (traded) job.dp /= factor;
+    });
+  }
+  return dial;
+}
+
+std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
+  std::vector<Dial> dials;
+  if (wish.planner == PlannerKind::kPacked) {
+    dials.push_back({{[](FitJob& job) { job.planner = PlannerKind::kSlimpack; }}});
+  } else {
+    dials.push_back(recomputation(wish));
+    if (limits.merging) dials.push_back(merging(wish));
+  }
+  dials.push_back(ranks(wish, &FitJob::tp, true));
+  dials.push_back(ranks(wish, &FitJob::pp, true));
+  dials.push_back(ranks(wish, &FitJob::tp, false));
+  dials.push_back(ranks(wish, &FitJob::pp, false));
+  dials.push_back(ranks(wish, &FitJob::dp, false));
+  return dials;
+}
+
+bool possible(const FitJob& wish, const FitJob& job, const FitLimits& limits) {
+  return job.pp <= limits.layers && job.dp <= kMostReplicas &&
+         (job.tp == wish.tp || (job.tp <= limits.most_tp && limits.heads % job.tp == 0));
+}
+
+std::vector<FitCandidate> by_ranks(std::vector<FitCandidate> candidates) {
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const FitCandidate& a, const FitCandidate& b) { return a.job.ranks() < b.job.ranks(); });
+  return candidates;
+}
+
+/// Ranks that are added are not traded for others at once.
+bool go_together(const Dial& a, const Dial& b) {
+  return !(a.trades_ranks && (b.adds_ranks || b.trades_ranks));
+}
+
+std::string recompute_setting(const std::vector<Recompute>& recompute) {
+  return fmt::format("plan.recompute={}",
+                     recompute.size() == 1 ? to_string(recompute.front()) : "auto");
+}
+
+}  // namespace
+
+std::vector<FitCandidate> single_changes(const FitJob& wish, const FitLimits& limits) {
+  std::vector<FitCandidate> candidates;
+  const std::vector<Dial> dials = dials_of(wish, limits);
+  for (std::size_t d = 0; d < dials.size(); ++d)
+    for (const auto& edit : dials[d].edits) {
+      FitCandidate candidate{wish, d};
+      edit(candidate.job);
+      if (possible(wish, candidate.job, limits)) candidates.push_back(std::move(candidate));
+    }
+  return by_ranks(std::move(candidates));
+}
+
+std::vector<FitCandidate> double_changes(const FitJob& wish, const FitLimits& limits) {
+  std::vector<FitCandidate> candidates;
+  const std::vector<Dial> dials = dials_of(wish, limits);
+  for (std::size_t a = 0; a < dials.size(); ++a)
+    for (std::size_t b = a + 1; b < dials.size(); ++b) {
+      if (!go_together(dials[a], dials[b])) continue;
+      for (const auto& first : dials[a].edits)
+        for (const auto& second : dials[b].edits) {
+          FitCandidate candidate{wish, a * dials.size() + b};
+          first(candidate.job);
+          second(candidate.job);
+          if (possible(wish, candidate.job, limits)) candidates.push_back(std::move(candidate));
+        }
+    }
+  return by_ranks(std::move(candidates));
+}
+
+std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job) {
+  std::vector<std::string> settings;
+  const auto number = [&](const char* key, std::int32_t FitJob::*member) {
+    if (job.*member != wish.*member) settings.push_back(fmt::format("{}={}", key, job.*member));
+  };
+  if (job.memory_cap != wish.memory_cap && job.memory_cap)
+    settings.push_back(fmt::format("plan.memory_cap={}", job.memory_cap->count()));
+  if (job.planner != wish.planner)
+    settings.push_back(fmt::format("plan.planner={}", to_string(job.planner)));
+  if (job.recompute != wish.recompute) settings.push_back(recompute_setting(job.recompute));
+  number("plan.most_merged", &FitJob::most_merged);
+  number("parallel.tp", &FitJob::tp);
+  number("parallel.pp", &FitJob::pp);
+  number("parallel.dp", &FitJob::dp);
+  return settings;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,179 @@
+#include "slimpack/planner/exact_packs.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "slimpack/solver/exact_cut.h"
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+/// A step of one replica with everything that StepProblem refers to.
+struct Step {
+  CostModel cost = testing::small_cost();
+  SequenceLengths lengths;
+  std::vector<std::vector<double>> speed;
+  std::int32_t pp = 1;
+  Tokens granularity{128};
+  std::size_t size = 64;
+
+  [[nodiscard]] StepProblem problem() const {
+    return paced({cost,
+                  lengths,
+                  speed,
+                  balanced_layout(cost, lengths, pp),
+                  1,
+                  1,
+                  granularity,
+                  std::nullopt,
+                  1,
+                  {.nodes = 1, .size = size}});
+  }
+  [[nodiscard]] Unit unit() const {
+    return units_of(lengths, {{all_sequences(lengths)}, {}, {1}}).front();
+  }
+  [[nodiscard]] PassCost pass(bool backward) const {
+    const StepProblem p = problem();
+    const StageId stage = p.pacing.front().stage;
+    const UnitCost slices = unit_cost(p, stage);
+    return {(backward ? slices.backward : slices.forward).front(),
+            pack_overhead(cost, p.layout, stage, backward), pp};
+  }
+};
+
+/// Up to so many granules.
+Step random_step(Rng& rng, std::int64_t most) {
+  Step step;
+  step.pp = 1 + static_cast<std::int32_t>(rng.below(4));
+  step.granularity = Tokens(64 << rng.below(4));
+  for (std::int64_t left = 1 + static_cast<std::int64_t>(rng.below(most)); left > 0;) {
+    const auto granules =
+        1 + static_cast<std::int64_t>(rng.below(std::min<std::uint64_t>(left, 5)));
+    left -= granules;
+    step.lengths.push_back(step.granularity * granules -
+                           Tokens(static_cast<std::int64_t>(rng.below(64))));
+  }
+  return step;
+}
+
+/// The least pass_time over all ways to put granules into `count` packs, in order within each
+/// sequence.
+class Enumeration {
+ public:
+  Enumeration(const Step& step, bool backward, int count)
+      : backward_(backward), cost_(step.pass(backward)), packs_(static_cast<std::size_t>(count)) {
+    for (std::size_t q = 0; q < step.lengths.size(); ++q)
+      for (Tokens at; at < step.lengths[q]; at += step.granularity)
+        granules_.push_back({SequenceId(q), at, std::min(at + step.granularity, step.lengths[q])});
+    // Of a sequence, what runs first comes first.
+    if (backward) std::reverse(granules_.begin(), granules_.end());
+    place(0, 0);
+  }
+  [[nodiscard]] double least() const { return least_; }
+
+ private:
+  void place(std::size_t g, std::size_t before) {
+    if (g == granules_.size()) {
+      std::vector<MicroPack> used;
+      for (const MicroPack& pack : packs_)
+        if (!pack.slices.empty()) used.push_back(pack);
+      least_ = std::min(least_, pass_time(used, cost_));
+      return;
+    }
+    const bool follows = g > 0 && granules_[g].sequence == granules_[g - 1].sequence;
+    for (std::size_t p = follows ? before : 0; p < packs_.size(); ++p) {
+      const std::vector<Slice> kept = packs_[p].slices;
+      if (follows && p == before)
+        (backward_ ? packs_[p].slices.back().begin : packs_[p].slices.back().end) =
+            backward_ ? granules_[g].begin : granules_[g].end;
+      else
+        packs_[p].slices.push_back(granules_[g]);
+      place(g + 1, p);
+      packs_[p].slices = kept;
+    }
+  }
+
+  bool backward_;
+  PassCost cost_;
+  std::vector<MicroPack> packs_;
+  std::vector<Slice> granules_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
+
+void require_valid(const Step& step, const PackPlan& packs) {
+  const StepPlan plan{step.lengths, step.problem().layout, {{all_sequences(step.lengths), packs}}};
+  RC_ASSERT(check_plan(plan) == std::vector<std::string>{});
+}
+
+RC_GTEST_PROP(ExactPacks, ReachTheOptimumOfBothPasses, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Step step = random_step(rng, 8);
+  const int packs = 1 + static_cast<int>(rng.below(3));
+  const auto exact = exact_packs(step.problem(), step.unit(), packs, {});
+  RC_ASSERT(exact.has_value());
+  require_valid(step, *exact);
+  for (const bool backward : {false, true}) {
+    const auto& found = backward ? exact->backward : exact->forward;
+    const double least = Enumeration(step, backward, packs).least();
+    RC_ASSERT(found.size() <= static_cast<std::size_t>(packs));
+    RC_ASSERT(pass_time(found, step.pass(backward)) <= least * (1 + 2e-6));
+    RC_ASSERT(pass_time(found, step.pass(backward)) >= least * (1 - 1e-12));
+  }
+}
+
+RC_GTEST_PROP(ExactPacks, KeepTheProgramWithinItsSize, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Step step = random_step(rng, 60);
+  step.size = 12 + rng.below(20);
+  const int packs = 2 + static_cast<int>(rng.below(3));
+  const std::size_t most = step.size / static_cast<std::size_t>(packs);
+  const auto exact = exact_packs(step.problem(), step.unit(), packs, {.nodes = 1});
+  RC_ASSERT(exact.has_value() == (step.lengths.size() <= most));
+  if (!exact) return;
+  require_valid(step, *exact);
+  // Slices are granules or more of them.
+  for (const auto* pass : {&exact->forward, &exact->backward}) {
+    std::size_t slices = 0;
+    for (const MicroPack& pack : *pass) slices += pack.slices.size();
+    RC_ASSERT(slices <= most);
+  }
+}
+
+TEST(ExactPacks, RunLongSequencesFirstAndBackwardWhatIsReady) {
+  // On a grid of 512 each sequence is a granule or two; whatever the program does with them, a pack
+  // of the longest sequence goes first, and a backward pack that needs fewer forwards goes ahead.
+  Step step;
+  step.lengths = {Tokens(100), Tokens(512), Tokens(300), Tokens(1024), Tokens(200), Tokens(512)};
+  step.granularity = Tokens(512);
+  step.pp = 3;
+  const PackPlan packs = exact_packs(step.problem(), step.unit(), 4, {}).value();
+  ASSERT_GE(packs.forward.size(), 2U);
+  const auto holds_longest = [](const MicroPack& pack) {
+    return std::any_of(pack.slices.begin(), pack.slices.end(),
+                       [](const Slice& s) { return s.sequence == SequenceId(std::size_t{3}); });
+  };
+  EXPECT_TRUE(holds_longest(packs.forward.front()));
+  EXPECT_FALSE(holds_longest(packs.forward.back()));
+  const std::vector<std::int32_t> needed = forwards_needed(packs);
+  EXPECT_EQ(needed.front(), *std::min_element(needed.begin(), needed.end()));
+}
+
+TEST(ExactPacks, AreNotMadeForSeveralReplicasOrNothing) {
+  Step step;
+  step.lengths = {Tokens(512), Tokens(256)};
+  Unit two = step.unit();
+  two.replicas.push_back(two.replicas.front());
+  EXPECT_TRUE(exact_packs(step.problem(), step.unit(), 2, {}).has_value());
+  EXPECT_FALSE(exact_packs(step.problem(), two, 2, {}).has_value());
+  Unit none = step.unit();
+  none.replicas.front().sequences.clear();
+  none.replicas.front().lengths.clear();
+  EXPECT_FALSE(exact_packs(step.problem(), none, 2, {}).has_value());
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,175 @@
+#include "slimpack/planner/fit_advice.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/require_sensible.h"
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+/// small_cost() with tp and a rank's memory.
+FitQuestion small_question(Bytes memory) {
+  FitQuestion question;
+  question.cost = [memory](std::int32_t tp, std::int32_t dp) {
+    const ModelShape shape = testing::small_cost().shape;
+    CostModel cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, tp, dp);
+    cost.memory = memory;
+    return cost;
+  };
+  question.most_tp = 4;
+  question.request.lengths = {Tokens(4000), Tokens(900), Tokens(300), Tokens(2000)};
+  question.request.context = Tokens(4000);
+  return question;
+}
+
+/// Plans the job from scratch and holds every rank against the memory. `cap` as plan_step gets it.
+bool fits(const FitQuestion& question, const FitJob& job) {
+  const CostModel cost = question.cost(job.tp, job.dp);
+  PlanRequest request = question.request;
+  request.pp = job.pp;
+  request.dp = job.dp;
+  request.planner = job.planner;
+  request.recompute = job.recompute;
+  request.most_merged = allowed_merging(job.most_merged, job.dp, cost);
+  const Bytes memory = Bytes(cost.memory.count() / 100 * 95);
+  const StageLayout layout = balanced_layout(cost, request.lengths, job.pp);
+  Bytes states;
+  for (std::int32_t s = 0; s < job.pp; ++s)
+    states = std::max(states, model_state_bytes(cost, layout, StageId(s), job.dp));
+  if (states >= memory) return false;
+  request.memory_cap = job.memory_cap ? *job.memory_cap : memory - states;
+  const PlanOutcome outcome = plan_step(request, cost);
+  if (!outcome.step) return false;
+  const std::vector<Bytes> needs =
+      stage_needs(*outcome.step, with_recompute(cost, outcome.step->recompute));
+  for (std::size_t s = 0; s < needs.size(); ++s)
+    if (needs[s] + model_state_bytes(cost, layout, StageId(s), job.dp) > memory) return false;
+  return true;
+}
+
+TEST(FitAdvice, SaysWhatAJobThatFitsNeeds) {
+  FitQuestion question = small_question(Bytes(1'000'000'000));
+  question.job.pp = 2;
+  const FitAdvice advice = fit_advice(question);
+  EXPECT_TRUE(advice.wish.fits);
+  EXPECT_TRUE(advice.options.empty());
+  EXPECT_EQ(advice.unlimited, advice.wish.makespan);
+  ASSERT_EQ(advice.wish.stages.size(), 2U);
+  for (const StageMemory& stage : advice.wish.stages) {
+    EXPECT_GT(stage.activations, Bytes(0));
+    EXPECT_EQ(stage.capacity, Bytes(950'000'000));
+    EXPECT_EQ(stage.total() + stage.headroom(), Bytes(950'000'000));
+  }
+  const std::size_t worst = advice.wish.worst();
+  EXPECT_LE(advice.wish.stages[worst].headroom(), advice.wish.stages[1 - worst].headroom());
+}
+
+RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t seed)) {
+  Rng rng(seed);
+  FitQuestion question =
+      small_question(Bytes(2'000'000 + static_cast<std::int64_t>(rng.below(20'000'000))));
+  question.job.pp = 1 + static_cast<std::int32_t>(rng.below(3));
+  question.job.dp = 1 << rng.below(3);
+  question.job.tp = 1 << rng.below(2);
+  question.job.most_merged = 1 << rng.below(4);
+  if (rng.below(3) == 0) question.job.planner = PlannerKind::kPacked;
+  const FitAdvice advice = fit_advice(question);
+  RC_ASSERT(advice.wish.fits == fits(question, question.job));
+  RC_CLASSIFY(advice.wish.fits, "fits");
+  RC_CLASSIFY(!advice.options.empty(), "has advice");
+  const StageMemory& worst = advice.wish.stages[advice.wish.worst()];
+  if (advice.wish.fits) {
+    RC_ASSERT(worst.headroom() >= Bytes(0));
+    return;
+  }
+  RC_ASSERT(advice.unlimited <= advice.wish.makespan ||
+            question.job.planner == PlannerKind::kPacked);
+  std::int64_t ranks = 0;
+  for (const FitOption& option : advice.options) {
+    RC_ASSERT(!option.settings.empty());
+    RC_ASSERT(option.settings == changed_settings(question.job, option.report.job));
+    RC_ASSERT(fits(question, option.report.job));
+    RC_ASSERT(option.report.stages[option.report.worst()].headroom() >= Bytes(0));
+    RC_ASSERT(option.report.job.ranks() >= ranks);
+    ranks = option.report.job.ranks();
+  }
+}
+
+/// A step of next to no activations: the states of 310,208 parameters decide, 16 bytes each, which
+/// is 5 MB on one rank.
+FitQuestion question_of_states(Bytes memory) {
+  FitQuestion question = small_question(memory);
+  question.request.lengths = {Tokens(20), Tokens(10)};
+  return question;
+}
+
+TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
+  // A quarter of the states is 1.24 MB; an eighth of the optimizer's 2.5 MB leaves 2.8 MB. So at
+  // 1.2 MB neither tp = 4 nor pp = 4 nor dp = 8 is enough, but two of them are.
+  const FitQuestion question = question_of_states(Bytes(1'200'000));
+  const FitAdvice advice = fit_advice(question);
+  ASSERT_FALSE(advice.wish.fits);
+  for (const FitCandidate& single :
+       single_changes(question.job, {.layers = 6, .heads = 4, .most_tp = 4}))
+    EXPECT_FALSE(fits(question, single.job));
+  ASSERT_FALSE(advice.options.empty());
+  EXPECT_LE(advice.options.size(), 5U);
+  for (const FitOption& option : advice.options) {
+    EXPECT_EQ(option.settings.size(), 2U);
+    EXPECT_TRUE(fits(question, option.report.job));
+  }
+}
+
+TEST(FitAdvice, LeavesTpAloneWhereItsCostsAreMeasured) {
+  FitQuestion question = question_of_states(Bytes(4'000'000));
+  const FitAdvice free = fit_advice(question);
+  EXPECT_TRUE(std::any_of(free.options.begin(), free.options.end(),
+                          [](const FitOption& option) { return option.report.job.tp > 1; }));
+  question.most_tp = 1;
+  const FitAdvice measured = fit_advice(question);
+  ASSERT_FALSE(measured.wish.fits);
+  ASSERT_FALSE(measured.options.empty());
+  for (const FitOption& option : measured.options) EXPECT_EQ(option.report.job.tp, 1);
+}
+
+TEST(FitAdvice, RaisesACapThatIsLowerThanTheMemory) {
+  FitQuestion question = small_question(Bytes(1'000'000'000));
+  question.job.pp = 2;
+  question.job.memory_cap = Bytes(1'000'000);
+  const FitAdvice advice = fit_advice(question);
+  ASSERT_FALSE(advice.wish.fits);
+  ASSERT_FALSE(advice.options.empty());
+  const FitJob& job = advice.options.front().report.job;
+  ASSERT_TRUE(job.memory_cap.has_value());
+  EXPECT_TRUE(fits(question, job));
+  FitJob less = job;
+  less.memory_cap = *less.memory_cap - Bytes(1);
+  EXPECT_FALSE(fits(question, less));
+}
+
+TEST(FitAdvice, SaysWhichSequenceWouldFitWhereNothingHelps) {
+  const FitAdvice advice = fit_advice(small_question(Bytes(100'000)));
+  EXPECT_FALSE(advice.wish.fits);
+  EXPECT_TRUE(advice.options.empty());
+  EXPECT_EQ(advice.wish.longest, Tokens(4000));
+  EXPECT_EQ(advice.wish.longest_that_fits, Tokens(0));
+}
+
+TEST(FitAdvice, NeedsAMemoryOrACap) {
+  FitQuestion question = small_question(Bytes(0));
+  EXPECT_THROW((void)fit_advice(question), InvalidInput);
+  question.job.memory_cap = Bytes(1'000'000'000);
+  const FitAdvice advice = fit_advice(question);
+  EXPECT_TRUE(advice.wish.fits);
+  const StageMemory& stage = advice.wish.stages.front();
+  EXPECT_EQ(stage.capacity, stage.states.total() + Bytes(1'000'000'000));
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,77 @@
+#include "slimpack/planner/fit_changes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace slimpack {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+
+std::vector<std::string> settings_of(const FitJob& wish,
+                                     const std::vector<FitCandidate>& candidates) {
+  std::vector<std::string> texts;
+  for (const FitCandidate& candidate : candidates)
+    texts.push_back(fmt::format("{} ranks: {}", candidate.job.ranks(),
+                                fmt::join(changed_settings(wish, candidate.job), " ")));
+  return texts;
+}
+
+TEST(FitChanges, ComeMildestFirst) {
+  const FitJob wish{.pp = 2, .dp = 2, .tp = 1, .most_merged = 1};
+  const FitLimits limits{.layers = 6, .heads = 4, .most_tp = 2};
+  // Six layers allow no more than six stages, and two replicas can be halved once.
+  EXPECT_THAT(
+      settings_of(wish, single_changes(wish, limits)),
+      ElementsAre("4 ranks: plan.recompute=attention", "4 ranks: plan.recompute=mlp",
+                  "4 ranks: plan.recompute=full", "4 ranks: plan.most_merged=2",
+                  "4 ranks: parallel.tp=2 parallel.dp=1", "4 ranks: parallel.pp=4 parallel.dp=1",
+                  "8 ranks: parallel.tp=2", "8 ranks: parallel.pp=4", "8 ranks: parallel.dp=4",
+                  "16 ranks: parallel.dp=8", "32 ranks: parallel.dp=16"));
+}
+
+TEST(FitChanges, LeaveOutWhatIsDoneAlready) {
+  const FitJob wish{.dp = 4, .most_merged = 2, .recompute = {Recompute::kMlp}};
+  const auto texts =
+      settings_of(wish, single_changes(wish, {.layers = 1, .heads = 3, .most_tp = 8}));
+  // One layer, three heads: neither pp nor tp can grow. dp 4 lets four replicas merge, not eight.
+  EXPECT_THAT(texts, ElementsAre("4 ranks: plan.recompute=full", "4 ranks: plan.most_merged=4",
+                                 "8 ranks: parallel.dp=8", "16 ranks: parallel.dp=16",
+                                 "32 ranks: parallel.dp=32"));
+  FitJob all = wish;
+  all.recompute = {Recompute::kNone, Recompute::kAttention, Recompute::kMlp, Recompute::kFull};
+  EXPECT_THAT(settings_of(all, single_changes(all, {.layers = 1, .heads = 1, .merging = false})),
+              ElementsAre("8 ranks: parallel.dp=8", "16 ranks: parallel.dp=16",
+                          "32 ranks: parallel.dp=32"));
+}
+
+TEST(FitChanges, OfFixedPackingBeginWithThePlanner) {
+  const FitJob wish{.planner = PlannerKind::kPacked};
+  EXPECT_EQ(settings_of(wish, single_changes(wish, {.layers = 2})).front(),
+            "1 ranks: plan.planner=slimpack");
+}
+
+TEST(FitChanges, PairsChangeTwoThingsFewestRanksFirst) {
+  const FitJob wish{.pp = 1, .dp = 2, .tp = 1, .most_merged = 1};
+  const FitLimits limits{.layers = 4, .heads = 8, .most_tp = 8};
+  const auto pairs = double_changes(wish, limits);
+  const auto texts = settings_of(wish, pairs);
+  EXPECT_EQ(texts.front(), "2 ranks: plan.recompute=attention plan.most_merged=2");
+  EXPECT_THAT(texts, Contains("2 ranks: plan.recompute=full parallel.tp=2 parallel.dp=1"));
+  EXPECT_THAT(texts, Contains("8 ranks: parallel.tp=2 parallel.pp=2"));
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    EXPECT_NE(pairs[i].job, wish);
+    if (i > 0) {
+      EXPECT_GE(pairs[i].job.ranks(), pairs[i - 1].job.ranks());
+    }
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(pairs[i].job, pairs[j].job) << texts[i];
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
