@@ -18,11 +18,24 @@ struct StageCost {
   [[nodiscard]] double time(const Slice& s) const { return (pack + slice(s)) / speed; }
 };
 
+/// The first slice of a sequence has at least this, the last one at least that: cuts are multiples
+/// of the granularity.
+Tokens shortest_head(Tokens length, Tokens granularity) {
+  return std::min(length, granularity);
+}
+Tokens shortest_tail(Tokens length, Tokens granularity) {
+  return Tokens((length.count() - 1) % granularity.count() + 1);
+}
+
 class Bound {
  public:
   explicit Bound(const StepBoundProblem& problem) : p_(problem) {
-    shortest_ = *std::min_element(p_.lengths.begin(), p_.lengths.end());
-    shortest_ = std::min(shortest_, p_.granularity);
+    head_ = p_.granularity;
+    tail_ = p_.granularity;
+    for (const Tokens length : p_.lengths) {
+      head_ = std::min(head_, shortest_head(length, p_.granularity));
+      tail_ = std::min(tail_, shortest_tail(length, p_.granularity));
+    }
     for (std::int32_t s = 0; s < p_.layout.stages(); ++s) {
       fastest_.push_back(p_.speed.empty() ? 1.0 : 0.0);
       for (const auto& replica : p_.speed)
@@ -56,14 +69,15 @@ class Bound {
     return p_.cost.transfer_latency + p_.cost.transfer_per_byte * bytes / group;
   }
 
-  /// The least time of one slice on stages [0, s), with their transfers, on the best group.
+  /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
+  /// first forwards and the last backwards of a replica are of first slices.
   [[nodiscard]] double way(std::int32_t s, bool backward) const {
-    const Slice slice{SequenceId(), Tokens(0), shortest_};
+    const Slice slice{SequenceId(), Tokens(0), head_};
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t group = 1; group <= p_.most_merged; group *= 2) {
       double time = 0;
       for (std::int32_t before = 0; before < s; ++before)
-        time += cost(before, backward, group).time(slice) + transfer(shortest_, group);
+        time += cost(before, backward, group).time(slice) + transfer(head_, group);
       least = std::min(least, time);
     }
     return least;
@@ -71,7 +85,7 @@ class Bound {
 
   /// No action takes less, on any stage and in any group.
   [[nodiscard]] double shortest_action() const {
-    const Slice slice{SequenceId(), Tokens(0), shortest_};
+    const Slice slice{SequenceId(), Tokens(0), tail_};
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t s = 0; s < stages(); ++s)
       for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
@@ -113,22 +127,22 @@ class Bound {
   }
 
   [[nodiscard]] double chain(Tokens length, std::int32_t group) const {
-    const Tokens piece = std::min(p_.granularity, length);
     const Slice whole{SequenceId(), Tokens(0), length};
-    const Slice tail{SequenceId(), length - piece, length};
-    const Slice head{SequenceId(), Tokens(0), piece};
+    const Slice tail{SequenceId(), length - shortest_tail(length, p_.granularity), length};
+    const Slice head{SequenceId(), Tokens(0), shortest_head(length, p_.granularity)};
     double time = cost(0, false, group).time(whole) + cost(stages() - 1, true, group).time(whole);
     for (std::int32_t s = 1; s < stages(); ++s) {
       // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
       // begin, so it is cheapest as short or as long as it can be.
       const StageCost forward = cost(s, false, group);
       time += std::min(forward.time(tail), forward.time(whole)) +
-              cost(s - 1, true, group).time(head) + 2 * transfer(piece, group);
+              cost(s - 1, true, group).time(head) + transfer(tail.length(), group) +
+              transfer(head.length(), group);
     }
     return time;
   }
 
-  /// Time grows with the length, so the longest sequence has the longest chain.
+  /// Of the longest sequence, which has the longest chain but for the size of its last slice.
   [[nodiscard]] double chains() const {
     const Tokens longest = *std::max_element(p_.lengths.begin(), p_.lengths.end());
     double least = std::numeric_limits<double>::infinity();
@@ -152,7 +166,8 @@ class Bound {
   }
 
   const StepBoundProblem& p_;
-  Tokens shortest_;
+  Tokens head_;                  ///< of the shortest first slice
+  Tokens tail_;                  ///< of the shortest last slice
   std::vector<double> fastest_;  ///< by stage
 };
 

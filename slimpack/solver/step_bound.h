@@ -21,8 +21,8 @@ struct StepBoundProblem {
   Tokens granularity{128};
 };
 
-/// The greatest of what holds for every plan that cuts at multiples of the granularity (so that no
-/// slice is shorter than that unless its sequence is), in this layout, within the cost model:
+/// The greatest of what holds for every plan that cuts at multiples of the granularity (so that
+/// only the last slice of a sequence may be shorter), in this layout, within the cost model:
 ///  1. Work. On every stage the replicas together have the time of all sequences uncut; none can
 ///     start before the shortest slice has come through the stages before, nor end later than the
 ///     shortest slice needs to get back through them.

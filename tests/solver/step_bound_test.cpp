@@ -129,18 +129,28 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
   if (!job.speed.empty()) job.speed.resize(1);
   // So much that a longer slice may be a cheaper one.
   if (rng.below(2) == 0) job.cost.forward.per_prefix_token *= 100;
+  // So much at the ends that no stage has as much work as the chain.
+  if (rng.below(2) == 0) {
+    job.cost.embedding_forward.per_token = job.cost.head_backward.per_token =
+        10 * job.cost.backward.per_token;
+    for (LayerTime* layer : {&job.cost.forward, &job.cost.backward})
+      layer->per_pack = layer->per_slice = 0;
+  }
   const std::int64_t granules = 1 + static_cast<std::int64_t>(rng.below(4));
   const std::int64_t g = job.granularity.count();
-  job.lengths = {Tokens(granules * g)};
+  const Tokens length(granules * g - static_cast<std::int64_t>(rng.below(g)));
+  job.lengths = {length};
   const Nanos bound = step_lower_bound(bound_problem(job));
   for (const auto& forward : compositions(granules))
     for (const auto& backward : compositions(granules)) {
       PackPlan packs;
       std::int64_t at = 0;
       for (const std::int64_t part : forward)
-        packs.forward.push_back({{{SequenceId(0), Tokens(at), Tokens(at += part * g)}}});
+        packs.forward.push_back(
+            {{{SequenceId(0), Tokens(at), std::min(length, Tokens(at += part * g))}}});
       for (const std::int64_t part : backward)
-        packs.backward.push_back({{{SequenceId(0), Tokens(at - part * g), Tokens(at)}}}),
+        packs.backward.push_back(
+            {{{SequenceId(0), Tokens(at - part * g), std::min(length, Tokens(at))}}}),
             at -= part * g;
       const TaskTimes times = task_times(job.cost, job.layout, packs, job.replication(0));
       const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
@@ -187,6 +197,14 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   // Each of two transfers costs 5 µs.
   job.cost.transfer_latency = 5000;
   expect_bound(job, 250'000);
+  // Eight tokens more, a slice of their own, with 3 µs a token in the embedding and 4 in the head:
+  // 288 µs on the first stage, 8 on the other, back 432 and the first 16 tokens 32. (A stage works
+  // for 504 at most, with 96 around.)
+  Job uneven = plain_job();
+  uneven.cost.embedding_forward.per_token = 3000;
+  uneven.cost.head_backward.per_token = 4000;
+  uneven.lengths = {Tokens(72)};
+  expect_bound(uneven, 760'000);
   // A pair of replicas shares the sequence: half of everything but the transfers.
   job.cost.merge = {{}};
   job.replicas = job.most_merged = 2;
