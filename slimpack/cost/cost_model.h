@@ -63,6 +63,9 @@ struct CostModel {
   double row_bytes = 0;
   LayerTime forward;
   LayerTime backward;
+  /// The part of `backward` that only computes gradients of a decoder layer's weights, by pack and
+  /// token: what a split backward may put off. Zero = not known, backward is not split.
+  EdgeTime weight_gradient;
   EdgeTime embedding_forward;          ///< first stage, forward
   EdgeTime embedding_backward;         ///< first stage, backward
   EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients

@@ -13,6 +13,9 @@ namespace slimpack {
 struct TaskTimes {
   std::vector<std::vector<Nanos>> forward;
   std::vector<std::vector<Nanos>> backward;
+  /// By backward pack: the part of `backward` that can wait, the gradients of weights; at least 0
+  /// and less than `backward`. Empty = backward cannot be split.
+  std::vector<std::vector<Nanos>> weight_gradient;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
   /// By stage: reduction of gradients between replicas, once all of them have run the stage.
@@ -38,6 +41,11 @@ struct TaskBytes {
   /// Alive only while the action runs, beyond everything above.
   std::vector<std::vector<Bytes>> forward_transient;
   std::vector<std::vector<Bytes>> backward_transient;
+  /// Of a backward action that is split: held from the start of its input gradients until its weight
+  /// gradients end (the operands of their matrix products). Empty = backward cannot be split.
+  std::vector<std::vector<Bytes>> weight_operands;
+  /// Alive only while weight gradients run.
+  std::vector<std::vector<Bytes>> weight_transient;
   /// Held from the sender's put until the action starts: activations and their gradients.
   std::vector<Bytes> forward_input;   ///< by forward pack
   std::vector<Bytes> backward_input;  ///< by backward pack
