@@ -41,8 +41,9 @@ struct TaskBytes {
   /// Alive only while the action runs, beyond everything above.
   std::vector<std::vector<Bytes>> forward_transient;
   std::vector<std::vector<Bytes>> backward_transient;
-  /// Of a backward action that is split: held from the start of its input gradients until its weight
-  /// gradients end (the operands of their matrix products). Empty = backward cannot be split.
+  /// Of a backward action that is split: held from the start of its input gradients until its
+  /// weight gradients end (the operands of their matrix products). Empty = backward cannot be
+  /// split.
   std::vector<std::vector<Bytes>> weight_operands;
   /// Alive only while weight gradients run.
   std::vector<std::vector<Bytes>> weight_transient;
