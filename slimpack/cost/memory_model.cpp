@@ -54,11 +54,14 @@ struct Widths {
     return 0;
   }
   [[nodiscard]] std::int64_t kept() const { return row - dropped; }
-  /// What a layer's weight gradients need once its input gradients are done: x, middle and the
-  /// gradients of middle and of the layer's output; attention's output and dqkv; silu(gate) ⊙ up
-  /// and the gradients of gate and up.
+  /// What a layer's weight gradients need once its input gradients are done, by weight: what its
+  /// input is computed from, and the gradient of its output.
   [[nodiscard]] std::int64_t weight_operands() const {
-    return 4 * hidden + q + (q + 2 * k) + 3 * ffn;
+    const std::int64_t qkv = hidden + q + 2 * k;  // x, dqkv
+    const std::int64_t output = q + hidden;       // out, dmiddle
+    const std::int64_t gate_up = hidden + 2 * ffn;
+    const std::int64_t down = ffn + hidden;  // silu(gate) ⊙ up, dy
+    return qkv + output + gate_up + down;
   }
 
   /// What rms_normalize holds at most beyond its input: the result; if it is rounded, input and
