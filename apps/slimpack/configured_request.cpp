@@ -22,6 +22,7 @@ PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
                            ? config.plan.memory_cap
                            : activation_cap(cost, *request.layout, config.parallel.dp);
   request.most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
+  request.backward = config.plan.backward;
   request.solver = config.plan.solver;
   request.time_budget = from_seconds(config.plan.time_budget);
   if (config.plan.recompute)

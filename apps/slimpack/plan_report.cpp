@@ -43,6 +43,16 @@ std::size_t merged_count(const StepPlan& plan) {
       std::count_if(times.begin(), times.end(), [](int t) { return t > 1; }));
 }
 
+/// Backward actions of any rank whose weight gradients run later.
+std::int64_t split_count(const PlannedStep& step) {
+  std::int64_t count = 0;
+  for (const Schedule& schedule : step.schedules)
+    for (const auto& actions : schedule.stages)
+      count += std::count_if(actions.begin(), actions.end(),
+                             [](const Action& a) { return a.pass == Pass::kWeightGradient; });
+  return count;
+}
+
 std::string replicas_text(const StepPlan& plan) {
   const std::size_t merged = merged_count(plan);
   const std::string count = grouped(static_cast<std::int64_t>(plan.replicas.size()));
@@ -78,6 +88,7 @@ ReportRows step_rows(const PlannedStep& step) {
           {"slices", both_passes(over_replicas(plan, false, slice_count),
                                  over_replicas(plan, true, slice_count))},
           {"computed again", std::string(to_string(step.recompute))},
+          {"backwards split", grouped(split_count(step))},
           {"makespan", human_duration(predicted.makespan)},
           {"bubble", human_share(predicted.bubble_ratio)},
           {"lower bound",
@@ -116,6 +127,7 @@ nlohmann::json step_figures(const PlannedStep& step) {
           {"replicas", step.plan.replicas.size()},
           {"merged_sequences", merged_count(step.plan)},
           {"recompute", to_string(step.recompute)},
+          {"split_backwards", split_count(step)},
           {"forward_packs", over_replicas(step.plan, false, pack_count)},
           {"backward_packs", over_replicas(step.plan, true, pack_count)},
           {"forward_slices", over_replicas(step.plan, false, slice_count)},

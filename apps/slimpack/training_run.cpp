@@ -23,6 +23,10 @@ const RunConfig& require_trainable(const RunConfig& config) {
   if (config.plan.recompute != Recompute::kNone)
     invalid_input("plan.recompute is \"{}\": training keeps everything so far; set it to \"none\"",
                   config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
+  if (config.plan.backward != BackwardKind::kWhole)
+    invalid_input(
+        "plan.backward is \"{}\": training runs backward whole so far; set it to \"whole\"",
+        to_string(config.plan.backward));
   return config;
 }
 

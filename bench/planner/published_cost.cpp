@@ -22,6 +22,8 @@ CostModel published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged
       speeds.attention_backward_work * 4 * h / tp / (speeds.attention_backward * per_nano);
   cost.forward.per_pack = 1e3 * speeds.forward_overhead_us;
   cost.backward.per_pack = 1e3 * speeds.backward_overhead_us;
+  // The weights' half of the linear work, and the launches of its products.
+  cost.weight_gradient = {cost.backward.per_pack / 4, cost.forward.per_token};
   for (std::int32_t group = 2; group <= most_merged; group *= 2) cost.merge.emplace_back();
   return cost;
 }

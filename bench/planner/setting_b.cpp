@@ -104,6 +104,7 @@ class SettingB {
     request.memory_cap = Bytes(static_cast<std::int64_t>(rows * cost_.row_bytes * kLayers));
     request.most_merged = kReplicas;
     request.effort = effort_;
+    request.backward = BackwardKind::kSplit;
     const RatedStep ours = rated(request, cost_);
     s.seconds += ours.planning_seconds;
     s.longest = std::max(s.longest, stage_work(cost_, {longest}, kLayers) / ideal);

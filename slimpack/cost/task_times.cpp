@@ -147,9 +147,13 @@ TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const Pac
     const double speed = speed_of(replication, StageId(s));
     times.forward.push_back(stage_times(cost, layout, StageId(s), false, forward, speed));
     times.backward.push_back(stage_times(cost, layout, StageId(s), true, backward, speed));
-    if (cost.weight_gradient != EdgeTime())
+    if (cost.weight_gradient != EdgeTime()) {
       times.weight_gradient.push_back(weight_times(cost.weight_gradient, layout.layers(StageId(s)),
                                                    backward, times.backward.back(), speed));
+      times.input_gradient.push_back(times.backward.back());
+      for (std::size_t b = 0; b < backward.size(); ++b)
+        times.input_gradient.back()[b] -= times.weight_gradient.back()[b];
+    }
   }
   times.forward_transfer = transfer_times(cost, forward);
   times.backward_transfer = transfer_times(cost, backward);

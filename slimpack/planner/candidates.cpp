@@ -10,6 +10,8 @@ namespace {
 constexpr double kTaper = 0.25;
 /// A few short sequences ahead let the first backward start before the longest one has passed.
 constexpr int kShortFirst = 4;
+/// Split backwards for each stage that candidates begin with.
+constexpr std::int32_t kSplitFirst = kSplitAll;
 
 std::int64_t granules_of(Tokens length, Tokens granularity) {
   return (length.count() + granularity.count() - 1) / granularity.count();
@@ -51,25 +53,26 @@ CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity)
   return space;
 }
 
-std::vector<UnitCutOptions> coarse_candidates(const CandidateSpace& space) {
-  std::vector<UnitCutOptions> candidates;
+std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
+  std::vector<Candidate> candidates;
   const int most = allowed_packs(space, std::ldexp(1.0, 30));
   for (int packs = space.stages; packs < 2 * most || candidates.empty(); packs *= 2) {
-    UnitCutOptions& candidate = candidates.emplace_back();
-    candidate.fluid.granularity = space.granularity;
-    candidate.fluid.packs = allowed_packs(space, packs);
-    set_taper(candidate, 2 * space.stages, kTaper);
-    candidate.short_first = allowed_short(space, kShortFirst);
+    Candidate& candidate = candidates.emplace_back();
+    candidate.cut.fluid.granularity = space.granularity;
+    candidate.cut.fluid.packs = allowed_packs(space, packs);
+    set_taper(candidate.cut, 2 * space.stages, kTaper);
+    candidate.cut.short_first = allowed_short(space, kShortFirst);
+    candidate.split_per_stage = space.split ? kSplitFirst : 0;
   }
   return candidates;
 }
 
-std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate, const CandidateSpace& space,
-                                       int direction, bool wide) {
+std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpace& space,
+                                  int direction, bool wide) {
   using Factors = std::vector<double>;
   using Counts = std::vector<int>;
-  std::vector<UnitCutOptions> out;
-  const auto change = [&](auto edit) { edit(out.emplace_back(candidate)); };
+  std::vector<Candidate> out;
+  const auto change = [&](auto edit) { edit(out.emplace_back(candidate).cut); };
   const int p = space.stages;
   switch (direction) {
     case 0:
@@ -93,8 +96,13 @@ std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate, const Ca
            wide ? Counts{0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64} : Counts{0, 1, 2, 4, 8, 16})
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
-    default:
+    case 3:
       change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
+      break;
+    default:
+      if (!space.split) break;
+      for (const std::int32_t split : {0, 2, 4, kSplitAll})
+        if (split != candidate.split_per_stage) out.emplace_back(candidate).split_per_stage = split;
   }
   return out;
 }

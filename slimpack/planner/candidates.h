@@ -1,4 +1,4 @@
-// Candidates: the ways of cutting a unit that the planner compares.
+// Candidates: the ways of cutting and running a unit that the planner compares.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,15 @@ namespace slimpack {
 inline constexpr int kMostPacksPerStage = 256;
 inline constexpr int kMostPacksPerLongest = 8;
 
+struct Candidate {
+  UnitCutOptions cut;
+  /// The last backward MicroPacks, so many for each stage, may be split (ListPolicy::split_from).
+  std::int32_t split_per_stage = 0;
+
+  bool operator==(const Candidate&) const = default;
+};
+inline constexpr std::int32_t kSplitAll = 1 << 16;
+
 /// What bounds the candidates of a unit.
 struct CandidateSpace {
   int stages = 1;
@@ -23,19 +32,21 @@ struct CandidateSpace {
   std::int64_t sequences = 1;  ///< on its fullest replica
   std::int64_t longest = 1;    ///< granules of the longest sequence of any replica
   Tokens granularity{128};
+  bool split = false;  ///< backwards may be
 };
 [[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity);
 
 /// The number of MicroPacks, doubling from one per stage; fewest first. None of the candidates
 /// depends on a memory cap, so that a larger cap only adds choices.
-[[nodiscard]] std::vector<UnitCutOptions> coarse_candidates(const CandidateSpace& space);
+[[nodiscard]] std::vector<Candidate> coarse_candidates(const CandidateSpace& space);
 
 /// Neighbours of a candidate in one direction of the search; direction 0 to kDirections − 1: number
-/// of MicroPacks, taper, short sequences ahead, symmetric cuts. `wide`: more of them.
-inline constexpr int kDirections = 4;
-[[nodiscard]] std::vector<UnitCutOptions> neighbours(const UnitCutOptions& candidate,
-                                                     const CandidateSpace& space, int direction,
-                                                     bool wide = false);
+/// of MicroPacks, taper, short sequences ahead, symmetric cuts, split backwards. `wide`: more of
+/// them.
+inline constexpr int kDirections = 5;
+[[nodiscard]] std::vector<Candidate> neighbours(const Candidate& candidate,
+                                                const CandidateSpace& space, int direction,
+                                                bool wide = false);
 
 /// Pieces of at most `granularity` tokens that the sequences consist of.
 [[nodiscard]] std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity);

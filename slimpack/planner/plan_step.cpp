@@ -170,8 +170,11 @@ double PlannedStep::gap() const {
                                 : 0;
 }
 
-PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
-  require_sensible(request, cost);
+PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
+  require_sensible(request, known);
+  // What nobody knows to be splittable is not split.
+  CostModel cost = known;
+  if (request.backward == BackwardKind::kWhole) cost.weight_gradient = {};
   const StepProblem problem{
       cost,
       request.lengths,

@@ -68,6 +68,11 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
   if (request.planner == PlannerKind::kPacked && request.context < Tokens(1))
     invalid_input("the context is {} tokens, the least is 1; fixed packing fills packs of it",
                   request.context.count());
+  if (request.backward == BackwardKind::kSplit && cost.weight_gradient == EdgeTime())
+    invalid_input(
+        "backward is to be split, but the cost model does not know what part of it weight "
+        "gradients "
+        "are; set plan.backward to \"whole\" or plan from [hardware]");
   SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
   SLIMPACK_CHECK(!request.recompute.empty());
 }

@@ -52,7 +52,7 @@ struct Variant {
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, Variant& variant) {
   variant.searches.push_back(
-      std::make_unique<UnitSearch>(problem, variant.units.front(), std::vector<UnitCutOptions>{}));
+      std::make_unique<UnitSearch>(problem, variant.units.front(), std::vector<Candidate>{}));
   UnitSearch& search = *variant.searches.front();
   do search.advance();
   while (!search.explored() && !out_of_time(problem));
@@ -84,8 +84,8 @@ UnitSearch& slowest(const Variant& variant) {
 
 void search_units(const StepProblem& problem, Variant& variant) {
   const UnitSearch& heaviest_unit = *variant.searches.front();
-  const std::vector<UnitCutOptions> hints{heaviest_unit.best() ? heaviest_unit.best()->candidate
-                                                               : heaviest_unit.favourite()};
+  const std::vector<Candidate> hints{heaviest_unit.best() ? heaviest_unit.best()->candidate
+                                                          : heaviest_unit.favourite()};
   for (std::size_t u = 1; u < variant.units.size(); ++u) {
     variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], hints));
     variant.searches.back()->advance();

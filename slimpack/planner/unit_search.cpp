@@ -15,11 +15,14 @@ namespace {
 
 /// The tight cap that judges candidates, as a multiple of their least memory.
 constexpr double kTight = 1.1;
-/// The medium one of later rounds.
-constexpr double kMedium = 1.5;
-/// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2.
+/// The medium one where backwards may be split, and of later rounds.
+constexpr double kMedium = 2.0;
+/// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2. Where
+/// backwards may be split, more memory still helps: on by 1.2 each to about 9.
 constexpr double kRung = 1.04;
 constexpr int kRungs = 18;
+constexpr double kHighRung = 1.2;
+constexpr int kHighRungs = 8;
 
 std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
                                 const std::vector<TaskTimes>& times,
@@ -34,12 +37,18 @@ Bytes times_factor(Bytes bytes, double factor) {
 }
 
 Bytes rung(Bytes least, int k) {
-  return times_factor(least, std::pow(kRung, k));
+  return times_factor(
+      least, std::pow(kRung, std::min(k, kRungs)) * std::pow(kHighRung, std::max(0, k - kRungs)));
 }
 
 /// The same cap on every stage.
 std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
   return std::vector<Bytes>(scheduler.least_memory().size(), cap);
+}
+
+ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first) {
+  const std::int32_t split = candidate.split_per_stage * scheduler.stages();
+  return {first, std::max(0, scheduler.backwards() - split)};
 }
 
 std::size_t pack_count(const std::vector<PackPlan>& packs) {
@@ -51,31 +60,32 @@ std::size_t pack_count(const std::vector<PackPlan>& packs) {
 }  // namespace
 
 UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
-                       const std::vector<UnitCutOptions>& hints)
+                       const std::vector<Candidate>& hints)
     : problem_(problem),
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
       cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].stage)),
       favourites_() {
+  space_.split = problem.cost.weight_gradient != EdgeTime();
   for (Favourite& favourite : favourites_)
     favourite.score = std::numeric_limits<double>::infinity();
   enqueue(hints);
-  std::vector<UnitCutOptions> candidates = coarse_candidates(space_);
+  std::vector<Candidate> candidates = coarse_candidates(space_);
   if (!hints.empty()) {
     // What is near the hint is looked at first.
-    const auto away = [&](const UnitCutOptions& c) {
-      return std::abs(std::log2(static_cast<double>(c.fluid.packs) / hints.front().fluid.packs));
+    const auto away = [&](const Candidate& c) {
+      return std::abs(
+          std::log2(static_cast<double>(c.cut.fluid.packs) / hints.front().cut.fluid.packs));
     };
-    std::stable_sort(
-        candidates.begin(), candidates.end(),
-        [&](const UnitCutOptions& a, const UnitCutOptions& b) { return away(a) < away(b); });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) { return away(a) < away(b); });
   }
   enqueue(candidates);
 }
 
-void UnitSearch::enqueue(const std::vector<UnitCutOptions>& candidates) {
-  for (const UnitCutOptions& candidate : candidates) {
-    const auto same = [&](const UnitCutOptions& other) { return other == candidate; };
+void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
+  for (const Candidate& candidate : candidates) {
+    const auto same = [&](const Candidate& other) { return other == candidate; };
     if (std::any_of(queue_.begin(), queue_.end(), same) ||
         std::any_of(seen_.begin(), seen_.end(), [&](const Tasks& t) { return same(t.candidate); }))
       continue;
@@ -102,7 +112,7 @@ void UnitSearch::advance() {
     return;
   }
   for (bool scored = false; !scored && !explored();) {
-    const UnitCutOptions candidate = queue_.front();
+    const Candidate candidate = queue_.front();
     queue_.pop_front();
     scored = explore(candidate);
     while (queue_.empty() && !explored()) next_stage();
@@ -113,11 +123,12 @@ void UnitSearch::consider_extra(PackPlan packs) {
   const Tasks tasks = tasks_of(favourite(), {std::move(packs)});
   if (best_ && tasks.bound >= best_->makespan) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
-  keep(tasks, *ListScheduler(views(tasks.packs, tasks.times, bytes)).run({}));
+  const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
+  keep(tasks, *scheduler.run({}, policy(tasks.candidate, scheduler, Pass::kBackward)));
   climb_ladder(tasks);
 }
 
-UnitSearch::Tasks UnitSearch::tasks_of(const UnitCutOptions& candidate,
+UnitSearch::Tasks UnitSearch::tasks_of(const Candidate& candidate,
                                        std::vector<PackPlan> packs) const {
   Tasks tasks;
   tasks.candidate = candidate;
@@ -138,14 +149,15 @@ std::vector<TaskBytes> UnitSearch::bytes_of(const std::vector<PackPlan>& packs) 
   return bytes;
 }
 
-void UnitSearch::Favourite::consider(const UnitCutOptions& other, double other_score) {
+void UnitSearch::Favourite::consider(const Candidate& other, double other_score) {
   if (other_score >= score) return;
   score = other_score;
   candidate = other;
 }
 
-bool UnitSearch::explore(const UnitCutOptions& candidate) {
-  const Tasks& tasks = seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate)));
+bool UnitSearch::explore(const Candidate& candidate) {
+  const Tasks& tasks =
+      seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
   const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
   if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
         return static_cast<double>(tasks.bound.count()) >= f.score;
@@ -157,9 +169,11 @@ bool UnitSearch::explore(const UnitCutOptions& candidate) {
   if (!problem_.memory_cap || free <= *problem_.memory_cap) return true;
   // The highest rung below the cap: what the ladder will find at best, known early.
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
-  int k = kRungs;
+  int k = highest_rung();
   while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
-  if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), {Pass::kForward}));
+  if (k >= 0)
+    keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)),
+                               policy(candidate, scheduler, Pass::kForward)));
   return true;
 }
 
@@ -168,20 +182,28 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
   const auto makespan = [](const ListScheduler::Result& result) {
     return static_cast<double>(result.makespan.count());
   };
-  auto free = scheduler.run({});
-  auto tight = scheduler.run(uniform(scheduler, times_factor(least, kTight)), {Pass::kForward});
-  favourites_[0].consider(tasks.candidate, (makespan(*free) + makespan(*tight)) / 2);
+  auto free = scheduler.run({}, policy(tasks.candidate, scheduler, Pass::kBackward));
+  const ListPolicy forward_first = policy(tasks.candidate, scheduler, Pass::kForward);
+  auto tight = scheduler.run(uniform(scheduler, times_factor(least, kTight)), forward_first);
+  double average = (makespan(*free) + makespan(*tight)) / 2;
   favourites_[1].consider(tasks.candidate, makespan(*free));
   favourites_[2].consider(tasks.candidate, makespan(*tight));
-  if (problem_.effort > 1) {
-    auto medium = scheduler.run(uniform(scheduler, times_factor(least, kMedium)), {Pass::kForward});
+  // Split backwards gain most with some memory to spare.
+  if (space_.split || problem_.effort > 1) {
+    auto medium = scheduler.run(uniform(scheduler, times_factor(least, kMedium)), forward_first);
     favourites_[3].consider(tasks.candidate, makespan(*medium));
+    if (space_.split) average = (average + makespan(*medium)) / 2;
     keep(tasks, std::move(*medium));
   }
+  favourites_[0].consider(tasks.candidate, average);
   const Bytes free_memory = largest_need(free->memory).bytes;
   keep(tasks, std::move(*free));
   keep(tasks, std::move(*tight));
   return free_memory;
+}
+
+int UnitSearch::highest_rung() const {
+  return space_.split ? kRungs + kHighRungs : kRungs;
 }
 
 void UnitSearch::climb_ladder(const Tasks& tasks) {
@@ -194,11 +216,12 @@ void UnitSearch::climb_ladder(const Tasks& tasks) {
 
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
     Bytes memory(std::numeric_limits<std::int64_t>::max());
-    for (int k = kRungs; k >= 0; --k) {
+    for (int k = highest_rung(); k >= 0; --k) {
       const Bytes cap = rung(need.bytes, k);
       // A schedule is the same under every cap from its own memory to the one it was made for.
       if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
-      auto result = scheduler.run(uniform(scheduler, cap), {first});
+      auto result =
+          scheduler.run(uniform(scheduler, cap), policy(tasks.candidate, scheduler, first));
       memory = largest_need(result->memory).bytes;
       keep(tasks, std::move(*result));
     }

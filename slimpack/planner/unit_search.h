@@ -17,7 +17,7 @@ namespace slimpack {
 
 /// Packs with their order, and what is known of them.
 struct RatedUnit {
-  UnitCutOptions candidate;
+  Candidate candidate;
   std::vector<PackPlan> packs;  ///< by replica of the unit, ids of its own
   Schedule schedule;            ///< common order
   Nanos makespan;               ///< until the last action ends
@@ -38,8 +38,7 @@ struct RatedUnit {
 class UnitSearch {
  public:
   /// Keeps references to problem and unit. `hints`: candidates to begin with.
-  UnitSearch(const StepProblem& problem, const Unit& unit,
-             const std::vector<UnitCutOptions>& hints);
+  UnitSearch(const StepProblem& problem, const Unit& unit, const std::vector<Candidate>& hints);
 
   /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();
@@ -52,7 +51,7 @@ class UnitSearch {
 
   [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
   /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
-  [[nodiscard]] const UnitCutOptions& favourite() const { return favourites_.front().candidate; }
+  [[nodiscard]] const Candidate& favourite() const { return favourites_.front().candidate; }
   /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
   [[nodiscard]] double free_makespan() const { return favourites_[1].score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
@@ -62,27 +61,28 @@ class UnitSearch {
  private:
   /// The best candidate by one measure.
   struct Favourite {
-    UnitCutOptions candidate;
+    Candidate candidate;
     double score;
 
-    void consider(const UnitCutOptions& other, double other_score);
+    void consider(const Candidate& other, double other_score);
   };
 
   /// A candidate with the packs that it gives, by replica.
   struct Tasks {
-    UnitCutOptions candidate;
+    Candidate candidate;
     std::vector<PackPlan> packs;
     std::vector<TaskTimes> times;
     Nanos bound;
   };
 
-  [[nodiscard]] Tasks tasks_of(const UnitCutOptions& candidate, std::vector<PackPlan> packs) const;
-  void enqueue(const std::vector<UnitCutOptions>& candidates);
+  [[nodiscard]] Tasks tasks_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
+  void enqueue(const std::vector<Candidate>& candidates);
   void next_stage();
   /// Result: whether its bound left a chance, so that it was scored.
-  bool explore(const UnitCutOptions& candidate);
+  bool explore(const Candidate& candidate);
   /// Result: the memory of the schedule without a cap.
   Bytes score(const Tasks& tasks, const ListScheduler& scheduler);
+  [[nodiscard]] int highest_rung() const;
   void climb_ladder(const Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
   /// Keeps the schedule if it fits and is the best so far.
@@ -92,7 +92,7 @@ class UnitSearch {
   const Unit& unit_;
   CandidateSpace space_;
   UnitCost cost_;
-  std::deque<UnitCutOptions> queue_;
+  std::deque<Candidate> queue_;
   int stage_ = 0;  ///< 0 coarse, then kDirections of neighbours in each round, then the ladder
   std::vector<Tasks> seen_;
   std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder

@@ -56,6 +56,7 @@ class ListScheduler {
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
                                           const ListPolicy& policy = {}) const;
   [[nodiscard]] std::int32_t backwards() const { return backwards_; }
+  [[nodiscard]] std::int32_t stages() const { return static_cast<std::int32_t>(guards_.size()); }
 
  private:
   std::int32_t slots_;

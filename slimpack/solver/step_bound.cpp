@@ -9,7 +9,11 @@
 namespace slimpack {
 namespace {
 
-/// What a stage costs for a pass, run by a group of a certain size at the fastest replica's speed.
+/// What a stage does with a MicroPack: forward, all of backward, and backward until its output can
+/// be sent, which is less where weight gradients can wait and the output goes anywhere.
+enum class Part : std::uint8_t { kForward, kBackward, kSent };
+
+/// What a stage costs for a part, run by a group of a certain size at the fastest replica's speed.
 struct StageCost {
   double pack;
   SliceCost slice;
@@ -47,9 +51,14 @@ class Bound {
   /// little shorter than the sum of its unrounded times.
   [[nodiscard]] Nanos run() const {
     constexpr double kFloatingPoint = 1e-12;
-    double bound = std::max(work(), chains());
-    if (p_.most_merged == 1) bound = std::max(bound, balance_of_stages());
-    const double rounding = std::min(1.0, 0.5 / shortest_action() + kFloatingPoint);
+    double bound = chains();
+    for (const Part backward : {Part::kBackward, Part::kSent}) {
+      bound = std::max(bound, work(backward));
+      if (p_.most_merged == 1) bound = std::max(bound, balance_of_stages(backward));
+    }
+    // What is sent of a split backward is the difference of two rounded times.
+    const double off = p_.cost.weight_gradient == EdgeTime() ? 0.5 : 1;
+    const double rounding = std::min(1.0, off / shortest_action() + kFloatingPoint);
     const double hops = stages() - 1;  // there and back, half a nanosecond each
     return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - hops)));
   }
@@ -57,10 +66,18 @@ class Bound {
  private:
   [[nodiscard]] std::int32_t stages() const { return p_.layout.stages(); }
 
-  [[nodiscard]] StageCost cost(std::int32_t s, bool backward, std::int32_t group = 1) const {
-    return {pack_overhead(p_.cost, p_.layout, StageId(s), backward, group),
-            merged_slice_cost(p_.cost, p_.layout, StageId(s), backward, group),
-            fastest_[static_cast<std::size_t>(s)]};
+  [[nodiscard]] StageCost cost(std::int32_t s, Part part, std::int32_t group = 1) const {
+    const bool backward = part != Part::kForward;
+    StageCost out{pack_overhead(p_.cost, p_.layout, StageId(s), backward, group),
+                  merged_slice_cost(p_.cost, p_.layout, StageId(s), backward, group),
+                  fastest_[static_cast<std::size_t>(s)]};
+    if (part == Part::kSent && s > 0) {
+      const std::int32_t layers = p_.layout.layers(StageId(s));
+      out.pack = std::max(0.0, out.pack - layers * p_.cost.weight_gradient.per_pack);
+      out.slice.per_token =
+          std::max(0.0, out.slice.per_token - layers * p_.cost.weight_gradient.per_token / group);
+    }
+    return out;
   }
 
   [[nodiscard]] double transfer(Tokens tokens, std::int32_t group) const {
@@ -71,13 +88,13 @@ class Bound {
 
   /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
   /// first forwards and the last backwards of a replica are of first slices.
-  [[nodiscard]] double way(std::int32_t s, bool backward) const {
+  [[nodiscard]] double way(std::int32_t s, Part part) const {
     const Slice slice{SequenceId(), Tokens(0), head_};
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t group = 1; group <= p_.most_merged; group *= 2) {
       double time = 0;
       for (std::int32_t before = 0; before < s; ++before)
-        time += cost(before, backward, group).time(slice) + transfer(head_, group);
+        time += cost(before, part, group).time(slice) + transfer(head_, group);
       least = std::min(least, time);
     }
     return least;
@@ -89,15 +106,15 @@ class Bound {
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t s = 0; s < stages(); ++s)
       for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
-        least =
-            std::min({least, cost(s, false, group).time(slice), cost(s, true, group).time(slice)});
+        least = std::min({least, cost(s, Part::kForward, group).time(slice),
+                          cost(s, Part::kSent, group).time(slice)});
     return least;
   }
 
   /// By sequence: its time on a stage, uncut, at speed 1.
-  [[nodiscard]] std::vector<double> works_on(std::int32_t s) const {
-    const SliceCost forward = cost(s, false).slice;
-    const SliceCost backward = cost(s, true).slice;
+  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Part part) const {
+    const SliceCost forward = cost(s, Part::kForward).slice;
+    const SliceCost backward = cost(s, part).slice;
     std::vector<double> works;
     works.reserve(p_.lengths.size());
     for (const Tokens length : p_.lengths) {
@@ -107,21 +124,22 @@ class Bound {
     return works;
   }
 
-  /// What a working replica's stage has beside its sequences: the way in, a pack each way, the way
-  /// out.
-  [[nodiscard]] double around(std::int32_t s) const {
-    const StageCost forward = cost(s, false);
-    return way(s, false) + (forward.pack + cost(s, true).pack) / forward.speed + way(s, true);
+  /// What a working replica's stage has beside its sequences: the way in, a pack each way, and,
+  /// after what is sent, the way out.
+  [[nodiscard]] double around(std::int32_t s, Part backward) const {
+    const StageCost forward = cost(s, Part::kForward);
+    return way(s, Part::kForward) + (forward.pack + cost(s, backward).pack) / forward.speed +
+           (backward == Part::kSent ? way(s, Part::kSent) : 0);
   }
 
-  [[nodiscard]] double work() const {
+  [[nodiscard]] double work(Part backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
-      const std::vector<double> works = works_on(s);
+      const std::vector<double> works = works_on(s, backward);
       const double sum = std::accumulate(works.begin(), works.end(), 0.0);
       double speed = p_.speed.empty() ? p_.replicas : 0.0;
       for (const auto& replica : p_.speed) speed += replica[static_cast<std::size_t>(s)];
-      bound = std::max(bound, around(s) + sum / speed);
+      bound = std::max(bound, around(s, backward) + sum / speed);
     }
     return bound;
   }
@@ -130,13 +148,14 @@ class Bound {
     const Slice whole{SequenceId(), Tokens(0), length};
     const Slice tail{SequenceId(), length - shortest_tail(length, p_.granularity), length};
     const Slice head{SequenceId(), Tokens(0), shortest_head(length, p_.granularity)};
-    double time = cost(0, false, group).time(whole) + cost(stages() - 1, true, group).time(whole);
+    double time = cost(0, Part::kForward, group).time(whole) +
+                  cost(stages() - 1, Part::kSent, group).time(whole);
     for (std::int32_t s = 1; s < stages(); ++s) {
       // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
       // begin, so it is cheapest as short or as long as it can be.
-      const StageCost forward = cost(s, false, group);
+      const StageCost forward = cost(s, Part::kForward, group);
       time += std::min(forward.time(tail), forward.time(whole)) +
-              cost(s - 1, true, group).time(head) + transfer(tail.length(), group) +
+              cost(s - 1, Part::kSent, group).time(head) + transfer(tail.length(), group) +
               transfer(head.length(), group);
     }
     return time;
@@ -151,16 +170,16 @@ class Bound {
     return least;
   }
 
-  [[nodiscard]] double balance_of_stages() const {
+  [[nodiscard]] double balance_of_stages(Part backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
-      BalanceProblem balance{works_on(s), {}};
+      BalanceProblem balance{works_on(s, backward), {}};
       for (std::int32_t r = 0; r < p_.replicas; ++r)
         balance.replicas.push_back(
             {p_.speed.empty() ? 1.0
                               : p_.speed[static_cast<std::size_t>(r)][static_cast<std::size_t>(s)],
              0.0});
-      bound = std::max(bound, around(s) + balance_bound(balance));
+      bound = std::max(bound, around(s, backward) + balance_bound(balance));
     }
     return bound;
   }

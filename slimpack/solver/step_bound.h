@@ -30,6 +30,8 @@ struct StepBoundProblem {
 ///     goes through all others, then its backward slices follow each other on the last stage and
 ///     the last of them comes back: on the best group of replicas for it.
 ///  3. Balance. Without merging, the bound of balance.h on the busiest stage.
+/// Where the cost model knows weight gradients, they may be put off: on all stages but the first
+/// they lie on no way out and no chain.
 /// And then the reduction of the first stage and the longest optimizer step.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).
 [[nodiscard]] Nanos step_lower_bound(const StepBoundProblem& problem);

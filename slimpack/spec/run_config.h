@@ -29,6 +29,13 @@ enum class SolverKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(SolverKind kind);
 
+/// How backward runs.
+enum class BackwardKind : std::uint8_t {
+  kWhole,
+  kSplit,  ///< weight gradients may wait (weight-gradient deferral, zero bubble)
+};
+[[nodiscard]] std::string_view to_string(BackwardKind kind);
+
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
 
@@ -78,6 +85,7 @@ struct PlanConfig {
   std::int32_t most_merged = 8;
   /// What is computed again in backward; absent ("auto") = what gives the shortest step that fits.
   std::optional<Recompute> recompute = Recompute::kNone;
+  BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kAuto;
   double time_budget = 0;  ///< seconds to go on looking for a shorter step; 0 = none
 

@@ -184,6 +184,9 @@ std::vector<ConfigField> all_fields() {
       integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,
               &PlanConfig::most_merged, 1, kMaxStages));
   fields.push_back(recompute());
+  fields.push_back(choice({"plan", "backward", "split: weight gradients may wait"}, &R::plan,
+                          &PlanConfig::backward,
+                          std::array{BackwardKind::kWhole, BackwardKind::kSplit}));
   fields.push_back(choice({"plan", "solver", "milp also solves programs on coarse grids"}, &R::plan,
                           &PlanConfig::solver,
                           std::array{SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp}));

@@ -42,6 +42,9 @@ inline Job random_job(Rng& rng) {
   cost.shape.vocab_size = 10;
   cost.forward = random_layer_time(rng, 1);
   cost.backward = random_layer_time(rng, 2);
+  if (rng.below(2) == 0)
+    cost.weight_gradient = {cost.backward.per_pack * rng.uniform(),
+                            cost.backward.per_token * rng.uniform()};
   cost.embedding_forward = {500 * rng.uniform(), 10 * rng.uniform()};
   cost.head_backward = {500 * rng.uniform(), 50 * rng.uniform()};
   cost.optimizer_per_parameter = rng.uniform();

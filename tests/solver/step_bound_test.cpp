@@ -36,8 +36,11 @@ Nanos makespan_of(Rng& rng, const Job& job, const JobCut& cut) {
       views.push_back({packs[r], times[r], bytes[r]});
     }
     const ListScheduler scheduler(views);
+    ListPolicy policy;
+    if (job.cost.weight_gradient != EdgeTime())
+      policy.split_from = static_cast<std::int32_t>(rng.below(4));
     const auto listed =
-        scheduler.run(rng.below(2) == 0 ? std::vector<Bytes>{} : scheduler.least_memory());
+        scheduler.run(rng.below(2) == 0 ? std::vector<Bytes>{} : scheduler.least_memory(), policy);
     for (const ReplicaShare& share : cut.units[u].replicas)
       schedules[share.replica.index()] = own_order(listed->schedule, packs[share.replica.index()]);
   }
@@ -194,6 +197,11 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   Job job = plain_job();
   job.lengths = {Tokens(64)};
   expect_bound(job, 240'000);
+  // Where weight gradients, 1 µs a token, may wait, the last stage sends after 64: 176; work gives
+  // 192 + 16 there, and 16 + 128 + 32 until its last output.
+  Job split = job;
+  split.cost.weight_gradient.per_token = 1000;
+  expect_bound(split, 208'000);
   // Each of two transfers costs 5 µs.
   job.cost.transfer_latency = 5000;
   expect_bound(job, 250'000);
