@@ -1,0 +1,111 @@
+#include "tests/conformance/step_makers.h"
+
+#include <bit>
+
+#include "slimpack/planner/baseline_step.h"
+
+namespace slimpack::conformance {
+namespace {
+
+/// Programs and budgets take their time: less to plan.
+constexpr Extent kFewGranules{.sequences = 6, .longest = 4};
+
+void merge(PlanRequest& request, const Workload& workload) {
+  request.most_merged =
+      static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(workload.dp)));
+}
+
+void recompute(PlanRequest& request) {
+  const auto all = all_recomputations();
+  request.recompute.assign(all.begin(), all.end());
+}
+
+PlanRequest plain_request(const Workload& workload) {
+  PlanRequest request;
+  request.lengths = workload.lengths;
+  request.pp = workload.pp;
+  request.dp = workload.dp;
+  request.granularity = workload.granularity;
+  request.context = workload.context;
+  if (workload.uneven) request.speed = workload.speed;
+  return request;
+}
+
+StepMaker free_step(const Planner& planner) {
+  return {.name = planner.name,
+          .make =
+              [planner](const Workload& workload) {
+                const PlanRequest request = request_of(planner, workload);
+                return MadeStep{
+                    request, *plan_step(request, workload.cost).step,
+                    request.planner == PlannerKind::kPacked ? Tokens(1) : request.granularity};
+              },
+          .extent = planner.extent};
+}
+
+/// A budget that ends a search anywhere, or lets it come to its end.
+StepMaker budgeted(const Planner& planner) {
+  StepMaker maker = free_step({planner.name + " in time",
+                               [planner](PlanRequest& request, const Workload& workload) {
+                                 planner.set_up(request, workload);
+                                 request.time_budget = Nanos(
+                                     static_cast<std::int64_t>(workload.lengths.size()) * 300'000);
+                               },
+                               kFewGranules});
+  maker.repeats = false;
+  return maker;
+}
+
+StepMaker baseline(const Baseline& baseline) {
+  return {.name = std::string(baseline.name), .make = [&baseline](const Workload& workload) {
+            const PlanRequest request = plain_request(workload);
+            return MadeStep{request, baseline_step(baseline, request, workload.cost)};
+          }};
+}
+
+}  // namespace
+
+std::vector<Planner> planners() {
+  using R = PlanRequest;
+  using W = Workload;
+  return {
+      {"fluid", [](R&, const W&) {}},
+      {"auto", [](R& r, const W&) { r.solver = SolverKind::kAuto; }, kFewGranules},
+      {"milp", [](R& r, const W&) { r.solver = SolverKind::kMilp; }, kFewGranules},
+      {"packed", [](R& r, const W&) { r.planner = PlannerKind::kPacked; }},
+      {"merging", merge},
+      {"merging auto",
+       [](R& r, const W& w) {
+         merge(r, w);
+         r.solver = SolverKind::kAuto;
+       },
+       kFewGranules},
+      {"recomputing", [](R& r, const W&) { recompute(r); }},
+      {"merging recomputing",
+       [](R& r, const W& w) {
+         merge(r, w);
+         recompute(r);
+       }},
+      {"uneven", [](R& r, const W& w) { r.speed = w.speed; }},
+      {"wider", [](R& r, const W&) { r.effort = 2; }, {.sequences = 12, .longest = 8}},
+  };
+}
+
+PlanRequest request_of(const Planner& planner, const Workload& workload) {
+  PlanRequest request = plain_request(workload);
+  planner.set_up(request, workload);
+  return request;
+}
+
+std::vector<StepMaker> step_makers() {
+  std::vector<StepMaker> makers;
+  for (const Planner& planner : planners()) {
+    makers.push_back(free_step(planner));
+    if (planner.name == "fluid" || planner.name == "merging auto")
+      makers.push_back(budgeted(planner));
+  }
+  for (const Baseline& each : baselines()) makers.push_back(baseline(each));
+  return makers;
+}
+
+}  // namespace slimpack::conformance
