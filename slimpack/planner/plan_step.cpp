@@ -157,7 +157,10 @@ void look_further(const PlanRequest& request, const StepProblem& problem, Nanos 
 
 PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
   const Nanos start = monotonic_now();
-  Attempt best = attempt(request, problem);
+  Attempt best;
+  StepProblem round = with_cost(problem, problem.cost);
+  for (round.effort = 1; round.effort <= problem.effort; ++round.effort)
+    keep_shorter(best, attempt(request, round));
   look_further(request, problem, start, best);
   PlanOutcome outcome;
   if (best.step) {

@@ -40,7 +40,8 @@ StepMaker free_step(const Planner& planner) {
                     request, *plan_step(request, workload.cost).step,
                     request.planner == PlannerKind::kPacked ? Tokens(1) : request.granularity};
               },
-          .extent = planner.extent};
+          .extent = planner.extent,
+          .share = planner.share};
 }
 
 /// A budget that ends a search anywhere, or lets it come to its end.
@@ -51,7 +52,7 @@ StepMaker budgeted(const Planner& planner) {
                                  request.time_budget = Nanos(
                                      static_cast<std::int64_t>(workload.lengths.size()) * 300'000);
                                },
-                               kFewGranules});
+                               kFewGranules, 0.1});
   maker.repeats = false;
   return maker;
 }
@@ -70,22 +71,24 @@ std::vector<Planner> planners() {
   using W = Workload;
   return {
       {"fluid", [](R&, const W&) {}},
-      {"auto", [](R& r, const W&) { r.solver = SolverKind::kAuto; }, kFewGranules},
-      {"milp", [](R& r, const W&) { r.solver = SolverKind::kMilp; }, kFewGranules},
+      {"auto", [](R& r, const W&) { r.solver = SolverKind::kAuto; }, kFewGranules, 0.1},
+      {"milp", [](R& r, const W&) { r.solver = SolverKind::kMilp; }, kFewGranules, 0.05},
       {"packed", [](R& r, const W&) { r.planner = PlannerKind::kPacked; }},
-      {"merging", merge},
+      {"merging", merge, {}, 0.4},
       {"merging auto",
        [](R& r, const W& w) {
          merge(r, w);
          r.solver = SolverKind::kAuto;
        },
-       kFewGranules},
-      {"recomputing", [](R& r, const W&) { recompute(r); }},
+       kFewGranules, 0.1},
+      {"recomputing", [](R& r, const W&) { recompute(r); }, {}, 0.5},
       {"merging recomputing",
        [](R& r, const W& w) {
          merge(r, w);
          recompute(r);
-       }},
+       },
+       {},
+       0.2},
       {"uneven", [](R& r, const W& w) { r.speed = w.speed; }},
       {"wider", [](R& r, const W&) { r.effort = 2; }, {.sequences = 12, .longest = 8}},
   };

@@ -15,7 +15,8 @@ namespace slimpack::conformance {
 struct Planner {
   std::string name;
   std::function<void(PlanRequest&, const Workload&)> set_up;  ///< what it wants beside the lengths
-  Extent extent = {};  ///< of what it plans in a few milliseconds
+  Extent extent = {};
+  double share = 1;  ///< of the usual number of cases: less where one takes long
 
   friend void PrintTo(const Planner& planner, std::ostream* out) { *out << planner.name; }
 };
@@ -37,6 +38,7 @@ struct StepMaker {
   std::string name;
   std::function<MadeStep(const Workload&)> make;
   Extent extent = {};
+  double share = 1;
   bool repeats = true;  ///< gives the same answer to the same question
 
   friend void PrintTo(const StepMaker& maker, std::ostream* out) { *out << maker.name; }

@@ -62,29 +62,6 @@ SequenceLengths drawn_lengths(Lengths kind, Tokens granularity, const Extent& ex
   return lengths;
 }
 
-enum class Costs : std::uint8_t { kCompute, kOverhead, kLinks };
-
-/// A model of eight layers on made-up hardware.
-CostModel cost_of(Costs kind) {
-  ModelShape shape;
-  shape.hidden_size = 64;
-  shape.intermediate_size = 176;
-  shape.num_layers = 8;
-  shape.num_heads = 4;
-  shape.num_kv_heads = 2;
-  shape.head_dim = 16;
-  shape.vocab_size = 257;
-  shape.max_positions = Tokens(1 << 20);
-  HardwareSpec hardware;
-  hardware.linear_flops = 1e11;
-  hardware.attention_forward_flops = 5e10;
-  hardware.attention_backward_flops = 4e10;
-  hardware.forward_overhead_us = hardware.backward_overhead_us = kind == Costs::kOverhead ? 500 : 2;
-  if (kind == Costs::kLinks)
-    hardware.node_link_bytes_per_second = hardware.link_bytes_per_second = 1e8;
-  return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, 8);
-}
-
 /// 1, then alternately slower and faster, up to 2.4 times for 15.
 double speed_of(int number) {
   return std::exp2((number % 2 == 0 ? -number : number) / 12.0);
@@ -120,6 +97,26 @@ Workload drawn(const Extent& extent) {
 }
 
 }  // namespace
+
+CostModel cost_of(Costs kind) {
+  ModelShape shape;
+  shape.hidden_size = 64;
+  shape.intermediate_size = 176;
+  shape.num_layers = 8;
+  shape.num_heads = 4;
+  shape.num_kv_heads = 2;
+  shape.head_dim = 16;
+  shape.vocab_size = 257;
+  shape.max_positions = Tokens(1 << 20);
+  HardwareSpec hardware;
+  hardware.linear_flops = 1e11;
+  hardware.attention_forward_flops = 5e10;
+  hardware.attention_backward_flops = 4e10;
+  hardware.forward_overhead_us = hardware.backward_overhead_us = kind == Costs::kOverhead ? 500 : 2;
+  if (kind == Costs::kLinks)
+    hardware.node_link_bytes_per_second = hardware.link_bytes_per_second = 1e8;
+  return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, 8);
+}
 
 void showValue(const Workload& workload, std::ostream& out) {
   std::vector<std::int64_t> lengths;

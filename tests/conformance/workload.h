@@ -30,6 +30,11 @@ struct Workload {
 /// For failures.
 void showValue(const Workload& workload, std::ostream& out);
 
+/// What takes most of the time.
+enum class Costs : std::uint8_t { kCompute, kOverhead, kLinks };
+/// Of a model of eight layers on made-up hardware, with groups of up to 8 replicas.
+[[nodiscard]] CostModel cost_of(Costs kind);
+
 /// How much there is to plan.
 struct Extent {
   std::size_t sequences = 24;  ///< at most
