@@ -157,12 +157,14 @@ void require_correct(const MadeStep& made) {
   RC_ASSERT(check_step_schedules(step.plan, step.schedules) == std::vector<std::string>{});
   for (const ReplicaPlan& replica : step.plan.replicas)
     for (const auto* pass : {&replica.packs.forward, &replica.packs.backward})
-      for (const MicroPack& pack : *pass)
+      for (const MicroPack& pack : *pass) {
+        RC_ASSERT(pack.replicas <= made.most_merged);
         for (const Slice& slice : pack.slices) {
           RC_ASSERT(slice.begin.count() % made.unit.count() == 0);
           if (slice.end < request.lengths[slice.sequence.index()])
             RC_ASSERT(slice.end.count() % made.unit.count() == 0);
         }
+      }
 }
 
 void require_causal(const PlannedStep& step, const CostModel& cost) {
@@ -228,7 +230,12 @@ void require_memory(const MadeStep& made, const CostModel& cost,
     RC_ASSERT(drifted[rank] <= needs[rank % stages]);
   }
   if (!made.request.memory_cap) return;
-  for (const Bytes need : needs) RC_ASSERT(need <= *made.request.memory_cap);
+  const Bytes cap = *made.request.memory_cap;
+  for (std::size_t rank = 0; rank < drifted.size(); ++rank)
+    RC_ASSERT(std::max(step.prediction.peak_activation[rank], drifted[rank]) <= cap);
+  // What a rank would hold if it ran by itself may be more than what merged packs let it hold.
+  if (made.most_merged > 1) return;
+  for (const Bytes need : needs) RC_ASSERT(need <= cap);
 }
 
 void require_round_trip(const PlannedStep& step, const CostModel& cost) {

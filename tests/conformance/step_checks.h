@@ -24,7 +24,7 @@ void require_causal(const PlannedStep& step, const CostModel& cost);
 void require_predicted(const MadeStep& made, const CostModel& cost);
 
 /// No rank holds more than `stage_needs` says, planned or when ranks are as fast as `drift`; and
-/// none more than the request's cap.
+/// none more than the request's cap; nor, where nothing may be merged, in any timing.
 void require_memory(const MadeStep& made, const CostModel& cost,
                     const std::vector<std::vector<double>>& drift);
 

@@ -3,12 +3,13 @@
 #include <bit>
 
 #include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack::conformance {
 namespace {
 
 /// Programs and budgets take their time: less to plan.
-constexpr Extent kFewGranules{.sequences = 6, .longest = 4};
+constexpr Extent kFewGranules{.sequences = 5, .longest = 4};
 
 void merge(PlanRequest& request, const Workload& workload) {
   request.most_merged =
@@ -36,9 +37,7 @@ StepMaker free_step(const Planner& planner) {
           .make =
               [planner](const Workload& workload) {
                 const PlanRequest request = request_of(planner, workload);
-                return MadeStep{
-                    request, *plan_step(request, workload.cost).step,
-                    request.planner == PlannerKind::kPacked ? Tokens(1) : request.granularity};
+                return made_by_planner(request, *plan_step(request, workload.cost).step);
               },
           .extent = planner.extent,
           .share = planner.share};
@@ -57,10 +56,28 @@ StepMaker budgeted(const Planner& planner) {
   return maker;
 }
 
+MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline,
+                          const CostModel& cost) {
+  MadeStep made{request, baseline_step(baseline, request, cost)};
+  made.most_merged = request.dp;
+  made.request.memory_cap.reset();  // which baselines need not keep
+  return made;
+}
+
 StepMaker baseline(const Baseline& baseline) {
   return {.name = std::string(baseline.name), .make = [&baseline](const Workload& workload) {
-            const PlanRequest request = plain_request(workload);
-            return MadeStep{request, baseline_step(baseline, request, workload.cost)};
+            return made_by_baseline(plain_request(workload), baseline, workload.cost);
+          }};
+}
+
+/// Under three quarters of what it would like to have.
+StepMaker short_of_memory(const Baseline& listed) {
+  return {.name = std::string(listed.name) + " capped",
+          .make = [&listed](const Workload& workload) {
+            PlanRequest request = plain_request(workload);
+            const PlannedStep free = baseline_step(listed, request, workload.cost);
+            request.memory_cap = step_need(free, workload.cost).bytes * 3 / 4;
+            return made_by_baseline(request, listed, workload.cost);
           }};
 }
 
@@ -100,6 +117,10 @@ PlanRequest request_of(const Planner& planner, const Workload& workload) {
   return request;
 }
 
+MadeStep made_by_planner(const PlanRequest& request, const PlannedStep& step) {
+  return {request, step, request.granularity, request.most_merged};
+}
+
 std::vector<StepMaker> step_makers() {
   std::vector<StepMaker> makers;
   for (const Planner& planner : planners()) {
@@ -108,6 +129,7 @@ std::vector<StepMaker> step_makers() {
       makers.push_back(budgeted(planner));
   }
   for (const Baseline& each : baselines()) makers.push_back(baseline(each));
+  makers.push_back(short_of_memory(baseline_named("dynapipe")));
   return makers;
 }
 

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/conformance/step_checks.h"
@@ -67,14 +68,15 @@ class EveryPlanner : public ::testing::TestWithParam<Planner> {
     request.memory_cap = cap;
     return plan_step(request, workload.cost);
   }
-  static void require_conforming_within(Bytes cap, const Workload& workload) {
+  static PlannedStep conforming_within(Bytes cap, const Workload& workload) {
     PlanRequest request = request_of(GetParam(), workload);
     request.memory_cap = cap;
     const PlanOutcome outcome = plan_step(request, workload.cost);
     RC_ASSERT(outcome.step.has_value() && !outcome.does_not_fit.has_value());
-    const MadeStep made{request, *outcome.step, request.granularity};
+    const MadeStep made = made_by_planner(request, *outcome.step);
     require_conforming(made, workload);
     require_no_longer_than_usual(made, workload.cost);
+    return made.step;
   }
 };
 
@@ -85,8 +87,10 @@ TEST_P(EveryPlanner, NamesALeastCapAndKeepsIt) {
         const PlanOutcome refused = capped(workload, Bytes(1));
         RC_ASSERT(refused.does_not_fit.has_value() && !refused.step.has_value());
         const Bytes least = refused.does_not_fit->needed;
+        RC_ASSERT(refused.does_not_fit->cap == Bytes(1));
+        RC_ASSERT(refused.does_not_fit->longest_that_fits == Tokens(0));
         RC_ASSERT(refused.does_not_fit->message().find('\n') == std::string::npos);
-        require_conforming_within(least, workload);
+        (void)conforming_within(least, workload);
         // Knowing what fits some replicas may lead to less for the others; a refusal never to more.
         const PlanOutcome below = capped(workload, least - Bytes(1));
         RC_ASSERT(below.does_not_fit.has_value() != below.step.has_value());
@@ -96,7 +100,7 @@ TEST_P(EveryPlanner, NamesALeastCapAndKeepsIt) {
       kCapped * GetParam().share);
 }
 
-TEST_P(EveryPlanner, KeepsEveryLargerCap) {
+TEST_P(EveryPlanner, KeepsEveryLargerCapAndPutsItToUse) {
   expect_holds(
       [] {
         const Workload workload = *workloads(GetParam().extent);
@@ -105,7 +109,10 @@ TEST_P(EveryPlanner, KeepsEveryLargerCap) {
         const Bytes wanted = step_need(free, with_recompute(workload.cost, free.recompute)).bytes;
         const auto percent = *rc::gen::inRange<std::int64_t>(0, 101);
         const Bytes more = std::max(Bytes(0), wanted - least);
-        require_conforming_within(least + more * percent / 100, workload);
+        const PlannedStep step = conforming_within(least + more * percent / 100, workload);
+        // Of several replicas, what fits one leads to other cuts of the others.
+        if (workload.dp == 1)
+          RC_ASSERT(step.prediction.makespan <= capped(workload, least).step->prediction.makespan);
       },
       kCapped * GetParam().share);
 }
@@ -161,6 +168,22 @@ TEST(Refusal, CountsWhatExactAnswersNeed) {
   EXPECT_TRUE(plan_step(request, cost).step.has_value());
   request.memory_cap = exact - Bytes(1);
   EXPECT_FALSE(plan_step(request, cost).step.has_value());
+}
+
+TEST(Effort, ComparesWholeStepsReductionIncluded) {
+  // Slow links: the second round's step ends its actions sooner, and its reduction later.
+  const CostModel cost = cost_of(Costs::kLinks);
+  PlanRequest request{.lengths = {}, .pp = 7, .dp = 4, .granularity = Tokens(3)};
+  for (const int length : {1, 20, 1, 20, 20, 1, 1, 1, 1, 1, 1})
+    request.lengths.emplace_back(length);
+  request.speed.assign(4, std::vector<double>(7, 1));
+  for (std::size_t r = 0; r < 4; ++r)
+    request.speed[r][5] =
+        std::array{0.6299605249474366, 0.8908987181403393, 0.5, 1.681792830507429}[r];
+  request.speed[3][6] = 0.7937005259840998;
+  const Nanos usual = plan_step(request, cost).step->prediction.makespan;
+  request.effort = 2;
+  EXPECT_LE(plan_step(request, cost).step->prediction.makespan, usual);
 }
 
 }  // namespace

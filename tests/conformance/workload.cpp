@@ -7,8 +7,12 @@
 #include <cmath>
 #include <utility>
 
+#include "tests/support/any_of.h"
+
 namespace slimpack::conformance {
 namespace {
+
+using testing::any_of;
 
 /// Below which a standard normal variable is with this probability.
 double normal_quantile(double probability) {
@@ -40,11 +44,6 @@ double length_at(Lengths kind, int quantile, double longest) {
       return u < 0.8 ? 1.5 * u / 0.8 : longest * (0.8 + (u - 0.8));
   }
   return 0;
-}
-
-/// Numbers of the whole range whatever rapidcheck's size: a small case has few sequences.
-rc::Gen<int> any_of(int from, int to) {
-  return rc::gen::resize(rc::kNominalSize, rc::gen::inRange(from, to + 1));
 }
 
 SequenceLengths drawn_lengths(Lengths kind, Tokens granularity, const Extent& extent) {
