@@ -87,6 +87,17 @@ LayerTime layer_time(const Job& job, bool backward) {
   return time;
 }
 
+/// The weight halves of the matrix products do the forward's work again. What they put off are four
+/// of the about sixteen launches of a layer's backward. Collectives are not among them: the halves
+/// that find gradients of inputs gather what both need.
+EdgeTime weight_gradient_time(const Job& job) {
+  constexpr double kShareOfLaunches = 4.0 / 16;
+  const HardwareSpec& h = job.hardware;
+  const double flops = layer_linear_flops(job.shape, Tokens(1), false).count();
+  return {.per_pack = kShareOfLaunches * h.backward_overhead_us * kNanosPerMicro,
+          .per_token = flops / h.linear_flops * kNanosPerSecond / job.tp};
+}
+
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
 /// token's row (zeros for the others' words), and the rows are summed and scattered. Backward
 /// gathers the rows' gradients and adds them to fp32 sums.
@@ -148,6 +159,7 @@ CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const Hardwar
   cost.tp = tp;
   cost.forward = layer_time(job, false);
   cost.backward = layer_time(job, true);
+  cost.weight_gradient = weight_gradient_time(job);
   set_embedding(cost, job);
   set_head(cost, job);
   cost.optimizer_per_parameter = optimizer_bytes(job) * job.nanos_per_memory_byte() / job.tp;

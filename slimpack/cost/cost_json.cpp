@@ -49,6 +49,21 @@ EdgeTime edge_time(const JsonFields& f) {
                   .per_token = non_negative(f, "per_token")};
 }
 
+/// Files that do not say how backward splits are of machines where nobody measured it.
+EdgeTime weight_gradient_time(const JsonFields& fields, const LayerTime& backward) {
+  if (!fields.has("weight_gradient")) return {};
+  const JsonFields f = fields.object("weight_gradient");
+  const EdgeTime time = edge_time(f);
+  const auto require_part = [&](const char* key, double part, double whole) {
+    if (part <= whole) return;
+    invalid_input("{}: field \"{}\" is {}, must be at most {}, backward's {}; measure again",
+                  f.origin(), key, part, whole, key);
+  };
+  require_part("per_pack", time.per_pack, backward.per_pack);
+  require_part("per_token", time.per_token, backward.per_token);
+  return time;
+}
+
 json to_json(const std::vector<MergeTime>& merges) {
   json array = json::array();
   for (const MergeTime& m : merges)
@@ -110,6 +125,7 @@ std::string cost_to_json(const CostModel& cost) {
                      {"row_bytes", cost.row_bytes},
                      {"forward", to_json(cost.forward)},
                      {"backward", to_json(cost.backward)},
+                     {"weight_gradient", to_json(cost.weight_gradient)},
                      {"embedding_forward", to_json(cost.embedding_forward)},
                      {"embedding_backward", to_json(cost.embedding_backward)},
                      {"head_backward", to_json(cost.head_backward)},
@@ -140,6 +156,7 @@ CostModel cost_from_json(std::string_view text, std::string_view origin) {
   cost.row_bytes = non_negative(fields, "row_bytes");
   cost.forward = layer_time(fields.object("forward"));
   cost.backward = layer_time(fields.object("backward"));
+  cost.weight_gradient = weight_gradient_time(fields, cost.backward);
   cost.embedding_forward = edge_time(fields.object("embedding_forward"));
   cost.embedding_backward = edge_time(fields.object("embedding_backward"));
   cost.head_backward = edge_time(fields.object("head_backward"));

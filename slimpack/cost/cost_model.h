@@ -59,7 +59,8 @@ struct CostModel {
   /// Already in `backward` and in what the memory model keeps: change it by with_recompute only.
   Recompute recompute = Recompute::kNone;
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
-  /// the memory model's (then nothing else counts); 0 = the memory model.
+  /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
+  /// proportion); 0 = the memory model.
   double row_bytes = 0;
   LayerTime forward;
   LayerTime backward;
@@ -118,7 +119,9 @@ struct CostModel {
 
 /// The same model with backward computing again what `recompute` does not keep: the share of the
 /// forward's linear time that its matrix products have, attention where it is not kept, and the
-/// overhead per MicroPack, whole for kFull and half otherwise.
+/// overhead per MicroPack, whole for kFull and half otherwise. Weight gradients take what they
+/// took: what is computed again, input gradients need first.
+///
 /// REQUIRES: cost.recompute is kNone.
 [[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute recompute);
 
@@ -151,7 +154,8 @@ struct Replication {
                                             StageId stage);
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
-/// throws InvalidInput naming `origin`; files of version 1 know too little and are refused.
+/// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
+/// "weight_gradient" backward is not split.
 [[nodiscard]] std::string cost_to_json(const CostModel& cost);
 [[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
 

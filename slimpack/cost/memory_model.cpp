@@ -54,6 +54,15 @@ struct Widths {
     return 0;
   }
   [[nodiscard]] std::int64_t kept() const { return row - dropped; }
+  /// What a layer's weight gradients need once its input gradients are done, by weight: what its
+  /// input is computed from, and the gradient of its output.
+  [[nodiscard]] std::int64_t weight_operands() const {
+    const std::int64_t qkv = hidden + q + 2 * k;  // x, dqkv
+    const std::int64_t output = q + hidden;       // out, dmiddle
+    const std::int64_t gate_up = hidden + 2 * ffn;
+    const std::int64_t down = ffn + hidden;  // silu(gate) ⊙ up, dy
+    return qkv + output + gate_up + down;
+  }
 
   /// What rms_normalize holds at most beyond its input: the result; if it is rounded, input and
   /// result in the accumulate type.
@@ -191,6 +200,18 @@ std::int64_t layer_backward_transient(const Widths& w, const MicroPack& pack,
          (pack.slices.size() > 1 ? tokens * w.rope : 0);
 }
 
+/// A layer's weight gradients, when they run by themselves: a normalised input is computed again
+/// and gathered from all tensor-parallel ranks, like the gradient of an output in its turn; then
+/// the product.
+std::int64_t weight_gradient_transient(const Widths& w, std::int64_t tokens) {
+  const ModelShape& s = w.shape;
+  const std::int64_t gathered = w.hidden + w.gathered / 2;
+  // Those of the down and output projections are no larger.
+  const std::int64_t product = std::max(w.weight(2 * s.intermediate_size, s.hidden_size),
+                                        w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size));
+  return std::max(tokens * w.normalize(w.hidden), tokens * gathered + product);
+}
+
 /// Final norm, head and loss, which run before any layer: dx, targets, and one block of rows.
 std::int64_t head_transient(const Widths& w, std::int64_t tokens) {
   constexpr std::int64_t kTarget = sizeof(std::int64_t);
@@ -256,6 +277,7 @@ std::int64_t exchanged(const Widths& w, const MicroPack& pack, bool backward) {
 /// By pack, the same on every stage.
 struct PackTransients {
   std::vector<std::int64_t> forward, backward, head;
+  std::vector<Bytes> weights;       ///< by backward pack, of its weight gradients
   std::vector<std::int64_t> ended;  ///< by backward pack: rows of the forward packs that it frees
 };
 
@@ -278,6 +300,7 @@ PackTransients pack_transients(const Widths& w, const PackPlan& packs, const Hel
     out.backward.push_back(layer_backward_transient(w, pack, lengths) +
                            exchanged(w, packs.backward[p], true) +
                            tokens * ((copied ? w.kept() : 0) + w.dropped + w.gathered));
+    out.weights.emplace_back(weight_gradient_transient(w, tokens));
     out.head.push_back(head_transient(w, tokens) + (copied ? tokens * w.hidden : 0) -
                        stores.opened);
     for (const RowSegment& segment : segments[p]) last_use[segment.forward.index()] = p;
@@ -295,21 +318,32 @@ std::vector<Bytes> per_pack(const std::vector<MicroPack>& packs, std::int64_t by
   return result;
 }
 
-/// Rows of so many bytes a token and layer, and nothing else.
-TaskBytes bytes_of_rows(double row, const StageLayout& layout, const HeldPacks& held) {
+std::int64_t whole_bytes(double bytes) {
+  return static_cast<std::int64_t>(std::ceil(bytes));
+}
+
+/// Rows of cost.row_bytes a token and layer, and nothing else but what a split backward holds,
+/// which grows with them as in the memory model.
+TaskBytes bytes_of_rows(const CostModel& cost, const StageLayout& layout, const HeldPacks& held) {
+  const Widths w(cost.shape, cost.dtype, cost.tp);
   TaskBytes bytes;
   const std::vector<Bytes> no_sequence(held.lengths.size());
   const std::vector<Bytes> no_forward(held.packs.forward.size());
   const std::vector<Bytes> no_backward(held.packs.backward.size());
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const std::int32_t layers = layout.layers(StageId(s));
+    const double row = layers * cost.row_bytes;
     bytes.layers.push_back(layers);
-    bytes.rows.push_back(
-        per_pack(held.packs.forward, static_cast<std::int64_t>(std::ceil(layers * row))));
+    bytes.rows.push_back(per_pack(held.packs.forward, whole_bytes(row)));
     bytes.kv.push_back(no_sequence);
     bytes.dkv.push_back(no_sequence);
     bytes.forward_transient.push_back(no_forward);
     bytes.backward_transient.push_back(no_backward);
+    if (cost.weight_gradient == EdgeTime()) continue;
+    const double operands =
+        row * static_cast<double>(w.weight_operands()) / static_cast<double>(w.row);
+    bytes.weight_operands.push_back(per_pack(held.packs.backward, whole_bytes(operands)));
+    bytes.weight_transient.push_back(no_backward);
   }
   bytes.forward_input = no_forward;
   bytes.backward_input = no_backward;
@@ -338,7 +372,7 @@ Tokens head_block(const ModelShape& shape) {
 TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
   const HeldPacks held = held_packs(packs, lengths);
-  if (cost.row_bytes > 0) return bytes_of_rows(cost.row_bytes, layout, held);
+  if (cost.row_bytes > 0) return bytes_of_rows(cost, layout, held);
   const Widths w(cost.shape, cost.dtype, cost.tp, cost.recompute);
   const PackTransients transients = pack_transients(w, packs, held);
   TaskBytes bytes;
@@ -364,6 +398,9 @@ TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const Pac
       backward.emplace_back(last ? std::max(transients.backward[p] - freed, transients.head[p])
                                  : transients.backward[p]);
     }
+    if (cost.weight_gradient == EdgeTime()) continue;
+    bytes.weight_operands.push_back(per_pack(held.packs.backward, layers * w.weight_operands()));
+    bytes.weight_transient.push_back(transients.weights);
   }
   bytes.forward_input = per_pack(held.packs.forward, w.hidden);
   bytes.backward_input = per_pack(held.packs.backward, w.hidden);

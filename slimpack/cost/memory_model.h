@@ -25,8 +25,10 @@ namespace slimpack {
 /// tensor parallelism rows are those of one rank (its heads and its share of the MLP; hidden states
 /// are split by tokens) and what is gathered counts whole; a merged MicroPack counts its share of
 /// rows, keys and values, and the queries and partial outputs of all its tokens while it runs;
-/// tensors that recomputation drops count in the layer that runs. `lengths` are by the packs'
+/// tensors that recomputation drops count in the layer that runs. What put-off weight gradients
+/// hold is filled only where cost.weight_gradient is known. `lengths` are by the packs'
 /// SequenceIds.
+///
 /// Cost: O(stages · slices).
 [[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);

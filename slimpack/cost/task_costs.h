@@ -13,8 +13,9 @@ namespace slimpack {
 struct TaskTimes {
   std::vector<std::vector<Nanos>> forward;
   std::vector<std::vector<Nanos>> backward;
-  /// By backward pack: the part of `backward` that can wait, the gradients of weights; at least 0
-  /// and less than `backward`. Empty = backward cannot be split.
+  /// By backward pack: backward in two parts, the second of which can wait. Empty = backward cannot
+  /// be split.
+  std::vector<std::vector<Nanos>> input_gradient;
   std::vector<std::vector<Nanos>> weight_gradient;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
@@ -41,8 +42,9 @@ struct TaskBytes {
   /// Alive only while the action runs, beyond everything above.
   std::vector<std::vector<Bytes>> forward_transient;
   std::vector<std::vector<Bytes>> backward_transient;
-  /// Of a backward action that is split: held from the start of its input gradients until its weight
-  /// gradients end (the operands of their matrix products). Empty = backward cannot be split.
+  /// Of a backward action that is split: held from the start of its input gradients until its
+  /// weight gradients end (the operands of their matrix products). Empty = backward cannot be
+  /// split.
   std::vector<std::vector<Bytes>> weight_operands;
   /// Alive only while weight gradients run.
   std::vector<std::vector<Bytes>> weight_transient;

@@ -77,6 +77,21 @@ std::vector<Nanos> stage_times(const CostModel& cost, const StageLayout& layout,
   return times;
 }
 
+/// The parts of a stage's backward times that can wait. Each is less than its whole, so that input
+/// gradients always take time; rounding, or a cost model made up, could say otherwise.
+std::vector<Nanos> weight_times(const EdgeTime& layer, double layers,
+                                const std::vector<PackSums>& packs,
+                                const std::vector<Nanos>& backward, double speed) {
+  std::vector<Nanos> times;
+  times.reserve(packs.size());
+  for (std::size_t p = 0; p < packs.size(); ++p) {
+    const double tokens = packs[p].tokens / packs[p].replicas;
+    const Nanos time = rounded(layers * (layer.per_pack + layer.per_token * tokens) / speed);
+    times.push_back(std::max(Nanos(0), std::min(time, backward[p] - Nanos(1))));
+  }
+  return times;
+}
+
 std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<PackSums>& packs) {
   const double token_bytes =
       static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
@@ -132,6 +147,9 @@ TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const Pac
     const double speed = speed_of(replication, StageId(s));
     times.forward.push_back(stage_times(cost, layout, StageId(s), false, forward, speed));
     times.backward.push_back(stage_times(cost, layout, StageId(s), true, backward, speed));
+    if (cost.weight_gradient != EdgeTime())
+      times.weight_gradient.push_back(weight_times(cost.weight_gradient, layout.layers(StageId(s)),
+                                                   backward, times.backward.back(), speed));
   }
   times.forward_transfer = transfer_times(cost, forward);
   times.backward_transfer = transfer_times(cost, backward);

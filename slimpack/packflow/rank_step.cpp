@@ -50,6 +50,8 @@ class RankRunner {
 
   void run_action(const Action& action) {
     const bool forward = action.pass == Pass::kForward;
+    SLIMPACK_CHECK(forward || action.pass == Pass::kBackward, "{}: backward runs whole",
+                   to_string(action));
     const Direction direction = forward ? Direction::kForward : Direction::kBackward;
     const bool has_input = forward ? !place_.first : !place_.last;
     const bool has_output = forward ? !place_.last : !place_.first;

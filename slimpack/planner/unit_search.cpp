@@ -159,7 +159,7 @@ bool UnitSearch::explore(const UnitCutOptions& candidate) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   int k = kRungs;
   while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
-  if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), Pass::kForward));
+  if (k >= 0) keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)), {Pass::kForward}));
   return true;
 }
 
@@ -169,12 +169,12 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
     return static_cast<double>(result.makespan.count());
   };
   auto free = scheduler.run({});
-  auto tight = scheduler.run(uniform(scheduler, times_factor(least, kTight)), Pass::kForward);
+  auto tight = scheduler.run(uniform(scheduler, times_factor(least, kTight)), {Pass::kForward});
   favourites_[0].consider(tasks.candidate, (makespan(*free) + makespan(*tight)) / 2);
   favourites_[1].consider(tasks.candidate, makespan(*free));
   favourites_[2].consider(tasks.candidate, makespan(*tight));
   if (problem_.effort > 1) {
-    auto medium = scheduler.run(uniform(scheduler, times_factor(least, kMedium)), Pass::kForward);
+    auto medium = scheduler.run(uniform(scheduler, times_factor(least, kMedium)), {Pass::kForward});
     favourites_[3].consider(tasks.candidate, makespan(*medium));
     keep(tasks, std::move(*medium));
   }
@@ -198,7 +198,7 @@ void UnitSearch::climb_ladder(const Tasks& tasks) {
       const Bytes cap = rung(need.bytes, k);
       // A schedule is the same under every cap from its own memory to the one it was made for.
       if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
-      auto result = scheduler.run(uniform(scheduler, cap), first);
+      auto result = scheduler.run(uniform(scheduler, cap), {first});
       memory = largest_need(result->memory).bytes;
       keep(tasks, std::move(*result));
     }

@@ -124,4 +124,29 @@ StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId st
   return stores;
 }
 
+Bytes ActivationLedger::peak_of(const Action& action) const {
+  const std::size_t s = stage_.index();
+  const std::size_t p = action.pack.index();
+  switch (action.pass) {
+    case Pass::kForward:
+      return live_ + stores_.forward_opens[p] + bytes_.forward_transient[s][p];
+    case Pass::kBackward:
+      return live_ + stores_.backward_rise[p] + bytes_.backward_transient[s][p];
+    case Pass::kInputGradient:
+      return live_ + stores_.backward_rise[p] + bytes_.backward_transient[s][p] +
+             bytes_.weight_operands[s][p];
+    case Pass::kWeightGradient:
+      return live_ + bytes_.weight_transient[s][p];
+  }
+  return live_;
+}
+
+void ActivationLedger::run(const Action& action) {
+  const std::size_t p = action.pack.index();
+  if (action.pass == Pass::kForward) live_ += stores_.forward_opens[p];
+  if (goes_back(action.pass)) live_ += stores_.backward_opens[p] - stores_.backward_closes[p];
+  if (action.pass == Pass::kInputGradient) live_ += bytes_.weight_operands[stage_.index()][p];
+  if (action.pass == Pass::kWeightGradient) live_ -= bytes_.weight_operands[stage_.index()][p];
+}
+
 }  // namespace slimpack

@@ -9,6 +9,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
 
@@ -60,33 +61,24 @@ struct StageStores {
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 
 /// Replays the stores of one stage. REQUIRES: the caller runs the packs of each pass in ascending
-/// order, a backward pack after all forward packs whose rows it uses; bytes are exact sums.
+/// order, a backward pack after all forward packs whose rows it uses, weight gradients after their
+/// input gradients; bytes are exact sums.
 class ActivationLedger {
  public:
   /// Keeps a reference: `bytes` must outlive the ledger.
   ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, StageId stage)
-      : stores_(stage_stores(flow, bytes, stage)),
-        forward_transient_(bytes.forward_transient[stage.index()]),
-        backward_transient_(bytes.backward_transient[stage.index()]) {}
+      : bytes_(bytes), stage_(stage), stores_(stage_stores(flow, bytes, stage)) {}
 
   [[nodiscard]] Bytes live() const { return live_; }
   /// Highest bytes during the action, if it ran now (stores that it opens, plus transients).
-  [[nodiscard]] Bytes peak_of_forward(PackId pack) const {
-    return live_ + stores_.forward_opens[pack.index()] + forward_transient_[pack.index()];
-  }
-  [[nodiscard]] Bytes peak_of_backward(PackId pack) const {
-    return live_ + stores_.backward_rise[pack.index()] + backward_transient_[pack.index()];
-  }
+  [[nodiscard]] Bytes peak_of(const Action& action) const;
   /// Runs the action; live() then holds what stays.
-  void forward(PackId pack) { live_ += stores_.forward_opens[pack.index()]; }
-  void backward(PackId pack) {
-    live_ += stores_.backward_opens[pack.index()] - stores_.backward_closes[pack.index()];
-  }
+  void run(const Action& action);
 
  private:
+  const TaskBytes& bytes_;
+  StageId stage_;
   StageStores stores_;
-  std::span<const Bytes> forward_transient_;
-  std::span<const Bytes> backward_transient_;
   Bytes live_;
 };
 

@@ -60,19 +60,22 @@ class DryRun {
   [[nodiscard]] const Action& last_action(std::size_t s) const {
     return schedule_.stages[s][runs_[s].next - 1];
   }
-  /// The channel that an action reads, or that it writes; null at the ends of the pipeline.
+  /// The channel that an action reads, or that it writes; null at the ends of the pipeline and for
+  /// weight gradients.
   Channel* input_of(const Action& action) {
     const std::size_t s = action.stage.index();
+    if (action.pass == Pass::kWeightGradient) return nullptr;
     if (action.pass == Pass::kForward) return s == 0 ? nullptr : &forward_[s - 1];
     return s + 1 == stages_ ? nullptr : &backward_[s + 1];
   }
   Channel* output_of(const Action& action) {
     const std::size_t s = action.stage.index();
+    if (action.pass == Pass::kWeightGradient) return nullptr;
     if (action.pass == Pass::kForward) return s + 1 == stages_ ? nullptr : &forward_[s];
     return s == 0 ? nullptr : &backward_[s];
   }
   [[nodiscard]] bool rows_there(const Action& action) const {
-    return action.pass == Pass::kForward ||
+    return !goes_back(action.pass) ||
            runs_[action.stage.index()].forwards >= needed_[action.pack.index()];
   }
 
@@ -109,10 +112,15 @@ class DryRun {
     if (!rows_there(action))
       return fmt::format("deadlock: {} needs {} forwards on stage {} before it, the order has {}",
                          to_string(action), needed_[action.pack.index()], s, runs_[s].forwards);
-    Action source = action;
-    source.stage = action.pass == Pass::kForward ? StageId(s - 1) : StageId(s + 1);
+    const bool forward = action.pass == Pass::kForward;
+    const auto& actions = schedule_.stages[forward ? s - 1 : s + 1];
+    // The neighbour may have split what this stage runs whole.
+    const auto source = std::find_if(actions.begin(), actions.end(), [&](const Action& other) {
+      return other.pack == action.pack &&
+             (forward ? other.pass == Pass::kForward : goes_back(other.pass));
+    });
     return fmt::format("deadlock: {} waits for the output of {}", to_string(action),
-                       to_string(source));
+                       to_string(*source));
   }
 
   const Schedule& schedule_;
@@ -127,25 +135,67 @@ class DryRun {
 /// A broken list tends to be broken everywhere; the first lines tell.
 constexpr std::size_t kMaxLines = 8;
 
+/// Checks one stage's list action by action, so that every line names what is wrong there.
+class ListCheck {
+ public:
+  ListCheck(const PackPlan& packs, std::size_t stage, std::vector<std::string>& errors)
+      : stage_(stage), total_{packs.forward.size(), packs.backward.size()}, errors_(errors) {}
+
+  void add(const Action& action) {
+    if (action.stage != StageId(stage_))
+      errors_.push_back(fmt::format("stage {} lists {}", stage_, to_string(action)));
+    else if (action.pass == Pass::kWeightGradient)
+      add_weight(action);
+    else
+      add_pack(action);
+  }
+
+  void end() {
+    for (const std::size_t way : {0, 1})
+      if (next_[way] < total_[way])
+        errors_.push_back(fmt::format("stage {} runs {} of {} {} packs", stage_, next_[way],
+                                      total_[way], way == 0 ? "forward" : "backward"));
+    if (next_weight_ < split_.size())
+      errors_.push_back(fmt::format("stage {} runs {} of {} weight gradients that were put off",
+                                    stage_, next_weight_, split_.size()));
+  }
+
+ private:
+  void add_pack(const Action& action) {
+    const std::size_t way = action.pass == Pass::kForward ? 0 : 1;
+    if (action.pack != PackId(next_[way]) || next_[way] == total_[way])
+      errors_.push_back(fmt::format("stage {} lists {} where pack {} of {} comes next", stage_,
+                                    to_string(action), next_[way], total_[way]));
+    ++next_[way];
+    if (action.pass == Pass::kInputGradient) split_.push_back(action.pack);
+  }
+
+  void add_weight(const Action& action) {
+    if (next_weight_ == split_.size())
+      errors_.push_back(fmt::format("stage {} lists {} where no weight gradients are put off",
+                                    stage_, to_string(action)));
+    else if (const PackId next = split_[next_weight_++]; action.pack != next)
+      errors_.push_back(fmt::format("stage {} lists {} where W{} comes next", stage_,
+                                    to_string(action), next.value()));
+  }
+
+  std::size_t stage_;
+  std::size_t total_[2];
+  std::size_t next_[2] = {0, 0};  ///< by way: forward, backward
+  std::vector<PackId> split_;
+  std::size_t next_weight_ = 0;  ///< of split_
+  std::vector<std::string>& errors_;
+};
+
 void check_lists(const PackPlan& packs, const Schedule& schedule,
                  std::vector<std::string>& errors) {
   for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
-    std::size_t expected[2] = {0, 0};
-    const std::size_t total[2] = {packs.forward.size(), packs.backward.size()};
+    ListCheck check(packs, s, errors);
     for (const Action& action : schedule.stages[s]) {
       if (errors.size() >= kMaxLines) return;
-      const auto pass = static_cast<std::size_t>(action.pass);
-      if (action.stage != StageId(s))
-        errors.push_back(fmt::format("stage {} lists {}", s, to_string(action)));
-      else if (action.pack != PackId(expected[pass]) || expected[pass] == total[pass])
-        errors.push_back(fmt::format("stage {} lists {} where pack {} of {} comes next", s,
-                                     to_string(action), expected[pass], total[pass]));
-      ++expected[pass];
+      check.add(action);
     }
-    for (const std::size_t pass : {0, 1})
-      if (expected[pass] < total[pass])
-        errors.push_back(fmt::format("stage {} runs {} of {} {} packs", s, expected[pass],
-                                     total[pass], pass == 0 ? "forward" : "backward"));
+    check.end();
   }
 }
 

@@ -83,6 +83,7 @@ class JointRun {
     Rank& own = rank(r, s);
     if (own.next == schedules_[r].stages[s].size()) return false;
     const Action action = schedules_[r].stages[s][own.next];
+    if (action.pass == Pass::kWeightGradient) return ++own.next, true;
     const std::size_t pass = action.pass == Pass::kForward ? 0 : 1;
     if (!own.started) {
       if (!input_there(r, s, action) || !company_there(r, s, action)) return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +21,14 @@ struct ReplicaPacks {
   const PackPlan& packs;
   const TaskTimes& times;
   const TaskBytes& bytes;
+};
+
+/// What a stage does when it could do several things.
+struct ListPolicy {
+  Pass first = Pass::kBackward;  ///< kForward or kBackward, when both could start
+  /// Backward packs from this one on are split where memory allows. What is put off runs when the
+  /// stage would otherwise wait, or when memory asks for it.
+  std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
 };
 
 /// What list_schedule works out once for a plan, whatever the caps. Replicas that share merged
@@ -42,10 +51,11 @@ class ListScheduler {
     std::vector<Bytes> memory;
     Nanos makespan;  ///< when the last action ends: as simulated, or a little later
   };
-  /// As list_schedule: `caps` by stage, empty = unlimited. `first`: the pass that a stage takes
-  /// when both could start.
+  /// As list_schedule: `caps` by stage, empty = unlimited. REQUIRES: nothing is split unless the
+  /// times and bytes know how.
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
-                                          Pass first = Pass::kBackward) const;
+                                          const ListPolicy& policy = {}) const;
+  [[nodiscard]] std::int32_t backwards() const { return backwards_; }
 
  private:
   std::int32_t slots_;
@@ -55,6 +65,7 @@ class ListScheduler {
   const TaskTimes* times_;
   std::vector<std::int32_t> needed_;              ///< by backward: forwards that have run before
   std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
+  std::vector<const TaskBytes*> bytes_;           ///< by replica
   std::vector<Bytes> least_memory_;
 };
 

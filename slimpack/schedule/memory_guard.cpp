@@ -61,6 +61,33 @@ std::int64_t MemoryGuard::backward_level(std::int32_t b, std::int32_t enabled) c
   return std::max(before, during);
 }
 
+Bytes MemoryGuard::level(std::int32_t f, std::int32_t b) const {
+  f = std::min(f, forwards_);
+  b = std::min(b, backwards_);
+  const std::int32_t enabled = enabled_[static_cast<std::size_t>(f)];
+  return Bytes(forward_stores_[static_cast<std::size_t>(f)] + waiting_forwards(f) +
+               backward_stores_[static_cast<std::size_t>(b)] +
+               backward_inputs_.sum(b, std::min(b + slots_, enabled)));
+}
+
+Bytes MemoryGuard::level_of_forward(std::int32_t f, std::int32_t b) const {
+  if (f >= forwards_) return level(f, b);
+  b = std::min(b, backwards_);
+  const auto at = static_cast<std::size_t>(f);
+  return Bytes(forward_stores_[at + 1] + waiting_forwards(f + 1) + forward_transient_[at] +
+               backward_stores_[static_cast<std::size_t>(b)] +
+               backward_inputs_.sum(b, std::min(b + slots_, enabled_[at])));
+}
+
+Bytes MemoryGuard::level_of_backward(std::int32_t f, std::int32_t b) const {
+  if (b >= backwards_) return level(f, b);
+  f = std::min(f, forwards_);
+  const std::int32_t enabled = enabled_[static_cast<std::size_t>(f)];
+  return Bytes(forward_stores_[static_cast<std::size_t>(f)] + waiting_forwards(f) +
+               backward_peak_[static_cast<std::size_t>(b)] +
+               backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, enabled)));
+}
+
 std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t to) {
   // Backwards far enough from the end of the window see all slots full; their levels do not change
   // with the window, so a monotone queue holds their running maximum.
@@ -86,12 +113,10 @@ Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
   const MemoryGuard& g = *guard_;
   if (f >= g.forwards_) return Bytes(0);
   b = std::min(b, g.backwards_);
-  const auto at = static_cast<std::size_t>(f);
-  const std::int64_t waiting = g.forward_stores_[at + 1] + g.waiting_forwards(f + 1);
-  const std::int64_t during = waiting + g.forward_transient_[at] +
-                              g.backward_stores_[static_cast<std::size_t>(b)] +
-                              g.backward_inputs_.sum(b, std::min(b + g.slots_, g.enabled_[at]));
-  return Bytes(std::max(during, waiting + highest_backward(b, g.enabled_[at + 1])));
+  const auto after = static_cast<std::size_t>(f) + 1;
+  const std::int64_t waiting = g.forward_stores_[after] + g.waiting_forwards(f + 1);
+  return std::max(g.level_of_forward(f, b),
+                  Bytes(waiting + highest_backward(b, g.enabled_[after])));
 }
 
 Bytes MemoryGuard::least_cap() const {

@@ -30,6 +30,13 @@ class MemoryGuard {
   /// Inputs that may be waiting before the first action.
   [[nodiscard]] Bytes before_start() const { return Bytes(waiting_forwards(0)); }
 
+  /// Highest bytes in any timing after f forwards and b backwards, until the next action starts;
+  /// while the next forward runs; while the next backward runs. Operands of weight gradients that
+  /// wait are not counted. A stage with fewer packs than f or b has run them all.
+  [[nodiscard]] Bytes level(std::int32_t f, std::int32_t b) const;
+  [[nodiscard]] Bytes level_of_forward(std::int32_t f, std::int32_t b) const;
+  [[nodiscard]] Bytes level_of_backward(std::int32_t f, std::int32_t b) const;
+
   /// Where a walk is.
   class Walk {
    public:

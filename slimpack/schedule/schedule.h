@@ -15,9 +15,18 @@
 
 namespace slimpack {
 
-enum class Pass : std::uint8_t { kForward, kBackward };
+/// What a stage does with a MicroPack. Backward runs whole (B) or split: its input gradients (I),
+/// which the stage before waits for, and later its weight gradients (W), which nobody waits for
+/// (zero bubble pipelines, arXiv:2401.10241).
+enum class Pass : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
 
-/// One pass of one MicroPack on one stage; text form stage, pass letter, pack: "3F7".
+/// Whether it takes the backward packs' way through the pipeline: B and I.
+[[nodiscard]] constexpr bool goes_back(Pass pass) {
+  return pass == Pass::kBackward || pass == Pass::kInputGradient;
+}
+
+/// One pass of one MicroPack on one stage; text form stage, pass letter, pack: "3F7". Letters are
+/// F, B, I and W; the pack of I and W is a backward one.
 struct Action {
   StageId stage;
   Pass pass = Pass::kForward;
@@ -47,7 +56,8 @@ inline constexpr int kChannelSlots = 8;
 
 /// Every broken rule, one line each; empty when the schedule is correct. Written independently of
 /// the generators:
-///  - every pass of every pack exactly once on every stage, packs of a pass in ascending order;
+///  - on every stage every forward pack once and every backward pack once, as B or as I and, later,
+///    W; forward packs, backward packs (B and I) and those of W in ascending order;
 ///  - run with unbounded time, `slots` messages per channel, every action starts: forward input
 ///    from the stage before, backward input from the stage after, and on each stage the forwards of
 ///    every row of a backward pack; what is stuck is named with what it waits for.

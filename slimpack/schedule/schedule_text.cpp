@@ -8,6 +8,8 @@
 namespace slimpack {
 namespace {
 
+constexpr std::string_view kPassLetters = "FBIW";  // in the order of Pass
+
 /// Parses digits at the front of `text` and drops them; nullopt when there are none or too many.
 std::optional<std::int32_t> take_number(std::string_view& text) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
@@ -20,12 +22,12 @@ std::optional<std::int32_t> take_number(std::string_view& text) {
 
 std::optional<Action> action_from_text(std::string_view cell) {
   const auto stage = take_number(cell);
-  if (!stage || cell.empty() || (cell.front() != 'F' && cell.front() != 'B')) return std::nullopt;
-  const Pass pass = cell.front() == 'F' ? Pass::kForward : Pass::kBackward;
+  const std::size_t pass = cell.empty() ? std::string_view::npos : kPassLetters.find(cell.front());
+  if (!stage || pass == std::string_view::npos) return std::nullopt;
   cell.remove_prefix(1);
   const auto pack = take_number(cell);
   if (!pack || !cell.empty()) return std::nullopt;
-  return Action{StageId(*stage), pass, PackId(*pack)};
+  return Action{StageId(*stage), static_cast<Pass>(pass), PackId(*pack)};
 }
 
 std::vector<Action> stage_from_text(std::string_view line, std::size_t number,
@@ -37,7 +39,8 @@ std::vector<Action> stage_from_text(std::string_view line, std::size_t number,
     const std::optional<Action> action = action_from_text(cell);
     if (!action)
       invalid_input(
-          "{}: line {}, cell {}: \"{}\" is no action; write stage, F or B, and pack, as in 3F7",
+          "{}: line {}, cell {}: \"{}\" is no action; write stage, F, B, I or W, and pack, as in "
+          "3F7",
           origin, number, actions.size() + 1, cell.substr(0, 32));
     if (action->stage.index() + 1 != number)
       invalid_input("{}: line {}, cell {}: {} belongs to stage {}, this line to stage {}", origin,
@@ -51,8 +54,8 @@ std::vector<Action> stage_from_text(std::string_view line, std::size_t number,
 }  // namespace
 
 std::string to_string(const Action& action) {
-  return fmt::format("{}{}{}", action.stage.value(), action.pass == Pass::kForward ? 'F' : 'B',
-                     action.pack.value());
+  return fmt::format("{}{}{}", action.stage.value(),
+                     kPassLetters[static_cast<std::size_t>(action.pass)], action.pack.value());
 }
 
 std::string schedule_to_text(const Schedule& schedule) {

@@ -22,11 +22,43 @@ Nanos cheapest(const std::vector<Nanos>& way) {
   return *std::min_element(way.begin(), way.end());
 }
 
+using Table = std::vector<std::vector<Nanos>>;  // [stage][pack]
+
+/// Backward, as short as schedules may make it.
+class BackwardTimes {
+ public:
+  explicit BackwardTimes(const TaskTimes& times) : work_(&times.backward), sent_(&times.backward) {
+    if (times.weight_gradient.empty()) return;
+    split_work_ = split_sent_ = times.backward;
+    for (std::size_t s = 0; s < split_work_.size(); ++s)
+      for (std::size_t b = 0; b < split_work_[s].size(); ++b) {
+        const Nanos first = times.input_gradient[s][b];
+        split_work_[s][b] = std::min(split_work_[s][b], first + times.weight_gradient[s][b]);
+        split_sent_[s][b] = std::min(split_sent_[s][b], first);
+      }
+    // The first stage sends nothing: the step waits for all that it does.
+    split_sent_.front() = split_work_.front();
+    work_ = &split_work_;
+    sent_ = &split_sent_;
+  }
+  BackwardTimes(const BackwardTimes&) = delete;
+  BackwardTimes& operator=(const BackwardTimes&) = delete;
+
+  [[nodiscard]] const Table& work() const { return *work_; }  ///< all of it
+  [[nodiscard]] const Table& sent() const { return *sent_; }  ///< until its output can be sent
+
+ private:
+  const Table* work_;
+  const Table* sent_;
+  Table split_work_;
+  Table split_sent_;
+};
+
 /// Longest chain that a backward pack ends: the forwards it needs on the first stage, the last of
 /// them through the other stages, the pack back to the first stage. `forward_way` and
 /// `backward_way` lead from the first stage to the last, hops included, the last stage's own time
 /// not.
-Nanos longest_chain(const PackPlan& packs, const TaskTimes& times,
+Nanos longest_chain(const PackPlan& packs, const TaskTimes& times, const BackwardTimes& backward,
                     const std::vector<Nanos>& forward_way, const std::vector<Nanos>& backward_way) {
   std::vector<Nanos> before(packs.forward.size() + 1);
   for (std::size_t f = 0; f < packs.forward.size(); ++f)
@@ -36,30 +68,33 @@ Nanos longest_chain(const PackPlan& packs, const TaskTimes& times,
   for (std::size_t b = 0; b < needed.size(); ++b) {
     const auto last = static_cast<std::size_t>(needed[b]) - 1;
     const Nanos through = before[last] + forward_way[last] + times.forward.back()[last];
-    longest = std::max(longest, through + times.backward.back()[b] + backward_way[b]);
+    longest = std::max(longest, through + backward.sent().back()[b] + backward_way[b]);
   }
   return longest;
 }
 
 struct Bounds {
-  Nanos actions;                  ///< the last action, which is one of the first stage
-  std::vector<Nanos> stage_ends;  ///< the last action of each stage
+  Nanos first_stage;              ///< the last action of the first stage
+  std::vector<Nanos> stage_ends;  ///< the last action of each stage, for its own work
 };
 
 Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
   Bounds bounds;
   if (packs.forward.empty()) return bounds;
+  const BackwardTimes backward(times);
   std::vector<Nanos> forward_way(packs.forward.size());
   std::vector<Nanos> backward_way(packs.backward.size());
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
-    bounds.stage_ends.push_back(cheapest(forward_way) + sum(times.forward[s]) +
-                                sum(times.backward[s]));
-    bounds.actions = std::max(bounds.actions, bounds.stage_ends.back() + cheapest(backward_way));
+    const Nanos forwards_done = cheapest(forward_way) + sum(times.forward[s]);
+    bounds.stage_ends.push_back(forwards_done + sum(backward.work()[s]));
+    bounds.first_stage = std::max(bounds.first_stage,
+                                  forwards_done + sum(backward.sent()[s]) + cheapest(backward_way));
     if (s + 1 == times.forward.size()) break;
     extend(forward_way, times.forward[s], times.forward_transfer);
-    extend(backward_way, times.backward[s], times.backward_transfer);
+    extend(backward_way, backward.sent()[s], times.backward_transfer);
   }
-  bounds.actions = std::max(bounds.actions, longest_chain(packs, times, forward_way, backward_way));
+  bounds.first_stage = std::max(bounds.first_stage,
+                                longest_chain(packs, times, backward, forward_way, backward_way));
   return bounds;
 }
 
@@ -68,14 +103,17 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
 Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
   const Nanos step_end = *std::max_element(times.step_end.begin(), times.step_end.end());
   const Bounds bounds = bounds_of(packs, times);
-  Nanos reduced = bounds.actions + times.reduce.front();
+  Nanos reduced = bounds.first_stage + times.reduce.front();
   for (std::size_t s = 0; s < bounds.stage_ends.size(); ++s)
     reduced = std::max(reduced, bounds.stage_ends[s] + times.reduce[s]);
   return reduced + step_end;
 }
 
 Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times) {
-  return bounds_of(packs, times).actions;
+  const Bounds bounds = bounds_of(packs, times);
+  Nanos last = bounds.first_stage;
+  for (const Nanos end : bounds.stage_ends) last = std::max(last, end);
+  return last;
 }
 
 }  // namespace slimpack

@@ -13,25 +13,18 @@ class Replay {
 
   Bytes run() {
     for (const Action& action : times_.actions) {
-      const bool forward = action.pass == Pass::kForward;
-      const std::size_t pack = action.pack.index();
-      const std::int64_t start = (forward ? times_.forward_start : times_.backward_start)[pack];
-      const std::int64_t end = (forward ? times_.forward_end : times_.backward_end)[pack];
+      const ActionTimes& own = times_of(action.pass);
+      const std::int64_t start = own.start[action.pack.index()];
+      const std::int64_t end = own.end[action.pack.index()];
       take_puts_before(start);
-      const ArrivingInputs& inputs = forward ? times_.forward_inputs : times_.backward_inputs;
-      if (!inputs.put.empty()) {
-        std::size_t& next = forward ? next_forward_ : next_backward_;
-        while (next <= pack) take(inputs, next);
-        waiting_ -= inputs.bytes[pack];
-      }
-      stores_ =
-          forward ? ledger_.peak_of_forward(action.pack) : ledger_.peak_of_backward(action.pack);
+      if (action.pass == Pass::kForward)
+        consume(times_.forward_inputs, action.pack, next_forward_);
+      else if (goes_back(action.pass))
+        consume(times_.backward_inputs, action.pack, next_backward_);
+      stores_ = ledger_.peak_of(action);
       sample(start);
       take_puts_before(end);
-      if (forward)
-        ledger_.forward(action.pack);
-      else
-        ledger_.backward(action.pack);
+      ledger_.run(action);
       stores_ = ledger_.live();
       sample(end);
     }
@@ -39,6 +32,17 @@ class Replay {
   }
 
  private:
+  [[nodiscard]] const ActionTimes& times_of(Pass pass) const {
+    if (pass == Pass::kForward) return times_.forward;
+    return pass == Pass::kWeightGradient ? times_.weight : times_.backward;
+  }
+
+  void consume(const ArrivingInputs& inputs, PackId pack, std::size_t& next) {
+    if (inputs.put.empty()) return;
+    while (next <= pack.index()) take(inputs, next);
+    waiting_ -= inputs.bytes[pack.index()];
+  }
+
   /// Every put before `until`, in order of time. A put at that very moment may be one that the
   /// start of an action has just made room for.
   void take_puts_before(std::int64_t until) {

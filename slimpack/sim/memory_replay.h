@@ -19,12 +19,17 @@ struct ArrivingInputs {
   std::span<const Bytes> bytes;
 };
 
+/// When the actions of a pass ran, by pack.
+struct ActionTimes {
+  std::span<const std::int64_t> start;
+  std::span<const std::int64_t> end;
+};
+
 struct StageTimes {
   std::span<const Action> actions;
-  std::span<const std::int64_t> forward_start;   ///< by pack
-  std::span<const std::int64_t> backward_start;  ///< by pack
-  std::span<const std::int64_t> forward_end;     ///< by pack
-  std::span<const std::int64_t> backward_end;    ///< by pack
+  ActionTimes forward;
+  ActionTimes backward;  ///< whole or input gradients
+  ActionTimes weight;    ///< weight gradients that were put off
   ArrivingInputs forward_inputs;
   ArrivingInputs backward_inputs;
 };

@@ -28,16 +28,38 @@ struct PassTimes {
 };
 
 struct RankState {
-  explicit RankState(const PackPlan& packs)
-      : forward(packs.forward.size()), backward(packs.backward.size()) {}
+  RankState(const PackPlan& packs, bool may_split)
+      : forward(packs.forward.size()),
+        backward(packs.backward.size()),
+        weight(may_split ? packs.backward.size() : 0) {}
 
   PassTimes forward;
-  PassTimes backward;
+  PassTimes backward;  ///< whole or of input gradients
+  PassTimes weight;
   std::size_t next = 0;
   std::int64_t free_at = 0;
   bool joined = false;        ///< waits for the other replicas of the merged pack of action `next`
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
+
+const PassTimes& times_of(const RankState& rank, Pass pass) {
+  if (pass == Pass::kForward) return rank.forward;
+  return pass == Pass::kWeightGradient ? rank.weight : rank.backward;
+}
+
+SpanKind span_kind(Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return SpanKind::kForward;
+    case Pass::kBackward:
+      return SpanKind::kBackward;
+    case Pass::kInputGradient:
+      return SpanKind::kInputGradient;
+    case Pass::kWeightGradient:
+      return SpanKind::kWeightGradient;
+  }
+  return SpanKind::kBackward;
+}
 
 class Simulator {
  public:
@@ -51,7 +73,8 @@ class Simulator {
     for (const ReplicaTasks& tasks : replicas_) {
       SLIMPACK_CHECK(tasks.schedule.stages.size() == stages_ &&
                      tasks.times.forward.size() == stages_ && tasks.bytes.rows.size() == stages_);
-      for (std::size_t s = 0; s < stages_; ++s) ranks_.emplace_back(tasks.packs);
+      for (std::size_t s = 0; s < stages_; ++s)
+        ranks_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
     }
   }
 
@@ -108,14 +131,38 @@ class Simulator {
     return static_cast<std::int32_t>(r * stages_ + s);
   }
 
+  [[nodiscard]] std::int64_t duration_of(std::size_t r, std::size_t s, const Action& action) const {
+    const TaskTimes& times = replicas_[r].times;
+    const std::size_t pack = action.pack.index();
+    switch (action.pass) {
+      case Pass::kForward:
+        return times.forward[s][pack].count();
+      case Pass::kBackward:
+        return times.backward[s][pack].count();
+      case Pass::kInputGradient:
+        return times.input_gradient[s][pack].count();
+      case Pass::kWeightGradient:
+        return times.weight_gradient[s][pack].count();
+    }
+    return 0;
+  }
+
+  /// Weight gradients wait for nothing and nobody.
+  void run_weight(std::size_t r, std::size_t s, const Action& action) {
+    RankState& rank = ranks_[r * stages_ + s];
+    rank.weight.start[action.pack.index()] = rank.free_at;
+    rank.free_at += duration_of(r, s, action);
+    rank.weight.end[action.pack.index()] = rank.weight.put[action.pack.index()] = rank.free_at;
+    ++rank.next;
+  }
+
   /// Starts the action if its input and its company are there.
   bool start(std::size_t r, std::size_t s, const Action& action) {
     RankState& rank = ranks_[r * stages_ + s];
-    const TaskTimes& times = replicas_[r].times;
     const bool forward = action.pass == Pass::kForward;
     const std::size_t pack = action.pack.index();
     std::int64_t start = 0;
-    std::int64_t duration = (forward ? times.forward : times.backward)[s][pack].count();
+    std::int64_t duration = duration_of(r, s, action);
     if (!rank.joined) {
       const std::int64_t arrival = arrival_of(r, s, forward, pack);
       if (arrival == kUnknown) return false;
@@ -143,6 +190,10 @@ class Simulator {
     const std::size_t first = rank.next;
     while (rank.next < actions.size()) {
       const Action action = actions[rank.next];
+      if (action.pass == Pass::kWeightGradient) {
+        run_weight(r, s, action);
+        continue;
+      }
       const std::size_t pack = action.pack.index();
       const bool forward = action.pass == Pass::kForward;
       if (!rank.holds_output && !start(r, s, action)) break;
@@ -206,8 +257,9 @@ class Simulator {
     const TaskTimes& times = replicas_[r].times;
     const RankState& rank = ranks_[r * stages_ + s];
     std::int64_t busy = times.step_end[s].count() + times.reduce[s].count();
-    for (const PassTimes* pass : {&rank.forward, &rank.backward})
-      for (std::size_t p = 0; p < pass->start.size(); ++p) busy += pass->end[p] - pass->start[p];
+    for (const PassTimes* pass : {&rank.forward, &rank.backward, &rank.weight})
+      for (std::size_t p = 0; p < pass->start.size(); ++p)
+        if (pass->start[p] != kUnknown) busy += pass->end[p] - pass->start[p];
     return Nanos(busy);
   }
 
@@ -215,10 +267,9 @@ class Simulator {
     const ReplicaTasks& tasks = replicas_[r];
     const RankState* rank = &ranks_[r * stages_ + s];
     StageTimes out{tasks.schedule.stages[s],
-                   rank->forward.start,
-                   rank->backward.start,
-                   rank->forward.end,
-                   rank->backward.end,
+                   {rank->forward.start, rank->forward.end},
+                   {rank->backward.start, rank->backward.end},
+                   {rank->weight.start, rank->weight.end},
                    {},
                    {}};
     if (s > 0) out.forward_inputs = {(rank - 1)->forward.put, tasks.bytes.forward_input};
@@ -236,11 +287,9 @@ class Simulator {
       at = std::max(at, end);
     };
     for (const Action& action : replicas_[r].schedule.stages[s]) {
-      const bool forward = action.pass == Pass::kForward;
-      const PassTimes& own = forward ? state.forward : state.backward;
+      const PassTimes& own = times_of(state, action.pass);
       until(SpanKind::kWaitReceive, action.pack, own.start[action.pack.index()]);
-      until(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack,
-            own.end[action.pack.index()]);
+      until(span_kind(action.pass), action.pack, own.end[action.pack.index()]);
       until(SpanKind::kWaitSend, action.pack, own.put[action.pack.index()]);
     }
     until(SpanKind::kWaitReceive, PackId(-1), reduce_start_[s]);

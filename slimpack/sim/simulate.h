@@ -62,7 +62,8 @@ struct ReplicaTasks {
 ///   the work of s
 ///   + the cheapest way of any forward pack through the stages before s (the first input of s)
 ///   + the cheapest way of any backward pack through them (after the last output of s) and the
-///     reduction of the first stage, or the reduction of s,
+///     reduction of the first stage, or the reduction of s (weight gradients that can be put off
+///     count in the latter only),
 /// and, over backward packs b, of the dependency chain that b ends: the forwards it needs on the
 /// first stage, the last of them through the other stages, then b back to the first stage and its
 /// reduction.

@@ -20,8 +20,9 @@ double microseconds(Nanos t) {
 
 /// "F3" and "B3" as in a schedule's text; other spans by their kind.
 std::string span_name(const Span& span) {
-  if (span.kind == SpanKind::kForward) return fmt::format("F{}", span.pack.value());
-  if (span.kind == SpanKind::kBackward) return fmt::format("B{}", span.pack.value());
+  constexpr std::string_view kPassLetters = "FBIW";  // in the order of SpanKind
+  const auto kind = static_cast<std::size_t>(span.kind);
+  if (kind < kPassLetters.size()) return fmt::format("{}{}", kPassLetters[kind], span.pack.value());
   return std::string(to_string(span.kind));
 }
 
@@ -62,13 +63,16 @@ void add_memory(Json& events, const Timeline& timeline, std::int64_t pid) {
                       {"args", {{"bytes", sample.bytes.count()}}}});
 }
 
-/// An arrow from each span of a pack to the pack's next span of the same pass on another rank. An
-/// arrow belongs to the span that encloses its time: just before the end, and at the start.
+/// An arrow from each span of a pack to the pack's next span of the same way, forward or back, on
+/// another rank; weight gradients go nowhere. An arrow belongs to the span that encloses its time:
+/// just before the end, and at the start.
 void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::int64_t& next_id) {
   std::map<std::pair<SpanKind, PackId>, std::vector<const Span*>> passes;
   for (const Span& span : timeline.spans)
-    if (span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward)
-      passes[{span.kind, span.pack}].push_back(&span);
+    if (span.kind == SpanKind::kForward)
+      passes[{SpanKind::kForward, span.pack}].push_back(&span);
+    else if (span.kind == SpanKind::kBackward || span.kind == SpanKind::kInputGradient)
+      passes[{SpanKind::kBackward, span.pack}].push_back(&span);
   for (auto& [pass, spans] : passes) {
     std::ranges::stable_sort(spans, {}, [](const Span* span) { return span->start; });
     for (std::size_t i = 1; i < spans.size(); ++i) {
@@ -76,8 +80,12 @@ void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::in
       const Span& to = *spans[i];
       if (from.rank == to.rank) continue;
       const Nanos leaves = std::max(from.start, from.end - Nanos(1));
+      const auto& [way, pack] = pass;
       const Json common{
-          {"name", span_name(from)}, {"cat", "flow"}, {"id", next_id++}, {"pid", pid}};
+          {"name", fmt::format("{}{}", way == SpanKind::kForward ? 'F' : 'B', pack.value())},
+          {"cat", "flow"},
+          {"id", next_id++},
+          {"pid", pid}};
       Json start = common;
       start.update({{"ph", "s"}, {"ts", microseconds(leaves)}, {"tid", from.rank}});
       Json finish = common;

@@ -13,12 +13,17 @@ RankMetrics& rank_of(std::vector<RankMetrics>& ranks, std::int32_t rank) {
   return ranks[static_cast<std::size_t>(rank)];
 }
 
+bool is_backward(SpanKind kind) {
+  return kind == SpanKind::kBackward || kind == SpanKind::kInputGradient ||
+         kind == SpanKind::kWeightGradient;
+}
+
 void add_span(RankMetrics& rank, const Span& span) {
   const Nanos duration = span.end - span.start;
   SLIMPACK_CHECK(duration >= Nanos(0), "span from {} to {}", span.start.count(), span.end.count());
   (is_busy(span.kind) ? rank.busy : rank.waiting) += duration;
   if (span.kind == SpanKind::kForward) rank.forward += duration;
-  if (span.kind == SpanKind::kBackward) rank.backward += duration;
+  if (is_backward(span.kind)) rank.backward += duration;
 }
 
 double bubble(Nanos busy, double available_ns) {
@@ -33,6 +38,10 @@ std::string_view to_string(SpanKind kind) {
       return "forward";
     case SpanKind::kBackward:
       return "backward";
+    case SpanKind::kInputGradient:
+      return "input_gradient";
+    case SpanKind::kWeightGradient:
+      return "weight_gradient";
     case SpanKind::kOptimizer:
       return "optimizer";
     case SpanKind::kReduce:

@@ -14,11 +14,13 @@ namespace slimpack {
 /// What a rank's time went to. Busy kinds count as work; waits are shown but never busy.
 enum class SpanKind : std::uint8_t {
   kForward,
-  kBackward,
-  kOptimizer,    ///< gradient norm, clipping, parameter update
-  kReduce,       ///< gradient reduction between ranks
-  kWaitReceive,  ///< waiting for activations or their gradients to arrive
-  kWaitSend,     ///< waiting for a free buffer at the receiver
+  kBackward,        ///< whole
+  kInputGradient,   ///< of a split backward
+  kWeightGradient,  ///< of a split backward
+  kOptimizer,       ///< gradient norm, clipping, parameter update
+  kReduce,          ///< gradient reduction between ranks
+  kWaitReceive,     ///< waiting for activations or their gradients to arrive
+  kWaitSend,        ///< waiting for a free buffer at the receiver
 };
 
 [[nodiscard]] std::string_view to_string(SpanKind kind);
@@ -61,7 +63,7 @@ struct Timeline {
 struct RankMetrics {
   Nanos busy;
   Nanos forward;
-  Nanos backward;
+  Nanos backward;  ///< whole or in parts
   Nanos waiting;
   Bytes peak_activation;
 };
@@ -87,9 +89,9 @@ struct TimelineMetrics {
 /// counters; ts and dur in microseconds. Each timeline's metrics travel in "otherData".
 [[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines);
 
-/// One line per rank, "rank 0 |FFB.BO|" with `width` cells over the makespan: F, B, O(ptimizer) or
-/// R(educe), whichever took most of a cell that was busy for at least half, else '.'.
-/// REQUIRES: width > 0.
+/// One line per rank, "rank 0 |FFB.BO|" with `width` cells over the makespan: F, B, I, W,
+/// O(ptimizer) or R(educe), whichever took most of a cell that was busy for at least half, else
+/// '.'. REQUIRES: width > 0.
 [[nodiscard]] std::string to_text(const Timeline& timeline, int width);
 
 /// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field,

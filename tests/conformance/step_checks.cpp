@@ -81,7 +81,8 @@ double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
   return work;
 }
 
-/// [start, end) of every pass of every pack on every rank.
+/// [start, end) of every pass of every pack on every rank; of a split backward, its input
+/// gradients, and its weight gradients apart.
 class Times {
  public:
   Times(const PlannedStep& step, const Timeline& timeline)
@@ -90,19 +91,28 @@ class Times {
       for (std::size_t s = 0; s < stages_; ++s)
         ranks_.push_back({std::vector<Span>(replica.packs.forward.size()),
                           std::vector<Span>(replica.packs.backward.size())});
-    for (const Span& span : timeline.spans)
-      if (span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward)
-        ranks_.at(static_cast<std::size_t>(span.rank))[span.kind == SpanKind::kBackward].at(
-            span.pack.index()) = span;
+    for (const Span& span : timeline.spans) {
+      auto& rank = ranks_.at(static_cast<std::size_t>(span.rank));
+      if (span.kind == SpanKind::kForward) rank[0].at(span.pack.index()) = span;
+      if (span.kind == SpanKind::kBackward || span.kind == SpanKind::kInputGradient)
+        rank[1].at(span.pack.index()) = span;
+      if (span.kind == SpanKind::kWeightGradient) put_off_.push_back(span);
+    }
   }
   [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, bool backward,
                                std::size_t pack) const {
     return ranks_[replica * stages_ + stage][backward][pack];
   }
+  void require_weights_after_inputs() const {
+    for (const Span& weights : put_off_)
+      RC_ASSERT(ranks_[static_cast<std::size_t>(weights.rank)][1].at(weights.pack.index()).end <=
+                weights.start);
+  }
 
  private:
   std::size_t stages_;
   std::vector<std::array<std::vector<Span>, 2>> ranks_;  ///< [rank][pass][pack]
+  std::vector<Span> put_off_;
 };
 
 /// Packs of one pass that hold slices of a sequence, in the order in which they run.
@@ -169,6 +179,7 @@ void require_correct(const MadeStep& made) {
 
 void require_causal(const PlannedStep& step, const CostModel& cost) {
   const Times times(step, simulated(step, cost, step.speed, true).timeline);
+  times.require_weights_after_inputs();
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     const ReplicaPlan& replica = step.plan.replicas[r];

@@ -63,6 +63,21 @@ TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {
   EXPECT_EQ(cost.head_backward.per_pack, 120000);
 }
 
+TEST(CostFromHardware, SplitsTheWeightsOffBackwardsMatrixProducts) {
+  const CostModel one = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  // As much work as forward, and a quarter of 120 us.
+  EXPECT_DOUBLE_EQ(one.weight_gradient.per_token, 404750336.0 / 400e3);
+  EXPECT_EQ(one.weight_gradient.per_pack, 30000);
+  const CostModel four = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), 4);
+  EXPECT_DOUBLE_EQ(four.weight_gradient.per_token, 404750336.0 / 400e3 / 4);
+  EXPECT_EQ(four.weight_gradient.per_pack, 30000);
+  // To the gradients of inputs are left as much work, attention's 50 ns on a quarter of the heads,
+  // and all collectives: six of 3/4 · 8,192 bytes at 2 ns.
+  EXPECT_DOUBLE_EQ(four.backward.per_token - four.weight_gradient.per_token,
+                   404750336.0 / 400e3 / 4 + 12.5 + 6 * 12288);
+  EXPECT_EQ(four.backward.per_pack - four.weight_gradient.per_pack, 90000 + 6 * 7000);
+}
+
 TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
   CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_EQ(cost.source, "hardware: round");

@@ -49,13 +49,15 @@ TEST(CostJson, RoundTripsToTheLastBit) {
 TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
+    if (item.key() == "weight_gradient") continue;  // older files do not have it
     auto broken = file;
     broken.erase(item.key());
     const std::string message = refusal(broken);
     EXPECT_NE(message.find("cost.json"), std::string::npos) << message;
     EXPECT_NE(message.find(item.key()), std::string::npos) << message;
   }
-  for (const char* part : {"forward", "backward", "embedding_forward", "head_backward"}) {
+  for (const char* part :
+       {"forward", "backward", "weight_gradient", "embedding_forward", "head_backward"}) {
     for (const auto& item : file[part].items()) {
       auto broken = file;
       broken[part].erase(item.key());
@@ -64,6 +66,41 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
       EXPECT_NE(message.find(item.key()), std::string::npos) << message;
     }
   }
+}
+
+TEST(CostJson, WithoutWeightGradientsBackwardIsNotSplit) {
+  auto file = nlohmann::json::parse(cost_to_json(example()));
+  ASSERT_NE(example().weight_gradient, EdgeTime());
+  file.erase("weight_gradient");
+  CostModel whole = example();
+  whole.weight_gradient = {};
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), whole);
+  EXPECT_EQ(cost_from_json(cost_to_json(whole), "cost.json"), whole);
+}
+
+TEST(CostJson, RefusesWeightGradientsThatAreNoPartOfBackward) {
+  CostModel cost = example();
+  cost.backward.per_pack = 200;
+  cost.backward.per_token = 4;
+  cost.weight_gradient = {200, 4};  // all of it is the most
+  EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
+  const auto file = nlohmann::json::parse(cost_to_json(cost));
+  const auto refused = [&](const nlohmann::json& value, std::string_view said) {
+    auto broken = file;
+    broken["weight_gradient"] = value;
+    const std::string message = refusal(broken);
+    EXPECT_NE(message.find(said), std::string::npos) << message;
+    EXPECT_NE(message.find("weight_gradient"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  };
+  refused({{"per_pack", 201}, {"per_token", 4}},
+          "\"per_pack\" is 201, must be at most 200, backward's per_pack; measure again");
+  refused({{"per_pack", 200}, {"per_token", 4.5}},
+          "\"per_token\" is 4.5, must be at most 4, backward's per_token; measure again");
+  refused({{"per_pack", -1}, {"per_token", 4}}, "\"per_pack\" is -1");
+  refused({{"per_pack", 1}, {"per_token", "fast"}}, "\"per_token\"");
+  refused({{"per_pack", 1}}, "per_token");
+  refused(7, "object");
 }
 
 TEST(CostJson, RefusesNegativeAndNonNumericCoefficients) {

@@ -91,17 +91,17 @@ TEST(MemoryModel, AddsWhatIsAliveOnlyDuringAnAction) {
 TEST(MemoryModel, TheExamplesBytesRiseAndFallAsTheDocumentSays) {
   const TaskBytes bytes = example_bytes();
   ActivationLedger ledger(row_flow(example_packs()), bytes, StageId(0));
-  EXPECT_EQ(ledger.peak_of_forward(PackId(0)), Bytes(4384));
-  ledger.forward(PackId(0));
+  EXPECT_EQ(ledger.peak_of({StageId(0), Pass::kForward, PackId(0)}), Bytes(4384));
+  ledger.run({StageId(0), Pass::kForward, PackId(0)});
   EXPECT_EQ(ledger.live(), Bytes(4000));
-  EXPECT_EQ(ledger.peak_of_forward(PackId(1)), Bytes(6496));
-  ledger.forward(PackId(1));
+  EXPECT_EQ(ledger.peak_of({StageId(0), Pass::kForward, PackId(1)}), Bytes(6496));
+  ledger.run({StageId(0), Pass::kForward, PackId(1)});
   EXPECT_EQ(ledger.live(), Bytes(6240));
-  EXPECT_EQ(ledger.peak_of_backward(PackId(0)), Bytes(9496));
-  ledger.backward(PackId(0));
+  EXPECT_EQ(ledger.peak_of({StageId(0), Pass::kBackward, PackId(0)}), Bytes(9496));
+  ledger.run({StageId(0), Pass::kBackward, PackId(0)});
   EXPECT_EQ(ledger.live(), Bytes(4640));
-  EXPECT_EQ(ledger.peak_of_backward(PackId(1)), Bytes(5960));
-  ledger.backward(PackId(1));
+  EXPECT_EQ(ledger.peak_of({StageId(0), Pass::kBackward, PackId(1)}), Bytes(5960));
+  ledger.run({StageId(0), Pass::kBackward, PackId(1)});
   EXPECT_EQ(ledger.live(), Bytes(0));
 }
 

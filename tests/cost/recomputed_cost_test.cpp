@@ -39,10 +39,12 @@ TEST(WithRecompute, FullKeepsKeysAndValuesAndNeedsNoDownProjection) {
   EXPECT_EQ(cost.merge[0], (MergeTime{{30, 0.5}, {90, 2}}));
 }
 
-TEST(WithRecompute, EdgesAndLinksStay) {
-  const CostModel plain = round_model_of_replicas();
+TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
+  CostModel plain = round_model_of_replicas();
+  plain.weight_gradient = {80, 1.5};
   for (const Recompute recompute : all_recomputations()) {
     const CostModel cost = with_recompute(plain, recompute);
+    EXPECT_EQ(cost.weight_gradient, plain.weight_gradient);
     EXPECT_EQ(cost.embedding_backward, plain.embedding_backward);
     EXPECT_EQ(cost.head_backward, plain.head_backward);
     EXPECT_EQ(cost.optimizer_per_parameter, plain.optimizer_per_parameter);

@@ -88,12 +88,13 @@ RC_GTEST_PROP(ActivationLedger, AgreesWithARecountAfterEveryAction, (std::uint64
       Bytes highest;
       for (std::int64_t i = 0; i < layers; ++i)
         highest = std::max(highest, before + opened / layers * (i + 1) - closed / layers * i);
-      RC_ASSERT(ledger.peak_of_backward(PackId(b)) == highest + bytes.backward_transient[0][b]);
-      ledger.backward(PackId(b++));
+      RC_ASSERT(ledger.peak_of({StageId(std::int32_t{0}), Pass::kBackward, PackId(b)}) ==
+                highest + bytes.backward_transient[0][b]);
+      ledger.run({StageId(std::int32_t{0}), Pass::kBackward, PackId(b++)});
     } else {
-      RC_ASSERT(ledger.peak_of_forward(PackId(f)) ==
+      RC_ASSERT(ledger.peak_of({StageId(std::int32_t{0}), Pass::kForward, PackId(f)}) ==
                 recount.live(f + 1, b) + bytes.forward_transient[0][f]);
-      ledger.forward(PackId(f++));
+      ledger.run({StageId(std::int32_t{0}), Pass::kForward, PackId(f++)});
     }
     RC_ASSERT(ledger.live() == recount.live(f, b));
   }

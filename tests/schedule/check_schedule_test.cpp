@@ -75,6 +75,29 @@ TEST(CheckSchedule, NamesFullChannels) {
   EXPECT_EQ(findings(whole_sequences(4), text, 2), "");
 }
 
+TEST(CheckSchedule, AcceptsSplitBackwards) {
+  EXPECT_EQ(findings(whole_sequences(2), "0F0,0F1,0I0,0B1,0W0\n1F0,1B0,1F1,1I1,1W1\n"), "");
+}
+
+TEST(CheckSchedule, NamesWeightGradientsThatAreMissingOrOutOfPlace) {
+  const PackPlan packs = whole_sequences(2);
+  EXPECT_EQ(findings(packs, "0F0,0F1,0I0,0I1,0W0\n"),
+            "stage 0 runs 1 of 2 weight gradients that were put off\n");
+  EXPECT_EQ(findings(packs, "0F0,0F1,0I0,0I1,0W1,0W0\n"),
+            "stage 0 lists 0W1 where W0 comes next\nstage 0 lists 0W0 where W1 comes next\n");
+  EXPECT_EQ(findings(packs, "0F0,0F1,0W0,0B0,0B1\n"),
+            "stage 0 lists 0W0 where no weight gradients are put off\n");
+  EXPECT_EQ(findings(packs, "0F0,0F1,0I0,0B0,0W0,0B1\n"),
+            "stage 0 lists 0B0 where pack 1 of 2 comes next\n"
+            "stage 0 lists 0B1 where pack 2 of 2 comes next\n");
+}
+
+TEST(CheckSchedule, NamesWhatANeighbourSplits) {
+  EXPECT_EQ(findings(whole_sequences(2), "0F0,0B0,0F1,0B1\n1F0,1F1,1I0,1W0,1B1\n"),
+            "deadlock: 0B0 waits for the output of 1I0\n"
+            "deadlock: 1F1 waits for the output of 0F1\n");
+}
+
 RC_GTEST_PROP(CheckSchedule, NeverAcceptsALostOrDoubledAction, (std::uint64_t seed)) {
   Rng rng(seed);
   const PackPlan packs = whole_sequences(1 + rng.below(6));

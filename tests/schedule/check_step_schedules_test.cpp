@@ -2,6 +2,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/schedule/schedule.h"
+#include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
 #include "tests/support/step_graph.h"
 
@@ -109,7 +110,8 @@ RC_GTEST_PROP(CheckStepSchedules, AcceptsWhatHasRun, (std::uint64_t seed)) {
   const int slots = 1 + static_cast<int>(rng.below(3));
   const StepPlan plan = testing::random_step(rng, stages, MergedAt::kAnywhere);
   RC_ASSERT(check_plan(plan).empty());
-  const auto schedules = testing::RandomOrders(rng, plan, stages, slots).draw();
+  auto schedules = testing::RandomOrders(rng, plan, stages, slots).draw();
+  if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
   RC_ASSERT(check_step_schedules(plan, schedules, slots).empty());
 }
 
@@ -130,6 +132,7 @@ RC_GTEST_PROP(CheckStepSchedules, FindsADeadlockExactlyWhereTheGraphHasACircle,
   const StepPlan plan = testing::random_step(rng, stages, MergedAt::kAnywhere);
   auto schedules = testing::RandomOrders(rng, plan, stages, slots).draw();
   disturb(rng, schedules);
+  if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
   const auto times = testing::random_step_times(rng, plan);
   const bool deadlocks = testing::StepGraph(plan, schedules, times, slots).deadlocks();
   RC_CLASSIFY(deadlocks, "deadlock");

@@ -38,13 +38,19 @@ Case random_case(Rng& rng) {
   return out;
 }
 
+ListPolicy random_policy(Rng& rng) {
+  ListPolicy policy{rng.below(2) == 0 ? Pass::kForward : Pass::kBackward};
+  if (rng.below(2) == 0) policy.split_from = static_cast<std::int32_t>(rng.below(8));
+  return policy;
+}
+
 RC_GTEST_PROP(ListScheduler, ReplicasMeetInTheirPartsOfTheCommonOrder, (std::uint64_t seed)) {
   Rng rng(seed);
   const Case c = random_case(rng);
   RC_ASSERT(check_plan(c.plan).empty());
   const auto replicas = c.replicas();
-  const Pass first = rng.below(2) == 0 ? Pass::kForward : Pass::kBackward;
-  const auto result = ListScheduler(replicas, c.slots).run({}, first);
+  const ListPolicy policy = random_policy(rng);
+  const auto result = ListScheduler(replicas, c.slots).run({}, policy);
   RC_ASSERT(result.has_value());
   RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
 }
@@ -57,8 +63,8 @@ RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::u
   std::vector<Bytes> cap = scheduler.least_memory();
   const bool least = rng.below(2) == 0;
   for (Bytes& bytes : cap) bytes += Bytes(least ? 0 : static_cast<std::int64_t>(rng.below(100)));
-  const Pass first = rng.below(2) == 0 ? Pass::kForward : Pass::kBackward;
-  const auto result = scheduler.run(cap, first);
+  const ListPolicy policy = random_policy(rng);
+  const auto result = scheduler.run(cap, policy);
   RC_ASSERT(result.has_value());
   RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
   for (std::size_t s = 0; s < cap.size(); ++s) RC_ASSERT(result->memory[s] <= cap[s]);
@@ -72,6 +78,88 @@ RC_GTEST_PROP(ListScheduler, FindsNothingBelowTheLeastMemory, (std::uint64_t see
   std::vector<Bytes> cap = scheduler.least_memory();
   cap[rng.below(cap.size())] -= Bytes(1);
   RC_ASSERT(!scheduler.run(cap).has_value());
+}
+
+RC_GTEST_PROP(ListScheduler, SaysTheMemoryOfItsOrders, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const StepPlan plan = testing::random_plan(rng, 3);
+  const PackPlan& packs = plan.replicas.front().packs;
+  const TaskTimes times = testing::random_times(rng, packs, 3);
+  const TaskBytes bytes = testing::random_bytes(rng, plan, 3);
+  const ReplicaPacks replica{packs, times, bytes};
+  const ListScheduler scheduler(std::span(&replica, 1));
+  std::vector<Bytes> cap = scheduler.least_memory();
+  for (Bytes& most : cap) most += Bytes(static_cast<std::int64_t>(rng.below(100)));
+  const ListPolicy policy = random_policy(rng);
+  const auto result = scheduler.run(cap, policy);
+  RC_ASSERT(result->memory == schedule_memory(packs, result->schedule, bytes));
+  // A cap between that and the old one changes nothing.
+  for (std::size_t s = 0; s < cap.size(); ++s)
+    cap[s] = std::max(result->memory[s], scheduler.least_memory()[s]);
+  RC_ASSERT(scheduler.run(cap, policy)->schedule == result->schedule);
+}
+
+/// Two packs of one sequence each on two stages: forward takes 1, backward 2, each half of it 1;
+/// rows hold 10, operands of weight gradients 5.
+struct SplitExample {
+  PackPlan packs;
+  TaskTimes times;
+  TaskBytes bytes;
+
+  SplitExample() {
+    for (std::size_t q = 0; q < 2; ++q)
+      packs.forward.push_back({{{SequenceId(q), Tokens(0), Tokens(8)}}});
+    packs.backward = packs.forward;
+    times.forward.assign(2, std::vector<Nanos>(2, Nanos(1)));
+    times.backward.assign(2, std::vector<Nanos>(2, Nanos(2)));
+    times.input_gradient = times.weight_gradient = times.forward;
+    times.forward_transfer = times.backward_transfer = times.reduce = times.step_end =
+        std::vector<Nanos>(2, Nanos(0));
+    const std::vector<std::vector<Bytes>> none(2, std::vector<Bytes>(2, Bytes(0)));
+    bytes.layers.assign(2, 1);
+    bytes.rows.assign(2, std::vector<Bytes>(2, Bytes(10)));
+    bytes.weight_operands.assign(2, std::vector<Bytes>(2, Bytes(5)));
+    bytes.kv = bytes.dkv = bytes.forward_transient = bytes.backward_transient =
+        bytes.weight_transient = none;
+    bytes.forward_input = bytes.backward_input = none.front();
+  }
+};
+
+TEST(ListScheduler, WeightGradientsFillWaits) {
+  // Stage 1: F0 [1,2) I0 [2,3) F1 [3,4) I1 [4,5), then W0, W1. Stage 0 has F0, F1, I0 [3,4) and one
+  // unit until I1 comes: W0 [4,5) I1 [5,6) W1 [6,7). With whole backwards it ends at 9.
+  const SplitExample e;
+  const ReplicaPacks replica{e.packs, e.times, e.bytes};
+  const ListScheduler scheduler(std::span(&replica, 1));
+  const auto result = scheduler.run({}, {.split_from = 0});
+  EXPECT_EQ(schedule_to_text(result->schedule),
+            "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n");
+  EXPECT_EQ(result->makespan, Nanos(7));
+  EXPECT_EQ(scheduler.run({})->makespan, Nanos(9));
+  // Stage 0: two packs of rows and the operands of one. Stage 1: one of rows and the operands of
+  // both.
+  EXPECT_EQ(result->memory, (std::vector<Bytes>{Bytes(25), Bytes(20)}));
+}
+
+TEST(ListScheduler, BackwardsAreWholeWhereOperandsDoNotFit) {
+  // Stage 0 has no room for operands beside the rows of two packs, stage 1 not for those of two
+  // packs beside the rows of one: B0 [3,5) and B1 [4,6). I1 on stage 0 waits until 6.
+  const SplitExample e;
+  const ReplicaPacks replica{e.packs, e.times, e.bytes};
+  const auto result =
+      ListScheduler(std::span(&replica, 1)).run({Bytes(20), Bytes(15)}, {.split_from = 0});
+  EXPECT_EQ(schedule_to_text(result->schedule), "0F0,0F1,0B0,0I1,0W1\n1F0,1I0,1F1,1B1,1W0\n");
+  EXPECT_EQ(result->makespan, Nanos(8));
+  EXPECT_EQ(result->memory, (std::vector<Bytes>{Bytes(20), Bytes(15)}));
+}
+
+TEST(ListScheduler, SplitsOnlyTheLastBackwardsWhenAsked) {
+  const SplitExample e;
+  const ReplicaPacks replica{e.packs, e.times, e.bytes};
+  const auto result = ListScheduler(std::span(&replica, 1)).run({}, {.split_from = 1});
+  // Stage 1: B0 [2,4) F1 [4,5) I1 [5,6) W1; stage 0: B0 [4,6) I1 [6,7) W1 [7,8).
+  EXPECT_EQ(schedule_to_text(result->schedule), "0F0,0F1,0B0,0I1,0W1\n1F0,1B0,1F1,1I1,1W1\n");
+  EXPECT_EQ(result->makespan, Nanos(8));
 }
 
 TEST(ListScheduler, TheCommonOrderKeepsPaceWithTheSlowestReplica) {

@@ -14,8 +14,7 @@ RC_GTEST_PROP(ScheduleText, RoundTripsAnyOrder, (std::uint64_t seed)) {
   schedule.stages.resize(1 + rng.below(4));
   for (std::size_t s = 0; s < schedule.stages.size(); ++s)
     for (std::uint64_t i = rng.below(6); i > 0; --i)
-      schedule.stages[s].push_back({StageId(s),
-                                    rng.below(2) == 0 ? Pass::kForward : Pass::kBackward,
+      schedule.stages[s].push_back({StageId(s), static_cast<Pass>(rng.below(4)),
                                     PackId(static_cast<std::size_t>(rng.below(1ULL << 31)))});
   RC_ASSERT(schedule_from_text(schedule_to_text(schedule), "test") == schedule);
 }

@@ -3,6 +3,7 @@
 
 #include "slimpack/schedule/schedule.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/random_split.h"
 
 namespace slimpack::testing {
 
@@ -25,7 +26,9 @@ inline SimulationCase random_simulation_case(Rng& rng) {
   out.bytes = random_bytes(rng, out.plan, stages);
   out.slots = 1 + static_cast<int>(rng.below(4));
   const TaskTimes planned = random_times(rng, out.packs(), stages);
-  out.schedule = *list_schedule(out.packs(), planned, out.bytes, {{}, out.slots});
+  std::vector<Schedule> schedule{*list_schedule(out.packs(), planned, out.bytes, {{}, out.slots})};
+  if (rng.below(2) == 0) split_some(rng, out.plan, schedule);
+  out.schedule = std::move(schedule.front());
   out.times = random_times(rng, out.packs(), stages);
   return out;
 }

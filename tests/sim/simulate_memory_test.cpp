@@ -6,6 +6,7 @@
 
 #include "slimpack/schedule/activation_ledger.h"
 #include "slimpack/sim/simulate.h"
+#include "tests/sim/pass_of.h"
 #include "tests/sim/random_case.h"
 
 namespace slimpack {
@@ -22,19 +23,19 @@ enum class Event : std::uint8_t { kEnd, kStart, kPut };
 Bytes naive_peak(const SimulationCase& c, const Timeline& timeline, std::int32_t stage) {
   std::vector<std::tuple<Nanos, Event, Pass, PackId>> events;
   for (const Span& span : timeline.spans) {
-    const bool backward = span.kind == SpanKind::kBackward;
-    if (span.kind != SpanKind::kForward && !backward) continue;
-    const Pass pass = backward ? Pass::kBackward : Pass::kForward;
+    const auto pass = testing::pass_of(span.kind);
+    if (!pass) continue;
+    const bool backward = goes_back(*pass);
     if (span.rank == stage) {
-      events.emplace_back(span.start, Event::kStart, pass, span.pack);
-      events.emplace_back(span.end, Event::kEnd, pass, span.pack);
+      events.emplace_back(span.start, Event::kStart, *pass, span.pack);
+      events.emplace_back(span.end, Event::kEnd, *pass, span.pack);
     }
-    if (span.rank == (backward ? stage + 1 : stage - 1)) {
+    if (pass != Pass::kWeightGradient && span.rank == (backward ? stage + 1 : stage - 1)) {
       Nanos put = span.end;
       for (const Span& wait : timeline.spans)
         if (wait.rank == span.rank && wait.kind == SpanKind::kWaitSend && wait.start == span.end)
           put = wait.end;
-      events.emplace_back(put, Event::kPut, pass, span.pack);
+      events.emplace_back(put, Event::kPut, *pass, span.pack);
     }
   }
   std::sort(events.begin(), events.end());
@@ -45,7 +46,7 @@ Bytes naive_peak(const SimulationCase& c, const Timeline& timeline, std::int32_t
   Bytes peak;
   for (const auto& [time, event, pass, pack] : events) {
     const bool forward = pass == Pass::kForward;
-    const bool reads = forward ? stage > 0 : stage + 1 < c.stages();
+    const bool reads = goes_back(pass) ? stage + 1 < c.stages() : forward && stage > 0;
     const Bytes input = (forward ? c.bytes.forward_input : c.bytes.backward_input)[pack.index()];
     switch (event) {
       case Event::kPut:
@@ -53,15 +54,11 @@ Bytes naive_peak(const SimulationCase& c, const Timeline& timeline, std::int32_t
         break;
       case Event::kStart:
         if (reads) waiting -= input;
-        transient = (forward ? ledger.peak_of_forward(pack) : ledger.peak_of_backward(pack)) -
-                    ledger.live();
+        transient = ledger.peak_of({StageId(stage), pass, pack}) - ledger.live();
         break;
       case Event::kEnd:
         transient = Bytes(0);
-        if (forward)
-          ledger.forward(pack);
-        else
-          ledger.backward(pack);
+        ledger.run({StageId(stage), pass, pack});
     }
     peak = std::max(peak, ledger.live() + transient + waiting);
   }
@@ -75,7 +72,8 @@ RC_GTEST_PROP(SimulatedMemory, AgreesWithANaiveReplayOfTheTimeline, (std::uint64
   // and the start that takes it could not be told from their times.
   for (auto* transfers : {&c.times.forward_transfer, &c.times.backward_transfer})
     for (Nanos& time : *transfers) time += Nanos(1);
-  for (auto* table : {&c.times.forward, &c.times.backward})
+  for (auto* table :
+       {&c.times.forward, &c.times.backward, &c.times.input_gradient, &c.times.weight_gradient})
     for (auto& row : *table)
       for (Nanos& time : row) time += Nanos(1);
   const auto result = simulate(c.packs(), c.schedule, c.times, c.bytes, {c.slots, true});

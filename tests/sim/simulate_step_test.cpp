@@ -3,6 +3,8 @@
 
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/sim/simulate.h"
+#include "tests/sim/pass_of.h"
+#include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
 #include "tests/support/step_graph.h"
 
@@ -43,6 +45,7 @@ StepCase random_step_case(Rng& rng) {
   out.times = testing::random_step_times(rng, out.plan);
   out.bytes = testing::random_step_bytes(rng, out.plan);
   out.schedules = testing::RandomOrders(rng, out.plan, stages, out.slots).draw();
+  if (rng.below(2) == 0) testing::split_some(rng, out.plan, out.schedules);
   return out;
 }
 
@@ -81,10 +84,9 @@ RC_GTEST_PROP(SimulateStep, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t 
 
   std::map<std::pair<std::int32_t, Action>, Span> spans;
   for (const Span& span : result.timeline.spans)
-    if (span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward) {
+    if (const auto pass = testing::pass_of(span.kind)) {
       const auto stage = static_cast<std::size_t>(span.rank) % c.stages();
-      const Pass pass = span.kind == SpanKind::kForward ? Pass::kForward : Pass::kBackward;
-      spans[{span.rank, {StageId(stage), pass, span.pack}}] = span;
+      spans[{span.rank, {StageId(stage), *pass, span.pack}}] = span;
     }
   for (std::size_t r = 0; r < c.schedules.size(); ++r)
     for (std::size_t s = 0; s < c.stages(); ++s)
@@ -176,7 +178,10 @@ ListedCase random_listed_case(Rng& rng) {
   const ListScheduler scheduler(replicas, c.slots);
   std::vector<Bytes> cap = scheduler.least_memory();
   for (Bytes& bytes : cap) bytes += Bytes(static_cast<std::int64_t>(rng.below(100)));
-  const auto listed = scheduler.run(cap, rng.below(2) == 0 ? Pass::kForward : Pass::kBackward);
+  const auto split_from =
+      static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(scheduler.backwards()) + 2));
+  const auto listed =
+      scheduler.run(cap, {rng.below(2) == 0 ? Pass::kForward : Pass::kBackward, split_from});
   for (const ReplicaPlan& replica : c.plan.replicas)
     c.schedules.push_back(own_order(listed->schedule, replica.packs));
   return {std::move(c), *listed};

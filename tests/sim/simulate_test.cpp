@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <map>
 
+#include "tests/sim/pass_of.h"
 #include "tests/sim/random_case.h"
+#include "tests/support/step_graph.h"
 
 namespace slimpack {
 namespace {
@@ -13,81 +16,27 @@ namespace {
 using testing::random_simulation_case;
 using testing::SimulationCase;
 
-struct StartAndPut {
-  std::int64_t start = 0;
-  std::int64_t put = 0;
-};
-
-/// Naive longest path: every time starts at 0 and is raised until no rule is broken.
-class LongestPath {
- public:
-  explicit LongestPath(const SimulationCase& c) : case_(c) {
-    for (bool raised = true; raised;) {
-      raised = false;
-      for (const auto& actions : c.schedule.stages)
-        for (std::size_t i = 0; i < actions.size(); ++i)
-          raised |= raise(actions[i], i == 0 ? nullptr : &actions[i - 1]);
-    }
-  }
-
-  [[nodiscard]] const StartAndPut& of(const Action& action) const { return times_.at(action); }
-  [[nodiscard]] std::int64_t duration(const Action& a) const {
-    const auto& table = a.pass == Pass::kForward ? case_.times.forward : case_.times.backward;
-    return table[a.stage.index()][a.pack.index()].count();
-  }
-  [[nodiscard]] std::int64_t makespan() const {
-    std::int64_t work = 0;
-    for (const auto& [action, time] : times_)
-      work = std::max(work, time.put + case_.times.reduce[action.stage.index()].count());
-    std::int64_t longest = 0;
-    for (const Nanos end : case_.times.step_end) longest = std::max(longest, end.count());
-    return work + longest;
-  }
-
- private:
-  bool raise(const Action& a, const Action* before) {
-    const bool forward = a.pass == Pass::kForward;
-    const std::int32_t up = forward ? -1 : 1;
-    const std::int32_t last = case_.stages() - 1;
-    const std::int32_t s = a.stage.value();
-    StartAndPut next = times_[a];
-    if (before != nullptr) next.start = std::max(next.start, times_[*before].put);
-    if (s + up >= 0 && s + up <= last)
-      next.start =
-          std::max(next.start, times_[{StageId(s + up), a.pass, a.pack}].put +
-                                   (forward ? case_.times.forward_transfer
-                                            : case_.times.backward_transfer)[a.pack.index()]
-                                       .count());
-    next.put = std::max(next.put, next.start + duration(a));
-    if (s - up >= 0 && s - up <= last && a.pack.value() >= case_.slots)
-      next.put = std::max(
-          next.put, times_[{StageId(s - up), a.pass, PackId(a.pack.value() - case_.slots)}].start);
-    const bool raised = next.start > times_[a].start || next.put > times_[a].put;
-    times_[a] = next;
-    return raised;
-  }
-
-  const SimulationCase& case_;
-  std::map<Action, StartAndPut> times_;
-};
-
-RC_GTEST_PROP(Simulate, AgreesWithANaiveLongestPath, (std::uint64_t seed)) {
+RC_GTEST_PROP(Simulate, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t seed)) {
   Rng rng(seed);
   const SimulationCase c = random_simulation_case(rng);
-  const LongestPath oracle(c);
+  const std::vector<TaskTimes> times{c.times};
+  const testing::StepGraph graph(c.plan, std::span(&c.schedule, 1), times, c.slots);
   const auto result = simulate(c.packs(), c.schedule, c.times, c.bytes, {c.slots, true});
-  RC_ASSERT(result.makespan.count() == oracle.makespan());
+  std::int64_t work = 0;
   std::map<Action, Span> spans;
   for (const Span& span : result.timeline.spans)
-    if (span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward)
-      spans[{StageId(span.rank), span.kind == SpanKind::kForward ? Pass::kForward : Pass::kBackward,
-             span.pack}] = span;
+    if (const auto pass = testing::pass_of(span.kind))
+      spans[{StageId(span.rank), *pass, span.pack}] = span;
   for (const auto& actions : c.schedule.stages)
     for (const Action& action : actions) {
-      if (oracle.duration(action) == 0) continue;  // nothing to draw
-      RC_ASSERT(spans.at(action).start.count() == oracle.of(action).start);
-      RC_ASSERT(spans.at(action).end.count() == oracle.of(action).start + oracle.duration(action));
+      work = std::max(work, graph.put(0, action) + c.times.reduce[action.stage.index()].count());
+      const std::int64_t duration = graph.duration(0, action);
+      if (duration == 0) continue;  // nothing to draw
+      RC_ASSERT(spans.at(action).start.count() == graph.start(0, action));
+      RC_ASSERT(spans.at(action).end.count() == graph.start(0, action) + duration);
     }
+  const Nanos step_end = *std::max_element(c.times.step_end.begin(), c.times.step_end.end());
+  RC_ASSERT(result.makespan.count() == work + step_end.count());
 }
 
 RC_GTEST_PROP(Simulate, SpansOfARankFollowEachOtherWithoutHoles, (std::uint64_t seed)) {

@@ -68,6 +68,8 @@ inline TaskTimes random_times(Rng& rng, const PackPlan& packs, int stages) {
   for (int s = 0; s < stages; ++s) {
     times.forward.push_back(random_quantities<Nanos>(rng, packs.forward.size(), 20));
     times.backward.push_back(random_quantities<Nanos>(rng, packs.backward.size(), 30));
+    times.input_gradient.push_back(random_quantities<Nanos>(rng, packs.backward.size(), 20));
+    times.weight_gradient.push_back(random_quantities<Nanos>(rng, packs.backward.size(), 15));
   }
   times.forward_transfer = random_quantities<Nanos>(rng, packs.forward.size(), 6);
   times.backward_transfer = random_quantities<Nanos>(rng, packs.backward.size(), 6);
@@ -90,6 +92,8 @@ inline TaskBytes random_bytes(Rng& rng, const PackPlan& packs, std::size_t seque
     }
     bytes.forward_transient.push_back(random_quantities<Bytes>(rng, packs.forward.size(), 10));
     bytes.backward_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
+    bytes.weight_operands.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 30));
+    bytes.weight_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
   }
   bytes.forward_input = random_quantities<Bytes>(rng, packs.forward.size(), 8);
   bytes.backward_input = random_quantities<Bytes>(rng, packs.backward.size(), 8);

@@ -44,7 +44,7 @@ class StepGraph {
   [[nodiscard]] std::int64_t duration(std::size_t r, const Action& a) const {
     std::int64_t longest = 0;
     for (const auto& [m, same] : replicas_of(r, a)) {
-      const auto& table = same.pass == Pass::kForward ? times_[m].forward : times_[m].backward;
+      const auto& table = table_of(times_[m], same.pass);
       longest = std::max(longest, table[same.stage.index()][same.pack.index()].count());
     }
     return longest;
@@ -54,6 +54,30 @@ class StepGraph {
   /// Replica, whether it is the put, action.
   using Key = std::tuple<std::size_t, bool, Action>;
 
+  [[nodiscard]] static const std::vector<std::vector<Nanos>>& table_of(const TaskTimes& times,
+                                                                       Pass pass) {
+    switch (pass) {
+      case Pass::kForward:
+        return times.forward;
+      case Pass::kBackward:
+        return times.backward;
+      case Pass::kInputGradient:
+        return times.input_gradient;
+      case Pass::kWeightGradient:
+        return times.weight_gradient;
+    }
+    return times.backward;
+  }
+
+  /// What another stage does with the same pack in the same direction: it may split a backward.
+  [[nodiscard]] Action on_stage(std::size_t r, std::int32_t s, const Action& a, PackId pack) const {
+    for (const Action& other : schedules_[r].stages[static_cast<std::size_t>(s)])
+      if (other.pack == pack && goes_back(other.pass) == goes_back(a.pass) &&
+          other.pass != Pass::kWeightGradient)
+        return other;
+    return {StageId(s), a.pass, pack};
+  }
+
   [[nodiscard]] const std::vector<MicroPack>& packs(std::size_t r, Pass pass) const {
     const PackPlan& own = plan_.replicas[r].packs;
     return pass == Pass::kForward ? own.forward : own.backward;
@@ -62,6 +86,8 @@ class StepGraph {
   /// The action on every replica of its pack, found by what is in the pack.
   [[nodiscard]] std::vector<std::pair<std::size_t, Action>> replicas_of(std::size_t r,
                                                                         const Action& a) const {
+    // Weight gradients wait for nobody.
+    if (a.pass == Pass::kWeightGradient) return {{r, a}};
     const MicroPack& pack = packs(r, a.pass)[a.pack.index()];
     const auto count = static_cast<std::size_t>(pack.replicas);
     std::vector<std::pair<std::size_t, Action>> out;
@@ -98,13 +124,13 @@ class StepGraph {
     node(start_key(r, a));
     edge(start_key(r, a), put_key(r, a), duration(r, a));
     if (before != nullptr) edge(put_key(r, *before), start_key(r, a), 0);
+    if (a.pass == Pass::kWeightGradient) return;
     if (s + up >= 0 && s + up <= last)
-      edge(put_key(r, {StageId(s + up), a.pass, a.pack}), start_key(r, a),
+      edge(put_key(r, on_stage(r, s + up, a, a.pack)), start_key(r, a),
            (forward ? times_[r].forward_transfer : times_[r].backward_transfer)[a.pack.index()]
                .count());
     if (s - up >= 0 && s - up <= last && a.pack.value() >= slots_)
-      edge(start_key(r, {StageId(s - up), a.pass, PackId(a.pack.value() - slots_)}), put_key(r, a),
-           0);
+      edge(start_key(r, on_stage(r, s - up, a, PackId(a.pack.value() - slots_))), put_key(r, a), 0);
     if (forward) return;
     for (const Slice& slice : packs(r, a.pass)[a.pack.index()].slices)
       for (std::size_t f = 0; f < packs(r, Pass::kForward).size(); ++f)

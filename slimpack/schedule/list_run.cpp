@@ -1,0 +1,202 @@
+// Steps:
+//  1. Each stage has a time at which to look at it next: when its action ends, when a message
+//     arrives, or when a slot that it needs becomes free.
+//  2. Take the stage with the earliest such time (ties: the lowest stage).
+//  3. Start its next backward if input, rows and an output slot are there; else its next forward if
+//     input, an output slot and memory are there; else weight gradients that were put off; else let
+//     it sleep until something changes.
+// An output slot is reserved when an action starts: slots only become free in the meantime, so no
+// stage waits to send, and two neighbours can never wait for each other's channel.
+#include "slimpack/schedule/list_run.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
+
+ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const ListPolicy& policy)
+    : tasks_(tasks),
+      caps_(caps),
+      policy_(policy),
+      backwards_(static_cast<std::int32_t>(tasks.needed.size())),
+      stages_(tasks.guards.size()) {
+  for (std::size_t s = 0; s < stages_.size(); ++s)
+    for (std::size_t r = 0; r < tasks.guards[s].size(); ++r) {
+      const MemoryGuard& guard = tasks.guards[s][r];
+      stages_[s].walks.emplace_back(guard);
+      if (splits()) stages_[s].backlogs.emplace_back(guard, *tasks.bytes[r], StageId(s));
+      stages_[s].memory = std::max(stages_[s].memory, guard.before_start());
+    }
+  for (Stage& stage : stages_) {
+    stage.forward_arrival.assign(static_cast<std::size_t>(tasks.forwards), kNever);
+    stage.backward_arrival.assign(static_cast<std::size_t>(backwards_), kNever);
+  }
+  std::fill(stages_.front().forward_arrival.begin(), stages_.front().forward_arrival.end(), 0);
+  std::fill(stages_.back().backward_arrival.begin(), stages_.back().backward_arrival.end(), 0);
+}
+
+ListScheduler::Result ListRun::run() {
+  Schedule schedule;
+  schedule.stages.resize(stages_.size());
+  const auto packs =
+      static_cast<std::size_t>(tasks_.forwards) + static_cast<std::size_t>(backwards_);
+  for (auto& list : schedule.stages) list.reserve(packs);
+  for (std::size_t left = packs * stages_.size(); left > 0;) {
+    const auto first =
+        std::min_element(stages_.begin(), stages_.end(),
+                         [](const Stage& a, const Stage& b) { return a.look_at < b.look_at; });
+    SLIMPACK_CHECK(first->look_at != kNever, "{} actions left and no stage can go on", left);
+    const auto s = static_cast<std::size_t>(first - stages_.begin());
+    const std::optional<Pass> pass = startable(s);
+    if (!pass) {
+      first->look_at = next_arrival(*first);
+      continue;
+    }
+    schedule.stages[s].push_back(start(s, *pass));
+    // What is put off is one more action.
+    if (*pass != Pass::kInputGradient) --left;
+  }
+  ListScheduler::Result result{std::move(schedule), {}, Nanos(0)};
+  for (const Stage& stage : stages_) {
+    result.memory.push_back(stage.memory);
+    result.makespan = std::max(result.makespan, Nanos(stage.free_at));
+  }
+  return result;
+}
+
+bool ListRun::fits(std::size_t s) const {
+  return caps_.empty() || stages_[s].pending <= caps_[s];
+}
+
+bool ListRun::forward_ready(std::size_t s) {
+  Stage& stage = stages_[s];
+  const auto f = static_cast<std::size_t>(stage.next_forward);
+  if (stage.next_forward >= tasks_.forwards || stage.forward_arrival[f] > stage.look_at)
+    return false;
+  if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= tasks_.slots)
+    return false;
+  stage.pending = Bytes(0);
+  for (MemoryGuard::Walk& walk : stage.walks)
+    stage.pending =
+        std::max(stage.pending, walk.peak_after_forward(stage.next_forward, stage.next_backward));
+  if (stage.has_put_off())
+    for (const WeightBacklog& backlog : stage.backlogs)
+      stage.pending =
+          std::max(stage.pending, backlog.peak_of_forward(stage.next_forward, stage.next_backward));
+  return fits(s);
+}
+
+bool ListRun::backward_fits(std::size_t s, bool split) {
+  Stage& stage = stages_[s];
+  stage.pending = Bytes(0);
+  // Without a backlog the forwards before have seen to it.
+  if (split || stage.has_put_off())
+    for (const WeightBacklog& backlog : stage.backlogs)
+      stage.pending = std::max(
+          stage.pending, backlog.peak_of_backward(stage.next_forward, stage.next_backward, split));
+  return fits(s);
+}
+
+std::optional<Pass> ListRun::backward_ready(std::size_t s) {
+  const Stage& stage = stages_[s];
+  const auto b = static_cast<std::size_t>(stage.next_backward);
+  if (stage.next_backward >= backwards_ || stage.next_forward < tasks_.needed[b] ||
+      stage.backward_arrival[b] > stage.look_at ||
+      (s > 0 && stage.next_backward - stages_[s - 1].next_backward >= tasks_.slots))
+    return std::nullopt;
+  if (stage.next_backward >= policy_.split_from && backward_fits(s, true))
+    return Pass::kInputGradient;
+  if (backward_fits(s, false)) return Pass::kBackward;
+  return std::nullopt;
+}
+
+std::optional<Pass> ListRun::startable(std::size_t s) {
+  if (policy_.first == Pass::kForward && forward_ready(s)) return Pass::kForward;
+  if (const std::optional<Pass> backward = backward_ready(s)) return backward;
+  if (policy_.first == Pass::kBackward && forward_ready(s)) return Pass::kForward;
+  if (stages_[s].has_put_off()) return Pass::kWeightGradient;
+  return std::nullopt;
+}
+
+std::int64_t ListRun::next_arrival(const Stage& stage) const {
+  std::int64_t next = kNever;
+  for (const auto& [arrival, pack] :
+       {std::pair{&stage.forward_arrival, static_cast<std::size_t>(stage.next_forward)},
+        std::pair{&stage.backward_arrival, static_cast<std::size_t>(stage.next_backward)}})
+    if (pack < arrival->size() && (*arrival)[pack] > stage.look_at)
+      next = std::min(next, (*arrival)[pack]);
+  return next;
+}
+
+/// Looks at a neighbour no later than `time`, or when it becomes free after that.
+void ListRun::wake(std::size_t s, std::int64_t time) {
+  Stage& stage = stages_[s];
+  stage.look_at = std::min(stage.look_at, std::max(stage.free_at, time));
+}
+
+std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
+  const std::size_t p = pack.index();
+  switch (pass) {
+    case Pass::kForward:
+      return tasks_.times.forward[s][p].count();
+    case Pass::kBackward:
+      return tasks_.times.backward[s][p].count();
+    case Pass::kInputGradient:
+      return tasks_.times.input_gradient[s][p].count();
+    case Pass::kWeightGradient:
+      return tasks_.times.weight_gradient[s][p].count();
+  }
+  return 0;
+}
+
+/// Takes the next pack of the pass into the books of the stage.
+PackId ListRun::take(Stage& stage, Pass pass) {
+  if (pass == Pass::kWeightGradient) {
+    const std::int32_t b = stage.put_off[stage.next_put_off++];
+    for (WeightBacklog& backlog : stage.backlogs) backlog.run(b);
+    return PackId(b);
+  }
+  stage.memory = std::max(stage.memory, stage.pending);
+  if (pass == Pass::kForward) return PackId(stage.next_forward++);
+  if (pass == Pass::kInputGradient) {
+    stage.put_off.push_back(stage.next_backward);
+    for (WeightBacklog& backlog : stage.backlogs) backlog.put_off(stage.next_backward);
+  }
+  return PackId(stage.next_backward++);
+}
+
+Action ListRun::start(std::size_t s, Pass pass) {
+  Stage& stage = stages_[s];
+  const std::int64_t now = stage.look_at;
+  const PackId pack = take(stage, pass);
+  stage.free_at = now + duration(s, pass, pack);
+  stage.look_at = stage.free_at;
+  if (pass != Pass::kWeightGradient) pass_on(s, pass, pack, now);
+  return {StageId(s), pass, pack};
+}
+
+/// Tells the neighbours: the source has a slot more from `now` on, the target something to come.
+void ListRun::pass_on(std::size_t s, Pass pass, PackId pack, std::int64_t now) {
+  const bool forward = pass == Pass::kForward;
+  const bool has_source = forward ? s > 0 : s + 1 < stages_.size();
+  if (has_source) wake(forward ? s - 1 : s + 1, now);
+  const bool has_target = forward ? s + 1 < stages_.size() : s > 0;
+  if (!has_target) return;
+  const std::size_t target = forward ? s + 1 : s - 1;
+  const TaskTimes& times = tasks_.times;
+  const Nanos transfer = (forward ? times.forward_transfer : times.backward_transfer)[pack.index()];
+  const std::int64_t arrival = stages_[s].free_at + transfer.count();
+  Stage& receiver = stages_[target];
+  (forward ? receiver.forward_arrival : receiver.backward_arrival)[pack.index()] = arrival;
+  wake(target, arrival);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,75 @@
+// List run: one run of list scheduling, action by action in simulated time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/task_costs.h"
+#include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/schedule/memory_guard.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/weight_backlog.h"
+
+namespace slimpack {
+
+/// What a list run knows of the packs. Keeps references.
+struct ListTasks {
+  const TaskTimes& times;
+  const std::vector<std::int32_t>& needed;  ///< by backward: forwards that have run before
+  std::int32_t forwards;
+  std::int32_t slots;
+  const std::vector<std::vector<MemoryGuard>>& guards;  ///< [stage][replica]
+  const std::vector<const TaskBytes*>& bytes;           ///< by replica
+};
+
+class ListRun {
+ public:
+  /// `caps` by stage, empty = unlimited. REQUIRES: caps of at least least_cap of every guard.
+  ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const ListPolicy& policy);
+
+  /// REQUIRES: called once.
+  [[nodiscard]] ListScheduler::Result run();
+
+ private:
+  struct Stage {
+    std::int64_t look_at = 0;
+    std::int64_t free_at = 0;
+    std::int32_t next_forward = 0;
+    std::int32_t next_backward = 0;
+    std::vector<std::int32_t> put_off;     ///< backward packs that were split here
+    std::size_t next_put_off = 0;          ///< of put_off, the first whose weight gradients wait
+    Bytes memory;                          ///< highest that any timing of the orders so far reaches
+    Bytes pending;                         ///< the same, if what was looked at last starts now
+    std::vector<MemoryGuard::Walk> walks;  ///< by replica
+    std::vector<std::int64_t> forward_arrival;   ///< by pack; kNever until it is put
+    std::vector<std::int64_t> backward_arrival;  ///< by pack; kNever until it is put
+
+    std::vector<WeightBacklog> backlogs;  ///< by replica; empty when nothing is split
+
+    [[nodiscard]] bool has_put_off() const { return next_put_off < put_off.size(); }
+  };
+
+  [[nodiscard]] bool splits() const { return policy_.split_from < backwards_; }
+  [[nodiscard]] bool fits(std::size_t s) const;
+  [[nodiscard]] bool forward_ready(std::size_t s);
+  /// Sets `pending`.
+  [[nodiscard]] bool backward_fits(std::size_t s, bool split);
+  [[nodiscard]] std::optional<Pass> backward_ready(std::size_t s);
+  [[nodiscard]] std::optional<Pass> startable(std::size_t s);
+  [[nodiscard]] std::int64_t next_arrival(const Stage& stage) const;
+  void wake(std::size_t s, std::int64_t time);
+  [[nodiscard]] std::int64_t duration(std::size_t s, Pass pass, PackId pack) const;
+  PackId take(Stage& stage, Pass pass);
+  Action start(std::size_t s, Pass pass);
+  void pass_on(std::size_t s, Pass pass, PackId pack, std::int64_t now);
+
+  ListTasks tasks_;
+  const std::vector<Bytes>& caps_;
+  ListPolicy policy_;
+  std::int32_t backwards_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,27 @@
+// The pass that a span of a timeline shows.
+#pragma once
+
+#include <optional>
+
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack::testing {
+
+/// nullopt for spans that show no action.
+inline std::optional<Pass> pass_of(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::kForward:
+      return Pass::kForward;
+    case SpanKind::kBackward:
+      return Pass::kBackward;
+    case SpanKind::kInputGradient:
+      return Pass::kInputGradient;
+    case SpanKind::kWeightGradient:
+      return Pass::kWeightGradient;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace slimpack::testing
