@@ -173,22 +173,22 @@ std::vector<Cutter> cutters() {
       {.name = "exact from fluid",
        .cut = [](const CutProblem& p) { return exact_from(p, fluid(p, options_of(p)), {}); },
        .exact = true,
-       .share = 0.3},
+       .share = 0.2},
       {.name = "exact for two nodes",
        .cut =
            [](const CutProblem& p) { return exact_from(p, fluid(p, options_of(p)), {.nodes = 2}); },
-       .share = 0.3},
+       .share = 0.2},
       {.name = "exact from one pack",
        .cut = [](const CutProblem& p) { return exact_from(p, in_one(p), {}); },
        .exact = true,
-       .share = 0.3},
+       .share = 0.2},
       {.name = "exact packs",
        .cut =
            [](const CutProblem& p) {
              return exact_packs(p.step(), unit_of(p), p.packs, {}).value();
            },
        .exact = true,
-       .share = 0.3},
+       .share = 0.2},
   };
 }
 
@@ -277,7 +277,7 @@ class EveryCutter : public ::testing::TestWithParam<Cutter> {};
 TEST_P(EveryCutter, MakesValidPacksThatRepeat) {
   expect_holds(
       [] {
-        const CutProblem problem = *problems(GetParam().share < 1 ? 12 : 24, 4);
+        const CutProblem problem = *problems(GetParam().share < 1 ? 10 : 24, 4);
         const PackPlan packs = GetParam().cut(problem);
         require_valid(GetParam(), problem, packs);
         RC_ASSERT(GetParam().cut(problem) == packs);
