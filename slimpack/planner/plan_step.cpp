@@ -73,12 +73,20 @@ PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) 
   return outcome;
 }
 
+/// What a recomputation needs at least.
+using LeastNeed = std::pair<StageNeed, Recompute>;
+
 /// What one search over the recomputations found.
 struct Attempt {
   std::optional<PlannedStep> step;
-  /// The least memory of any recomputation that does not fit.
-  std::optional<std::pair<StageNeed, Recompute>> least;
+  std::optional<LeastNeed> least;  ///< of the recomputations that do not fit
 };
+
+/// A search that ran out of time knows no need.
+void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
+  if (other.first.bytes == Bytes(0)) return;
+  if (!least || other.first.bytes < least->first.bytes) least = other;
+}
 
 StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
   return paced({cost, problem.lengths, problem.speed, problem.layout, problem.replicas,
@@ -97,9 +105,8 @@ Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
       out.step = step_of(recomputing, std::move(*result.solution));
-    } else if (!result.solution &&
-               (!out.least || result.least_need.bytes < out.least->first.bytes)) {
-      out.least = {result.least_need, recompute};
+    } else if (!result.solution) {
+      keep_less(out.least, {result.least_need, recompute});
     }
   }
   if (out.step) out.step->prediction = predict(*out.step, problem.cost, {kChannelSlots, false});
@@ -107,6 +114,7 @@ Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
 }
 
 void keep_shorter(Attempt& best, Attempt other) {
+  if (other.least) keep_less(best.least, *other.least);
   if (!other.step) return;
   if (!best.step || other.step->prediction.makespan < best.step->prediction.makespan)
     best = std::move(other);
@@ -149,7 +157,10 @@ void look_further(const PlanRequest& request, const StepProblem& problem, Nanos 
 
 PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
   const Nanos start = monotonic_now();
-  Attempt best = attempt(request, problem);
+  Attempt best;
+  StepProblem round = with_cost(problem, problem.cost);
+  for (round.effort = 1; round.effort <= problem.effort; ++round.effort)
+    keep_shorter(best, attempt(request, round));
   look_further(request, problem, start, best);
   PlanOutcome outcome;
   if (best.step) {

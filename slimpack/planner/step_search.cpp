@@ -82,14 +82,8 @@ UnitSearch& slowest(const Variant& variant) {
       [](const auto& a, const auto& b) { return makespan_of(*a) < makespan_of(*b); });
 }
 
-void search_units(const StepProblem& problem, Variant& variant) {
-  const UnitSearch& heaviest_unit = *variant.searches.front();
-  const std::vector<Candidate> hints{heaviest_unit.best() ? heaviest_unit.best()->candidate
-                                                          : heaviest_unit.favourite()};
-  for (std::size_t u = 1; u < variant.units.size(); ++u) {
-    variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units[u], hints));
-    variant.searches.back()->advance();
-  }
+/// Always the slowest unit goes on, until it is exhausted or enough has been looked at.
+void advance_slowest(const StepProblem& problem, const Variant& variant) {
   std::int64_t left = kMostSteps * problem.effort * problem.effort *
                       static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
@@ -100,6 +94,28 @@ void search_units(const StepProblem& problem, Variant& variant) {
     if (!heaviest && search.best() && --left < 0) return;
     search.advance();
   }
+}
+
+void search_units(const StepProblem& problem, Variant& variant) {
+  const UnitSearch& heaviest = *variant.searches.front();
+  const auto usual = heaviest.favourite();
+  const auto hint = heaviest.best() ? heaviest.best()->candidate : usual;
+  const auto begun = [&](std::size_t u, const auto& first) {
+    auto search = std::make_unique<UnitSearch>(problem, variant.units[u], std::vector{first});
+    search->advance();
+    return search;
+  };
+  for (std::size_t u = 1; u < variant.units.size(); ++u) variant.searches.push_back(begun(u, hint));
+  advance_slowest(problem, variant);
+  if (slowest(variant).best() || hint == usual) return;
+  // The hint came from what fits this cap. A refusal of a lower cap, under which nothing fitted,
+  // looked at what the other one leads to, and promised that it fits.
+  for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem); ++u) {
+    auto& search = variant.searches[u];
+    while (!search->best() && !search->exhausted()) search->advance();
+    if (!search->best()) search = begun(u, usual);
+  }
+  advance_slowest(problem, variant);
 }
 
 /// The slowest unit also rates exact packs; so does the next, if that is then another one.
@@ -153,11 +169,13 @@ void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& r
   result.solution = std::move(solution);
 }
 
-/// Merging pays where a sequence outweighs its replica or memory makes the step longer.
-bool may_merge(const StepProblem& problem, const UnitSearch& unmerged) {
+/// Merging pays where a sequence outweighs its replica, where memory makes the step longer, or
+/// where a unit does not fit.
+bool may_merge(const StepProblem& problem, const Variant& variant) {
   constexpr double kHeavy = 0.5;
   constexpr double kHindered = 1.01;
-  if (!unmerged.best()) return true;
+  if (!slowest(variant).best()) return true;
+  const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
   if (makespan > kHindered * unmerged.free_makespan()) return true;
   const SliceCost work = assign_problem(problem).groups.front();
@@ -197,28 +215,19 @@ void search_balanced(const StepProblem& problem, const Assignment& fast, StepSea
   keep_best(problem, variant, result);
 }
 
-void search_round(const StepProblem& problem, StepSearchResult& result) {
-  std::vector<Assignment> assignments = assignments_of(problem);
-  Variant unmerged{units_of(problem.lengths, assignments.front()), {}};
-  explore_heaviest(problem, unmerged);
-  search_variant(problem, unmerged);
-  const bool merge = assignments.size() > 1 && may_merge(problem, *unmerged.searches.front());
-  keep_best(problem, unmerged, result);
-  if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
-  assignments.erase(assignments.begin());
-  if (merge) search_merged(problem, assignments, result);
-}
-
 }  // namespace
 
 StepSearchResult search_step(const StepProblem& problem) {
   StepSearchResult result;
-  for (std::int32_t effort = 1; effort <= problem.effort; ++effort) {
-    StepProblem round = problem;
-    round.effort = effort;
-    if (effort > 1 && out_of_time(problem)) break;
-    search_round(round, result);
-  }
+  std::vector<Assignment> assignments = assignments_of(problem);
+  Variant unmerged{units_of(problem.lengths, assignments.front()), {}};
+  explore_heaviest(problem, unmerged);
+  search_variant(problem, unmerged);
+  const bool merge = assignments.size() > 1 && may_merge(problem, unmerged);
+  keep_best(problem, unmerged, result);
+  if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
+  assignments.erase(assignments.begin());
+  if (merge) search_merged(problem, assignments, result);
   return result;
 }
 

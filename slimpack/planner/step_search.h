@@ -35,7 +35,7 @@ struct StepSearchResult {
 /// 3. Where a sequence outweighs half a replica or memory makes the heaviest unit slower, merging
 ///    is tried: one variant for each threshold that makes a difference. The heaviest unit of each
 ///    is explored, and those that look best are searched as in 1; the others only if nothing fits.
-/// 4. With more effort the same is done again, looking wider; so more effort is never worse.
+/// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. After it nothing more is
 /// looked at: the best so far is the solution, or there is none and no least_need.
 [[nodiscard]] StepSearchResult search_step(const StepProblem& problem);

@@ -45,8 +45,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// One comma-separated line per stage: "0F0,0F1,0B0". Parsing throws InvalidInput with the line,
-/// the cell and the rule.
+/// One comma-separated line per stage: "0F0,0F1,0B0"; an empty one where there is nothing to do, as
+/// on a replica without work. Parsing throws InvalidInput with the line, the cell and the rule.
 [[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
 [[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin);
 

@@ -77,9 +77,8 @@ Schedule schedule_from_text(std::string_view text, std::string_view origin) {
     std::string_view line = text.substr(0, end);
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     const std::size_t number = schedule.stages.size() + 1;
-    if (line.empty())
-      invalid_input("{}: line {} is empty; every stage needs at least one action", origin, number);
-    schedule.stages.push_back(stage_from_text(line, number, origin));
+    schedule.stages.push_back(line.empty() ? std::vector<Action>{}
+                                           : stage_from_text(line, number, origin));
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + 1);
   }

@@ -1,7 +1,6 @@
 #include "slimpack/planner/baseline_step.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
@@ -9,32 +8,6 @@
 
 namespace slimpack {
 namespace {
-
-CostModel merging_cost() {
-  CostModel cost = testing::small_cost();
-  cost.merge = {{{1000, 1}, {1000, 2}}, {{1500, 1.5}, {1500, 3}}};
-  return cost;
-}
-
-RC_GTEST_PROP(BaselineStep, IsACorrectStepNoFasterThanItsBound, ()) {
-  Rng rng(*rc::gen::arbitrary<std::uint64_t>());
-  PlanRequest request = testing::random_request(rng);
-  request.dp = 1 + static_cast<std::int32_t>(rng.below(5));
-  if (rng.below(2) == 0) request.memory_cap = Bytes(1 << 20 << rng.below(6));
-  // Long enough to be shared by context parallelism, in half of the cases.
-  const std::int64_t scale = rng.below(2) == 0 ? 1 : 16;
-  for (Tokens& length : request.lengths) length = length * scale;
-  request.context = request.context * scale;
-  const CostModel cost = merging_cost();
-  for (const Baseline& baseline : baselines()) {
-    const PlannedStep step = baseline_step(baseline, request, cost);
-    RC_ASSERT(check_plan(step.plan) == std::vector<std::string>{});
-    RC_ASSERT(check_step_schedules(step.plan, step.schedules) == std::vector<std::string>{});
-    RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
-    RC_ASSERT(step.prediction.makespan == predict(step, cost).makespan);
-    RC_ASSERT(step.prediction.makespan >= step.lower_bound);
-  }
-}
 
 /// Long and short sequences in turn.
 PlanRequest mixed_request() {

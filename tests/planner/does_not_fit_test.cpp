@@ -7,22 +7,6 @@
 namespace slimpack {
 namespace {
 
-RC_GTEST_PROP(DoesNotFit, NamesTheLeastCapThatWorks, (std::uint64_t seed)) {
-  Rng rng(seed);
-  PlanRequest request = testing::random_request(rng);
-  if (rng.below(3) == 0) request.planner = PlannerKind::kPacked;
-  const CostModel cost = testing::small_cost();
-  request.memory_cap = Bytes(1);
-  const PlanOutcome refused = plan_step(request, cost);
-  RC_ASSERT(refused.does_not_fit.has_value() && !refused.step.has_value());
-  RC_ASSERT(refused.does_not_fit->cap == Bytes(1));
-  RC_ASSERT(refused.does_not_fit->longest_that_fits == Tokens(0));
-  request.memory_cap = refused.does_not_fit->needed;
-  RC_ASSERT(plan_step(request, cost).step.has_value());
-  request.memory_cap = refused.does_not_fit->needed - Bytes(1);
-  RC_ASSERT(plan_step(request, cost).does_not_fit->needed == refused.does_not_fit->needed);
-}
-
 RC_GTEST_PROP(DoesNotFit, NamesTheLongestSequenceThatFits, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = testing::random_request(rng);

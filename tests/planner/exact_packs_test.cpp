@@ -4,9 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <limits>
 
-#include "slimpack/solver/exact_cut.h"
 #include "tests/planner/small_step.h"
 
 namespace slimpack {
@@ -36,13 +34,6 @@ struct Step {
   [[nodiscard]] Unit unit() const {
     return units_of(lengths, {{all_sequences(lengths)}, {}, {1}}).front();
   }
-  [[nodiscard]] PassCost pass(bool backward) const {
-    const StepProblem p = problem();
-    const StageId stage = p.pacing.front().stage;
-    const UnitCost slices = unit_cost(p, stage);
-    return {(backward ? slices.backward : slices.forward).front(),
-            pack_overhead(cost, p.layout, stage, backward), pp};
-  }
 };
 
 /// Up to so many granules.
@@ -60,69 +51,9 @@ Step random_step(Rng& rng, std::int64_t most) {
   return step;
 }
 
-/// The least pass_time over all ways to put granules into `count` packs, in order within each
-/// sequence.
-class Enumeration {
- public:
-  Enumeration(const Step& step, bool backward, int count)
-      : backward_(backward), cost_(step.pass(backward)), packs_(static_cast<std::size_t>(count)) {
-    for (std::size_t q = 0; q < step.lengths.size(); ++q)
-      for (Tokens at; at < step.lengths[q]; at += step.granularity)
-        granules_.push_back({SequenceId(q), at, std::min(at + step.granularity, step.lengths[q])});
-    // Of a sequence, what runs first comes first.
-    if (backward) std::reverse(granules_.begin(), granules_.end());
-    place(0, 0);
-  }
-  [[nodiscard]] double least() const { return least_; }
-
- private:
-  void place(std::size_t g, std::size_t before) {
-    if (g == granules_.size()) {
-      std::vector<MicroPack> used;
-      for (const MicroPack& pack : packs_)
-        if (!pack.slices.empty()) used.push_back(pack);
-      least_ = std::min(least_, pass_time(used, cost_));
-      return;
-    }
-    const bool follows = g > 0 && granules_[g].sequence == granules_[g - 1].sequence;
-    for (std::size_t p = follows ? before : 0; p < packs_.size(); ++p) {
-      const std::vector<Slice> kept = packs_[p].slices;
-      if (follows && p == before)
-        (backward_ ? packs_[p].slices.back().begin : packs_[p].slices.back().end) =
-            backward_ ? granules_[g].begin : granules_[g].end;
-      else
-        packs_[p].slices.push_back(granules_[g]);
-      place(g + 1, p);
-      packs_[p].slices = kept;
-    }
-  }
-
-  bool backward_;
-  PassCost cost_;
-  std::vector<MicroPack> packs_;
-  std::vector<Slice> granules_;
-  double least_ = std::numeric_limits<double>::infinity();
-};
-
 void require_valid(const Step& step, const PackPlan& packs) {
   const StepPlan plan{step.lengths, step.problem().layout, {{all_sequences(step.lengths), packs}}};
   RC_ASSERT(check_plan(plan) == std::vector<std::string>{});
-}
-
-RC_GTEST_PROP(ExactPacks, ReachTheOptimumOfBothPasses, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const Step step = random_step(rng, 8);
-  const int packs = 1 + static_cast<int>(rng.below(3));
-  const auto exact = exact_packs(step.problem(), step.unit(), packs, {});
-  RC_ASSERT(exact.has_value());
-  require_valid(step, *exact);
-  for (const bool backward : {false, true}) {
-    const auto& found = backward ? exact->backward : exact->forward;
-    const double least = Enumeration(step, backward, packs).least();
-    RC_ASSERT(found.size() <= static_cast<std::size_t>(packs));
-    RC_ASSERT(pass_time(found, step.pass(backward)) <= least * (1 + 2e-6));
-    RC_ASSERT(pass_time(found, step.pass(backward)) >= least * (1 - 1e-12));
-  }
 }
 
 RC_GTEST_PROP(ExactPacks, KeepTheProgramWithinItsSize, (std::uint64_t seed)) {

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <nlohmann/json.hpp>
 
@@ -25,19 +24,6 @@ std::string error_of(const json& changed) {
     return e.what();
   }
   return "";
-}
-
-RC_GTEST_PROP(PlanFile, RoundTripsWithItsPrediction, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const CostModel cost = testing::small_cost();
-  const PlannedStep step = *plan_step(testing::random_request(rng), cost).step;
-  const PlanFile file = plan_file_from_json(plan_file_to_json(step, cost), "test");
-  RC_ASSERT(file.cost == cost);
-  RC_ASSERT(file.step.plan == step.plan);
-  RC_ASSERT(file.step.schedules == step.schedules);
-  RC_ASSERT(file.step.lower_bound == step.lower_bound);
-  RC_ASSERT(file.step.recompute == step.recompute);
-  RC_ASSERT(file.step.prediction.makespan == step.prediction.makespan);
 }
 
 TEST(PlanFile, NamesMissingParts) {

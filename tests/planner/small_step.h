@@ -41,24 +41,6 @@ inline PlanRequest random_request(Rng& rng) {
   return request;
 }
 
-/// The same on up to eight replicas, which may merge, be of different speeds and compute again.
-inline PlanRequest random_replicated_request(Rng& rng) {
-  PlanRequest request = random_request(rng);
-  request.dp = 1 + static_cast<std::int32_t>(rng.below(8));
-  while (2 * request.most_merged <= request.dp && rng.below(4) > 0) request.most_merged *= 2;
-  request.granularity = Tokens(64 << rng.below(3));
-  if (rng.below(3) == 0)
-    for (std::int32_t r = 0; r < request.dp; ++r) {
-      auto& speeds = request.speed.emplace_back();
-      for (std::int32_t s = 0; s < request.pp; ++s) speeds.push_back(0.5 + rng.uniform());
-    }
-  if (rng.below(3) == 0) {
-    const auto all = all_recomputations();
-    request.recompute.assign(all.begin() + static_cast<std::ptrdiff_t>(rng.below(4)), all.end());
-  }
-  return request;
-}
-
 inline Bytes highest(const std::vector<Bytes>& by_stage) {
   return *std::max_element(by_stage.begin(), by_stage.end());
 }

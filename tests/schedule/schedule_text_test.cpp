@@ -13,7 +13,7 @@ RC_GTEST_PROP(ScheduleText, RoundTripsAnyOrder, (std::uint64_t seed)) {
   Schedule schedule;
   schedule.stages.resize(1 + rng.below(4));
   for (std::size_t s = 0; s < schedule.stages.size(); ++s)
-    for (std::uint64_t i = 0; i <= rng.below(6); ++i)
+    for (std::uint64_t i = rng.below(6); i > 0; --i)
       schedule.stages[s].push_back({StageId(s), static_cast<Pass>(rng.below(4)),
                                     PackId(static_cast<std::size_t>(rng.below(1ULL << 31)))});
   RC_ASSERT(schedule_from_text(schedule_to_text(schedule), "test") == schedule);
@@ -24,11 +24,17 @@ TEST(ScheduleText, AcceptsAMissingLastNewlineAndCarriageReturns) {
             schedule_from_text("0F0,0B0\n1F0,1B0\n", "test"));
 }
 
+TEST(ScheduleText, AStageWithNothingToDoIsAnEmptyLine) {
+  const Schedule idle{{{}, {}}};
+  EXPECT_EQ(schedule_to_text(idle), "\n\n");
+  EXPECT_EQ(schedule_from_text("\n\n", "test"), idle);
+  EXPECT_EQ(schedule_from_text("\r\n\r\n", "test"), idle);
+}
+
 TEST(ScheduleText, ErrorsNameLineCellAndRule) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {"", "the schedule is empty"},
-      {"\n", "line 1 is empty"},
-      {"0F0\n\n", "line 2 is empty"},
+      {"\n0F0\n", "line 2, cell 1: 0F0 belongs to stage 0, this line to stage 1"},
       {"0F0,\n", "line 1, cell 2: \"\" is no action"},
       {"0F0,0X1\n", "line 1, cell 2: \"0X1\" is no action"},
       {"0F\n", "cell 1: \"0F\""},

@@ -1,0 +1,280 @@
+#include "tests/conformance/step_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/replica_tasks.h"
+
+namespace slimpack::conformance {
+namespace {
+
+const std::vector<MicroPack>& pass_of(const PackPlan& packs, bool backward) {
+  return backward ? packs.backward : packs.forward;
+}
+
+/// The first replica of the group that runs a pack.
+std::size_t first_of(const MicroPack& pack, std::size_t replica) {
+  return replica - replica % static_cast<std::size_t>(pack.replicas);
+}
+
+void require_tokens_once(const StepPlan& plan, bool backward) {
+  std::vector<std::vector<int>> times;
+  for (const Tokens length : plan.lengths)
+    times.emplace_back(static_cast<std::size_t>(length.count()), 0);
+  for (std::size_t r = 0; r < plan.replicas.size(); ++r)
+    for (const MicroPack& pack : pass_of(plan.replicas[r].packs, backward)) {
+      const std::size_t first = first_of(pack, r);
+      RC_ASSERT(first + static_cast<std::size_t>(pack.replicas) <= plan.replicas.size());
+      for (std::size_t m = first; m < first + static_cast<std::size_t>(pack.replicas); ++m) {
+        const auto& packs = pass_of(plan.replicas[m].packs, backward);
+        RC_ASSERT(std::count(packs.begin(), packs.end(), pack) == 1);
+      }
+      if (r != first) continue;
+      for (const Slice& slice : pack.slices)
+        for (Tokens t = slice.begin; t < slice.end; t += Tokens(1))
+          ++times.at(slice.sequence.index()).at(static_cast<std::size_t>(t.count()));
+    }
+  for (const std::vector<int>& of_sequence : times)
+    RC_ASSERT(of_sequence == std::vector<int>(of_sequence.size(), 1));
+}
+
+/// Of all replicas, in the ids of the step.
+struct Costed {
+  std::vector<TaskTimes> times;
+  std::vector<TaskBytes> bytes;
+};
+
+Costed costed(const PlannedStep& step, const CostModel& cost,
+              const std::vector<std::vector<double>>& speed) {
+  const CostModel recomputing = with_recompute(cost, step.recompute);
+  Costed out;
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
+    if (!speed.empty()) replication.speed = speed[r];
+    const PackPlan& packs = step.plan.replicas[r].packs;
+    out.times.push_back(task_times(recomputing, step.plan.layout, packs, replication));
+    out.bytes.push_back(task_bytes(recomputing, step.plan.layout, packs, step.plan.lengths));
+  }
+  return out;
+}
+
+SimulationResult simulated(const PlannedStep& step, const CostModel& cost,
+                           const std::vector<std::vector<double>>& speed, bool timeline) {
+  const Costed tasks = costed(step, cost, speed);
+  std::vector<ReplicaTasks> replicas;
+  for (std::size_t r = 0; r < tasks.times.size(); ++r)
+    replicas.push_back(
+        {step.plan.replicas[r].packs, step.schedules[r], tasks.times[r], tasks.bytes[r]});
+  return simulate(replicas, {.timeline = timeline});
+}
+
+/// Nanoseconds that tokens and pairs alone take a stage at speed 1, forward and backward.
+double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
+  double work = 0;
+  for (const bool backward : {false, true}) {
+    SliceCost terms = slice_cost(cost, plan.layout, StageId(stage), backward);
+    terms.per_slice = 0;
+    for (const Tokens length : plan.lengths) work += terms(Slice{SequenceId(), Tokens(0), length});
+  }
+  return work;
+}
+
+/// [start, end) of every pass of every pack on every rank; of a split backward, its input
+/// gradients, and its weight gradients apart.
+class Times {
+ public:
+  Times(const PlannedStep& step, const Timeline& timeline)
+      : stages_(static_cast<std::size_t>(step.plan.layout.stages())) {
+    for (const ReplicaPlan& replica : step.plan.replicas)
+      for (std::size_t s = 0; s < stages_; ++s)
+        ranks_.push_back({std::vector<Span>(replica.packs.forward.size()),
+                          std::vector<Span>(replica.packs.backward.size())});
+    for (const Span& span : timeline.spans) {
+      auto& rank = ranks_.at(static_cast<std::size_t>(span.rank));
+      if (span.kind == SpanKind::kForward) rank[0].at(span.pack.index()) = span;
+      if (span.kind == SpanKind::kBackward || span.kind == SpanKind::kInputGradient)
+        rank[1].at(span.pack.index()) = span;
+      if (span.kind == SpanKind::kWeightGradient) put_off_.push_back(span);
+    }
+  }
+  [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, bool backward,
+                               std::size_t pack) const {
+    return ranks_[replica * stages_ + stage][backward][pack];
+  }
+  void require_weights_after_inputs() const {
+    for (const Span& weights : put_off_)
+      RC_ASSERT(ranks_[static_cast<std::size_t>(weights.rank)][1].at(weights.pack.index()).end <=
+                weights.start);
+  }
+
+ private:
+  std::size_t stages_;
+  std::vector<std::array<std::vector<Span>, 2>> ranks_;  ///< [rank][pass][pack]
+  std::vector<Span> put_off_;
+};
+
+/// Packs of one pass that hold slices of a sequence, in the order in which they run.
+std::vector<std::size_t> packs_with(SequenceId sequence, const std::vector<MicroPack>& packs) {
+  std::vector<std::pair<Tokens, std::size_t>> found;
+  for (std::size_t p = 0; p < packs.size(); ++p)
+    for (const Slice& slice : packs[p].slices)
+      if (slice.sequence == sequence) found.emplace_back(slice.begin, p);
+  std::sort(found.begin(), found.end());
+  std::vector<std::size_t> out;
+  for (const auto& [begin, pack] : found) out.push_back(pack);
+  return out;
+}
+
+void require_sequence_causal(const PlannedStep& step, const Times& times, std::size_t replica,
+                             SequenceId sequence) {
+  const PackPlan& packs = step.plan.replicas[replica].packs;
+  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
+  const std::vector<std::size_t> forward = packs_with(sequence, packs.forward);
+  std::vector<std::size_t> backward = packs_with(sequence, packs.backward);
+  std::reverse(backward.begin(), backward.end());  // from its tail
+  for (const auto& [chain, is_backward] : {std::pair(&forward, false), {&backward, true}})
+    for (std::size_t i = 0; i < chain->size(); ++i)
+      for (std::size_t s = 0; s < stages; ++s) {
+        const Span& span = times.of(replica, s, is_backward, (*chain)[i]);
+        if (i > 0) RC_ASSERT(times.of(replica, s, is_backward, (*chain)[i - 1]).end <= span.start);
+        const bool first = s == (is_backward ? stages - 1 : 0);
+        if (!first)
+          RC_ASSERT(times.of(replica, is_backward ? s + 1 : s - 1, is_backward, (*chain)[i]).end <=
+                    span.start);
+      }
+  for (std::size_t s = 0; s < stages; ++s)
+    RC_ASSERT(times.of(replica, s, false, forward.back()).end <=
+              times.of(replica, s, true, backward.front()).start);
+}
+
+}  // namespace
+
+void require_every_token_once(const StepPlan& plan) {
+  for (const bool backward : {false, true}) require_tokens_once(plan, backward);
+}
+
+void require_correct(const MadeStep& made) {
+  const PlanRequest& request = made.request;
+  const PlannedStep& step = made.step;
+  RC_ASSERT(step.plan.lengths == request.lengths);
+  RC_ASSERT(step.plan.layout.stages() == request.pp);
+  RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
+  RC_ASSERT(step.speed == request.speed);
+  RC_ASSERT(std::count(request.recompute.begin(), request.recompute.end(), step.recompute) > 0);
+  RC_ASSERT(check_plan(step.plan) == std::vector<std::string>{});
+  RC_ASSERT(check_step_schedules(step.plan, step.schedules) == std::vector<std::string>{});
+  for (const ReplicaPlan& replica : step.plan.replicas)
+    for (const auto* pass : {&replica.packs.forward, &replica.packs.backward})
+      for (const MicroPack& pack : *pass) {
+        RC_ASSERT(pack.replicas <= made.most_merged);
+        for (const Slice& slice : pack.slices) {
+          RC_ASSERT(slice.begin.count() % made.unit.count() == 0);
+          if (slice.end < request.lengths[slice.sequence.index()])
+            RC_ASSERT(slice.end.count() % made.unit.count() == 0);
+        }
+      }
+}
+
+void require_causal(const PlannedStep& step, const CostModel& cost) {
+  const Times times(step, simulated(step, cost, step.speed, true).timeline);
+  times.require_weights_after_inputs();
+  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    const ReplicaPlan& replica = step.plan.replicas[r];
+    for (const SequenceId sequence : replica.sequences)
+      require_sequence_causal(step, times, r, sequence);
+    for (const bool backward : {false, true}) {
+      const auto& packs = pass_of(replica.packs, backward);
+      for (std::size_t p = 0; p < packs.size(); ++p) {
+        const std::size_t first = first_of(packs[p], r);
+        if (first == r) continue;
+        const auto& theirs = pass_of(step.plan.replicas[first].packs, backward);
+        const auto same = static_cast<std::size_t>(
+            std::find(theirs.begin(), theirs.end(), packs[p]) - theirs.begin());
+        for (std::size_t s = 0; s < stages; ++s)
+          RC_ASSERT(times.of(r, s, backward, p).start == times.of(first, s, backward, same).start);
+      }
+    }
+  }
+}
+
+void require_predicted(const MadeStep& made, const CostModel& cost) {
+  const PlannedStep& step = made.step;
+  const SimulationResult again = simulated(step, cost, step.speed, false);
+  RC_ASSERT(step.prediction.makespan == again.makespan);
+  RC_ASSERT(step.prediction.peak_activation == again.peak_activation);
+  RC_ASSERT(step.prediction.busy == again.busy);
+  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
+  for (std::size_t s = 0; s < stages; ++s) {
+    const double work = work_of(step.plan, cost, s);
+    double speed = 0;  // of all replicas
+    double done = 0;   // work at speed 1, and roundings of half a nanosecond
+    for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+      const double own = step.speed.empty() ? 1 : step.speed[r][s];
+      const PackPlan& packs = step.plan.replicas[r].packs;
+      speed += own;
+      done += own * (static_cast<double>(again.busy[r * stages + s].count()) +
+                     static_cast<double>(packs.forward.size() + packs.backward.size()));
+    }
+    RC_ASSERT(done >= work * (1 - 1e-9));
+    // The bound leaves out what rounding may save.
+    RC_ASSERT(static_cast<double>(step.lower_bound.count()) * (1 + 1e-3) + 100 >= work / speed);
+  }
+  RC_ASSERT(step.lower_bound > Nanos(0));
+  RC_ASSERT(step.lower_bound <= step.prediction.makespan);
+  const double ratio = static_cast<double>(step.prediction.makespan.count()) /
+                       static_cast<double>(step.lower_bound.count());
+  RC_ASSERT(std::abs(step.gap() - (ratio - 1)) <= 1e-12 * ratio);
+}
+
+void require_memory(const MadeStep& made, const CostModel& cost,
+                    const std::vector<std::vector<double>>& drift) {
+  const PlannedStep& step = made.step;
+  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
+  const std::vector<Bytes> needs = stage_needs(step, with_recompute(cost, step.recompute));
+  const std::vector<Bytes> drifted = simulated(step, cost, drift, false).peak_activation;
+  RC_ASSERT(step.prediction.peak_activation.size() == stages * step.plan.replicas.size());
+  for (std::size_t rank = 0; rank < drifted.size(); ++rank) {
+    RC_ASSERT(step.prediction.peak_activation[rank] <= needs[rank % stages]);
+    RC_ASSERT(drifted[rank] <= needs[rank % stages]);
+  }
+  if (!made.request.memory_cap) return;
+  const Bytes cap = *made.request.memory_cap;
+  for (std::size_t rank = 0; rank < drifted.size(); ++rank)
+    RC_ASSERT(std::max(step.prediction.peak_activation[rank], drifted[rank]) <= cap);
+  // What a rank would hold if it ran by itself may be more than what merged packs let it hold.
+  if (made.most_merged > 1) return;
+  for (const Bytes need : needs) RC_ASSERT(need <= cap);
+}
+
+void require_round_trip(const PlannedStep& step, const CostModel& cost) {
+  const std::string text = plan_file_to_json(step, cost);
+  const PlanFile file = plan_file_from_json(text, "test");
+  require_same(file.step, step);
+  RC_ASSERT(file.cost == cost);
+  RC_ASSERT(plan_file_to_json(file.step, file.cost) == text);
+}
+
+void require_same(const PlannedStep& a, const PlannedStep& b) {
+  RC_ASSERT(a.plan == b.plan);
+  RC_ASSERT(a.schedules == b.schedules);
+  RC_ASSERT(a.speed == b.speed);
+  RC_ASSERT(a.recompute == b.recompute);
+  RC_ASSERT(a.lower_bound == b.lower_bound);
+  RC_ASSERT(a.prediction.makespan == b.prediction.makespan);
+  RC_ASSERT(a.prediction.busy == b.prediction.busy);
+  RC_ASSERT(a.prediction.peak_activation == b.prediction.peak_activation);
+}
+
+void require_conforming(const MadeStep& made, const Workload& workload) {
+  require_every_token_once(made.step.plan);
+  require_correct(made);
+  require_causal(made.step, workload.cost);
+  require_predicted(made, workload.cost);
+  require_memory(made, workload.cost, workload.speed);
+  require_round_trip(made.step, workload.cost);
+}
+
+}  // namespace slimpack::conformance

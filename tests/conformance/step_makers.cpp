@@ -1,0 +1,136 @@
+#include "tests/conformance/step_makers.h"
+
+#include <bit>
+
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/replica_tasks.h"
+
+namespace slimpack::conformance {
+namespace {
+
+/// Programs and budgets take their time: less to plan.
+constexpr Extent kFewGranules{.sequences = 5, .longest = 4};
+
+void merge(PlanRequest& request, const Workload& workload) {
+  request.most_merged =
+      static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(workload.dp)));
+}
+
+void recompute(PlanRequest& request) {
+  const auto all = all_recomputations();
+  request.recompute.assign(all.begin(), all.end());
+}
+
+PlanRequest plain_request(const Workload& workload) {
+  PlanRequest request;
+  request.lengths = workload.lengths;
+  request.pp = workload.pp;
+  request.dp = workload.dp;
+  request.granularity = workload.granularity;
+  request.context = workload.context;
+  if (workload.uneven) request.speed = workload.speed;
+  return request;
+}
+
+StepMaker free_step(const Planner& planner) {
+  return {.name = planner.name,
+          .make =
+              [planner](const Workload& workload) {
+                const PlanRequest request = request_of(planner, workload);
+                return made_by_planner(request, *plan_step(request, workload.cost).step);
+              },
+          .extent = planner.extent,
+          .share = planner.share};
+}
+
+/// A budget that ends a search anywhere, or lets it come to its end.
+StepMaker budgeted(const Planner& planner) {
+  StepMaker maker = free_step({planner.name + " in time",
+                               [planner](PlanRequest& request, const Workload& workload) {
+                                 planner.set_up(request, workload);
+                                 request.time_budget = Nanos(
+                                     static_cast<std::int64_t>(workload.lengths.size()) * 300'000);
+                               },
+                               kFewGranules, 0.1});
+  maker.repeats = false;
+  return maker;
+}
+
+MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline,
+                          const CostModel& cost) {
+  MadeStep made{request, baseline_step(baseline, request, cost)};
+  made.most_merged = request.dp;
+  made.request.memory_cap.reset();  // which baselines need not keep
+  return made;
+}
+
+StepMaker baseline(const Baseline& baseline) {
+  return {.name = std::string(baseline.name), .make = [&baseline](const Workload& workload) {
+            return made_by_baseline(plain_request(workload), baseline, workload.cost);
+          }};
+}
+
+/// Under three quarters of what it would like to have.
+StepMaker short_of_memory(const Baseline& listed) {
+  return {.name = std::string(listed.name) + " capped",
+          .make = [&listed](const Workload& workload) {
+            PlanRequest request = plain_request(workload);
+            const PlannedStep free = baseline_step(listed, request, workload.cost);
+            request.memory_cap = step_need(free, workload.cost).bytes * 3 / 4;
+            return made_by_baseline(request, listed, workload.cost);
+          }};
+}
+
+}  // namespace
+
+std::vector<Planner> planners() {
+  using R = PlanRequest;
+  using W = Workload;
+  return {
+      {"fluid", [](R&, const W&) {}},
+      {"auto", [](R& r, const W&) { r.solver = SolverKind::kAuto; }, kFewGranules, 0.1},
+      {"milp", [](R& r, const W&) { r.solver = SolverKind::kMilp; }, kFewGranules, 0.05},
+      {"packed", [](R& r, const W&) { r.planner = PlannerKind::kPacked; }},
+      {"merging", merge, {}, 0.4},
+      {"merging auto",
+       [](R& r, const W& w) {
+         merge(r, w);
+         r.solver = SolverKind::kAuto;
+       },
+       kFewGranules, 0.1},
+      {"recomputing", [](R& r, const W&) { recompute(r); }, {}, 0.5},
+      {"merging recomputing",
+       [](R& r, const W& w) {
+         merge(r, w);
+         recompute(r);
+       },
+       {},
+       0.2},
+      {"uneven", [](R& r, const W& w) { r.speed = w.speed; }},
+      {"wider", [](R& r, const W&) { r.effort = 2; }, {.sequences = 12, .longest = 8}},
+  };
+}
+
+PlanRequest request_of(const Planner& planner, const Workload& workload) {
+  PlanRequest request = plain_request(workload);
+  planner.set_up(request, workload);
+  return request;
+}
+
+MadeStep made_by_planner(const PlanRequest& request, const PlannedStep& step) {
+  return {request, step, request.granularity, request.most_merged};
+}
+
+std::vector<StepMaker> step_makers() {
+  std::vector<StepMaker> makers;
+  for (const Planner& planner : planners()) {
+    makers.push_back(free_step(planner));
+    if (planner.name == "fluid" || planner.name == "merging auto")
+      makers.push_back(budgeted(planner));
+  }
+  for (const Baseline& each : baselines()) makers.push_back(baseline(each));
+  makers.push_back(short_of_memory(baseline_named("dynapipe")));
+  return makers;
+}
+
+}  // namespace slimpack::conformance
