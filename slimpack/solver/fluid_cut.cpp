@@ -113,6 +113,7 @@ class Cuts {
 struct Poured {
   int packs = 0;
   double left = 0;  ///< cost of what did not fit, uncut
+  double room = 0;  ///< of the last MicroPack, when everything fits
 };
 
 /// Pours every sequence of the walk into at most `limit` MicroPacks of budget(index) each and calls
@@ -136,7 +137,7 @@ Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit)
         rest = cuts.remainder(k);
         rest_cost = walk.cost(rest);
       }
-      if (++pack >= limit) return {limit, rest_cost + walk.cost_from[i + 1]};
+      if (++pack >= limit) return {limit, rest_cost + walk.cost_from[i + 1], 0};
       room = budget(pack);
       empty = true;
     }
@@ -144,7 +145,7 @@ Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit)
     room -= rest_cost;
     empty = false;
   }
-  return {pack + 1, 0};
+  return {pack + 1, 0, room};
 }
 
 /// Share of the full budget of each MicroPack: taper … 1 … 1 … taper.
@@ -168,27 +169,41 @@ std::vector<double> taper_shares(const FluidCutOptions& options) {
 double least_budget(const Walk& walk, const std::vector<double>& shares) {
   constexpr double kPrecision = 1e-3;
   const auto packs = static_cast<int>(shares.size());
-  const auto left_of = [&](double full) {
+  const double whole_packs = std::accumulate(shares.begin(), shares.end(), 0.0);
+  // What a full budget misses, < 0, or has to spare.
+  const auto spare_of = [&](double full) {
     const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
-    return pour(walk, packs, budget, [](int, const Slice&) {}).left;
+    const Poured result = pour(walk, packs, budget, [](int, const Slice&) {});
+    if (result.left > 0) return -result.left;
+    const double unused = std::accumulate(shares.begin() + result.packs, shares.end(), 0.0);
+    return std::max(0.0, unused * full + result.room);
   };
   // 1. No budget below the mean is enough, for cutting only adds cost …
-  const double whole_packs = std::accumulate(shares.begin(), shares.end(), 0.0);
   double low = walk.cost_from.front() / whole_packs;
-  double left = left_of(low);
-  if (left == 0) return low;
+  double missing = -spare_of(low);
+  if (missing <= 0) return low;
   // 2. … and usually little more than what was left over, shared out, is: step up by that, further
   //    each time it is not enough, …
   double high = low;
-  for (double reach = 1; left > 0; reach *= 1.5) {
+  double spare = -missing;
+  for (double reach = 1; spare < 0; reach *= 1.5) {
+    missing = -spare;
     low = high;
-    high += std::max(reach * left / whole_packs, kPrecision / 2 * low);
-    left = left_of(high);
+    high += std::max(reach * missing / whole_packs, kPrecision / 2 * low);
+    spare = spare_of(high);
   }
-  // 3. … then bisect.
+  // 3. … then close in: from the side that is nearer step by what it misses or has to spare, twice
+  //    as far each time that does not lead to the other side. Closer, where it jumps about, bisect.
+  double reach = 1;
   while (high - low > kPrecision * low) {
-    const double middle = low + (high - low) / 2;
-    (left_of(middle) == 0 ? high : low) = middle;
+    const bool down = spare <= missing;
+    const double aim = reach * ((down ? spare : missing) / whole_packs + kPrecision / 2 * low);
+    const double half = (high - low) / 2;
+    const double middle = aim > half ? low + half : (down ? high - aim : low + aim);
+    const double found = spare_of(middle);
+    reach = (found < 0) == down ? 1 : 2 * reach;
+    (found < 0 ? low : high) = middle;
+    (found < 0 ? missing : spare) = std::abs(found);
   }
   return high;
 }
