@@ -120,7 +120,7 @@ void UnitSearch::advance() {
 }
 
 void UnitSearch::consider_extra(PackPlan packs) {
-  const Tasks tasks = tasks_of(favourite(), {std::move(packs)});
+  Tasks tasks = tasks_of(favourite(), {std::move(packs)});
   if (best_ && tasks.bound >= best_->makespan) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
@@ -156,13 +156,24 @@ void UnitSearch::Favourite::consider(const Candidate& other, double other_score)
 }
 
 bool UnitSearch::explore(const Candidate& candidate) {
+  if (stage_ == 0 && candidate.cut.fluid.packs > too_many_packs_) {
+    Tasks& uncut = seen_.emplace_back();
+    uncut.candidate = candidate;
+    uncut.bound = too_many_bound_;
+    return false;
+  }
   const Tasks& tasks =
       seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
   const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
   if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
         return static_cast<double>(tasks.bound.count()) >= f.score;
-      }))
+      })) {
+    if (stage_ == 0 && candidate.cut.fluid.packs > favourite().cut.fluid.packs) {
+      too_many_packs_ = candidate.cut.fluid.packs;
+      too_many_bound_ = tasks.bound;
+    }
     return false;
+  }
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const Bytes free = score(tasks, scheduler);
@@ -206,7 +217,9 @@ int UnitSearch::highest_rung() const {
   return space_.split ? kRungs + kHighRungs : kRungs;
 }
 
-void UnitSearch::climb_ladder(const Tasks& tasks) {
+void UnitSearch::climb_ladder(Tasks& tasks) {
+  if (tasks.packs.empty())
+    tasks = tasks_of(tasks.candidate, cut_unit(unit_, cost_, tasks.candidate.cut));
   if (best_ && tasks.bound >= best_->makespan) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));

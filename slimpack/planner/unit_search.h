@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -67,12 +68,12 @@ class UnitSearch {
     void consider(const Candidate& other, double other_score);
   };
 
-  /// A candidate with the packs that it gives, by replica.
+  /// A candidate with the packs that it gives, by replica; without while it is not worth cutting.
   struct Tasks {
     Candidate candidate;
     std::vector<PackPlan> packs;
     std::vector<TaskTimes> times;
-    Nanos bound;
+    Nanos bound;  ///< of its makespan; without packs: the least that can be expected
   };
 
   [[nodiscard]] Tasks tasks_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
@@ -83,7 +84,7 @@ class UnitSearch {
   /// Result: the memory of the schedule without a cap.
   Bytes score(const Tasks& tasks, const ListScheduler& scheduler);
   [[nodiscard]] int highest_rung() const;
-  void climb_ladder(const Tasks& tasks);
+  void climb_ladder(Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
   /// Keeps the schedule if it fits and is the best so far.
   void keep(const Tasks& tasks, ListScheduler::Result result);
@@ -95,6 +96,10 @@ class UnitSearch {
   std::deque<Candidate> queue_;
   int stage_ = 0;  ///< 0 coarse, then kDirections of neighbours in each round, then the ladder
   std::vector<Tasks> seen_;
+  /// Of the coarse candidates, the fewest MicroPacks whose overheads alone are too much by their
+  /// bound, and that. With more of them there is no need to cut before the ladder.
+  int too_many_packs_ = std::numeric_limits<int>::max();
+  Nanos too_many_bound_;
   std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder
   /// By the average without a cap and under a tight one; by each of them and under a medium one.
   std::array<Favourite, 4> favourites_;
