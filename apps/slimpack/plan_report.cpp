@@ -88,7 +88,10 @@ ReportRows step_rows(const PlannedStep& step) {
           {"slices", both_passes(over_replicas(plan, false, slice_count),
                                  over_replicas(plan, true, slice_count))},
           {"computed again", std::string(to_string(step.recompute))},
-          {"backwards split", grouped(split_count(step))},
+          {"backwards split",
+           fmt::format("{} of {}", grouped(split_count(step)),
+                       grouped(static_cast<std::int64_t>(over_replicas(plan, true, pack_count)) *
+                               plan.layout.stages()))},
           {"makespan", human_duration(predicted.makespan)},
           {"bubble", human_share(predicted.bubble_ratio)},
           {"lower bound",

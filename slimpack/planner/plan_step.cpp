@@ -155,18 +155,29 @@ void look_further(const PlanRequest& request, const StepProblem& problem, Nanos 
   }
 }
 
-PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
-  const Nanos start = monotonic_now();
+/// The best of all rounds of the effort asked for.
+Attempt rounds(const PlanRequest& request, const StepProblem& problem) {
   Attempt best;
-  StepProblem round = with_cost(problem, problem.cost);
+  StepProblem round = problem;
   for (round.effort = 1; round.effort <= problem.effort; ++round.effort)
     keep_shorter(best, attempt(request, round));
+  return best;
+}
+
+PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
+  const Nanos start = monotonic_now();
+  // Whole backwards are tried in any case: splitting is one more choice, never a worse step.
+  CostModel cost = problem.cost;
+  cost.weight_gradient = {};
+  Attempt best = rounds(request, with_cost(problem, cost));
+  if (request.backward == BackwardKind::kSplit)
+    keep_shorter(best, rounds(request, with_cost(problem, problem.cost)));
   look_further(request, problem, start, best);
   PlanOutcome outcome;
   if (best.step) {
     outcome.step = std::move(best.step);
   } else {
-    const CostModel cost = with_recompute(problem.cost, best.least->second);
+    cost = with_recompute(problem.cost, best.least->second);
     outcome.does_not_fit = refusal(request, with_cost(problem, cost), best.least->first);
   }
   return outcome;
@@ -183,7 +194,6 @@ double PlannedStep::gap() const {
 
 PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
   require_sensible(request, known);
-  // What nobody knows to be splittable is not split.
   CostModel cost = known;
   if (request.backward == BackwardKind::kWhole) cost.weight_gradient = {};
   const StepProblem problem{

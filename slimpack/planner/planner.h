@@ -37,8 +37,8 @@ struct PlanRequest {
   /// Rounds of local search: 1 takes milliseconds; each further one looks wider and costs several
   /// times as much. More rounds never give a longer step.
   std::int32_t effort = 1;
-  /// kSplit: weight gradients may run later than input gradients, where that makes the step
-  /// shorter. Needs a cost model that knows their part (CostModel::weight_gradient).
+  /// kSplit: weight gradients may run later than input gradients. Never a longer step than kWhole.
+  /// Needs a cost model that knows their part (CostModel::weight_gradient).
   BackwardKind backward = BackwardKind::kWhole;
   /// Beyond the fast search: kMilp and, on small steps, kAuto also rate exact answers on coarse
   /// grids. Never a longer step than with kFluid.

@@ -107,6 +107,14 @@ std::vector<Planner> planners() {
        {},
        0.2},
       {"uneven", [](R& r, const W& w) { r.speed = w.speed; }},
+      {"splitting", [](R& r, const W&) { r.backward = BackwardKind::kSplit; }},
+      {"merging splitting",
+       [](R& r, const W& w) {
+         merge(r, w);
+         r.backward = BackwardKind::kSplit;
+       },
+       {},
+       0.2},
       {"wider", [](R& r, const W&) { r.effort = 2; }, {.sequences = 12, .longest = 8}},
   };
 }

@@ -110,6 +110,8 @@ TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
 
 TEST(RunConfig, TheSolverIsOneOfItsNamesAndItsBudgetAnyTimeUpToADay) {
   EXPECT_EQ(parse(kModel).plan.solver, SolverKind::kAuto);
+  EXPECT_EQ(parse(kModel).plan.backward, BackwardKind::kWhole);
+  EXPECT_EQ(parse(kModel, {"plan.backward=split"}).plan.backward, BackwardKind::kSplit);
   EXPECT_EQ(parse(kModel).plan.time_budget, 0);
   for (const SolverKind solver : {SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp})
     EXPECT_EQ(parse_more(fmt::format("[plan]\nsolver = \"{}\"", to_string(solver))).plan.solver,
@@ -218,6 +220,8 @@ const Bad kBad[] = {
     {"[train]\nsteps = 2020-01-01", "train.steps is a date"},
     {"[train]\nseed = -1", "train.seed is -1, must be an integer of 0 or more"},
     {"[plan]\nsolver = \"gurobi\"", "must be one of \"auto\", \"fluid\", \"milp\""},
+    {"[plan]\nbackward = \"half\"",
+     "plan.backward is \"half\", must be one of \"whole\", \"split\""},
     {"[plan]\ntime_budget = -1", "plan.time_budget is -1, must be a number from 0 to 86400"},
     {"[plan]\ntime_budget = 86401", "plan.time_budget is 86401"},
     {"[train]\nlearning_rate = 0", "train.learning_rate is 0, must be a number above 0"},
