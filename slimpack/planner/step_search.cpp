@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -17,8 +18,14 @@ namespace {
 /// Shares of the mean load above which a sequence is merged; the first stands for never.
 constexpr std::array kMergeAbove = {
     std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03, 0.0};
-/// Variants that are searched even if one before them fits.
+/// Merged variants that are searched even if one before them fits …
 constexpr std::size_t kVariants = 2;
+/// … where this share of what their heaviest unit takes so far would be an improvement: no more is
+/// usually found between the first look and the last.
+constexpr double kPromising = 0.99;
+/// Candidates of a merged variant's heaviest unit at first, and at most where none of them fits.
+constexpr int kGlance = 3;
+constexpr int kLongGlance = 8;
 /// Candidates beyond the first, on average over the units other than the heaviest.
 constexpr std::int64_t kMostSteps = 1;
 /// An exact assignment this near its bound is not improved further: cutting loses more.
@@ -49,13 +56,28 @@ struct Variant {
   std::vector<std::unique_ptr<UnitSearch>> searches;  ///< by unit, as far as begun
 };
 
+/// The variant of an assignment, with its heaviest unit begun.
+Variant begun(const StepProblem& problem, const Assignment& assignment,
+              const std::vector<Candidate>& hints = {}) {
+  Variant variant{units_of(problem.lengths, assignment), {}};
+  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), hints));
+  variant.searches.back()->advance();
+  return variant;
+}
+
 /// Looks at candidates of the heaviest unit until only the ladder is left.
-void explore_heaviest(const StepProblem& problem, Variant& variant) {
-  variant.searches.push_back(
-      std::make_unique<UnitSearch>(problem, variant.units.front(), std::vector<Candidate>{}));
+void explore_heaviest(const StepProblem& problem, const Variant& variant) {
   UnitSearch& search = *variant.searches.front();
-  do search.advance();
-  while (!search.explored() && !out_of_time(problem));
+  while (!search.explored() && !out_of_time(problem)) search.advance();
+}
+
+/// Looks at so many candidates of the heaviest unit that variants can be compared.
+void glance_at(const StepProblem& problem, const Variant& variant) {
+  UnitSearch& search = *variant.searches.front();
+  for (int seen = 1; seen < (search.best() ? kGlance : kLongGlance); ++seen) {
+    if (search.explored() || out_of_time(problem)) return;
+    search.advance();
+  }
 }
 
 /// The assignments that the thresholds of merging lead to, each once; the unmerged one first.
@@ -96,10 +118,14 @@ void advance_slowest(const StepProblem& problem, const Variant& variant) {
   }
 }
 
+/// What other units begin with.
+const Candidate& hint_of(const UnitSearch& search) {
+  return search.best() ? search.best()->candidate : search.favourite();
+}
+
 void search_units(const StepProblem& problem, Variant& variant) {
-  const UnitSearch& heaviest = *variant.searches.front();
-  const auto usual = heaviest.favourite();
-  const auto hint = heaviest.best() ? heaviest.best()->candidate : usual;
+  const Candidate usual = variant.searches.front()->favourite();
+  const Candidate hint = hint_of(*variant.searches.front());
   const auto begun = [&](std::size_t u, const auto& first) {
     auto search = std::make_unique<UnitSearch>(problem, variant.units[u], std::vector{first});
     search->advance();
@@ -137,6 +163,7 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
 }
 
 void search_variant(const StepProblem& problem, Variant& variant) {
+  explore_heaviest(problem, variant);
   search_units(problem, variant);
   if (problem.exact.nodes > 0) consider_exact(problem, variant);
 }
@@ -183,21 +210,28 @@ bool may_merge(const StepProblem& problem, const Variant& variant) {
   return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavy * unmerged.unit().load;
 }
 
-void search_merged(const StepProblem& problem, const std::vector<Assignment>& assignments,
-                   StepSearchResult& result) {
+/// Whether there is no more to expect of the variant than what has been found.
+bool hopeless(const Variant& variant, const StepSearchResult& result) {
+  if (!result.solution) return false;
+  const auto found = static_cast<double>(result.solution->makespan.count());
+  const auto heaviest = static_cast<double>(makespan_of(*variant.searches.front()).count());
+  return variant.units.front().load >= found || kPromising * heaviest >= found;
+}
+
+/// `hint`: what was best unmerged.
+void search_merged(const StepProblem& problem, std::span<const Assignment> assignments,
+                   const Candidate& hint, StepSearchResult& result) {
   std::vector<Variant> variants;
   for (const Assignment& assignment : assignments) {
-    variants.push_back({units_of(problem.lengths, assignment), {}});
-    explore_heaviest(problem, variants.back());
+    variants.push_back(begun(problem, assignment, {hint}));
+    glance_at(problem, variants.back());
   }
   std::stable_sort(variants.begin(), variants.end(), [](const Variant& a, const Variant& b) {
     return makespan_of(*a.searches.front()) < makespan_of(*b.searches.front());
   });
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    const bool late = v >= kVariants || out_of_time(problem) ||
-                      (result.solution &&
-                       makespan_of(*variants[v].searches.front()) >= result.solution->makespan);
-    if (late && result.solution) break;
+    const bool late = v >= kVariants || out_of_time(problem) || hopeless(variants[v], result);
+    if (late && result.solution) continue;
     search_variant(problem, variants[v]);
     keep_best(problem, variants[v], result);
   }
@@ -209,8 +243,7 @@ void search_balanced(const StepProblem& problem, const Assignment& fast, StepSea
   assignable.exact = exact_limits(problem, kExactBalanceGap);
   const Assignment assignment = assign(assignable, kMergeAbove.front());
   if (assignment == fast || out_of_time(problem)) return;
-  Variant variant{units_of(problem.lengths, assignment), {}};
-  explore_heaviest(problem, variant);
+  Variant variant = begun(problem, assignment);
   search_variant(problem, variant);
   keep_best(problem, variant, result);
 }
@@ -219,15 +252,14 @@ void search_balanced(const StepProblem& problem, const Assignment& fast, StepSea
 
 StepSearchResult search_step(const StepProblem& problem) {
   StepSearchResult result;
-  std::vector<Assignment> assignments = assignments_of(problem);
-  Variant unmerged{units_of(problem.lengths, assignments.front()), {}};
-  explore_heaviest(problem, unmerged);
+  const std::vector<Assignment> assignments = assignments_of(problem);
+  Variant unmerged = begun(problem, assignments.front());
   search_variant(problem, unmerged);
   const bool merge = assignments.size() > 1 && may_merge(problem, unmerged);
+  const Candidate hint = hint_of(*unmerged.searches.front());
   keep_best(problem, unmerged, result);
   if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
-  assignments.erase(assignments.begin());
-  if (merge) search_merged(problem, assignments, result);
+  if (merge) search_merged(problem, std::span(assignments).subspan(1), hint, result);
   return result;
 }
 

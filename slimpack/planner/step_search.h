@@ -33,8 +33,9 @@ struct StepSearchResult {
 /// 2. Where exact answers are asked for, the slowest units rate exact packs as well, and 1 is done
 ///    again for an exact balance.
 /// 3. Where a sequence outweighs half a replica or memory makes the heaviest unit slower, merging
-///    is tried: one variant for each threshold that makes a difference. The heaviest unit of each
-///    is explored, and those that look best are searched as in 1; the others only if nothing fits.
+///    is tried: one variant for each threshold that makes a difference. A few candidates of the
+///    heaviest unit of each show which look best; those are searched as in 1, the others only if
+///    nothing fits.
 /// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. After it nothing more is
 /// looked at: the best so far is the solution, or there is none and no least_need.
