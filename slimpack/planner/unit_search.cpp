@@ -46,9 +46,18 @@ std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
   return std::vector<Bytes>(scheduler.least_memory().size(), cap);
 }
 
-ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first) {
+constexpr Nanos kNever(std::numeric_limits<std::int64_t>::max());
+
+ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first,
+                  Nanos give_up_above = kNever) {
   const std::int32_t split = candidate.split_per_stage * scheduler.stages();
-  return {first, std::max(0, scheduler.backwards() - split)};
+  return {first, std::max(0, scheduler.backwards() - split), give_up_above};
+}
+
+/// The larger limit.
+Nanos larger(double limit, Nanos other) {
+  if (limit >= static_cast<double>(kNever.count())) return kNever;
+  return std::max(Nanos(static_cast<std::int64_t>(std::ceil(limit))), other);
 }
 
 std::size_t pack_count(const std::vector<PackPlan>& packs) {
@@ -124,7 +133,7 @@ void UnitSearch::consider_extra(PackPlan packs) {
   if (best_ && tasks.bound >= best_->makespan) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
-  keep(tasks, *scheduler.run({}, policy(tasks.candidate, scheduler, Pass::kBackward)));
+  keep(tasks, scheduler.run({}, policy(tasks.candidate, scheduler, Pass::kBackward)));
   climb_ladder(tasks);
 }
 
@@ -183,33 +192,46 @@ bool UnitSearch::explore(const Candidate& candidate) {
   int k = highest_rung();
   while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
   if (k >= 0)
-    keep(tasks, *scheduler.run(uniform(scheduler, rung(least, k)),
-                               policy(candidate, scheduler, Pass::kForward)));
+    keep(tasks, scheduler.run(uniform(scheduler, rung(least, k)),
+                              policy(candidate, scheduler, Pass::kForward, best_makespan())));
   return true;
 }
 
 Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
-  const auto makespan = [](const ListScheduler::Result& result) {
-    return static_cast<double>(result.makespan.count());
+  const auto consider = [&](std::size_t measure, Nanos makespan) {
+    const auto score = static_cast<double>(makespan.count());
+    favourites_[measure].consider(tasks.candidate, score);
+    return score;
   };
-  auto free = scheduler.run({}, policy(tasks.candidate, scheduler, Pass::kBackward));
-  const ListPolicy forward_first = policy(tasks.candidate, scheduler, Pass::kForward);
-  auto tight = scheduler.run(uniform(scheduler, times_factor(least, kTight)), forward_first);
-  double average = (makespan(*free) + makespan(*tight)) / 2;
-  favourites_[1].consider(tasks.candidate, makespan(*free));
-  favourites_[2].consider(tasks.candidate, makespan(*tight));
-  // Split backwards gain most with some memory to spare.
-  if (space_.split || problem_.effort > 1) {
-    auto medium = scheduler.run(uniform(scheduler, times_factor(least, kMedium)), forward_first);
-    favourites_[3].consider(tasks.candidate, makespan(*medium));
-    if (space_.split) average = (average + makespan(*medium)) / 2;
-    keep(tasks, std::move(*medium));
-  }
-  favourites_[0].consider(tasks.candidate, average);
+  const auto run = [&](const std::vector<Bytes>& caps, Pass first, double give_up_above) {
+    const ListPolicy how =
+        policy(tasks.candidate, scheduler, first, larger(give_up_above, best_makespan()));
+    return scheduler.run(caps, how);
+  };
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  auto free = run({}, Pass::kBackward, kNoLimit);
   const Bytes free_memory = largest_need(free->memory).bytes;
-  keep(tasks, std::move(*free));
-  keep(tasks, std::move(*tight));
+  const double free_score = consider(1, free->makespan);
+  keep(tasks, std::move(free));
+
+  // The average of both, or of both and the medium one, which counts as much: split backwards gain
+  // most with some memory to spare.
+  double limit = 2 * favourites_[0].score - free_score;
+  double medium_score = 0;
+  if (space_.split || problem_.effort > 1) {
+    auto medium = run(uniform(scheduler, times_factor(least, kMedium)), Pass::kForward, kNoLimit);
+    medium_score = consider(3, medium->makespan);
+    if (space_.split) limit += 2 * (favourites_[0].score - medium_score);
+    keep(tasks, std::move(medium));
+  }
+  auto tight = run(uniform(scheduler, times_factor(least, kTight)), Pass::kForward,
+                   problem_.effort > 1 ? std::max(limit, favourites_[2].score) : limit);
+  if (tight) {
+    const double average = (free_score + consider(2, tight->makespan)) / 2;
+    favourites_[0].consider(tasks.candidate, space_.split ? (average + medium_score) / 2 : average);
+    keep(tasks, std::move(tight));
+  }
   return free_memory;
 }
 
@@ -233,22 +255,27 @@ void UnitSearch::climb_ladder(Tasks& tasks) {
       const Bytes cap = rung(need.bytes, k);
       // A schedule is the same under every cap from its own memory to the one it was made for.
       if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
-      auto result =
-          scheduler.run(uniform(scheduler, cap), policy(tasks.candidate, scheduler, first));
-      memory = largest_need(result->memory).bytes;
-      keep(tasks, std::move(*result));
+      auto result = scheduler.run(uniform(scheduler, cap),
+                                  policy(tasks.candidate, scheduler, first, best_makespan()));
+      if (result) memory = largest_need(result->memory).bytes;
+      keep(tasks, std::move(result));
     }
   }
 }
 
-void UnitSearch::keep(const Tasks& tasks, ListScheduler::Result result) {
-  const Bytes memory = largest_need(result.memory).bytes;
+Nanos UnitSearch::best_makespan() const {
+  return best_ ? best_->makespan : kNever;
+}
+
+void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> result) {
+  if (!result) return;
+  const Bytes memory = largest_need(result->memory).bytes;
   if (problem_.memory_cap && memory > *problem_.memory_cap) return;
-  if (best_ && std::tuple(result.makespan, memory, pack_count(tasks.packs)) >=
+  if (best_ && std::tuple(result->makespan, memory, pack_count(tasks.packs)) >=
                    std::tuple(best_->makespan, best_->memory, pack_count(best_->packs)))
     return;
-  best_ =
-      RatedUnit{tasks.candidate, tasks.packs, std::move(result.schedule), result.makespan, memory};
+  best_ = RatedUnit{tasks.candidate, tasks.packs, std::move(result->schedule), result->makespan,
+                    memory};
 }
 
 }  // namespace slimpack

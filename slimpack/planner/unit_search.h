@@ -86,8 +86,9 @@ class UnitSearch {
   [[nodiscard]] int highest_rung() const;
   void climb_ladder(Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
-  /// Keeps the schedule if it fits and is the best so far.
-  void keep(const Tasks& tasks, ListScheduler::Result result);
+  [[nodiscard]] Nanos best_makespan() const;
+  /// Keeps the schedule if there is one, it fits and is the best so far.
+  void keep(const Tasks& tasks, std::optional<ListScheduler::Result> result);
 
   const StepProblem& problem_;
   const Unit& unit_;

@@ -27,7 +27,8 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
       caps_(caps),
       policy_(policy),
       backwards_(static_cast<std::int32_t>(tasks.needed.size())),
-      stages_(tasks.guards.size()) {
+      stages_(tasks.guards.size()),
+      look_at_(stages_.size()) {
   for (std::size_t s = 0; s < stages_.size(); ++s)
     for (std::size_t r = 0; r < tasks.guards[s].size(); ++r) {
       const MemoryGuard& guard = tasks.guards[s][r];
@@ -43,24 +44,43 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
   std::fill(stages_.back().backward_arrival.begin(), stages_.back().backward_arrival.end(), 0);
 }
 
-ListScheduler::Result ListRun::run() {
+/// What a stage has to run itself, and what the last backward then has to run through below it.
+void ListRun::set_left() {
+  const auto least = [&](std::size_t s, std::size_t b) {
+    const std::int64_t whole = tasks_.times.backward[s][b].count();
+    return splits() ? std::min(whole, tasks_.times.input_gradient[s][b].count()) : whole;
+  };
+  std::int64_t below = 0;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    std::int64_t own = 0;
+    for (std::size_t f = 0; f < static_cast<std::size_t>(tasks_.forwards); ++f)
+      own += tasks_.times.forward[s][f].count();
+    for (std::size_t b = 0; b < static_cast<std::size_t>(backwards_); ++b) own += least(s, b);
+    stages_[s].left = own + below;
+    if (backwards_ == 0) continue;
+    const auto last = static_cast<std::size_t>(backwards_) - 1;
+    below += least(s, last) + tasks_.times.backward_transfer[last].count();
+  }
+}
+
+std::optional<ListScheduler::Result> ListRun::run() {
+  if (policy_.give_up_above < Nanos(kNever)) set_left();
   Schedule schedule;
   schedule.stages.resize(stages_.size());
   const auto packs =
       static_cast<std::size_t>(tasks_.forwards) + static_cast<std::size_t>(backwards_);
   for (auto& list : schedule.stages) list.reserve(packs);
   for (std::size_t left = packs * stages_.size(); left > 0;) {
-    const auto first =
-        std::min_element(stages_.begin(), stages_.end(),
-                         [](const Stage& a, const Stage& b) { return a.look_at < b.look_at; });
-    SLIMPACK_CHECK(first->look_at != kNever, "{} actions left and no stage can go on", left);
-    const auto s = static_cast<std::size_t>(first - stages_.begin());
+    const auto first = std::min_element(look_at_.begin(), look_at_.end());
+    SLIMPACK_CHECK(*first != kNever, "{} actions left and no stage can go on", left);
+    const auto s = static_cast<std::size_t>(first - look_at_.begin());
     const std::optional<Pass> pass = startable(s);
     if (!pass) {
-      first->look_at = next_arrival(*first);
+      look_at_[s] = next_arrival(s);
       continue;
     }
     schedule.stages[s].push_back(start(s, *pass));
+    if (stages_[s].free_at + stages_[s].left > policy_.give_up_above.count()) return std::nullopt;
     // What is put off is one more action.
     if (*pass != Pass::kInputGradient) --left;
   }
@@ -79,8 +99,7 @@ bool ListRun::fits(std::size_t s) const {
 bool ListRun::forward_ready(std::size_t s) {
   Stage& stage = stages_[s];
   const auto f = static_cast<std::size_t>(stage.next_forward);
-  if (stage.next_forward >= tasks_.forwards || stage.forward_arrival[f] > stage.look_at)
-    return false;
+  if (stage.next_forward >= tasks_.forwards || stage.forward_arrival[f] > look_at_[s]) return false;
   if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= tasks_.slots)
     return false;
   stage.pending = Bytes(0);
@@ -109,7 +128,7 @@ std::optional<Pass> ListRun::backward_ready(std::size_t s) {
   const Stage& stage = stages_[s];
   const auto b = static_cast<std::size_t>(stage.next_backward);
   if (stage.next_backward >= backwards_ || stage.next_forward < tasks_.needed[b] ||
-      stage.backward_arrival[b] > stage.look_at ||
+      stage.backward_arrival[b] > look_at_[s] ||
       (s > 0 && stage.next_backward - stages_[s - 1].next_backward >= tasks_.slots))
     return std::nullopt;
   if (stage.next_backward >= policy_.split_from && backward_fits(s, true))
@@ -126,20 +145,20 @@ std::optional<Pass> ListRun::startable(std::size_t s) {
   return std::nullopt;
 }
 
-std::int64_t ListRun::next_arrival(const Stage& stage) const {
+std::int64_t ListRun::next_arrival(std::size_t s) const {
+  const Stage& stage = stages_[s];
   std::int64_t next = kNever;
   for (const auto& [arrival, pack] :
        {std::pair{&stage.forward_arrival, static_cast<std::size_t>(stage.next_forward)},
         std::pair{&stage.backward_arrival, static_cast<std::size_t>(stage.next_backward)}})
-    if (pack < arrival->size() && (*arrival)[pack] > stage.look_at)
+    if (pack < arrival->size() && (*arrival)[pack] > look_at_[s])
       next = std::min(next, (*arrival)[pack]);
   return next;
 }
 
 /// Looks at a neighbour no later than `time`, or when it becomes free after that.
 void ListRun::wake(std::size_t s, std::int64_t time) {
-  Stage& stage = stages_[s];
-  stage.look_at = std::min(stage.look_at, std::max(stage.free_at, time));
+  look_at_[s] = std::min(look_at_[s], std::max(stages_[s].free_at, time));
 }
 
 std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
@@ -175,10 +194,12 @@ PackId ListRun::take(Stage& stage, Pass pass) {
 
 Action ListRun::start(std::size_t s, Pass pass) {
   Stage& stage = stages_[s];
-  const std::int64_t now = stage.look_at;
+  const std::int64_t now = look_at_[s];
   const PackId pack = take(stage, pass);
-  stage.free_at = now + duration(s, pass, pack);
-  stage.look_at = stage.free_at;
+  const std::int64_t length = duration(s, pass, pack);
+  stage.free_at = now + length;
+  stage.left -= length;
+  look_at_[s] = stage.free_at;
   if (pass != Pass::kWeightGradient) pass_on(s, pass, pack, now);
   return {StageId(s), pass, pack};
 }

@@ -29,13 +29,13 @@ class ListRun {
   /// `caps` by stage, empty = unlimited. REQUIRES: caps of at least least_cap of every guard.
   ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const ListPolicy& policy);
 
-  /// REQUIRES: called once.
-  [[nodiscard]] ListScheduler::Result run();
+  /// No result if the policy gives up. REQUIRES: called once.
+  [[nodiscard]] std::optional<ListScheduler::Result> run();
 
  private:
   struct Stage {
-    std::int64_t look_at = 0;
     std::int64_t free_at = 0;
+    std::int64_t left = 0;  ///< at least so long until the step ends, once free, without waiting
     std::int32_t next_forward = 0;
     std::int32_t next_backward = 0;
     std::vector<std::int32_t> put_off;     ///< backward packs that were split here
@@ -51,6 +51,7 @@ class ListRun {
     [[nodiscard]] bool has_put_off() const { return next_put_off < put_off.size(); }
   };
 
+  void set_left();
   [[nodiscard]] bool splits() const { return policy_.split_from < backwards_; }
   [[nodiscard]] bool fits(std::size_t s) const;
   [[nodiscard]] bool forward_ready(std::size_t s);
@@ -58,7 +59,7 @@ class ListRun {
   [[nodiscard]] bool backward_fits(std::size_t s, bool split);
   [[nodiscard]] std::optional<Pass> backward_ready(std::size_t s);
   [[nodiscard]] std::optional<Pass> startable(std::size_t s);
-  [[nodiscard]] std::int64_t next_arrival(const Stage& stage) const;
+  [[nodiscard]] std::int64_t next_arrival(std::size_t s) const;
   void wake(std::size_t s, std::int64_t time);
   [[nodiscard]] std::int64_t duration(std::size_t s, Pass pass, PackId pack) const;
   PackId take(Stage& stage, Pass pass);
@@ -70,6 +71,7 @@ class ListRun {
   ListPolicy policy_;
   std::int32_t backwards_;
   std::vector<Stage> stages_;
+  std::vector<std::int64_t> look_at_;  ///< by stage: when to look at it next
 };
 
 }  // namespace slimpack

@@ -29,6 +29,8 @@ struct ListPolicy {
   /// Backward packs from this one on are split where memory allows. What is put off runs when the
   /// stage would otherwise wait, or when memory asks for it.
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
+  /// The run ends without a result once its makespan is sure to be longer than this.
+  Nanos give_up_above{std::numeric_limits<std::int64_t>::max()};
 };
 
 /// What list_schedule works out once for a plan, whatever the caps. Replicas that share merged
@@ -51,8 +53,8 @@ class ListScheduler {
     std::vector<Bytes> memory;
     Nanos makespan;  ///< when the last action ends: as simulated, or a little later
   };
-  /// As list_schedule: `caps` by stage, empty = unlimited. REQUIRES: nothing is split unless the
-  /// times and bytes know how.
+  /// As list_schedule: `caps` by stage, empty = unlimited. No result also when the policy gives up.
+  /// REQUIRES: nothing is split unless the times and bytes know how.
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
                                           const ListPolicy& policy = {}) const;
   [[nodiscard]] std::int32_t backwards() const { return backwards_; }

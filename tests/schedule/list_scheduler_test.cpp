@@ -70,6 +70,22 @@ RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::u
   for (std::size_t s = 0; s < cap.size(); ++s) RC_ASSERT(result->memory[s] <= cap[s]);
 }
 
+RC_GTEST_PROP(ListScheduler, GivesUpOnlyWhatTakesTooLong, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const Case c = random_case(rng);
+  const ListScheduler scheduler(c.replicas(), c.slots);
+  ListPolicy policy = random_policy(rng);
+  const auto result = scheduler.run({}, policy);
+  policy.give_up_above = result->makespan;
+  const auto same = scheduler.run({}, policy);
+  RC_ASSERT(same.has_value());
+  RC_ASSERT(same->schedule == result->schedule);
+  // Whole backwards: the lowest stage ends the step.
+  if (policy.split_from < scheduler.backwards()) return;
+  policy.give_up_above = result->makespan - Nanos(1);
+  RC_ASSERT(!scheduler.run({}, policy).has_value());
+}
+
 RC_GTEST_PROP(ListScheduler, FindsNothingBelowTheLeastMemory, (std::uint64_t seed)) {
   Rng rng(seed);
   const Case c = random_case(rng);
