@@ -168,7 +168,8 @@ void search_variant(const StepProblem& problem, Variant& variant) {
   if (problem.exact.nodes > 0) consider_exact(problem, variant);
 }
 
-/// The least memory of a variant that does not fit: each of its units has to.
+/// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
+/// all do.
 StageNeed least_need(const Variant& variant) {
   StageNeed most;
   for (const auto& search : variant.searches) {
@@ -179,14 +180,14 @@ StageNeed least_need(const Variant& variant) {
 }
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
-  const UnitSearch& search = slowest(variant);
-  if (!search.best()) {
+  if (!slowest(variant).best()) {
     if (out_of_time(problem)) return;
     const StageNeed need = least_need(variant);
-    if (result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes)
-      result.least_need = need;
-    return;
+    const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
+    if (need.bytes > Bytes(0) && least) result.least_need = need;
+    if (need.bytes > Bytes(0)) return;
   }
+  const UnitSearch& search = slowest(variant);
   if (result.solution && makespan_of(search) >= result.solution->makespan) return;
   StepSolution solution;
   solution.makespan = makespan_of(search);
@@ -256,10 +257,15 @@ StepSearchResult search_step(const StepProblem& problem) {
   Variant unmerged = begun(problem, assignments.front());
   search_variant(problem, unmerged);
   const bool merge = assignments.size() > 1 && may_merge(problem, unmerged);
+  const Candidate usual = unmerged.searches.front()->favourite();
   const Candidate hint = hint_of(*unmerged.searches.front());
   keep_best(problem, unmerged, result);
   if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
-  if (merge) search_merged(problem, std::span(assignments).subspan(1), hint, result);
+  if (!merge) return result;
+  const std::span merged = std::span(assignments).subspan(1);
+  search_merged(problem, merged, hint, result);
+  // As in search_units: what a refusal of a lower cap promised was found from the usual hint.
+  if (!result.solution && hint != usual) search_merged(problem, merged, usual, result);
   return result;
 }
 

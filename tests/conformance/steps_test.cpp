@@ -155,6 +155,17 @@ TEST(Refusal, NamesACapThatFitsWhereTheHeaviestReplicaHintsAtOtherCuts) {
   expect_named_cap_to_fit(request);
 }
 
+TEST(Refusal, NamesACapThatFitsWhereOnlyExactPacksLetTheHeaviestReplicaFit) {
+  // By then the merged pair beside it, which fits, has not been looked at to the end.
+  PlanRequest request;
+  for (const int length : {5, 12, 12, 2, 2}) request.lengths.emplace_back(length);
+  request.pp = 8;
+  request.dp = 3;
+  request.most_merged = 2;
+  request.solver = SolverKind::kAuto;
+  expect_named_cap_to_fit(request);
+}
+
 TEST(Refusal, CountsWhatExactAnswersNeed) {
   // The program's cuts of 21 tokens need less than the fluid ones; the refusal says so.
   const CostModel cost = cost_of(Costs::kCompute);
