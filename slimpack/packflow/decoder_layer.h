@@ -11,6 +11,7 @@
 #include "slimpack/packflow/row_store.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
@@ -22,6 +23,7 @@ struct LayerContext {
   std::size_t layer;  ///< within the stage
   const MicroPack& pack;
   const RopeRows& rope;
+  Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
 };
 
 struct LayerForward {
@@ -33,8 +35,8 @@ struct LayerForward {
 [[nodiscard]] LayerForward layer_forward(const LayerContext& context, const at::Tensor& x_TH);
 
 /// Gradient of x from that of y; adds to the parameters' gradients, adds the prefixes' dK/dV to the
-/// store and releases the slices there.
-[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, const LayerRows& rows,
+/// store and releases the slices there. Rows that forward did not keep are computed again.
+[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, LayerRows kept,
                                         const at::Tensor& dy_TH);
 
 }  // namespace slimpack

@@ -56,7 +56,8 @@ StepResult Engine::run(const StepPlan& plan, const Schedule& schedule, const Ste
       zero_gradients(parameters);
       const auto communicator = group.communicator(rank);
       StageStep tensors(options_.shape, options_.dtype, {rank == 0, rank == ranks - 1}, parameters,
-                        *rope_, plan.replicas.front().packs, plan.lengths, tokens);
+                        *rope_, plan.replicas.front().packs, plan.lengths, tokens,
+                        recompute_of_stage(plan, stage));
       results[stage.index()] =
           run_rank({options_, stage, parameters, tensors, schedule.stages[stage.index()],
                     *communicator, update, start, resident[stage.index()]});

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/packflow/head.h"
 
 namespace slimpack {
@@ -34,13 +33,15 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
 
 StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
                      StageParameters& parameters, const Rope& rope, const PackPlan& packs,
-                     const SequenceLengths& lengths, const StepTokens& tokens)
+                     const SequenceLengths& lengths, const StepTokens& tokens,
+                     RecomputeByLayer recompute)
     : shape_(shape),
       place_(place),
       parameters_(parameters),
       rope_(rope),
       packs_(packs),
       tokens_(tokens),
+      recompute_(std::move(recompute)),
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0)),
       kv_(shape, dtype, lengths, parameters.layers.size()),
       loss_sum_(at::zeros({}, at::kDouble)) {}
@@ -50,7 +51,7 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
   const RopeRows rope = rope_.rows(pack);
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result = layer_forward({shape_, parameters_.layers[l], kv_, l, pack, rope}, x_TH);
+    LayerForward result = layer_forward(layer_context(l, pack, rope), x_TH);
     rows_.put(id, l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -74,8 +75,7 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
   }
   const RopeRows rope = rope_.rows(pack);
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward({shape_, parameters_.layers[l], kv_, l, pack, rope}, rows_.gather(id, l),
-                           dy_TH);
+    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
@@ -91,6 +91,17 @@ double StageStep::loss_sum() const {
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
   SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+}
+
+LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
+                                      const RopeRows& rope) {
+  return {.shape = shape_,
+          .parameters = parameters_.layers[layer],
+          .kv = kv_,
+          .layer = layer,
+          .pack = pack,
+          .rope = rope,
+          .recompute = recompute_of(recompute_, layer)};
 }
 
 at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {

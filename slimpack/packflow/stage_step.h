@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
@@ -33,12 +35,13 @@ struct StagePlace {
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
+/// `recompute` is by layer of the stage.
 /// Calls must follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
   StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepTokens& tokens);
+            const StepTokens& tokens, RecomputeByLayer recompute = {});
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
   /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
@@ -59,6 +62,8 @@ class StageStep {
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
+  [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
+                                           const RopeRows& rope);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
 
   const ModelShape& shape_;
@@ -67,6 +72,7 @@ class StageStep {
   const Rope& rope_;
   const PackPlan& packs_;
   const StepTokens& tokens_;
+  RecomputeByLayer recompute_;
   RowStore rows_;
   KvStore kv_;
   at::Tensor loss_sum_;
