@@ -50,19 +50,15 @@ class RankRunner {
 
   void run_action(const Action& action) {
     const bool forward = action.pass == Pass::kForward;
-    SLIMPACK_CHECK(forward || action.pass == Pass::kBackward, "{}: backward runs whole",
-                   to_string(action));
     const Direction direction = forward ? Direction::kForward : Direction::kBackward;
-    const bool has_input = forward ? !place_.first : !place_.last;
-    const bool has_output = forward ? !place_.last : !place_.first;
+    const bool alone = action.pass == Pass::kWeightGradient;  // needs no other stage
+    const bool has_input = !alone && !(forward ? place_.first : place_.last);
+    const bool has_output = !alone && !(forward ? place_.last : place_.first);
     at::Tensor rows_TH;
     if (has_input)
       rows_TH = timed(SpanKind::kWaitReceive, action.pack,
                       [&] { return rank_.communicator.receive(direction); });
-    rows_TH = timed(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack, [&] {
-      return forward ? rank_.tensors.forward(action.pack, std::move(rows_TH))
-                     : rank_.tensors.backward(action.pack, std::move(rows_TH));
-    });
+    rows_TH = compute(action, std::move(rows_TH));
     result_.memory.push_back(
         {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - rank_.resident});
     if (has_output)
@@ -70,6 +66,28 @@ class RankRunner {
         rank_.communicator.send(direction, std::move(rows_TH));
         return 0;
       });
+  }
+
+  /// From what the action receives to what it sends.
+  at::Tensor compute(const Action& action, at::Tensor rows_TH) {
+    StageStep& tensors = rank_.tensors;
+    switch (action.pass) {
+      case Pass::kForward:
+        return timed(SpanKind::kForward, action.pack,
+                     [&] { return tensors.forward(action.pack, std::move(rows_TH)); });
+      case Pass::kBackward:
+        return timed(SpanKind::kBackward, action.pack,
+                     [&] { return tensors.backward(action.pack, std::move(rows_TH)); });
+      case Pass::kInputGradient:
+        return timed(SpanKind::kInputGradient, action.pack,
+                     [&] { return tensors.input_gradients(action.pack, std::move(rows_TH)); });
+      case Pass::kWeightGradient:
+        return timed(SpanKind::kWeightGradient, action.pack, [&] {
+          tensors.weight_gradients(action.pack);
+          return at::Tensor();
+        });
+    }
+    return {};
   }
 
   /// Sums the loss and the gradient norm over ranks, which also waits for all of them; updates.

@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -44,6 +45,7 @@ StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
       recompute_(std::move(recompute)),
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0)),
       kv_(shape, dtype, lengths, parameters.layers.size()),
+      put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
@@ -63,6 +65,19 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
 }
 
 at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
+  WeightGradients now(WeightGradients::When::kNow);
+  return run_backward(id, std::move(dy_TH), now);
+}
+
+at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
+  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()));
+}
+
+void StageStep::weight_gradients(PackId id) {
+  put_off_.at(id.index()).run();
+}
+
+at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights) {
   const MicroPack& pack = packs_.backward.at(id.index());
   if (place_.last) {
     const std::size_t head = parameters_.layers.size();
@@ -75,7 +90,7 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
   }
   const RopeRows rope = rope_.rows(pack);
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH);
+    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH, weights);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
@@ -91,6 +106,8 @@ double StageStep::loss_sum() const {
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
   SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+  SLIMPACK_CHECK(std::ranges::all_of(put_off_, &WeightGradients::empty),
+                 "weight gradients were put off and never run");
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
