@@ -36,8 +36,8 @@ struct LayerForward {
 [[nodiscard]] LayerForward layer_forward(const LayerContext& context, const at::Tensor& x_TH);
 
 /// Gradient of x from that of y; adds to the norms' gradients, leaves those of the linear maps to
-/// `weights`, adds the prefixes' dK/dV to the store and releases the slices there. Rows that forward
-/// did not keep are computed again.
+/// `weights`, adds the prefixes' dK/dV to the store and releases the slices there. Rows that
+/// forward did not keep are computed again.
 [[nodiscard]] at::Tensor layer_backward(const LayerContext& context, LayerRows kept,
                                         const at::Tensor& dy_TH, WeightGradients& weights);
 
