@@ -160,7 +160,7 @@ void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
   PlanRequest request{.lengths = lengths, .pp = way.planned.plan.layout.stages()};
   request.layout = way.planned.plan.layout;
   const PlanOutcome outcome = plan_step(request, cost);
-  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules.front(), tokens,
+  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules, tokens,
                                     Engine::Update{train, 0}));
 }
 
@@ -199,7 +199,7 @@ void run(Arguments a) {
   for (Way& way : ways) warm_up(way, cost, train);
   for (int r = 0; r < a.repetitions; ++r)
     for (Way& way : ways) {
-      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules.front(), tokens,
+      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules, tokens,
                                             Engine::Update{train, r}));
       fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
                  way.seconds(way.results.back()));

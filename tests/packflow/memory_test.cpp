@@ -30,8 +30,9 @@ class OneThreadPipeline {
     inputs_.resize(static_cast<std::size_t>(2 * stages));
     for (std::int32_t s = 0; s < stages; ++s) {
       const MemoryScope charged(s);
-      parameters_.push_back(
-          make_stage_parameters(step.cost.shape, step.cost.dtype, step.plan.layout, StageId(s), 1));
+      parameters_.push_back(make_stage_parameters(step.cost.shape, step.cost.dtype,
+                                                  step.plan.layout, {.stages = stages},
+                                                  {ReplicaId(0), StageId(s)}, 1));
     }
     for (std::int32_t s = 0; s < stages; ++s)
       stages_.push_back(std::make_unique<StageStep>(step.cost.shape, step.cost.dtype,
@@ -243,7 +244,7 @@ TEST(Memory, NoTimingOfRealThreadsExceedsTheMemoryOfTheSchedule) {
     const auto least = schedule_memory(step.packs(), step.schedule, without_inputs);
     for (int repeat = 0; repeat < 3; ++repeat) {
       const auto measured =
-          engine.run(step.plan, step.schedule, tokens, std::nullopt).timeline.peak_activation;
+          engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt).timeline.peak_activation;
       for (std::size_t s = 0; s < measured.size(); ++s) {
         EXPECT_LT(static_cast<double>(measured[s].count()),
                   1.02 * static_cast<double>(bound[s].count()))
