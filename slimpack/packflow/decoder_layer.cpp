@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "slimpack/packflow/attention.h"
+#include "slimpack/packflow/context_attention.h"
 #include "slimpack/packflow/linear.h"
 #include "slimpack/packflow/rms_norm.h"
 
@@ -30,21 +31,23 @@ Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
 
 /// Calls visit(slice, first row, rows) for every slice of the MicroPack.
 template <class Visit>
-void for_each_slice(const MicroPack& pack, Visit visit) {
+void for_each_slice(const LayerContext& c, Visit visit) {
   std::int64_t row = 0;
-  for (const Slice& slice : pack.slices) {
-    visit(slice, row, slice.length().count());
-    row += slice.length().count();
+  for (const Slice& slice : c.pack.slices) {
+    const std::int64_t rows = c.share.rows(slice).count();
+    visit(slice, row, rows);
+    row += rows;
   }
 }
 
-AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
+AttentionResult attention_of(const LayerContext& c, const at::Tensor& q_TND) {
+  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
   if (c.pack.slices.size() == 1) {
     const Slice& slice = c.pack.slices.front();
     return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
   }
   std::vector<at::Tensor> out, lse;
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
     AttentionResult result =
         attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
     out.push_back(std::move(result.out_TND));
@@ -68,10 +71,10 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
     q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
     k_TGD = rotate(raw.k_TGD, c.rope);
   }
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     c.kv.write(c.layer, slice, k_TGD.narrow(0, row, count), raw.v_TGD.narrow(0, row, count));
   });
-  AttentionResult result = attend(c, q_TND);
+  AttentionResult result = attention_of(c, q_TND);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
   rows.middle_TH = linear_onto(x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
@@ -142,7 +145,16 @@ at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& row
   const at::Tensor dqkv_TO =
       at::empty({q_TND.size(0), s.q_width() + 2 * s.kv_width()}, q_TND.options());
   const Projections d = split_qkv(dqkv_TO, s);
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
+  if (c.group) {
+    const AttentionGradients g = context_attention_backward(
+        {c.pack, *c.group, c.kv, c.layer}, {dout_TND, q_TND, rows.out_TND, rows.lse_TN});
+    d.q_TND.copy_(g.dq_TND);
+    d.k_TGD.copy_(g.dk_TGD);
+    d.v_TGD.copy_(g.dv_TGD);
+    for (const Slice& slice : c.pack.slices) c.kv.release(c.layer, slice);
+    return dqkv_TO;
+  }
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
     const KeysValues later = c.kv.gradient(c.layer, slice);
     const AttentionGradients g =

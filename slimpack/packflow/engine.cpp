@@ -74,14 +74,15 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     const auto r = static_cast<std::size_t>(rank);
     const RankPlace place = grid.place(rank);
     try {
+      const PackPlan& packs = plan.replicas[place.replica.index()].packs;
       RankClock clock(options_.clock, start);
       const auto communicator = world.communicator(rank, clock);
       zero_gradients(parameters_[r]);
-      StageStep tensors(options_.shape, options_.dtype,
-                        {place.stage.value() == 0, place.stage.value() == grid.stages - 1},
-                        parameters_[r], *rope_, plan.replicas[place.replica.index()].packs,
-                        plan.lengths, tokens);
-      results[r] = run_rank({options_, rank, parameters_[r], tensors,
+      StageStep tensors(
+          options_.shape, options_.dtype,
+          {place.stage.value() == 0, place.stage.value() == grid.stages - 1, place.replica},
+          parameters_[r], *rope_, packs, plan.lengths, tokens, communicator.get());
+      results[r] = run_rank({options_, rank, parameters_[r], tensors, packs,
                              schedules[place.replica.index()].stages[place.stage.index()],
                              *communicator, update, clock, resident[r]});
     } catch (const c10::Error& e) {

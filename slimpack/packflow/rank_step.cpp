@@ -62,6 +62,11 @@ class RankRunner {
     if (has_input)
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rows_TH = rank_.communicator.receive(direction); });
+    const MicroPack& pack =
+        (forward ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
+    if (pack.replicas > 1)
+      timed(SpanKind::kWaitReceive, action.pack,
+            [&] { rank_.communicator.context(pack.replicas).meet(); });
     timed(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack, [&] {
       rows_TH = forward ? rank_.tensors.forward(action.pack, std::move(rows_TH))
                         : rank_.tensors.backward(action.pack, std::move(rows_TH));

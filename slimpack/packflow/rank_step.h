@@ -27,6 +27,7 @@ struct RankStep {
   std::int32_t rank;
   StageParameters& parameters;
   StageStep& tensors;
+  const PackPlan& packs;
   const std::vector<Action>& actions;
   Communicator& communicator;
   const std::optional<Engine::Update>& update;

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/packflow/head.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 
@@ -32,25 +32,48 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
   return result;
 }
 
+namespace {
+
+std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLengths& lengths,
+                                         ReplicaId replica) {
+  std::vector<RowShare> shares(lengths.size());
+  for (const MicroPack& pack : packs.forward)
+    for (const Slice& slice : pack.slices)
+      shares[slice.sequence.index()] = row_share(pack, replica);
+  return shares;
+}
+
+}  // namespace
+
 StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
                      StageParameters& parameters, const Rope& rope, const PackPlan& packs,
-                     const SequenceLengths& lengths, const StepTokens& tokens)
+                     const SequenceLengths& lengths, const StepTokens& tokens,
+                     Communicator* communicator)
     : shape_(shape),
       place_(place),
       parameters_(parameters),
       rope_(rope),
       packs_(packs),
       tokens_(tokens),
-      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0)),
-      kv_(shape, dtype, lengths, parameters.layers.size()),
+      communicator_(communicator),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.replica),
+      kv_(shape, dtype, lengths, parameters.layers.size(),
+          shares_by_sequence(packs, lengths, place.replica)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
+
+LayerContext StageStep::context(const MicroPack& pack, const RopeRows& rope, std::size_t layer) {
+  return {shape_, parameters_.layers[layer],
+          kv_,    layer,
+          pack,   row_share(pack, place_.replica),
+          rope,   pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr};
+}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
   if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
-  const RopeRows rope = rope_.rows(pack);
+  const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result = layer_forward({shape_, parameters_.layers[l], kv_, l, pack, rope}, x_TH);
+    LayerForward result = layer_forward(context(pack, rope, l), x_TH);
     rows_.put(id, l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -72,10 +95,9 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
     loss_sum_.add_(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const RopeRows rope = rope_.rows(pack);
+  const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward({shape_, parameters_.layers[l], kv_, l, pack, rope}, rows_.gather(id, l),
-                           dy_TH);
+    dy_TH = layer_backward(context(pack, rope, l), rows_.gather(id, l), dy_TH);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
@@ -94,13 +116,16 @@ void StageStep::require_drained() const {
 }
 
 at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
+  const RowShare share = row_share(pack, place_.replica);
   std::vector<at::Tensor> parts;
   for (const Slice& s : pack.slices) {
     const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());
-    const std::int64_t begin = s.begin.count() + shift;
-    const std::int64_t end = std::min(s.end.count() + shift, tokens_L.size(0));
-    parts.push_back(tokens_L.narrow(0, begin, std::max<std::int64_t>(end - begin, 0)));
-    if (end < s.end.count() + shift) parts.push_back(at::full({shift}, kNoTarget, at::kLong));
+    const std::int64_t rows = share.rows(s).count();
+    const std::int64_t begin = share.first(s).count() + shift;
+    const std::int64_t end = std::min(begin + rows * share.replicas, tokens_L.size(0));
+    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, share.replicas));
+    const std::int64_t missing = rows - parts.back().size(0);
+    if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/packflow/communicator.h"
+#include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
@@ -26,19 +28,21 @@ struct StepTokens {
 [[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
                                           std::int64_t vocab_size);
 
-/// Where a stage stands in the model.
+/// Where a stage stands in the model, and for which replica.
 struct StagePlace {
   bool first = true;
   bool last = true;
+  ReplicaId replica{0};
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
-/// Calls must follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
+/// Without a communicator nothing may be merged. Calls must follow a schedule that check_schedule
+/// accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
   StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepTokens& tokens);
+            const StepTokens& tokens, Communicator* communicator = nullptr);
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
   /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
@@ -59,6 +63,8 @@ class StageStep {
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
+  [[nodiscard]] LayerContext context(const MicroPack& pack, const RopeRows& rope,
+                                     std::size_t layer);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
 
   const ModelShape& shape_;
@@ -67,6 +73,7 @@ class StageStep {
   const Rope& rope_;
   const PackPlan& packs_;
   const StepTokens& tokens_;
+  Communicator* communicator_;
   RowStore rows_;
   KvStore kv_;
   at::Tensor loss_sum_;
