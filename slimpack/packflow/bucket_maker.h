@@ -11,17 +11,32 @@
 
 namespace slimpack {
 
+/// The rank whose parameters are made.
+struct ParameterOwner {
+  const ModelShape& shape;
+  Dtype dtype;
+  std::uint64_t seed;
+  RankGrid grid;
+  RankPlace place;
+};
+
+/// A part of a parameter to be made: its name and piece.
+struct NamedPiece {
+  std::string name;
+  TensorPiece piece;
+};
+
 /// Collects the parameters of one bucket; make() fills them and the bucket in.
 class BucketMaker {
  public:
-  /// Keeps a reference. `index` is that of the bucket in its stage, `replica` one of `replicas`.
-  BucketMaker(const ModelShape& shape, Dtype dtype, std::uint64_t seed, std::size_t index,
-              std::int32_t replicas, std::int32_t replica);
+  /// Keeps a reference. `index` is that of the bucket in its stage.
+  BucketMaker(const ParameterOwner& owner, std::size_t index) : owner_(owner), index_(index) {}
 
-  /// The parameter stays where it is until make(). `parts` have names and rows; their begin is set.
-  void add_matrix(Parameter& parameter, std::vector<ParameterPart> parts, std::int64_t columns);
+  /// The parameter stays where it is until make(). A piece of rows has `width` columns; one of
+  /// columns has `width` rows.
+  void add_matrix(Parameter& parameter, std::vector<NamedPiece> parts, std::int64_t width);
   void add_norm(Parameter& parameter, const std::string& name, std::int64_t width);
-  void add_bias(Parameter& parameter, std::vector<ParameterPart> parts);
+  void add_bias(Parameter& parameter, std::vector<NamedPiece> parts);
 
   [[nodiscard]] ParameterBucket make();
 
@@ -32,16 +47,15 @@ class BucketMaker {
     std::vector<std::int64_t> sizes;
     First first;
   };
-  void add(Parameter& parameter, std::vector<ParameterPart> parts, std::vector<std::int64_t> rest,
+  void add(Parameter& parameter, std::vector<NamedPiece> parts, std::vector<std::int64_t> rest,
            First first);
   [[nodiscard]] at::Tensor first_values(const Planned& planned) const;
+  /// Of each part of a parameter, joined with those before where they are alike.
+  void add_stretches(const Planned& planned, std::int64_t end,
+                     std::vector<ParameterBucket::Stretch>& stretches) const;
 
-  const ModelShape& shape_;
-  Dtype dtype_;
-  std::uint64_t seed_;
+  const ParameterOwner& owner_;
   std::size_t index_;
-  std::int32_t replicas_;
-  std::int32_t replica_;
   std::vector<Planned> planned_;
 };
 

@@ -28,14 +28,15 @@ struct EngineOptions {
   Dtype dtype = Dtype::kFp32;
   StageLayout layout;
   std::int32_t replicas = 1;
-  Tokens context{0};  ///< longest sequence of any step
+  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a stage
+  Tokens context{0};        ///< longest sequence of any step
   std::uint64_t seed = 0;
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
   /// Asked before every action; true ends the step with Interrupted.
   std::function<bool()> should_stop;
 
-  [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas}; }
+  [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas, tensor}; }
 };
 
 struct StepResult {

@@ -7,37 +7,79 @@
 namespace slimpack {
 namespace {
 
-void add_layer(BucketMaker& make, const ModelShape& s, std::int32_t index, LayerParameters& p) {
+/// Which pieces of a model's tensors a tensor-parallel rank holds: heads and columns of the MLP in
+/// equal parts, the vocabulary as evenly as it goes.
+class TensorPieces {
+ public:
+  TensorPieces(const ModelShape& shape, const RankGrid& grid, const RankPlace& place)
+      : shape_(shape),
+        part_(tensor_parallel_part(shape, grid.tensor)),
+        tensor_(grid.tensor),
+        index_(place.tensor) {}
+
+  /// Of `dimension`, which has the queries' width, that of keys or values, or that of the MLP.
+  [[nodiscard]] TensorPiece queries(std::int64_t dimension) const {
+    return {dimension, index_ * part_.q_width(), part_.q_width(), shape_.q_width()};
+  }
+  [[nodiscard]] TensorPiece keys() const {
+    // Where there are more ranks than heads, neighbours share one.
+    const auto copies =
+        static_cast<std::int32_t>(std::max<std::int64_t>(1, tensor_ / shape_.num_kv_heads));
+    return {0, index_ / copies * part_.kv_width(), part_.kv_width(), shape_.kv_width(), copies};
+  }
+  [[nodiscard]] TensorPiece ffn(std::int64_t dimension) const {
+    return {dimension, index_ * part_.intermediate_size, part_.intermediate_size,
+            shape_.intermediate_size};
+  }
+  [[nodiscard]] TensorPiece vocabulary() const {
+    const Shard shard(shape_.vocab_size, tensor_, index_);
+    return {0, shard.begin, shard.size(), shape_.vocab_size};
+  }
+  /// Of the hidden size: every rank has all of it.
+  [[nodiscard]] TensorPiece hidden() const {
+    return {0, 0, shape_.hidden_size, shape_.hidden_size, tensor_};
+  }
+
+ private:
+  const ModelShape& shape_;
+  ModelShape part_;
+  std::int32_t tensor_;
+  std::int32_t index_;
+};
+
+void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& pieces,
+               std::int32_t index, LayerParameters& p) {
   const std::string at = "model.layers." + std::to_string(index) + ".";
-  const auto part = [&](const char* name, std::int64_t rows) {
-    return ParameterPart{at + name, 0, rows};
+  const auto part = [&](const char* name, const TensorPiece& piece) {
+    return NamedPiece{at + name, piece};
   };
   make.add_norm(p.attention_norm_H, at + "input_layernorm.weight", s.hidden_size);
-  make.add_matrix(
-      p.qkv_OH,
-      {part("self_attn.q_proj.weight", s.q_width()), part("self_attn.k_proj.weight", s.kv_width()),
-       part("self_attn.v_proj.weight", s.kv_width())},
-      s.hidden_size);
+  make.add_matrix(p.qkv_OH,
+                  {part("self_attn.q_proj.weight", pieces.queries(0)),
+                   part("self_attn.k_proj.weight", pieces.keys()),
+                   part("self_attn.v_proj.weight", pieces.keys())},
+                  s.hidden_size);
   if (s.qkv_bias)
-    make.add_bias(p.qkv_bias_O, {part("self_attn.q_proj.bias", s.q_width()),
-                                 part("self_attn.k_proj.bias", s.kv_width()),
-                                 part("self_attn.v_proj.bias", s.kv_width())});
+    make.add_bias(p.qkv_bias_O, {part("self_attn.q_proj.bias", pieces.queries(0)),
+                                 part("self_attn.k_proj.bias", pieces.keys()),
+                                 part("self_attn.v_proj.bias", pieces.keys())});
   if (s.qk_norm) {
     make.add_norm(p.q_norm_D, at + "self_attn.q_norm.weight", s.head_dim);
     make.add_norm(p.k_norm_D, at + "self_attn.k_norm.weight", s.head_dim);
   }
-  make.add_matrix(p.output_HQ, {part("self_attn.o_proj.weight", s.hidden_size)}, s.q_width());
-  if (s.output_bias) make.add_bias(p.output_bias_H, {part("self_attn.o_proj.bias", s.hidden_size)});
+  make.add_matrix(p.output_HQ, {part("self_attn.o_proj.weight", pieces.queries(1))}, s.hidden_size);
+  if (s.output_bias)
+    make.add_bias(p.output_bias_H, {part("self_attn.o_proj.bias", pieces.hidden())});
   make.add_norm(p.mlp_norm_H, at + "post_attention_layernorm.weight", s.hidden_size);
-  make.add_matrix(p.gate_up_OH,
-                  {part("mlp.gate_proj.weight", s.intermediate_size),
-                   part("mlp.up_proj.weight", s.intermediate_size)},
-                  s.hidden_size);
-  make.add_matrix(p.down_HF, {part("mlp.down_proj.weight", s.hidden_size)}, s.intermediate_size);
+  make.add_matrix(
+      p.gate_up_OH,
+      {part("mlp.gate_proj.weight", pieces.ffn(0)), part("mlp.up_proj.weight", pieces.ffn(0))},
+      s.hidden_size);
+  make.add_matrix(p.down_HF, {part("mlp.down_proj.weight", pieces.ffn(1))}, s.hidden_size);
   if (s.mlp_bias) {
-    make.add_bias(p.gate_up_bias_O, {part("mlp.gate_proj.bias", s.intermediate_size),
-                                     part("mlp.up_proj.bias", s.intermediate_size)});
-    make.add_bias(p.down_bias_H, {part("mlp.down_proj.bias", s.hidden_size)});
+    make.add_bias(p.gate_up_bias_O, {part("mlp.gate_proj.bias", pieces.ffn(0)),
+                                     part("mlp.up_proj.bias", pieces.ffn(0))});
+    make.add_bias(p.down_bias_H, {part("mlp.down_proj.bias", pieces.hidden())});
   }
 }
 
@@ -74,18 +116,20 @@ StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                       const RankPlace& place, std::uint64_t seed) {
   const bool first = place.stage.value() == 0;
   const bool last = place.stage.value() == layout.stages() - 1;
-  const ParameterPart embedding{"model.embed_tokens.weight", 0, shape.vocab_size};
+  const ParameterOwner owner{shape, dtype, seed, grid, place};
+  const TensorPieces pieces(shape, grid, place);
+  const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
   StageParameters p;
   const auto add_bucket = [&](const auto& add) {
-    BucketMaker make(shape, dtype, seed, p.buckets.size(), grid.replicas, place.replica.value());
+    BucketMaker make(owner, p.buckets.size());
     add(make);
     p.buckets.push_back(make.make());
   };
   p.layers.resize(static_cast<std::size_t>(layout.layers(place.stage)));
   if (last) {
     p.head_VH.tied_copy = shape.tie_embeddings;
-    const auto matrix =
-        shape.tie_embeddings ? embedding : ParameterPart{"lm_head.weight", 0, shape.vocab_size};
+    const NamedPiece matrix =
+        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
     if (!(shape.tie_embeddings && first))
       add_bucket([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
     add_bucket([&](BucketMaker& m) {
@@ -94,7 +138,7 @@ StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
   }
   for (std::int32_t l = layout.layers(place.stage); l-- > 0;)
     add_bucket([&](BucketMaker& m) {
-      add_layer(m, shape, layout.layer_begin[place.stage.index()] + l,
+      add_layer(m, shape, pieces, layout.layer_begin[place.stage.index()] + l,
                 p.layers[static_cast<std::size_t>(l)]);
     });
   if (first)
@@ -105,7 +149,11 @@ StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
 
 std::int64_t parameter_count(StageParameters& parameters) {
   std::int64_t count = 0;
-  parameters.for_each([&](const Parameter& p) { count += p.tied_copy ? 0 : p.value.numel(); });
+  parameters.for_each([&](const Parameter& p) {
+    for (const ParameterPart& part : p.parts)
+      if (!p.tied_copy)
+        count += p.value.numel() / p.value.size(0) * part.rows / part.piece.size * part.piece.whole;
+  });
   return count;
 }
 

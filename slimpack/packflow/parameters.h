@@ -17,9 +17,24 @@
 
 namespace slimpack {
 
-/// One Hugging Face tensor inside a Parameter: rows [begin, begin + rows) of dimension 0.
+/// A piece of a Hugging Face tensor that tensor-parallel ranks hold in pieces: [from, from + size)
+/// of one dimension.
+struct TensorPiece {
+  std::int64_t dimension = 0;
+  std::int64_t from = 0;
+  std::int64_t size = 0;
+  std::int64_t whole = 0;   ///< of that dimension
+  std::int32_t copies = 1;  ///< neighbouring ranks that hold the same piece
+  [[nodiscard]] at::Tensor of(const at::Tensor& tensor) const {
+    return tensor.narrow(dimension, from, size);
+  }
+};
+
+/// One Hugging Face tensor inside a Parameter: the rank's piece of it is rows [begin, begin + rows)
+/// of dimension 0.
 struct ParameterPart {
   std::string name;
+  TensorPiece piece;
   std::int64_t begin = 0;
   std::int64_t rows = 0;
 };
@@ -50,7 +65,8 @@ struct ParameterBucket {
     std::int64_t begin = 0;
     std::int64_t end = 0;
     bool decay = false;
-    bool counted = true;  ///< in the gradient norm
+    bool counted = true;      ///< in the gradient norm
+    std::int32_t copies = 1;  ///< neighbouring tensor-parallel ranks, each with a part of its sum
   };
 
   at::Tensor values_N;     ///< compute type
@@ -106,7 +122,7 @@ void assign(ParameterBucket& bucket, const Parameter& parameter, std::int64_t ro
                                                     const StageLayout& layout, const RankGrid& grid,
                                                     const RankPlace& place, std::uint64_t seed);
 
-/// Parameter count without tied copies.
+/// Parameters of the stage without tied copies, those of all its tensor-parallel ranks together.
 [[nodiscard]] std::int64_t parameter_count(StageParameters& parameters);
 
 }  // namespace slimpack
