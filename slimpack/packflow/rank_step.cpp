@@ -77,6 +77,29 @@ class RankRunner {
             [&] { rank_.communicator.send(direction, std::move(rows_TH)); });
   }
 
+  /// What several tensor-parallel ranks hold, each has a part of the gradient of: norms of its rows
+  /// or heads, shared keys and values of its queries.
+  void sum_copies() {
+    Collective& tensor = rank_.communicator.tensor();
+    if (tensor.size() == 1) return;
+    for (const ParameterBucket& bucket : rank_.parameters.buckets)
+      for (const ParameterBucket::Stretch& stretch : bucket.stretches)
+        if (stretch.copies > 1)
+          timed(SpanKind::kReduce, [&] {
+            sum_among(tensor, stretch.copies,
+                      bucket.gradients_N.narrow(0, stretch.begin, stretch.end - stretch.begin));
+          });
+  }
+
+  /// Over the `copies` neighbouring members of which this is one.
+  static void sum_among(Collective& group, std::int32_t copies, const at::Tensor& part) {
+    const std::vector<at::Tensor> all = group.all_gather(part.clone());
+    const std::int32_t first = group.index() - group.index() % copies;
+    part.copy_(all[static_cast<std::size_t>(first)]);
+    for (std::int32_t m = first + 1; m < first + copies; ++m)
+      part.add_(all[static_cast<std::size_t>(m)]);
+  }
+
   /// Leaves the sums over all replicas in this one's shards.
   void reduce_gradients() {
     Collective& data = rank_.communicator.data();
@@ -100,6 +123,7 @@ class RankRunner {
 
   /// Gradients and loss over all ranks, which also waits for all of them; update.
   void finish() {
+    sum_copies();
     reduce_gradients();
     add_tied_gradients();
     double squares = 0;
