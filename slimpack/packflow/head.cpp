@@ -97,8 +97,8 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
     const Targets targets(targets_T.narrow(0, row, count), head_VH.parts.front().piece.from,
                           logits_TV);
     // Log-sum-exp and target logit of the own columns, then of all.
-    const std::vector<at::Tensor> parts = group.all_gather(at::cat(
-        {at::logsumexp(logits_TV, {1}, /*keepdim=*/true), targets.logits(logits_TV)}, 1));
+    const std::vector<at::Tensor> parts = group.all_gather(
+        at::cat({at::logsumexp(logits_TV, {1}, /*keepdim=*/true), targets.logits(logits_TV)}, 1));
     const at::Tensor all_TR2 = at::stack(parts, 1);
     const at::Tensor lse_T1 = at::logsumexp(all_TR2.select(2, 0), {1}, /*keepdim=*/true);
     const at::Tensor target_T1 = all_TR2.select(2, 1).sum(1, /*keepdim=*/true);

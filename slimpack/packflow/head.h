@@ -26,8 +26,8 @@ struct HeadResult {
                                        Parameter& head_VH, const at::Tensor& x_TH,
                                        const at::Tensor& targets_T, std::int64_t step_targets);
 
-/// The same with the vocabulary cut over the ranks of `group`: `x_TH` and the result's are own rows,
-/// `targets_T` those of all rows. Every rank has the whole loss.
+/// The same with the vocabulary cut over the ranks of `group`: `x_TH` and the result's are own
+/// rows, `targets_T` those of all rows. Every rank has the whole loss.
 [[nodiscard]] HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H,
                                                 Parameter& head_VH, const at::Tensor& x_TH,
                                                 const at::Tensor& targets_T,
