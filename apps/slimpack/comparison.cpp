@@ -28,7 +28,7 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
         model_flops(cost.shape, step.plan.lengths).count() / (seconds * ranks * cost.peak_flops);
   figures.bubble = predicted.bubble_ratio;
   figures.makespan = predicted.makespan;
-  figures.peak = step_need(step, with_recompute(cost, step.recompute)).bytes;
+  figures.peak = step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
   figures.gap = step.gap();
   return figures;
 }

@@ -25,11 +25,14 @@ PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
   request.backward = config.plan.backward;
   request.solver = config.plan.solver;
   request.time_budget = from_seconds(config.plan.time_budget);
-  if (config.plan.recompute)
-    request.recompute = {*config.plan.recompute};
-  else
-    request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  request.mixed_recompute = !config.plan.recompute;
+  request.recompute = allowed_recomputations(config);
   return request;
+}
+
+std::vector<Recompute> allowed_recomputations(const RunConfig& config) {
+  if (config.plan.recompute) return {*config.plan.recompute};
+  return {all_recomputations().begin(), all_recomputations().end()};
 }
 
 InvalidInput refused(const RunConfig& config, const DoesNotFit& why) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
@@ -17,6 +18,9 @@ namespace slimpack {
 [[nodiscard]] PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
                                              SequenceLengths lengths,
                                              std::optional<StageLayout> layout = std::nullopt);
+
+/// What layers may compute again; layers of a stage may differ where the configuration says "auto".
+[[nodiscard]] std::vector<Recompute> allowed_recomputations(const RunConfig& config);
 
 /// The error that a step which does not fit ends with.
 [[nodiscard]] InvalidInput refused(const RunConfig& config, const DoesNotFit& why);

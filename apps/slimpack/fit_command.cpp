@@ -8,6 +8,7 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/fit_report.h"
 #include "apps/slimpack/override_option.h"
 #include "apps/slimpack/step_lengths.h"
@@ -31,10 +32,8 @@ FitJob configured_job(const RunConfig& config) {
   FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp, config.plan.most_merged,
              config.plan.planner};
   job.memory_cap = config.plan.memory_cap;
-  if (config.plan.recompute)
-    job.recompute = {*config.plan.recompute};
-  else
-    job.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  job.recompute = allowed_recomputations(config);
+  job.mixed_recompute = !config.plan.recompute;
   return job;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/slimpack/plan_report.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 
@@ -50,7 +51,7 @@ std::string verdict(const FitReport& wish) {
   const std::size_t worst = wish.worst();
   const Bytes headroom = wish.stages[worst].headroom();
   const std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
-                                       to_string(wish.recompute));
+                                       describe(wish.recompute));
   if (wish.fits)
     return fmt::format("fits: the fullest rank, of stage {}, has {} to spare; a step takes {}",
                        worst, human_bytes(headroom), step);
@@ -111,7 +112,7 @@ nlohmann::json report_figures(const FitReport& report) {
           {"dp", report.job.dp},
           {"tp", report.job.tp},
           {"ranks", report.job.ranks()},
-          {"recompute", to_string(report.recompute)},
+          {"recompute", recompute_figures(report.recompute)},
           {"makespan_ns", report.makespan.count()},
           {"worst_stage", report.worst()},
           {"stages", std::move(stages)}};
@@ -136,7 +137,7 @@ nlohmann::json fit_figures(const FitAdvice& advice) {
   const FitReport& wish = advice.wish;
   nlohmann::json figures = report_figures(wish);
   figures["format"] = "slimpack-fit";
-  figures["version"] = 1;
+  figures["version"] = 2;
   figures["memory_bytes"] = nullptr;
   figures["reserve_bytes"] = nullptr;
   if (wish.budget) {

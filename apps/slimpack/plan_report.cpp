@@ -87,7 +87,7 @@ ReportRows step_rows(const PlannedStep& step) {
                                      over_replicas(plan, true, pack_count))},
           {"slices", both_passes(over_replicas(plan, false, slice_count),
                                  over_replicas(plan, true, slice_count))},
-          {"computed again", std::string(to_string(step.recompute))},
+          {"computed again", describe(step.plan.recompute)},
           {"backwards split",
            fmt::format("{} of {}", grouped(split_count(step)),
                        grouped(static_cast<std::int64_t>(over_replicas(plan, true, pack_count)) *
@@ -114,6 +114,15 @@ std::string step_report(const PlannedStep& step, const ReportRows& rows) {
   return summary.text() + "\n" + stages.text();
 }
 
+nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
+  nlohmann::json figures = nlohmann::json::object();
+  for (const Recompute of_layer : all_recomputations()) {
+    const auto layers = std::count(recompute.begin(), recompute.end(), of_layer);
+    if (layers > 0) figures[std::string(to_string(of_layer))] = layers;
+  }
+  return figures;
+}
+
 nlohmann::json step_figures(const PlannedStep& step) {
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
@@ -124,12 +133,12 @@ nlohmann::json step_figures(const PlannedStep& step) {
                       {"peak_activation_bytes", most.peak.count()}});
   }
   return {{"format", "slimpack-prediction"},
-          {"version", 1},
+          {"version", 2},
           {"sequences", step.plan.lengths.size()},
           {"tokens", total_tokens(step.plan.lengths).count()},
           {"replicas", step.plan.replicas.size()},
           {"merged_sequences", merged_count(step.plan)},
-          {"recompute", to_string(step.recompute)},
+          {"recompute", recompute_figures(step.plan.recompute)},
           {"split_backwards", split_count(step)},
           {"forward_packs", over_replicas(step.plan, false, pack_count)},
           {"backward_packs", over_replicas(step.plan, true, pack_count)},

@@ -17,7 +17,10 @@ using ReportRows = std::vector<std::pair<std::string, std::string>>;
 /// The rows, a blank line, and one line per stage: layers, busy time and share, peak activation.
 [[nodiscard]] std::string step_report(const PlannedStep& step, const ReportRows& rows);
 
-/// The same figures: {"format": "slimpack-prediction", "version": 1, …}; times in nanoseconds,
+/// How many layers compute what again: {"elementwise": 24, "mlp": 8}.
+[[nodiscard]] nlohmann::json recompute_figures(const RecomputeByLayer& recompute);
+
+/// The same figures: {"format": "slimpack-prediction", "version": 2, …}; times in nanoseconds,
 /// memory in bytes.
 [[nodiscard]] nlohmann::json step_figures(const PlannedStep& step);
 

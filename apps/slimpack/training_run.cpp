@@ -21,9 +21,6 @@ const RunConfig& require_trainable(const RunConfig& config) {
         "parallel.tp is {}: training runs without tensor parallelism so far; set it to 1, or plan "
         "the job with 'slimpack plan'",
         config.parallel.tp);
-  if (config.plan.recompute != Recompute::kNone)
-    invalid_input("plan.recompute is \"{}\": training keeps everything so far; set it to \"none\"",
-                  config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
   if (config.plan.backward != BackwardKind::kWhole)
     invalid_input(
         "plan.backward is \"{}\": training runs backward whole so far; set it to \"whole\"",

@@ -136,7 +136,7 @@ class H100 {
     nlohmann::json more{{"memory_cap_bytes", request.memory_cap->count()}};
     if (step.step) {
       const double seconds = to_seconds(step.figures.makespan);
-      more["recompute"] = to_string(step.step->recompute);
+      more["recompute"] = describe(step.step->plan.recompute);
       more["fits"] = step.figures.peak <= *request.memory_cap;
       more["speedup_of_slimpack"] = seconds / to_seconds(ours);
       more["mfu"] = model_flops(shape_, request.lengths).count() /

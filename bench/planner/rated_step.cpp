@@ -19,7 +19,7 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
   f.bubble = p.bubble_ratio;
   f.worst_bubble = 1 - to_seconds(*std::ranges::min_element(p.busy)) / to_seconds(p.makespan);
   f.gap = step.gap();
-  f.peak = step_need(step, with_recompute(cost, step.recompute)).bytes;
+  f.peak = step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
   for (const ReplicaPlan& replica : step.plan.replicas) {
     f.forward_packs = std::max(f.forward_packs, replica.packs.forward.size());
     f.backward_packs = std::max(f.backward_packs, replica.packs.backward.size());
@@ -66,7 +66,7 @@ std::vector<std::string> violations(const PlannedStep& step, const CostModel& co
   if (!lines.empty()) return lines;  // the other checks require a correct plan
   lines = check_step_schedules(step.plan, step.schedules);
   if (!lines.empty() || !cap) return lines;
-  const Bytes need = step_need(step, with_recompute(cost, step.recompute)).bytes;
+  const Bytes need = step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
   if (need > *cap)
     lines.push_back(
         fmt::format("{} on a rank, the cap is {}", human_bytes(need), human_bytes(*cap)));

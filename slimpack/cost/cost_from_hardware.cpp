@@ -98,6 +98,20 @@ EdgeTime weight_gradient_time(const Job& job) {
           .per_token = flops / h.linear_flops * kNanosPerSecond / job.tp};
 }
 
+/// Norms read and write the hidden states twice, the activation reads gate and up and writes their
+/// product: three of a layer's about sixteen launches. linear_flops is a speed that has all of this
+/// in it, so it can be no large part of what that says, whatever the bandwidth.
+EdgeTime elementwise_time(const Job& job) {
+  constexpr double kShareOfLaunches = 3.0 / 16;
+  constexpr double kMostOfProducts = 0.1;
+  const double numbers = 4 * job.hidden() + 3 * static_cast<double>(job.shape.intermediate_size);
+  const double time = numbers * job.element() * job.nanos_per_memory_byte() / job.tp;
+  const double products =
+      layer_linear_flops(job.shape, Tokens(1), true).count() / job.hardware.linear_flops;
+  return {.per_pack = kShareOfLaunches * job.hardware.backward_overhead_us * kNanosPerMicro,
+          .per_token = std::min(time, kMostOfProducts * products * kNanosPerSecond / job.tp)};
+}
+
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
 /// token's row (zeros for the others' words), and the rows are summed and scattered. Backward
 /// gathers the rows' gradients and adds them to fp32 sums.
@@ -159,6 +173,7 @@ CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const Hardwar
   cost.tp = tp;
   cost.forward = layer_time(job, false);
   cost.backward = layer_time(job, true);
+  cost.elementwise = elementwise_time(job);
   cost.weight_gradient = weight_gradient_time(job);
   set_embedding(cost, job);
   set_head(cost, job);

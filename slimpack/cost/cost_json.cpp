@@ -49,18 +49,20 @@ EdgeTime edge_time(const JsonFields& f) {
                   .per_token = non_negative(f, "per_token")};
 }
 
-/// Files that do not say how backward splits are of machines where nobody measured it.
-EdgeTime weight_gradient_time(const JsonFields& fields, const LayerTime& backward) {
-  if (!fields.has("weight_gradient")) return {};
-  const JsonFields f = fields.object("weight_gradient");
+/// A part of backward beside `other`. Files without it are of machines where nobody measured it.
+EdgeTime part_time(const JsonFields& fields, const char* field, const LayerTime& backward,
+                   const EdgeTime& other = {}) {
+  if (!fields.has(field)) return {};
+  const JsonFields f = fields.object(field);
   const EdgeTime time = edge_time(f);
   const auto require_part = [&](const char* key, double part, double whole) {
     if (part <= whole) return;
-    invalid_input("{}: field \"{}\" is {}, must be at most {}, backward's {}; measure again",
-                  f.origin(), key, part, whole, key);
+    invalid_input("{}: field \"{}\" is {}, must be at most {}, backward's {}{}; measure again",
+                  f.origin(), key, part, whole, key,
+                  other == EdgeTime() ? "" : " less weight_gradient's");
   };
-  require_part("per_pack", time.per_pack, backward.per_pack);
-  require_part("per_token", time.per_token, backward.per_token);
+  require_part("per_pack", time.per_pack, backward.per_pack - other.per_pack);
+  require_part("per_token", time.per_token, backward.per_token - other.per_token);
   return time;
 }
 
@@ -104,16 +106,10 @@ Dtype dtype_field(const JsonFields& fields) {
                 name);
 }
 
-Recompute recompute_field(const JsonFields& fields) {
-  const std::string name = fields.text("recompute");
-  if (const auto recompute = recompute_from(name)) return *recompute;
-  invalid_input("{}: field \"recompute\" is \"{}\"; known are none, attention, mlp and full",
-                fields.origin(), name);
-}
-
 }  // namespace
 
 std::string cost_to_json(const CostModel& cost) {
+  SLIMPACK_CHECK(cost.recompute.empty());
   const json shape = json::parse(model_shape_to_json(cost.shape, hugging_face_name(cost.dtype)));
   const json file = {{"format", kFormat},
                      {"version", kVersion},
@@ -121,10 +117,10 @@ std::string cost_to_json(const CostModel& cost) {
                      {"model", shape},
                      {"dtype", to_string(cost.dtype)},
                      {"tp", cost.tp},
-                     {"recompute", to_string(cost.recompute)},
                      {"row_bytes", cost.row_bytes},
                      {"forward", to_json(cost.forward)},
                      {"backward", to_json(cost.backward)},
+                     {"elementwise", to_json(cost.elementwise)},
                      {"weight_gradient", to_json(cost.weight_gradient)},
                      {"embedding_forward", to_json(cost.embedding_forward)},
                      {"embedding_backward", to_json(cost.embedding_backward)},
@@ -152,11 +148,11 @@ CostModel cost_from_json(std::string_view text, std::string_view origin) {
   cost.shape = model_shape_from_json(fields.at("model").dump(), model.origin());
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
-  cost.recompute = recompute_field(fields);
   cost.row_bytes = non_negative(fields, "row_bytes");
   cost.forward = layer_time(fields.object("forward"));
   cost.backward = layer_time(fields.object("backward"));
-  cost.weight_gradient = weight_gradient_time(fields, cost.backward);
+  cost.weight_gradient = part_time(fields, "weight_gradient", cost.backward);
+  cost.elementwise = part_time(fields, "elementwise", cost.backward, cost.weight_gradient);
   cost.embedding_forward = edge_time(fields.object("embedding_forward"));
   cost.embedding_backward = edge_time(fields.object("embedding_backward"));
   cost.head_backward = edge_time(fields.object("head_backward"));

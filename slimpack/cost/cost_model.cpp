@@ -30,7 +30,7 @@ EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, 
   return edge;
 }
 
-/// What running a MicroPack together adds to a layer.
+/// What running a MicroPack together adds to a layer, attention once.
 EdgeTime merge_time(const CostModel& cost, bool backward, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto entry =
@@ -42,6 +42,43 @@ EdgeTime merge_time(const CostModel& cost, bool backward, std::int32_t replicas)
   return backward ? cost.merge[entry].backward : cost.merge[entry].forward;
 }
 
+void add(LayerTime& sum, const LayerTime& layer, double layers) {
+  sum.per_pack += layers * layer.per_pack;
+  sum.per_slice += layers * layer.per_slice;
+  sum.per_token += layers * layer.per_token;
+  sum.per_pair += layers * layer.per_pair;
+  sum.per_prefix_token += layers * layer.per_prefix_token;
+}
+
+void add(EdgeTime& sum, const EdgeTime& layer, double layers) {
+  sum.per_pack += layers * layer.per_pack;
+  sum.per_token += layers * layer.per_token;
+}
+
+/// A stage's layers in one pass, and what running a MicroPack together adds to them.
+struct StageLayers {
+  LayerTime time;
+  EdgeTime exchange;
+};
+
+StageLayers layers_of(const CostModel& cost, const StageLayout& layout, StageId stage,
+                      bool backward, std::int32_t replicas) {
+  StageLayers sum;
+  add(sum.exchange, merge_time(cost, backward, replicas), layout.layers(stage));
+  if (!backward) {
+    add(sum.time, cost.forward, layout.layers(stage));
+    return sum;
+  }
+  const auto counts = layers_by_recompute(cost, layout, stage);
+  for (const Recompute recompute : all_recomputations()) {
+    const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
+    if (layers == 0) continue;
+    add(sum.time, backward_time(cost, recompute), layers);
+    if (attends_again(recompute)) add(sum.exchange, merge_time(cost, false, replicas), layers);
+  }
+  return sum;
+}
+
 }  // namespace
 
 SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
@@ -51,22 +88,18 @@ SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId s
 
 SliceCost merged_slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
                             bool backward, std::int32_t replicas) {
-  const LayerTime& layer = backward ? cost.backward : cost.forward;
-  const double layers = layout.layers(stage);
+  const auto [time, exchange] = layers_of(cost, layout, stage, backward, replicas);
   const EdgeTime edge = edge_time(cost, layout, stage, backward);
-  const EdgeTime exchange = merge_time(cost, backward, replicas);
-  return SliceCost{.per_slice = layers * layer.per_slice,
-                   .per_token = (layers * layer.per_token + edge.per_token) / replicas +
-                                layers * exchange.per_token,
-                   .per_pair = layers * layer.per_pair / replicas,
-                   .per_prefix_token = layers * layer.per_prefix_token / replicas};
+  return SliceCost{.per_slice = time.per_slice,
+                   .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
+                   .per_pair = time.per_pair / replicas,
+                   .per_prefix_token = time.per_prefix_token / replicas};
 }
 
 double pack_overhead(const CostModel& cost, const StageLayout& layout, StageId stage, bool backward,
                      std::int32_t replicas) {
-  const LayerTime& layer = backward ? cost.backward : cost.forward;
-  return layout.layers(stage) * (layer.per_pack + merge_time(cost, backward, replicas).per_pack) +
-         edge_time(cost, layout, stage, backward).per_pack;
+  const auto [time, exchange] = layers_of(cost, layout, stage, backward, replicas);
+  return time.per_pack + exchange.per_pack + edge_time(cost, layout, stage, backward).per_pack;
 }
 
 StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,

@@ -1,6 +1,7 @@
 // Cost model: FLOPs and seconds of slices and MicroPacks on each stage, by pass.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -56,14 +57,17 @@ struct CostModel {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
   std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
-  /// Already in `backward` and in what the memory model keeps: change it by with_recompute only.
-  Recompute recompute = Recompute::kNone;
+  /// By layer of the model. Times and the memory model follow it; set it by with_recompute.
+  RecomputeByLayer recompute = {};
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
   /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
-  /// proportion); 0 = the memory model.
+  /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
   double row_bytes = 0;
   LayerTime forward;
-  LayerTime backward;
+  LayerTime backward;  ///< of Recompute::kElementwise; backward_time has the others
+  /// The part of `backward` that computes norms and silu(gate) ⊙ up again: what
+  /// Recompute::kNothing saves; no part of `weight_gradient`. Zero = not known.
+  EdgeTime elementwise;
   /// The part of `backward` that only computes gradients of a decoder layer's weights, by pack and
   /// token: what a split backward may put off. Zero = not known, backward is not split.
   EdgeTime weight_gradient;
@@ -117,13 +121,23 @@ struct CostModel {
 [[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
-/// The same model with backward computing again what `recompute` does not keep: the share of the
-/// forward's linear time that its matrix products have, attention where it is not kept, and the
-/// overhead per MicroPack, whole for kFull and half otherwise. Weight gradients take what they
-/// took: what is computed again, input gradients need first.
+/// The same model with layers that compute again what `recompute` says.
 ///
-/// REQUIRES: cost.recompute is kNone.
-[[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute recompute);
+/// REQUIRES: a policy for every layer of the model, or none; cost.recompute is empty.
+[[nodiscard]] CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute);
+[[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute everywhere);
+
+/// Backward of a layer that computes `recompute` again: the share of the forward's linear time that
+/// its matrix products have, attention where it is not kept, and the overhead per MicroPack, whole
+/// for kFull and half otherwise; for kNothing less cost.elementwise. Weight gradients take what
+/// they took: what is computed again, input gradients need first.
+[[nodiscard]] LayerTime backward_time(const CostModel& cost, Recompute recompute);
+/// Whether attention runs again, with its exchange where a MicroPack is merged.
+[[nodiscard]] bool attends_again(Recompute recompute);
+
+/// Layers of a stage, by what they compute again in the order of the enumeration.
+[[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
+    const CostModel& cost, const StageLayout& layout, StageId stage);
 
 /// Where a replica stands in its job.
 struct Replication {
@@ -155,7 +169,8 @@ struct Replication {
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
 /// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
-/// "weight_gradient" backward is not split.
+/// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time.
+/// REQUIRES (writing): cost.recompute is empty; plans say what is computed again.
 [[nodiscard]] std::string cost_to_json(const CostModel& cost);
 [[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
 

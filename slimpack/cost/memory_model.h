@@ -11,9 +11,11 @@
 
 namespace slimpack {
 
-/// Bytes that one token keeps for backward in one layer: x, q (before rope and with k when q/k are
-/// normalised), attention output, log-sum-exp, the residual after attention, gate and up.
-[[nodiscard]] Bytes row_bytes(const ModelShape& shape, Dtype dtype);
+/// Bytes that one token keeps for backward in one layer; of kElementwise x, q (before rope and with
+/// k when q/k are normalised), attention output, log-sum-exp, the residual after attention, gate
+/// and up.
+[[nodiscard]] Bytes row_bytes(const ModelShape& shape, Dtype dtype,
+                              Recompute recompute = Recompute::kElementwise);
 /// K and V of one token in one layer, and their gradients' accumulators.
 [[nodiscard]] Bytes kv_bytes(const ModelShape& shape, Dtype dtype);
 [[nodiscard]] Bytes dkv_bytes(const ModelShape& shape, Dtype dtype);
@@ -21,15 +23,20 @@ namespace slimpack {
 /// Rows of logits that the head computes at once.
 [[nodiscard]] Tokens head_block(const ModelShape& shape);
 
+/// Rows, keys and values that a rank of the stage holds of `tokens` tokens between their forward
+/// and their backward: of a sequence, what every plan has to hold at some moment.
+[[nodiscard]] Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+                                   Tokens tokens);
+
 /// Of one rank. Exact for a plain pipeline, which is what the runtime's tests hold it against. With
 /// tensor parallelism rows are those of one rank (its heads and its share of the MLP; hidden states
 /// are split by tokens) and what is gathered counts whole; a merged MicroPack counts its share of
-/// rows, keys and values, and the queries and partial outputs of all its tokens while it runs;
-/// tensors that recomputation drops count in the layer that runs. What put-off weight gradients
-/// hold is filled only where cost.weight_gradient is known. `lengths` are by the packs'
-/// SequenceIds.
+/// rows, keys and values, and the queries and partial outputs of all its tokens while it runs.
+/// Layers keep what cost.recompute lets them; the rest counts in the layer that runs. What put-off
+/// weight gradients hold is filled only where cost.weight_gradient is known. `lengths` are by the
+/// packs' SequenceIds.
 ///
-/// Cost: O(stages · slices).
+/// Cost: O(stages · (slices + packs · changes of policy between its layers)).
 [[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
 

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
 
@@ -11,45 +13,77 @@ struct Again {
   double attention = 0;
 };
 
-/// The down projection's and the key and value projections' results are never needed again; the
-/// output projection's only to find what followed it.
+/// The down projection's and the value projection's results are never needed again, keys only where
+/// they are normalised (before that they are not kept); the output projection's only to find what
+/// followed it.
 Again again(const ModelShape& shape, Recompute recompute) {
   const auto h = static_cast<double>(shape.hidden_size);
   const double q = h * static_cast<double>(shape.q_width());
-  const double kv = 2 * h * static_cast<double>(shape.kv_width());
+  const double k = h * static_cast<double>(shape.kv_width());
   const double output = q;
   const double gate_up = 2 * h * static_cast<double>(shape.intermediate_size);
-  const double all = q + kv + output + gate_up * 3 / 2;
+  const double all = q + 2 * k + output + gate_up * 3 / 2;
+  const double normalised = shape.qk_norm ? q + k : q;
   switch (recompute) {
-    case Recompute::kNone:
+    case Recompute::kNothing:
+    case Recompute::kElementwise:
       return {};
     case Recompute::kAttention:
-      return {0.5, q / all, 1};
+      return {0.5, normalised / all, 1};
     case Recompute::kMlp:
       return {0.5, gate_up / all, 0};
     case Recompute::kFull:
-      return {1, (q + output + gate_up) / all, 1};
+      return {1, (normalised + output + gate_up) / all, 1};
   }
   return {};
 }
 
 }  // namespace
 
-CostModel with_recompute(const CostModel& cost, Recompute recompute) {
-  SLIMPACK_CHECK(cost.recompute == Recompute::kNone);
-  const Again share = again(cost.shape, recompute);
+CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute) {
+  SLIMPACK_CHECK(cost.recompute.empty());
+  SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers,
+                 "policies of {} layers, the model has {}", recompute.size(),
+                 cost.shape.num_layers);
   CostModel result = cost;
-  result.recompute = recompute;
-  result.backward.per_pack += share.pack * cost.forward.per_pack;
-  result.backward.per_token += share.linear * cost.forward.per_token;
-  result.backward.per_slice += share.attention * cost.forward.per_slice;
-  result.backward.per_pair += share.attention * cost.forward.per_pair;
-  result.backward.per_prefix_token += share.attention * cost.forward.per_prefix_token;
-  for (MergeTime& merge : result.merge) {
-    merge.backward.per_pack += share.attention * merge.forward.per_pack;
-    merge.backward.per_token += share.attention * merge.forward.per_token;
-  }
+  result.recompute = std::move(recompute);
   return result;
+}
+
+CostModel with_recompute(const CostModel& cost, Recompute everywhere) {
+  return with_recompute(
+      cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers), everywhere));
+}
+
+LayerTime backward_time(const CostModel& cost, Recompute recompute) {
+  LayerTime time = cost.backward;
+  if (recompute == Recompute::kNothing) {
+    time.per_pack -= cost.elementwise.per_pack;
+    time.per_token -= cost.elementwise.per_token;
+    return time;
+  }
+  const Again share = again(cost.shape, recompute);
+  time.per_pack += share.pack * cost.forward.per_pack;
+  time.per_token += share.linear * cost.forward.per_token;
+  time.per_slice += share.attention * cost.forward.per_slice;
+  time.per_pair += share.attention * cost.forward.per_pair;
+  time.per_prefix_token += share.attention * cost.forward.per_prefix_token;
+  return time;
+}
+
+bool attends_again(Recompute recompute) {
+  return recompute == Recompute::kAttention || recompute == Recompute::kFull;
+}
+
+std::array<std::int32_t, kRecomputations> layers_by_recompute(const CostModel& cost,
+                                                              const StageLayout& layout,
+                                                              StageId stage) {
+  std::array<std::int32_t, kRecomputations> counts{};
+  const auto begin = static_cast<std::size_t>(layout.layer_begin[stage.index()]);
+  const auto end = static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]);
+  for (std::size_t layer = begin; layer < end; ++layer)
+    ++counts[static_cast<std::size_t>(recompute_of(cost.recompute, layer))];
+  return counts;
 }
 
 }  // namespace slimpack

@@ -31,16 +31,16 @@ struct TaskTimes {
 /// Activation bytes of each stage, in the units in which the runtime's stores allocate and free
 /// (docs/row-store.md). Indices: [stage][pack] or [stage][sequence].
 struct TaskBytes {
-  /// Layers of each stage: backward frees rows and opens dK and dV one layer at a time.
-  std::vector<std::int32_t> layers;
   /// Held from a forward action's start until the last of the pack's rows has run backward.
   std::vector<std::vector<Bytes>> rows;
   /// Held from the first forward slice of a sequence until its last backward action ends (K and V).
   std::vector<std::vector<Bytes>> kv;
   /// Held from the first backward slice of a sequence to its last, when they differ (dK and dV).
   std::vector<std::vector<Bytes>> dkv;
-  /// Alive only while the action runs, beyond everything above.
+  /// Highest while the action runs, beyond everything above as it is once the action has started …
   std::vector<std::vector<Bytes>> forward_transient;
+  /// … and as it was before: backward opens dK and dV and frees rows one layer at a time, so what
+  /// it opens and closes on the way is in here.
   std::vector<std::vector<Bytes>> backward_transient;
   /// Of a backward action that is split: held from the start of its input gradients until its
   /// weight gradients end (the operands of their matrix products). Empty = backward cannot be

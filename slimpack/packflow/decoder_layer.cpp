@@ -1,6 +1,5 @@
 #include "slimpack/packflow/decoder_layer.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/silu.h>
@@ -10,63 +9,35 @@
 
 #include "slimpack/packflow/attention.h"
 #include "slimpack/packflow/context_attention.h"
+#include "slimpack/packflow/layer_parts.h"
 #include "slimpack/packflow/linear.h"
+#include "slimpack/packflow/recompute_rows.h"
 #include "slimpack/packflow/rms_norm.h"
 
 namespace slimpack {
 namespace {
 
-/// q, k and v of the fused projection, [T, heads, D] each: views.
-struct Projections {
-  at::Tensor q_TND, k_TGD, v_TGD;
-};
-
-Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
-  const auto part = [&](std::int64_t begin, std::int64_t heads) {
-    return qkv_TO.narrow(1, begin, heads * s.head_dim).unflatten(1, {heads, s.head_dim});
-  };
-  return {part(0, s.num_heads), part(s.q_width(), s.num_kv_heads),
-          part(s.q_width() + s.kv_width(), s.num_kv_heads)};
-}
-
-/// Calls visit(slice, first row, rows) for every slice of the MicroPack.
-template <class Visit>
-void for_each_slice(const LayerContext& c, Visit visit) {
-  std::int64_t row = 0;
-  for (const Slice& slice : c.pack.slices) {
-    const std::int64_t rows = c.share.rows(slice).count();
-    visit(slice, row, rows);
-    row += rows;
+/// What backward needs of queries and keys that are normalised: unless that is kept already, what
+/// their norms have seen.
+void keep_queries(const Projections& raw, const at::Tensor& q_TND, LayerRows& rows) {
+  if (rows.q_norm.n.defined()) {
+    rows.q_TND = q_TND;
+    return;
   }
-}
-
-AttentionResult attention_of(const LayerContext& c, const at::Tensor& q_TND) {
-  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
-  if (c.pack.slices.size() == 1) {
-    const Slice& slice = c.pack.slices.front();
-    return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
-  }
-  std::vector<at::Tensor> out, lse;
-  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
-    AttentionResult result =
-        attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
-    out.push_back(std::move(result.out_TND));
-    lse.push_back(std::move(result.lse_TN));
-  });
-  return {at::cat(out), at::cat(lse)};
+  rows.q_TND = raw.q_TND.contiguous();
+  rows.k_TGD = raw.k_TGD.contiguous();
 }
 
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
-  const double eps = c.shape.rms_norm_eps;
-  const at::Tensor qkv_TO = linear(rms_norm(x_TH, p.attention_norm_H, eps), p.qkv_OH, p.qkv_bias_O);
+  const at::Tensor qkv_TO = linear(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm),
+                                   p.qkv_OH, p.qkv_bias_O);
   Projections raw = split_qkv(qkv_TO, c.shape);
   at::Tensor q_TND, k_TGD;
   if (c.shape.qk_norm) {
-    rows.q_TND = raw.q_TND.contiguous();
-    rows.k_TGD = raw.k_TGD.contiguous();
-    q_TND = rotate(rms_norm(raw.q_TND, p.q_norm_D, eps), c.rope);
-    k_TGD = rotate(rms_norm(raw.k_TGD, p.k_norm_D, eps), c.rope);
+    q_TND = rotate(normed_input(c, raw.q_TND, p.q_norm_D, rows.q_norm), c.rope);
+    k_TGD = rotate(normed_input(c, raw.k_TGD, p.k_norm_D, rows.k_norm), c.rope);
+    keep_queries(raw, q_TND, rows);
   } else {
     q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
     k_TGD = rotate(raw.k_TGD, c.rope);
@@ -74,15 +45,10 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
   for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     c.kv.write(c.layer, slice, k_TGD.narrow(0, row, count), raw.v_TGD.narrow(0, row, count));
   });
-  AttentionResult result = attention_of(c, q_TND);
+  AttentionResult result = attend(c, q_TND);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
   rows.middle_TH = linear_onto(x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
-}
-
-/// silu(gate) ⊙ up.
-at::Tensor gated(const at::Tensor& gate_up_TO, std::int64_t ffn) {
-  return at::silu(gate_up_TO.narrow(1, 0, ffn)).mul_(gate_up_TO.narrow(1, ffn, ffn));
 }
 
 /// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
@@ -101,9 +67,8 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_T
 }
 
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
-at::Tensor normed_linear_backward(at::Tensor dy_TO, const at::Tensor& x_TH, double eps,
-                                  Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O) {
-  const Normalized norm = rms_normalize(x_TH, eps);
+at::Tensor normed_linear_backward(at::Tensor dy_TO, const Normalized& norm, Parameter& norm_H,
+                                  Parameter& weight_OH, Parameter& bias_O) {
   accumulate_linear_gradient(dy_TO, at::mul(norm.n, norm_H.value), weight_OH, bias_O);
   const at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
   dy_TO = at::Tensor();
@@ -115,27 +80,13 @@ at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows,
                               const at::Tensor& dy_TH) {
   LayerParameters& p = c.parameters;
   const std::int64_t ffn = c.shape.intermediate_size;
-  accumulate_linear_gradient(dy_TH, gated(rows.gate_up_TO, ffn), p.down_HF, p.down_bias_H);
+  accumulate_linear_gradient(dy_TH, activation(rows), p.down_HF, p.down_bias_H);
   at::Tensor d_gate_up_TO =
       gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
-  return normed_linear_backward(std::move(d_gate_up_TO), rows.middle_TH, c.shape.rms_norm_eps,
-                                p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O)
+  return normed_linear_backward(std::move(d_gate_up_TO),
+                                normalized(c, rows.middle_TH, rows.mlp_norm), p.mlp_norm_H,
+                                p.gate_up_OH, p.gate_up_bias_O)
       .add_(dy_TH);
-}
-
-/// Queries as attention saw them, and with q/k norms what their backward needs.
-struct Queries {
-  at::Tensor q_TND;
-  Normalized q_norm, k_norm;
-};
-
-Queries rebuild_queries(const LayerContext& c, const LayerRows& rows) {
-  if (!c.shape.qk_norm) return {rows.q_TND, {}, {}};
-  Queries result;
-  result.q_norm = rms_normalize(rows.q_TND, c.shape.rms_norm_eps);
-  result.k_norm = rms_normalize(rows.k_TGD, c.shape.rms_norm_eps);
-  result.q_TND = rotate(at::mul(result.q_norm.n, c.parameters.q_norm_D.value), c.rope);
-  return result;
 }
 
 /// Gradients of the rotated q and k and of v, side by side [T, Q + 2K].
@@ -176,15 +127,15 @@ at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& row
 }
 
 /// Undoes rope and the q/k norms in place: gradients of the projection's own output.
-void projection_gradient(const LayerContext& c, const Queries& queries, at::Tensor& dqkv_TO) {
+void projection_gradient(const LayerContext& c, const Queries& seen, at::Tensor& dqkv_TO) {
   const Projections d = split_qkv(dqkv_TO, c.shape);
   const auto undo = [&](const at::Tensor& gradient, const Normalized& norm, Parameter& weight) {
     at::Tensor rotated = at::empty(gradient.sizes(), gradient.options());
     rotate_back(gradient, c.rope, rotated);
     gradient.copy_(weight.defined() ? rms_norm_backward(rotated, norm, weight) : rotated);
   };
-  undo(d.q_TND, queries.q_norm, c.parameters.q_norm_D);
-  undo(d.k_TGD, queries.k_norm, c.parameters.k_norm_D);
+  undo(d.q_TND, seen.q_norm, c.parameters.q_norm_D);
+  undo(d.k_TGD, seen.k_norm, c.parameters.k_norm_D);
 }
 
 /// Gradient of the layer's input from that of the residual after attention.
@@ -196,11 +147,11 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
   {
     const at::Tensor dout_TND =
         linear_input_gradient(dmiddle_TH, p.output_HQ).view(rows.out_TND.sizes());
-    const Queries queries = rebuild_queries(c, rows);
-    dqkv_TO = attention_slices_backward(c, rows, queries.q_TND, dout_TND);
-    projection_gradient(c, queries, dqkv_TO);
+    const Queries seen = queries(c, rows);
+    dqkv_TO = attention_slices_backward(c, rows, seen.q_TND, dout_TND);
+    projection_gradient(c, seen, dqkv_TO);
   }
-  return normed_linear_backward(std::move(dqkv_TO), rows.x_TH, c.shape.rms_norm_eps,
+  return normed_linear_backward(std::move(dqkv_TO), normalized(c, rows.x_TH, rows.attention_norm),
                                 p.attention_norm_H, p.qkv_OH, p.qkv_bias_O)
       .add_(dmiddle_TH);
 }
@@ -212,14 +163,16 @@ LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
   LayerRows rows;
   rows.x_TH = x_TH;
   attention_block_forward(c, x_TH, rows);
-  rows.gate_up_TO = linear(rms_norm(rows.middle_TH, p.mlp_norm_H, c.shape.rms_norm_eps),
+  rows.gate_up_TO = linear(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_norm),
                            p.gate_up_OH, p.gate_up_bias_O);
-  at::Tensor y_TH = linear_onto(rows.middle_TH, gated(rows.gate_up_TO, c.shape.intermediate_size),
-                                p.down_HF, p.down_bias_H);
+  rows.act_TF = gated(rows.gate_up_TO);
+  at::Tensor y_TH = linear_onto(rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
+  drop_rows(rows, c.recompute);
   return {std::move(y_TH), std::move(rows)};
 }
 
-at::Tensor layer_backward(const LayerContext& c, const LayerRows& rows, const at::Tensor& dy_TH) {
+at::Tensor layer_backward(const LayerContext& c, LayerRows kept, const at::Tensor& dy_TH) {
+  const LayerRows rows = with_missing_rows(c, std::move(kept));
   return attention_block_backward(c, rows, mlp_block_backward(c, rows, dy_TH));
 }
 

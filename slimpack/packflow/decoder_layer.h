@@ -13,6 +13,7 @@
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
@@ -26,6 +27,7 @@ struct LayerContext {
   RowShare share;  ///< of the pack's tokens, those that this rank holds
   const RopeRows& rope;
   Collective* group;  ///< those who run the pack together; null = nobody else
+  Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
 };
 
 struct LayerForward {
@@ -37,8 +39,8 @@ struct LayerForward {
 [[nodiscard]] LayerForward layer_forward(const LayerContext& context, const at::Tensor& x_TH);
 
 /// Gradient of x from that of y; adds to the parameters' gradients, adds the prefixes' dK/dV to the
-/// store and releases the slices there.
-[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, const LayerRows& rows,
+/// store and releases the slices there. Rows that forward did not keep are computed again.
+[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, LayerRows kept,
                                         const at::Tensor& dy_TH);
 
 }  // namespace slimpack

@@ -14,6 +14,8 @@
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rank_threads.h"
+#include "slimpack/packflow/recompute_rows.h"
+#include "slimpack/packflow/rms_norm.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/packflow/tensor.h"
 #include "slimpack/packflow/thread_room.h"
@@ -197,6 +199,27 @@ EdgeTimes measure_edge(const ProfileOptions& options, Bench::Part part) {
   return {fit_edge_time(forward).time, fit_edge_time(backward).time};
 }
 
+/// What backward computes again of a layer that keeps its matrix products: its two norms and
+/// silu(gate) ⊙ up. Timed by itself, because the difference of two passes would drown in what a
+/// shared machine adds to either.
+EdgeTime measure_elementwise(const ProfileOptions& options) {
+  const auto type = compute_type(options.dtype);
+  std::vector<EdgeMeasurement> times;
+  for (const std::int64_t tokens : {64, 512, 2048}) {
+    const Tokens measured = std::min(Tokens(tokens), options.context);
+    const at::Tensor x_TH = at::randn({measured.count(), options.shape.hidden_size}, type);
+    LayerRows rows;
+    rows.gate_up_TO = at::randn({measured.count(), 2 * options.shape.intermediate_size}, type);
+    const Nanos time = fastest_of_three([&] {
+      static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
+      static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
+      static_cast<void>(activation(rows));
+    });
+    times.push_back({measured, std::max(time, Nanos(1))});
+  }
+  return fit_edge_time(times).time;
+}
+
 double measure_optimizer(const ProfileOptions& options) {
   Bench bench(options, Bench::Part::kLayer);
   const auto update = [&] {
@@ -263,6 +286,10 @@ CostModel profile_costs(const ProfileOptions& options) {
     cost.dtype = options.dtype;
     cost.forward = forward.time;
     cost.backward = backward.time;
+    const EdgeTime again = measure_elementwise(options);
+    const EdgeTime& weights = cost.weight_gradient;
+    cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - weights.per_pack),
+                        std::min(again.per_token, cost.backward.per_token - weights.per_token)};
     cost.fit_error = std::max(forward.largest_error, backward.largest_error);
     const EdgeTimes embedding = measure_edge(options, Bench::Part::kEmbedding);
     cost.embedding_forward = embedding.forward;

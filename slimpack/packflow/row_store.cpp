@@ -33,7 +33,7 @@ void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {
 
 void RowStore::remember_form(std::size_t layer, const LayerRows& rows) {
   LayerRows& none = none_.at(layer);
-  if (none.x_TH.defined()) return;
+  if (std::ranges::any_of(none.all(), [](const at::Tensor* t) { return t->defined(); })) return;
   for (std::size_t i = 0; i < none.all().size(); ++i) {
     const at::Tensor& tensor = *rows.all()[i];
     if (!tensor.defined()) continue;

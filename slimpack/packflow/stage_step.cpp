@@ -48,32 +48,26 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
 StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
                      StageParameters& parameters, const Rope& rope, const PackPlan& packs,
                      const SequenceLengths& lengths, const StepTokens& tokens,
-                     Communicator* communicator)
+                     RecomputeByLayer recompute, Communicator* communicator)
     : shape_(shape),
       place_(place),
       parameters_(parameters),
       rope_(rope),
       packs_(packs),
       tokens_(tokens),
+      recompute_(std::move(recompute)),
       communicator_(communicator),
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.replica),
       kv_(shape, dtype, lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.replica)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
 
-LayerContext StageStep::context(const MicroPack& pack, const RopeRows& rope, std::size_t layer) {
-  return {shape_, parameters_.layers[layer],
-          kv_,    layer,
-          pack,   row_share(pack, place_.replica),
-          rope,   pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr};
-}
-
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
   if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
   const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result = layer_forward(context(pack, rope, l), x_TH);
+    LayerForward result = layer_forward(layer_context(l, pack, rope), x_TH);
     rows_.put(id, l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -97,7 +91,7 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
   }
   const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward(context(pack, rope, l), rows_.gather(id, l), dy_TH);
+    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
@@ -113,6 +107,19 @@ double StageStep::loss_sum() const {
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
   SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+}
+
+LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
+                                      const RopeRows& rope) {
+  return {.shape = shape_,
+          .parameters = parameters_.layers[layer],
+          .kv = kv_,
+          .layer = layer,
+          .pack = pack,
+          .share = row_share(pack, place_.replica),
+          .rope = rope,
+          .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
+          .recompute = recompute_of(recompute_, layer)};
 }
 
 at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {

@@ -14,6 +14,7 @@
 #include "slimpack/packflow/row_store.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
@@ -36,13 +37,14 @@ struct StagePlace {
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
-/// Without a communicator nothing may be merged. Calls must follow a schedule that check_schedule
-/// accepts. Not thread-safe: one rank, one stage.
+/// `recompute` is by layer of the stage. Without a communicator nothing may be merged. Calls must
+/// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
   StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepTokens& tokens, Communicator* communicator = nullptr);
+            const StepTokens& tokens, RecomputeByLayer recompute = {},
+            Communicator* communicator = nullptr);
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
   /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
@@ -63,8 +65,8 @@ class StageStep {
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
-  [[nodiscard]] LayerContext context(const MicroPack& pack, const RopeRows& rope,
-                                     std::size_t layer);
+  [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
+                                           const RopeRows& rope);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
 
   const ModelShape& shape_;
@@ -73,6 +75,7 @@ class StageStep {
   const Rope& rope_;
   const PackPlan& packs_;
   const StepTokens& tokens_;
+  RecomputeByLayer recompute_;
   Communicator* communicator_;
   RowStore rows_;
   KvStore kv_;

@@ -46,6 +46,13 @@ void check_layout(const StageLayout& layout, Findings& findings) {
                    begin[s + 1]);
 }
 
+void check_recompute(const StepPlan& plan, Findings& findings) {
+  if (plan.recompute.empty() || plan.layout.layer_begin.empty()) return;
+  const std::int32_t layers = plan.layout.layer_begin.back();
+  if (std::ssize(plan.recompute) != layers)
+    findings.add("recompute has {} entries for {} layers", plan.recompute.size(), layers);
+}
+
 /// Replicas [first, first + count).
 struct Group {
   std::size_t first = 0;
@@ -219,6 +226,7 @@ void check_merged(const StepPlan& plan, Findings& findings) {
 std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors) {
   Findings findings(max_errors);
   check_layout(plan.layout, findings);
+  check_recompute(plan, findings);
   if (plan.replicas.empty()) findings.add("the plan has no replica");
   const std::vector<Group> groups = check_ownership(plan, findings);
   for (std::size_t r = 0; r < plan.replicas.size() && !findings.full(); ++r) {

@@ -19,6 +19,14 @@ Tokens MicroPack::rows() const {
   return sum;
 }
 
+RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage) {
+  RecomputeByLayer recompute;
+  for (std::int32_t l = plan.layout.layer_begin[stage.index()];
+       l < plan.layout.layer_begin[stage.index() + 1]; ++l)
+    recompute.push_back(recompute_of(plan.recompute, static_cast<std::size_t>(l)));
+  return recompute;
+}
+
 void require_valid_plan(const StepPlan& plan, std::string_view origin) {
   const std::vector<std::string> errors = check_plan(plan, 1);
   if (!errors.empty())

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/recompute.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -64,9 +65,13 @@ struct StepPlan {
   SequenceLengths lengths;  ///< by SequenceId, of the whole step
   StageLayout layout;
   std::vector<ReplicaPlan> replicas;
+  RecomputeByLayer recompute = {};  ///< by layer of the model, the same on all replicas
 
   bool operator==(const StepPlan&) const = default;
 };
+
+/// What the stage's layers compute again, by layer of the stage.
+[[nodiscard]] RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage);
 
 /// Every broken rule of the design (§4), one line each; empty when the plan is correct. Written
 /// independently of every producer:
@@ -77,7 +82,7 @@ struct StepPlan {
 ///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
 ///  - the replicas of a group have the same merged MicroPacks in the same order, those of groups
 ///    that enclose it included, so that they meet without waiting for each other in a circle;
-///  - layer_begin ascends strictly from 0.
+///  - layer_begin ascends strictly from 0; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
 
@@ -89,7 +94,7 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 /// its sequences. REQUIRES: valid packs.
 [[nodiscard]] std::vector<std::int32_t> forwards_needed(const PackPlan& packs);
 
-/// JSON text with "format": "slimpack-plan" and "version": 2; from_json checks every field's
+/// JSON text with "format": "slimpack-plan" and "version": 3; from_json checks every field's
 /// presence, type and range (not check_plan) and throws InvalidInput naming `origin`.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);

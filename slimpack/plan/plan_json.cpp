@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "slimpack-plan";
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
 /// Keeps every sum of tokens of a step far inside 64 bits.
@@ -70,11 +70,33 @@ ReplicaPlan replica_from_json(const JsonFields& fields) {
   return replica;
 }
 
+void require_version(const JsonFields& fields) {
+  if (fields.text("format") == kFormat && fields.integer("version") < kVersion)
+    invalid_input(
+        "{}: version {} does not say what each layer computes again, version {} does; plan again",
+        fields.origin(), fields.integer("version"), kVersion);
+  fields.require_format(kFormat, kVersion);
+}
+
+RecomputeByLayer recompute_from_json(const JsonFields& fields) {
+  RecomputeByLayer recompute;
+  for (const json& name : fields.array("recompute")) {
+    const auto known = name.is_string() ? recompute_from(name.get<std::string>()) : std::nullopt;
+    if (!known)
+      invalid_input("{}: recompute[{}] is {}; known are {}", fields.origin(), recompute.size(),
+                    name.dump(), kRecomputeNames);
+    recompute.push_back(*known);
+  }
+  return recompute;
+}
+
 }  // namespace
 
 std::string plan_to_json(const StepPlan& plan) {
   json lengths = json::array();
   for (const Tokens length : plan.lengths) lengths.push_back(length.count());
+  json recompute = json::array();
+  for (const Recompute of_layer : plan.recompute) recompute.push_back(to_string(of_layer));
   json replicas = json::array();
   for (const ReplicaPlan& replica : plan.replicas) {
     json sequences = json::array();
@@ -87,6 +109,7 @@ std::string plan_to_json(const StepPlan& plan) {
               {"version", kVersion},
               {"lengths", std::move(lengths)},
               {"layer_begin", plan.layout.layer_begin},
+              {"recompute", std::move(recompute)},
               {"replicas", std::move(replicas)}}
       .dump();
 }
@@ -94,7 +117,7 @@ std::string plan_to_json(const StepPlan& plan) {
 StepPlan plan_from_json(std::string_view text, std::string_view origin) {
   const json parsed = parse_json(text, origin);
   const JsonFields fields(parsed, std::string(origin));
-  fields.require_format(kFormat, kVersion);
+  require_version(fields);
 
   StepPlan plan;
   for (const json& length : fields.array("lengths"))
@@ -103,6 +126,7 @@ StepPlan plan_from_json(std::string_view text, std::string_view origin) {
   for (const json& layer : fields.array("layer_begin"))
     plan.layout.layer_begin.push_back(static_cast<std::int32_t>(
         json_integer(layer, fmt::format("{}: an entry of layer_begin", origin), 0, kMaxId)));
+  plan.recompute = recompute_from_json(fields);
   for (const json& replica : fields.array("replicas"))
     plan.replicas.push_back(replica_from_json(
         JsonFields(replica, fmt::format("{}: replicas[{}]", origin, plan.replicas.size()))));

@@ -8,6 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/baselines/pack_orders.h"
+#include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/schedule/list_scheduler.h"
@@ -112,7 +113,7 @@ PlannedStep ordered_step(const Baseline& baseline, const PlanRequest& request,
   PlannedStep step;
   step.plan = made.plan;
   step.speed = request.speed;
-  step.recompute = cost.recompute;
+  step.plan.recompute = cost.recompute;
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
     step.schedules.push_back(ordered(step, made, cost, r, request.memory_cap));
   return step;
@@ -140,9 +141,11 @@ PlannedStep baseline_step(const Baseline& baseline, const PlanRequest& request,
     best = std::move(step);
     best_over = over;
   }
-  best->lower_bound = step_lower_bound({cost, request.lengths, layout, request.dp, request.speed,
-                                        std::max(request.most_merged, most_merged(best->plan)),
-                                        cut_unit(best->plan, request.granularity)});
+  const CostModel cheapest = cheapest_cost(cost, request.recompute);
+  best->lower_bound =
+      step_lower_bound({cheapest, request.lengths, layout, request.dp, request.speed,
+                        std::max(request.most_merged, most_merged(best->plan)),
+                        cut_unit(best->plan, request.granularity)});
   return std::move(*best);
 }
 

@@ -30,6 +30,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& job) {
   request.dp = job.dp;
   request.planner = job.planner;
   request.recompute = job.recompute;
+  request.mixed_recompute = job.mixed_recompute;
   request.most_merged = allowed_merging(job.most_merged, job.dp, out.cost);
   request.layout = balanced_layout(out.cost, request.lengths, job.pp);
   request.memory_cap = job.memory_cap;
@@ -42,7 +43,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& job) {
 
 std::vector<StageMemory> stage_memory(const PlannedJob& planned, const PlannedStep& step,
                                       const std::optional<Bytes>& cap) {
-  const CostModel recomputing = with_recompute(planned.cost, step.recompute);
+  const CostModel recomputing = with_recompute(planned.cost, step.plan.recompute);
   const std::vector<Bytes> needs = stage_needs(step, recomputing);
   std::vector<StageMemory> stages;
   for (std::size_t s = 0; s < needs.size(); ++s) {
@@ -81,7 +82,7 @@ FitReport report_of(PlannedJob planned, const FitJob& job) {
     SLIMPACK_CHECK(outcome.step, "nothing fits the cap that was found");
   }
   report.stages = stage_memory(planned, *outcome.step, job.memory_cap);
-  report.recompute = outcome.step->recompute;
+  report.recompute = outcome.step->plan.recompute;
   report.makespan = outcome.step->prediction.makespan;
   return report;
 }

@@ -44,10 +44,10 @@ struct FitReport {
   bool fits = false;
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
   std::vector<StageMemory> stages;
-  Recompute recompute = Recompute::kNone;  ///< of that plan
-  Nanos makespan;                          ///< likewise
-  Tokens longest;                          ///< the longest sequence
-  Tokens longest_that_fits;  ///< the longest single one that would fit; `longest` when it fits
+  RecomputeByLayer recompute;  ///< of that plan
+  Nanos makespan;              ///< likewise
+  Tokens longest;              ///< the longest sequence
+  Tokens longest_that_fits;    ///< the longest single one that would fit; `longest` when it fits
 
   /// Index of the stage with the least headroom.
   [[nodiscard]] std::size_t worst() const;

@@ -20,13 +20,13 @@ struct Dial {
   bool trades_ranks = false;
 };
 
+/// The cheapest that fits, layer by layer: milder than any one policy for all layers.
 Dial recomputation(const FitJob& wish) {
-  Dial dial;
-  const Recompute most = *std::max_element(wish.recompute.begin(), wish.recompute.end());
-  for (const Recompute recompute : all_recomputations())
-    if (recompute > most)
-      dial.edits.emplace_back([=](FitJob& job) { job.recompute = {recompute}; });
-  return dial;
+  if (wish.mixed_recompute) return {};
+  return {{[](FitJob& job) {
+    job.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+    job.mixed_recompute = true;
+  }}};
 }
 
 Dial merging(const FitJob& wish) {
@@ -83,9 +83,9 @@ bool go_together(const Dial& a, const Dial& b) {
   return !(a.trades_ranks && (b.adds_ranks || b.trades_ranks));
 }
 
-std::string recompute_setting(const std::vector<Recompute>& recompute) {
+std::string recompute_setting(const FitJob& job) {
   return fmt::format("plan.recompute={}",
-                     recompute.size() == 1 ? to_string(recompute.front()) : "auto");
+                     job.mixed_recompute ? "auto" : to_string(job.recompute.front()));
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job)
     settings.push_back(fmt::format("plan.memory_cap={}", job.memory_cap->count()));
   if (job.planner != wish.planner)
     settings.push_back(fmt::format("plan.planner={}", to_string(job.planner)));
-  if (job.recompute != wish.recompute) settings.push_back(recompute_setting(job.recompute));
+  if (job.mixed_recompute != wish.mixed_recompute) settings.push_back(recompute_setting(job));
   number("plan.most_merged", &FitJob::most_merged);
   number("parallel.tp", &FitJob::tp);
   number("parallel.pp", &FitJob::pp);

@@ -20,7 +20,8 @@ struct FitJob {
   std::int32_t tp = 1;
   std::int32_t most_merged = 1;  ///< as plan.most_merged: may exceed what dp and the links allow
   PlannerKind planner = PlannerKind::kSlimpack;
-  std::vector<Recompute> recompute = {Recompute::kNone};
+  std::vector<Recompute> recompute = {Recompute::kElementwise};
+  bool mixed_recompute = false;                    ///< as PlanRequest's
   std::optional<Bytes> memory_cap = std::nullopt;  ///< of a rank's activations
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }

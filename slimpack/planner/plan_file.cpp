@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "slimpack-plan-file";
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 
 json prediction_to_json(const PlannedStep& step) {
   const SimulationResult& prediction = step.prediction;
@@ -64,6 +64,14 @@ std::vector<std::vector<double>> speed_from(const JsonFields& fields, const Step
   return speed;
 }
 
+void require_version(const JsonFields& fields) {
+  if (fields.text("format") == kFormat && fields.integer("version") < kVersion)
+    invalid_input(
+        "{}: version {} says one recomputation for all layers, version {} one for each; plan again",
+        fields.origin(), fields.integer("version"), kVersion);
+  fields.require_format(kFormat, kVersion);
+}
+
 Nanos bound_from(const JsonFields& fields) {
   return Nanos(fields.object("prediction").integer("lower_bound_ns", 0));
 }
@@ -78,7 +86,6 @@ std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost) {
               {"plan", json::parse(plan_to_json(step.plan))},
               {"schedules", std::move(schedules)},
               {"speed", step.speed},
-              {"recompute", to_string(step.recompute)},
               {"cost", json::parse(cost_to_json(cost))},
               {"prediction", prediction_to_json(step)}}
              .dump() +
@@ -88,7 +95,7 @@ std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost) {
 PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   const json parsed = parse_json(text, origin);
   const JsonFields fields(parsed, std::string(origin));
-  fields.require_format(kFormat, kVersion);
+  require_version(fields);
   const auto part = [&](const char* key) { return fmt::format("{}: {}", origin, key); };
   PlanFile file;
   file.step.plan = plan_from_json(fields.at("plan").dump(), part("plan"));
@@ -98,14 +105,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
       invalid_input("{} must be text, found {}", where, schedule.type_name());
     file.step.schedules.push_back(schedule_from_text(schedule.get<std::string>(), where));
   }
-  const auto recompute = recompute_from(fields.text("recompute"));
-  if (!recompute)
-    invalid_input("{}: recompute is \"{}\"; known are none, attention, mlp and full", origin,
-                  fields.text("recompute"));
-  file.step.recompute = *recompute;
   file.cost = cost_from_json(fields.at("cost").dump(), part("cost"));
-  if (file.cost.recompute != Recompute::kNone)
-    invalid_input("{}: its cost model computes again already; plan again", origin);
   require_consistent(file, origin);
   file.step.speed = speed_from(fields, file.step.plan);
   file.step.lower_bound = bound_from(fields);

@@ -1,5 +1,6 @@
-// Steps: divide the layers; for fixed packing make its one plan; otherwise search, once for every
-// recomputation that may pay, then deeper where asked to; simulate the best as a whole job.
+// Steps: divide the layers; for every choice of recomputation that may pay, search (for fixed
+// packing: make its one plan), then deeper where asked to; simulate the best as a whole job.
+#include <algorithm>
 #include <utility>
 
 #include "slimpack/base/progress.h"
@@ -7,6 +8,7 @@
 #include "slimpack/planner/does_not_fit.h"
 #include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/step_search.h"
@@ -42,7 +44,7 @@ PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
   step.plan.replicas.resize(static_cast<std::size_t>(problem.replicas));
   step.schedules.resize(step.plan.replicas.size());
   step.speed = problem.speed;
-  step.recompute = problem.cost.recompute;
+  step.plan.recompute = problem.cost.recompute;
   for (std::size_t u = 0; u < solution.units.size(); ++u) {
     RatedUnit& rated = solution.rated[u];
     for (std::size_t i = 0; i < rated.packs.size(); ++i) {
@@ -60,26 +62,13 @@ StepBoundProblem bound_problem(const StepProblem& problem) {
           problem.speed, problem.most_merged, problem.granularity};
 }
 
-PlanOutcome plan_packed(const PlanRequest& request, const StepProblem& problem) {
-  PlanOutcome outcome;
-  PlannedStep step = packed_step(problem, request.context);
-  const StageNeed need = step_need(step, problem.cost);
-  if (request.memory_cap && need.bytes > *request.memory_cap) {
-    outcome.does_not_fit = refusal(request, problem, need);
-    return outcome;
-  }
-  step.prediction = predict(step, problem.cost, {kChannelSlots, false});
-  outcome.step = std::move(step);
-  return outcome;
-}
+/// What a choice of recomputation needs at least.
+using LeastNeed = std::pair<StageNeed, RecomputeByLayer>;
 
-/// What a recomputation needs at least.
-using LeastNeed = std::pair<StageNeed, Recompute>;
-
-/// What one search over the recomputations found.
+/// The best step of all choices of recomputation.
 struct Attempt {
   std::optional<PlannedStep> step;
-  std::optional<LeastNeed> least;  ///< of the recomputations that do not fit
+  std::optional<LeastNeed> least;  ///< of the choices that do not fit
 };
 
 /// A search that ran out of time knows no need.
@@ -94,13 +83,15 @@ StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
                 problem.exact, problem.deadline});
 }
 
+/// One search after the other. A choice that cannot fit is looked at only where nothing does, for
+/// what it would need.
 Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
   Attempt out;
   std::optional<Nanos> best;
-  for (const Recompute recompute : request.recompute) {
+  const auto try_choice = [&](const RecomputeByLayer& recompute) {
     const CostModel cost = with_recompute(problem.cost, recompute);
     const StepProblem recomputing = with_cost(problem, cost);
-    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) continue;
+    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) return;
     StepSearchResult result = search_step(recomputing);
     if (result.solution && (!best || result.solution->makespan < *best)) {
       best = result.solution->makespan;
@@ -108,7 +99,15 @@ Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
     } else if (!result.solution) {
       keep_less(out.least, {result.least_need, recompute});
     }
+  };
+  std::vector<RecomputeByLayer> hopeless;
+  for (RecomputeByLayer& recompute : recompute_choices(request, problem)) {
+    if (never_fits(problem, with_recompute(problem.cost, recompute)))
+      hopeless.push_back(std::move(recompute));
+    else
+      try_choice(recompute);
   }
+  if (!out.step) std::ranges::for_each(hopeless, try_choice);
   if (out.step) out.step->prediction = predict(*out.step, problem.cost, {kChannelSlots, false});
   return out;
 }
@@ -164,22 +163,43 @@ Attempt rounds(const PlanRequest& request, const StepProblem& problem) {
   return best;
 }
 
-PlanOutcome plan_slimpack(const PlanRequest& request, const StepProblem& problem) {
+/// Whole backwards are tried in any case: splitting is one more choice, never a worse step.
+Attempt search_slimpack(const PlanRequest& request, const StepProblem& problem) {
   const Nanos start = monotonic_now();
-  // Whole backwards are tried in any case: splitting is one more choice, never a worse step.
   CostModel cost = problem.cost;
   cost.weight_gradient = {};
   Attempt best = rounds(request, with_cost(problem, cost));
   if (request.backward == BackwardKind::kSplit)
     keep_shorter(best, rounds(request, with_cost(problem, problem.cost)));
   look_further(request, problem, start, best);
+  return best;
+}
+
+Attempt make_packed(const PlanRequest& request, const StepProblem& problem) {
+  Attempt best;
+  for (const RecomputeByLayer& recompute : recompute_choices(request, problem)) {
+    const CostModel cost = with_recompute(problem.cost, recompute);
+    Attempt made;
+    made.step = packed_step(with_cost(problem, cost), request.context);
+    const StageNeed need = step_need(*made.step, cost);
+    made.step->prediction = predict(*made.step, problem.cost, {kChannelSlots, false});
+    if (request.memory_cap && need.bytes > *request.memory_cap) {
+      made.step.reset();
+      made.least = {need, recompute};
+    }
+    keep_shorter(best, std::move(made));
+  }
+  return best;
+}
+
+PlanOutcome outcome_of(const PlanRequest& request, const StepProblem& problem, Attempt best) {
   PlanOutcome outcome;
   if (best.step) {
     outcome.step = std::move(best.step);
-  } else {
-    cost = with_recompute(problem.cost, best.least->second);
-    outcome.does_not_fit = refusal(request, with_cost(problem, cost), best.least->first);
+    return outcome;
   }
+  const CostModel cost = with_recompute(problem.cost, best.least->second);
+  outcome.does_not_fit = refusal(request, with_cost(problem, cost), best.least->first);
   return outcome;
 }
 
@@ -206,9 +226,12 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
       request.granularity,
       request.memory_cap,
       request.effort};
-  PlanOutcome outcome = request.planner == PlannerKind::kPacked ? plan_packed(request, problem)
-                                                                : plan_slimpack(request, problem);
-  if (outcome.step) outcome.step->lower_bound = step_lower_bound(bound_problem(problem));
+  const bool packed = request.planner == PlannerKind::kPacked;
+  PlanOutcome outcome = outcome_of(
+      request, problem, packed ? make_packed(request, problem) : search_slimpack(request, problem));
+  if (!outcome.step) return outcome;
+  const CostModel cheapest = cheapest_cost(cost, request.recompute);
+  outcome.step->lower_bound = step_lower_bound(bound_problem(with_cost(problem, cheapest)));
   return outcome;
 }
 

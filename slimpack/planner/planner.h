@@ -47,8 +47,10 @@ struct PlanRequest {
   /// start; 0 = stop when the usual search is done. Never a longer step than without, but not
   /// always the same one.
   Nanos time_budget{0};
-  /// What may be computed again to save memory; the first that gives the shortest step is used.
-  std::vector<Recompute> recompute = {Recompute::kNone};
+  /// What layers may compute again to save memory; what gives the shortest step is used.
+  std::vector<Recompute> recompute = {Recompute::kElementwise};
+  /// Whether layers of a stage may differ in it. Never a longer step than where they may not.
+  bool mixed_recompute = false;
 };
 
 /// A plan ready to run, with what is expected of it.
@@ -56,9 +58,8 @@ struct PlannedStep {
   StepPlan plan;
   std::vector<Schedule> schedules;         ///< by replica
   std::vector<std::vector<double>> speed;  ///< the request's
-  Recompute recompute = Recompute::kNone;
-  SimulationResult prediction;  ///< without a timeline; `predict` gives one
-  Nanos lower_bound;            ///< no plan of these sequences is faster (solver/step_bound.h)
+  SimulationResult prediction;             ///< without a timeline; `predict` gives one
+  Nanos lower_bound;  ///< no plan of these sequences is faster (solver/step_bound.h)
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
 };

@@ -57,7 +57,7 @@ StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
 
 SimulationResult predict(const PlannedStep& step, const CostModel& cost,
                          const SimulationOptions& options) {
-  const CostModel recomputing = with_recompute(cost, step.recompute);
+  const CostModel recomputing = with_recompute(cost, step.plan.recompute);
   const std::vector<CostedReplica> replicas = costed_replicas(step, recomputing);
   std::vector<ReplicaTasks> tasks;
   for (std::size_t r = 0; r < replicas.size(); ++r)

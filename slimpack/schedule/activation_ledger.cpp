@@ -64,14 +64,6 @@ std::vector<std::pair<PackId, PackId>> last_uses(const PackPlan& packs) {
   return pairs;
 }
 
-/// A layer opens its share of dK and dV, runs, and closes its share of everything that ends; so the
-/// highest level is in the first layer or in the last one.
-Bytes highest_rise(Bytes opens, Bytes closes, std::int64_t layers) {
-  const Bytes first((opens.count() + layers - 1) / layers);
-  const Bytes last = opens - Bytes(closes.count() / layers * (layers - 1));
-  return std::max(first, last);
-}
-
 }  // namespace
 
 RowFlow row_flow(const PackPlan& packs) {
@@ -118,8 +110,6 @@ StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId st
     for (const SequenceId q : flow.dkv_end[pack]) stores.backward_closes[b] += dkv[q.index()];
     for (const SequenceId q : flow.sequence_end[pack]) stores.backward_closes[b] += kv[q.index()];
     for (const PackId f : flow.rows_end[pack]) stores.backward_closes[b] += rows[f.index()];
-    stores.backward_rise.push_back(highest_rise(stores.backward_opens[b], stores.backward_closes[b],
-                                                bytes.layers[stage.index()]));
   }
   return stores;
 }
@@ -131,10 +121,9 @@ Bytes ActivationLedger::peak_of(const Action& action) const {
     case Pass::kForward:
       return live_ + stores_.forward_opens[p] + bytes_.forward_transient[s][p];
     case Pass::kBackward:
-      return live_ + stores_.backward_rise[p] + bytes_.backward_transient[s][p];
+      return live_ + bytes_.backward_transient[s][p];
     case Pass::kInputGradient:
-      return live_ + stores_.backward_rise[p] + bytes_.backward_transient[s][p] +
-             bytes_.weight_operands[s][p];
+      return live_ + bytes_.backward_transient[s][p] + bytes_.weight_operands[s][p];
     case Pass::kWeightGradient:
       return live_ + bytes_.weight_transient[s][p];
   }

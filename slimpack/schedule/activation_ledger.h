@@ -55,8 +55,6 @@ struct StageStores {
   std::vector<Bytes> forward_opens;
   std::vector<Bytes> backward_opens;
   std::vector<Bytes> backward_closes;
-  /// Highest of what is opened less what is closed on the way: both happen layer by layer.
-  std::vector<Bytes> backward_rise;
 };
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 

@@ -33,8 +33,7 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
   backward_stores_.push_back(0);
   for (std::size_t b = 0; b < needed.size(); ++b) {
     const std::int64_t before = backward_stores_.back();
-    backward_peak_.push_back(before + stores.backward_rise[b].count() +
-                             bytes.backward_transient[stage.index()][b].count());
+    backward_peak_.push_back(before + bytes.backward_transient[stage.index()][b].count());
     backward_stores_.push_back(before + stores.backward_opens[b].count() -
                                stores.backward_closes[b].count());
   }

@@ -1,13 +1,20 @@
 #include "slimpack/spec/recompute.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+
+#include "slimpack/base/error.h"
 
 namespace slimpack {
 
 std::string_view to_string(Recompute recompute) {
   switch (recompute) {
-    case Recompute::kNone:
-      return "none";
+    case Recompute::kNothing:
+      return "nothing";
+    case Recompute::kElementwise:
+      return "elementwise";
     case Recompute::kAttention:
       return "attention";
     case Recompute::kMlp:
@@ -25,9 +32,30 @@ std::optional<Recompute> recompute_from(std::string_view name) {
 }
 
 std::span<const Recompute> all_recomputations() {
-  static constexpr std::array kAll = {Recompute::kNone, Recompute::kAttention, Recompute::kMlp,
-                                      Recompute::kFull};
+  static constexpr std::array<Recompute, kRecomputations> kAll = {
+      Recompute::kNothing, Recompute::kElementwise, Recompute::kAttention, Recompute::kMlp,
+      Recompute::kFull};
   return kAll;
+}
+
+Recompute recompute_of(std::span<const Recompute> by_layer, std::size_t layer) {
+  if (by_layer.empty()) return Recompute::kElementwise;
+  SLIMPACK_CHECK(layer < by_layer.size(), "layer {} of {}", layer, by_layer.size());
+  return by_layer[layer];
+}
+
+std::string describe(std::span<const Recompute> by_layer) {
+  if (by_layer.empty()) return std::string(to_string(Recompute::kElementwise));
+  std::string text;
+  for (const Recompute recompute : all_recomputations()) {
+    const auto layers = std::count(by_layer.begin(), by_layer.end(), recompute);
+    if (layers == std::ssize(by_layer)) return std::string(to_string(recompute));
+    if (layers == 0) continue;
+    text += text.empty()
+                ? fmt::format("{} layer{} {}", layers, layers == 1 ? "" : "s", to_string(recompute))
+                : fmt::format(", {} {}", layers, to_string(recompute));
+  }
+  return text;
 }
 
 }  // namespace slimpack

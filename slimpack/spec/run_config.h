@@ -91,8 +91,9 @@ struct PlanConfig {
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as the machine's links
   /// are known.
   std::int32_t most_merged = 8;
-  /// What is computed again in backward; absent ("auto") = what gives the shortest step that fits.
-  std::optional<Recompute> recompute = Recompute::kNone;
+  /// What every layer computes again in backward; absent ("auto") = what gives the shortest step
+  /// that fits, layer by layer.
+  std::optional<Recompute> recompute = Recompute::kElementwise;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kAuto;
   double time_budget = 0;  ///< seconds to go on looking for a shorter step; 0 = none

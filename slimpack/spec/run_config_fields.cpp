@@ -101,9 +101,11 @@ ConfigField choice(Name name, S RunConfig::*section, E S::*member, std::array<E,
 }
 
 ConfigField recompute() {
-  const std::string rule = "one of \"none\", \"attention\", \"mlp\", \"full\", \"auto\"";
+  const std::string rule = fmt::format("one of {}, \"auto\"", kRecomputeNames);
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
     const auto* text = std::get_if<std::string>(&entry.value);
+    if (text != nullptr && *text == "none")
+      refuse(entry, rule + "; what was \"none\" is \"elementwise\"");
     if (text == nullptr || (*text != "auto" && !recompute_from(*text))) refuse(entry, rule);
     config.plan.recompute = recompute_from(*text);
   };
@@ -111,7 +113,7 @@ ConfigField recompute() {
     return fmt::format("recompute = \"{}\"",
                        config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
   };
-  return {"plan", "recompute", "computed again in backward; auto = whatever is fastest",
+  return {"plan", "recompute", "computed again in backward; auto = what is fastest, by layer",
           rule,   assign,      print};
 }
 

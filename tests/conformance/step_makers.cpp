@@ -99,6 +99,28 @@ std::vector<Planner> planners() {
        },
        kFewGranules, 0.1},
       {"recomputing", [](R& r, const W&) { recompute(r); }, {}, 0.5},
+      {"mixing",
+       [](R& r, const W&) {
+         recompute(r);
+         r.mixed_recompute = true;
+       },
+       kFewGranules, 0.4},
+      {"merging mixing splitting",
+       [](R& r, const W& w) {
+         merge(r, w);
+         recompute(r);
+         r.mixed_recompute = true;
+         r.backward = BackwardKind::kSplit;
+       },
+       kFewGranules, 0.1},
+      {"mixed packed",
+       [](R& r, const W&) {
+         recompute(r);
+         r.mixed_recompute = true;
+         r.planner = PlannerKind::kPacked;
+       },
+       {},
+       0.5},
       {"merging recomputing",
        [](R& r, const W& w) {
          merge(r, w);

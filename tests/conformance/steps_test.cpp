@@ -22,8 +22,10 @@ void require_no_longer_than_usual(const MadeStep& made, const CostModel& cost) {
   usual.solver = SolverKind::kFluid;
   usual.effort = 1;
   usual.time_budget = Nanos(0);
+  usual.mixed_recompute = false;
   if (made.request.solver == usual.solver && made.request.effort == usual.effort &&
-      made.request.time_budget == usual.time_budget)
+      made.request.time_budget == usual.time_budget &&
+      made.request.mixed_recompute == usual.mixed_recompute)
     return;
   const PlanOutcome outcome = plan_step(usual, cost);
   if (outcome.step) RC_ASSERT(made.step.prediction.makespan <= outcome.step->prediction.makespan);
@@ -106,7 +108,8 @@ TEST_P(EveryPlanner, KeepsEveryLargerCapAndPutsItToUse) {
         const Workload workload = *workloads(GetParam().extent);
         const Bytes least = capped(workload, Bytes(1)).does_not_fit->needed;
         const PlannedStep free = free_step(workload);
-        const Bytes wanted = step_need(free, with_recompute(workload.cost, free.recompute)).bytes;
+        const Bytes wanted =
+            step_need(free, with_recompute(workload.cost, free.plan.recompute)).bytes;
         const auto percent = *rc::gen::inRange<std::int64_t>(0, 101);
         const Bytes more = std::max(Bytes(0), wanted - least);
         const PlannedStep step = conforming_within(least + more * percent / 100, workload);

@@ -78,6 +78,21 @@ TEST(CostFromHardware, SplitsTheWeightsOffBackwardsMatrixProducts) {
   EXPECT_EQ(four.backward.per_pack - four.weight_gradient.per_pack, 90000 + 6 * 7000);
 }
 
+TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
+  HardwareSpec hardware = round_hardware();
+  hardware.memory_bandwidth = 2e12;
+  // Norms 4 · 4,096 and the activation 3 · 11,008 numbers of 2 bytes at 2 bytes a picosecond, and
+  // three sixteenths of 120 us.
+  const CostModel one = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  EXPECT_DOUBLE_EQ(one.elementwise.per_token, (4 * 4096 + 3 * 11008) * 2 / 2000.0);
+  EXPECT_EQ(one.elementwise.per_pack, 22500);
+  const CostModel four = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware, 4);
+  EXPECT_DOUBLE_EQ(four.elementwise.per_token, one.elementwise.per_token / 4);
+  // A memory so slow that this would be most of the products: a tenth of them at most.
+  const CostModel slow = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  EXPECT_DOUBLE_EQ(slow.elementwise.per_token, 0.1 * 2 * 404750336.0 / 400e3);
+}
+
 TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
   CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_EQ(cost.source, "hardware: round");

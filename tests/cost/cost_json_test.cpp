@@ -49,15 +49,15 @@ TEST(CostJson, RoundTripsToTheLastBit) {
 TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
-    if (item.key() == "weight_gradient") continue;  // older files do not have it
+    if (item.key() == "weight_gradient" || item.key() == "elementwise") continue;  // may be absent
     auto broken = file;
     broken.erase(item.key());
     const std::string message = refusal(broken);
     EXPECT_NE(message.find("cost.json"), std::string::npos) << message;
     EXPECT_NE(message.find(item.key()), std::string::npos) << message;
   }
-  for (const char* part :
-       {"forward", "backward", "weight_gradient", "embedding_forward", "head_backward"}) {
+  for (const char* part : {"forward", "backward", "elementwise", "weight_gradient",
+                           "embedding_forward", "head_backward"}) {
     for (const auto& item : file[part].items()) {
       auto broken = file;
       broken[part].erase(item.key());
@@ -78,8 +78,21 @@ TEST(CostJson, WithoutWeightGradientsBackwardIsNotSplit) {
   EXPECT_EQ(cost_from_json(cost_to_json(whole), "cost.json"), whole);
 }
 
+TEST(CostJson, WithoutElementwiseWorkKeepingEverythingSavesNoTime) {
+  auto file = nlohmann::json::parse(cost_to_json(example()));
+  ASSERT_NE(example().elementwise, EdgeTime());
+  file.erase("elementwise");
+  CostModel unknown = example();
+  unknown.elementwise = {};
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
+  file["elementwise"] = {{"per_pack", 2 * example().backward.per_pack}, {"per_token", 0}};
+  EXPECT_NE(refusal(file).find("cost.json: elementwise: field \"per_pack\""), std::string::npos)
+      << refusal(file);
+}
+
 TEST(CostJson, RefusesWeightGradientsThatAreNoPartOfBackward) {
   CostModel cost = example();
+  cost.elementwise = {};
   cost.backward.per_pack = 200;
   cost.backward.per_token = 4;
   cost.weight_gradient = {200, 4};  // all of it is the most

@@ -69,7 +69,7 @@ TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
   };
   // q, out and lse; gate and up; all but x.
   for (const auto& [recompute, dropped] :
-       {Expected{Recompute::kNone, 0}, Expected{Recompute::kAttention, 32 + 32 + 8},
+       {Expected{Recompute::kElementwise, 0}, Expected{Recompute::kAttention, 32 + 32 + 8},
         Expected{Recompute::kMlp, 128}, Expected{Recompute::kFull, 264 - 32}}) {
     const CostModel cost = with_recompute(example_cost(), recompute);
     const TaskBytes bytes = task_bytes(cost, kOneStage, example_packs(), {Tokens(10)});
@@ -121,7 +121,6 @@ TEST(SharedMemory, OtherAccountingCountsRowsAndNothingElse) {
   cost.row_bytes = 100.3;  // 200.6 on two layers, in whole bytes 201
   const TaskBytes bytes = task_bytes(cost, kOneStage, merged_packs(), {Tokens(20)});
   EXPECT_EQ(bytes.rows[0], (List{Bytes(6 * 201), Bytes(4 * 201)}));
-  EXPECT_EQ(bytes.layers, std::vector<std::int32_t>{2});
   EXPECT_EQ(bytes.kv[0], List{Bytes(0)});
   EXPECT_EQ(bytes.dkv[0], List{Bytes(0)});
   for (const List& none : {bytes.forward_transient[0], bytes.backward_transient[0],
@@ -134,7 +133,7 @@ RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
   CostModel cost = example_cost();
   cost.shape.num_layers = 6;
   cost.tp = 1 << rng.below(2);
-  cost = with_recompute(cost, all_recomputations()[rng.below(4)]);
+  cost = with_recompute(cost, all_recomputations()[rng.below(kRecomputations)]);
   const StepPlan plan = testing::random_step(rng, 3, testing::MergedAt::kAnywhere);
   for (const ReplicaPlan& replica : plan.replicas) {
     const TaskBytes bytes = task_bytes(cost, plan.layout, replica.packs, plan.lengths);

@@ -43,6 +43,7 @@ def random_case(seed):
         lengths.append(5)
     plan = dict(
         planner="slimpack",
+        recompute=[],
         pp=r.choice([1, 2, 4]),
         packs=r.choice([1, 2, 3, 7, 16, 40]),
         granularity=r.choice([1, 8, 17, 64, 128]),
@@ -102,6 +103,31 @@ def test_fp64_gradients_equal_autograd_on_each_document(seed, tmp_path):
     assert_same_gradients(out, model, loss, 1e-9)
     norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
     assert out["gradient_norm"].item() == pytest.approx(norm, rel=1e-9)
+
+
+RECOMPUTE = ["nothing", "elementwise", "attention", "mlp", "full"]
+
+
+@pytest.mark.parametrize("recompute", RECOMPUTE)
+@pytest.mark.parametrize("seed", range(500, 506))
+def test_fp64_gradients_equal_autograd_whatever_is_computed_again(seed, recompute, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, dict(plan, recompute=[recompute] * 4), "fp64")
+    assert_same_gradients(out, model, loss, 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(600, 620))
+def test_fp64_gradients_equal_autograd_where_layers_differ_in_what_they_compute_again(seed, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    r = random.Random(seed + 1)
+    plan["recompute"] = [r.choice(RECOMPUTE) for _ in range(sizes["num_hidden_layers"])]
+    plan["planner"] = r.choice(["slimpack", "slimpack", "packed"])
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, plan, "fp64")
+    assert_same_gradients(out, model, loss, 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(100, 108))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/random.h"
@@ -32,15 +33,17 @@ inline ModelShape small_shape(std::int64_t layers, bool qk_norm = false) {
 
 /// A step with everything that it needs but tensors.
 struct SmallStep {
-  CostModel cost;
+  CostModel cost;  ///< before recomputation
   StepPlan plan;
   Schedule schedule;
 
   [[nodiscard]] const PackPlan& packs() const { return plan.replicas.front().packs; }
   [[nodiscard]] TaskBytes bytes() const {
-    return task_bytes(cost, plan.layout, packs(), plan.lengths);
+    return task_bytes(with_recompute(cost, plan.recompute), plan.layout, packs(), plan.lengths);
   }
-  [[nodiscard]] TaskTimes times() const { return task_times(cost, plan.layout, packs()); }
+  [[nodiscard]] TaskTimes times() const {
+    return task_times(with_recompute(cost, plan.recompute), plan.layout, packs());
+  }
   [[nodiscard]] Tokens longest() const { return *std::ranges::max_element(plan.lengths); }
 };
 
@@ -57,8 +60,10 @@ inline SmallStep empty_step(const ModelShape& shape, Dtype dtype, std::int32_t p
 
 /// `packs` MicroPacks per pass, cut at multiples of `granularity`, under the modified 1F1B.
 inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t pp,
-                             const SequenceLengths& lengths, int packs, Tokens granularity) {
+                             const SequenceLengths& lengths, int packs, Tokens granularity,
+                             RecomputeByLayer recompute = {}) {
   SmallStep step = empty_step(shape, dtype, pp, lengths);
+  step.plan.recompute = std::move(recompute);
   ReplicaPlan& replica = step.plan.replicas.front();
   const auto time = [&](bool backward) {
     return slice_cost(step.cost, step.plan.layout, StageId(0), backward);
@@ -71,8 +76,10 @@ inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t 
 
 /// Whole sequences in packs of `capacity` tokens under plain 1F1B.
 inline SmallStep packed_step(const ModelShape& shape, Dtype dtype, std::int32_t pp,
-                             const SequenceLengths& lengths, Tokens capacity) {
+                             const SequenceLengths& lengths, Tokens capacity,
+                             RecomputeByLayer recompute = {}) {
   SmallStep step = empty_step(shape, dtype, pp, lengths);
+  step.plan.recompute = std::move(recompute);
   ReplicaPlan& replica = step.plan.replicas.front();
   replica.packs = packed_plan(lengths, replica.sequences, capacity);
   step.schedule = one_f_one_b(replica.packs, pp);

@@ -31,6 +31,8 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
   plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
   ReplicaPlan& replica = plan.replicas.emplace_back();
   replica.sequences = all_sequences(lengths);
+  for (const auto& name : step.array("recompute"))
+    plan.recompute.push_back(*recompute_from(name.get<std::string>()));
   if (step.text("planner") == "packed") {
     replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
     return plan;

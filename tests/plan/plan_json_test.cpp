@@ -22,17 +22,21 @@ RC_GTEST_PROP(PlanJson, StepsOfSeveralReplicasRoundTrip, (std::uint64_t seed)) {
 
 RC_GTEST_PROP(PlanJson, RoundTrips, (std::uint64_t seed)) {
   Rng rng(seed);
-  const StepPlan plan = testing::random_plan(rng, 3);
+  StepPlan plan = testing::random_plan(rng, 3);
+  for (std::int32_t l = 0; l < plan.layout.layer_begin.back(); ++l)
+    plan.recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);
+  RC_ASSERT(check_plan(plan).empty());
   RC_ASSERT(plan_from_json(plan_to_json(plan), "test") == plan);
 }
 
 const char* const kPlan =
-    R"({"format":"slimpack-plan","version":2,"lengths":[3],"layer_begin":[0,1],)"
-    R"("replicas":[{"sequences":[0],"forward":[[[0,0,3]]],"backward":[[[0,0,3]]]}]})";
+    R"({"format":"slimpack-plan","version":3,"lengths":[3],"layer_begin":[0,1],)"
+    R"("recompute":["mlp"],"replicas":[{"sequences":[0],"forward":[[[0,0,3]]],"backward":[[[0,0,3]]]}]})";
 
 TEST(PlanJson, ReadsThePublishedForm) {
   const StepPlan plan = plan_from_json(kPlan, "test");
   EXPECT_EQ(plan.lengths, SequenceLengths{Tokens(3)});
+  EXPECT_EQ(plan.recompute, RecomputeByLayer{Recompute::kMlp});
   const MicroPack whole{{{SequenceId(std::int32_t{0}), Tokens(0), Tokens(3)}}};
   EXPECT_EQ(plan.replicas.at(0).packs, (PackPlan{{whole}, {whole}}));
   EXPECT_TRUE(check_plan(plan).empty());
@@ -47,8 +51,16 @@ std::string error_of(const json& changed) {
   return "";
 }
 
+TEST(PlanJson, SaysWhatAnOlderVersionLacks) {
+  json changed = json::parse(kPlan);
+  changed["version"] = 2;
+  EXPECT_NE(error_of(changed).find("what each layer computes again, version 3 does; plan again"),
+            std::string::npos)
+      << error_of(changed);
+}
+
 TEST(PlanJson, NamesEveryMissingField) {
-  for (const char* key : {"format", "version", "lengths", "layer_begin", "replicas"}) {
+  for (const char* key : {"format", "version", "lengths", "layer_begin", "recompute", "replicas"}) {
     json changed = json::parse(kPlan);
     changed.erase(key);
     EXPECT_NE(error_of(changed).find(key), std::string::npos) << key;
@@ -71,6 +83,10 @@ TEST(PlanJson, RefusesWrongTypesAndRanges) {
       {"/lengths/0", 1LL << 41},
       {"/layer_begin/0", -1},
       {"/layer_begin/1", "1"},
+      {"/recompute", "mlp"},
+      {"/recompute/0", "none"},
+      {"/recompute/0", 1},
+      {"/version", 2},
       {"/replicas", json::object()},
       {"/replicas/0", 1},
       {"/replicas/0/sequences/0", -1},

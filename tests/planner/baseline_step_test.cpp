@@ -38,13 +38,13 @@ TEST(BaselineStep, OfDynaPipeKeepsAMemoryCapThatItsPacksCanKeep) {
 TEST(BaselineStep, ComputesAgainOnlyWhereTheCapDemandsIt) {
   const CostModel cost = testing::small_cost();
   PlanRequest request = mixed_request();
-  request.recompute = {Recompute::kNone, Recompute::kFull};
+  request.recompute = {Recompute::kElementwise, Recompute::kFull};
   const Baseline& best_fit = baseline_named("best-fit");
   const PlannedStep roomy = baseline_step(best_fit, request, cost);
-  EXPECT_EQ(roomy.recompute, Recompute::kNone);
+  EXPECT_EQ(roomy.plan.recompute, RecomputeByLayer(6, Recompute::kElementwise));
   request.memory_cap = step_need(roomy, cost).bytes - Bytes(1);
   const PlannedStep tight = baseline_step(best_fit, request, cost);
-  EXPECT_EQ(tight.recompute, Recompute::kFull);
+  EXPECT_EQ(tight.plan.recompute, RecomputeByLayer(6, Recompute::kFull));
   EXPECT_LE(step_need(tight, with_recompute(cost, Recompute::kFull)).bytes, *request.memory_cap);
 }
 

@@ -36,6 +36,7 @@ bool fits(const FitQuestion& question, const FitJob& job) {
   request.dp = job.dp;
   request.planner = job.planner;
   request.recompute = job.recompute;
+  request.mixed_recompute = job.mixed_recompute;
   request.most_merged = allowed_merging(job.most_merged, job.dp, cost);
   const Bytes memory = Bytes(cost.memory.count() / 100 * 95);
   const StageLayout layout = balanced_layout(cost, request.lengths, job.pp);
@@ -47,7 +48,7 @@ bool fits(const FitQuestion& question, const FitJob& job) {
   const PlanOutcome outcome = plan_step(request, cost);
   if (!outcome.step) return false;
   const std::vector<Bytes> needs =
-      stage_needs(*outcome.step, with_recompute(cost, outcome.step->recompute));
+      stage_needs(*outcome.step, with_recompute(cost, outcome.step->plan.recompute));
   for (std::size_t s = 0; s < needs.size(); ++s)
     if (needs[s] + model_state_bytes(cost, layout, StageId(s), job.dp) > memory) return false;
   return true;

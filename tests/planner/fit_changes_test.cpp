@@ -28,8 +28,7 @@ TEST(FitChanges, ComeMildestFirst) {
   // Six layers allow no more than six stages, and two replicas can be halved once.
   EXPECT_THAT(
       settings_of(wish, single_changes(wish, limits)),
-      ElementsAre("4 ranks: plan.recompute=attention", "4 ranks: plan.recompute=mlp",
-                  "4 ranks: plan.recompute=full", "4 ranks: plan.most_merged=2",
+      ElementsAre("4 ranks: plan.recompute=auto", "4 ranks: plan.most_merged=2",
                   "4 ranks: parallel.tp=2 parallel.dp=1", "4 ranks: parallel.pp=4 parallel.dp=1",
                   "8 ranks: parallel.tp=2", "8 ranks: parallel.pp=4", "8 ranks: parallel.dp=4",
                   "16 ranks: parallel.dp=8", "32 ranks: parallel.dp=16"));
@@ -40,11 +39,12 @@ TEST(FitChanges, LeaveOutWhatIsDoneAlready) {
   const auto texts =
       settings_of(wish, single_changes(wish, {.layers = 1, .heads = 3, .most_tp = 8}));
   // One layer, three heads: neither pp nor tp can grow. dp 4 lets four replicas merge, not eight.
-  EXPECT_THAT(texts, ElementsAre("4 ranks: plan.recompute=full", "4 ranks: plan.most_merged=4",
+  EXPECT_THAT(texts, ElementsAre("4 ranks: plan.recompute=auto", "4 ranks: plan.most_merged=4",
                                  "8 ranks: parallel.dp=8", "16 ranks: parallel.dp=16",
                                  "32 ranks: parallel.dp=32"));
   FitJob all = wish;
-  all.recompute = {Recompute::kNone, Recompute::kAttention, Recompute::kMlp, Recompute::kFull};
+  all.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  all.mixed_recompute = true;
   EXPECT_THAT(settings_of(all, single_changes(all, {.layers = 1, .heads = 1, .merging = false})),
               ElementsAre("8 ranks: parallel.dp=8", "16 ranks: parallel.dp=16",
                           "32 ranks: parallel.dp=32"));
@@ -61,8 +61,8 @@ TEST(FitChanges, PairsChangeTwoThingsFewestRanksFirst) {
   const FitLimits limits{.layers = 4, .heads = 8, .most_tp = 8};
   const auto pairs = double_changes(wish, limits);
   const auto texts = settings_of(wish, pairs);
-  EXPECT_EQ(texts.front(), "2 ranks: plan.recompute=attention plan.most_merged=2");
-  EXPECT_THAT(texts, Contains("2 ranks: plan.recompute=full parallel.tp=2 parallel.dp=1"));
+  EXPECT_EQ(texts.front(), "2 ranks: plan.recompute=auto plan.most_merged=2");
+  EXPECT_THAT(texts, Contains("2 ranks: plan.recompute=auto parallel.tp=2 parallel.dp=1"));
   EXPECT_THAT(texts, Contains("8 ranks: parallel.tp=2 parallel.pp=2"));
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     EXPECT_NE(pairs[i].job, wish);

@@ -29,7 +29,7 @@ std::string error_of(const json& changed) {
 TEST(PlanFile, NamesMissingParts) {
   const json good = json::parse(small_file());
   EXPECT_EQ(error_of(good), "");
-  for (const char* key : {"format", "version", "plan", "schedules", "speed", "recompute", "cost"}) {
+  for (const char* key : {"format", "version", "plan", "schedules", "speed", "cost"}) {
     json changed = good;
     changed.erase(key);
     EXPECT_NE(error_of(changed).find(key), std::string::npos) << key;
@@ -49,7 +49,12 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
       {"/schedules/0", "0F0,x\n", "\"x\" is no action"},
       {"/schedules/0", 3, "schedules[0] must be text"},
       {"/schedules", json::array(), "0 schedules for 1 replicas"},
-      {"/recompute", "some", "recompute is \"some\""},
+      {"/plan/recompute", "some", "\"recompute\" must be an array"},
+      {"/plan/recompute/2", "some", "recompute[2] is \"some\"; known are \"nothing\""},
+      {"/plan/recompute/2", 7, "recompute[2] is 7; known are"},
+      {"/plan/recompute", json::array({"mlp"}), "recompute has 1 entries for 6 layers"},
+      {"/version", 2, "version 2 says one recomputation for all layers"},
+      {"/version", 4, "version 4 is not known"},
       {"/speed", json::array({json::array({1.0})}), "speed[0] has 1 entries, the plan has 2"},
       {"/speed", json::array({json::array({1.0, 0})}), "must be a number above 0"},
       {"/cost", json::object(), "plan.json: cost"},

@@ -58,14 +58,16 @@ TEST(PlanReplicas, ComputesAgainWhereMemoryIsScarce) {
   request.memory_cap = Bytes(1);
   request.memory_cap = plan_step(request, cost).does_not_fit->needed - Bytes(1);
   EXPECT_TRUE(plan_step(request, cost).does_not_fit.has_value());
-  request.recompute = {Recompute::kNone, Recompute::kAttention, Recompute::kMlp, Recompute::kFull};
+  request.recompute = {Recompute::kElementwise, Recompute::kAttention, Recompute::kMlp,
+                       Recompute::kFull};
   const PlanOutcome outcome = plan_step(request, cost);
   ASSERT_TRUE(outcome.step.has_value());
-  EXPECT_NE(outcome.step->recompute, Recompute::kNone);
+  EXPECT_NE(outcome.step->plan.recompute.front(), Recompute::kElementwise);
   // With room for everything nothing is computed again, wherever it stands in the list.
   request.memory_cap.reset();
   std::reverse(request.recompute.begin(), request.recompute.end());
-  EXPECT_EQ(plan_step(request, cost).step->recompute, Recompute::kNone);
+  EXPECT_EQ(plan_step(request, cost).step->plan.recompute,
+            RecomputeByLayer(6, Recompute::kElementwise));
 }
 
 TEST(PlanReplicas, GivesSlowReplicasLess) {

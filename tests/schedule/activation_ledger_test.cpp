@@ -29,16 +29,6 @@ class Recount {
     return sum;
   }
 
-  /// dK and dV that backward pack b starts to hold.
-  [[nodiscard]] Bytes opened_by(std::size_t b) const {
-    Bytes sum;
-    for (std::size_t q = 0; q < plan_.lengths.size(); ++q)
-      if (slices(packs_.backward, q, b) == 0 && slices(packs_.backward, q, b + 1) == 1 &&
-          slices(packs_.backward, q, packs_.backward.size()) > 1)
-        sum += bytes_.dkv[0][q];
-    return sum;
-  }
-
  private:
   static std::size_t slices(const std::vector<MicroPack>& packs, std::size_t sequence,
                             std::size_t before) {
@@ -81,15 +71,8 @@ RC_GTEST_PROP(ActivationLedger, AgreesWithARecountAfterEveryAction, (std::uint64
         b < packs.backward.size() && static_cast<std::int32_t>(f) >= needed[b];
     const Bytes before = recount.live(f, b);
     if (may_backward && (f == packs.forward.size() || rng.below(2) == 0)) {
-      // Layer i of n runs with i + 1 shares opened and i shares closed.
-      const Bytes opened = recount.opened_by(b);
-      const Bytes closed = before + opened - recount.live(f, b + 1);
-      const std::int64_t layers = bytes.layers[0];
-      Bytes highest;
-      for (std::int64_t i = 0; i < layers; ++i)
-        highest = std::max(highest, before + opened / layers * (i + 1) - closed / layers * i);
       RC_ASSERT(ledger.peak_of({StageId(std::int32_t{0}), Pass::kBackward, PackId(b)}) ==
-                highest + bytes.backward_transient[0][b]);
+                before + bytes.backward_transient[0][b]);
       ledger.run({StageId(std::int32_t{0}), Pass::kBackward, PackId(b++)});
     } else {
       RC_ASSERT(ledger.peak_of({StageId(std::int32_t{0}), Pass::kForward, PackId(f)}) ==

@@ -79,7 +79,6 @@ TEST(ListSchedule, EqualPacksOnTwoStagesRunAheadAsFarAsTheyCan) {
   times.reduce.assign(2, Nanos(0));
   times.step_end.assign(2, Nanos(0));
   TaskBytes bytes;
-  bytes.layers.assign(2, 1);
   bytes.rows.assign(2, std::vector<Bytes>(4, Bytes(10)));
   bytes.kv.assign(2, std::vector<Bytes>(4, Bytes(0)));
   bytes.dkv = bytes.kv;

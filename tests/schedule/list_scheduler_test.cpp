@@ -132,7 +132,6 @@ struct SplitExample {
     times.forward_transfer = times.backward_transfer = times.reduce = times.step_end =
         std::vector<Nanos>(2, Nanos(0));
     const std::vector<std::vector<Bytes>> none(2, std::vector<Bytes>(2, Bytes(0)));
-    bytes.layers.assign(2, 1);
     bytes.rows.assign(2, std::vector<Bytes>(2, Bytes(10)));
     bytes.weight_operands.assign(2, std::vector<Bytes>(2, Bytes(5)));
     bytes.kv = bytes.dkv = bytes.forward_transient = bytes.backward_transient =
@@ -201,7 +200,6 @@ TEST(ListScheduler, TheCommonOrderKeepsPaceWithTheSlowestReplica) {
     times[r].backward_transfer.assign(count, Nanos(0));
     times[r].reduce.assign(2, Nanos(0));
     times[r].step_end.assign(2, Nanos(0));
-    bytes[r].layers.assign(2, 1);
     bytes[r].rows.assign(2, std::vector<Bytes>(count, Bytes(10)));
     bytes[r].kv.assign(2, std::vector<Bytes>(4, Bytes(0)));
     bytes[r].dkv = bytes[r].kv;

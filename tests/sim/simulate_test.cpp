@@ -87,7 +87,6 @@ TEST(Simulate, OneFOneBOfEqualPacksTakesTheKnownTime) {
   times.reduce.assign(kStages, Nanos(0));
   times.step_end.assign(kStages, Nanos(0));
   TaskBytes bytes;
-  bytes.layers.assign(kStages, 1);
   bytes.rows.assign(kStages, std::vector<Bytes>(kPacks, Bytes(1)));
   bytes.kv.assign(kStages, std::vector<Bytes>(kPacks, Bytes(0)));
   bytes.dkv = bytes.kv;

@@ -97,15 +97,15 @@ dir = "out"
 }
 
 TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
-  EXPECT_EQ(parse(kModel).plan.recompute, Recompute::kNone);
+  EXPECT_EQ(parse(kModel).plan.recompute, Recompute::kElementwise);
   for (const Recompute recompute : all_recomputations())
     EXPECT_EQ(
         parse_more(fmt::format("[plan]\nrecompute = \"{}\"", to_string(recompute))).plan.recompute,
         recompute);
   EXPECT_EQ(parse_more("[plan]\nrecompute = \"auto\"").plan.recompute, std::nullopt);
   EXPECT_EQ(parse(kModel, {"plan.recompute=full"}).plan.recompute, Recompute::kFull);
-  EXPECT_EQ(parse(kModel, {"plan.recompute=auto", "plan.recompute=none"}).plan.recompute,
-            Recompute::kNone);
+  EXPECT_EQ(parse(kModel, {"plan.recompute=auto", "plan.recompute=nothing"}).plan.recompute,
+            Recompute::kNothing);
 }
 
 TEST(RunConfig, TheSolverIsOneOfItsNamesAndItsBudgetAnyTimeUpToADay) {
@@ -248,10 +248,12 @@ const Bad kBad[] = {
     {"[plan]\nmost_merged = \"all\"", "plan.most_merged is \"all\""},
     {"[plan]\nmerged = 2", "key \"merged\" is unknown in [plan]"},
     {"[plan]\nrecompute = \"some\"",
-     "plan.recompute is \"some\", must be one of \"none\", \"attention\", \"mlp\", \"full\", "
+     "plan.recompute is \"some\", must be one of \"nothing\", \"elementwise\", \"attention\", "
+     "\"mlp\", \"full\", "
      "\"auto\""},
     {"[plan]\nrecompute = \"Full\"", "plan.recompute is \"Full\", must be one of"},
     {"[plan]\nrecompute = \"\"", "plan.recompute is \"\", must be one of"},
+    {"[plan]\nrecompute = \"none\"", "; what was \"none\" is \"elementwise\""},
     {"[plan]\nrecompute = false", "plan.recompute is false, must be one of"},
     {"[data]\ncontext = 3000000000", "data.context"},
     {"[model]\nconfig = \"\"", "model.config is \"\", must be a path"},

@@ -82,16 +82,17 @@ inline TaskTimes random_times(Rng& rng, const PackPlan& packs, int stages) {
 inline TaskBytes random_bytes(Rng& rng, const PackPlan& packs, std::size_t sequences, int stages) {
   TaskBytes bytes;
   for (int s = 0; s < stages; ++s) {
-    // What is held by layer divides by the number of layers.
-    bytes.layers.push_back(1 + static_cast<std::int32_t>(rng.below(4)));
     for (auto* stores : {&bytes.rows, &bytes.kv, &bytes.dkv}) {
       const bool by_pack = stores == &bytes.rows;
       stores->push_back(random_quantities<Bytes>(rng, by_pack ? packs.forward.size() : sequences,
-                                                 by_pack ? 50 : 20));
-      for (Bytes& value : stores->back()) value = value * bytes.layers.back();
+                                                 by_pack ? 150 : 60));
     }
     bytes.forward_transient.push_back(random_quantities<Bytes>(rng, packs.forward.size(), 10));
     bytes.backward_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
+    // At the end of a backward whatever it opens is there.
+    for (std::size_t p = 0; p < packs.backward.size(); ++p)
+      for (const Slice& slice : packs.backward[p].slices)
+        bytes.backward_transient.back()[p] += bytes.dkv.back()[slice.sequence.index()];
     bytes.weight_operands.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 30));
     bytes.weight_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
   }

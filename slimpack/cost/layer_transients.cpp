@@ -1,0 +1,164 @@
+#include "slimpack/cost/layer_transients.h"
+
+#include <algorithm>
+
+namespace slimpack {
+namespace {
+
+/// What a slice's forward attention holds at most beyond its own output and log-sum-exp.
+std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
+  const std::int64_t tokens = s.length().count();
+  const std::int64_t own = w.tile(s.length(), s.length());
+  if (s.begin == Tokens(0)) return own;
+  // The prefix's result beside the own block's; merging adds the new log-sum-exp and two shares.
+  return std::max(
+      {own, tokens * (w.q + w.lse) + w.tile(s.length(), s.prefix()), tokens * (w.q + 4 * w.lse)});
+}
+
+/// The attention of all slices: what it holds at most beyond their outputs and log-sum-exps.
+std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
+  const std::int64_t tokens = pack.tokens().count();
+  std::int64_t to_come = tokens;
+  std::int64_t slices = 0;
+  for (const Slice& s : pack.slices) {
+    to_come -= s.length().count();
+    slices = std::max(slices, slice_forward(w, s) - to_come * (w.q + w.lse));
+  }
+  const std::int64_t joined = pack.slices.size() > 1 ? tokens * (w.q + w.lse) : 0;
+  return std::max(slices, joined);
+}
+
+/// What a slice's backward attention holds at most.
+std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
+  const std::int64_t tokens = s.length().count();
+  const std::int64_t own = tokens * (w.q + 2 * w.k + w.lse);
+  const std::int64_t tiles = 2 * w.tile(s.length(), s.length());
+  if (s.begin == Tokens(0)) return own + tiles;
+  const std::int64_t prefix = tokens * w.q + s.prefix().count() * 2 * w.k;
+  const std::int64_t widened = w.rounded ? s.prefix().count() * w.k / w.element * w.accumulator : 0;
+  return own + std::max({tiles, prefix + 2 * w.tile(s.length(), s.prefix()), prefix + widened});
+}
+
+/// What is normalised for a moment: nothing where it is kept.
+struct Normalised {
+  std::int64_t made = 0;  ///< while it is computed
+  std::int64_t held = 0;  ///< then
+};
+
+Normalised normalised(const LayerWidths& w, Recompute recompute) {
+  if (recompute == Recompute::kNothing) return {};
+  return {w.normalize(w.hidden), w.hidden};
+}
+
+std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute) {
+  const Normalised n = normalised(w, recompute);
+  const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
+  const std::int64_t down =
+      tokens * product + w.weight(w.shape.hidden_size, w.shape.intermediate_size);
+  const std::int64_t act = tokens * 3 * w.ffn;
+  const std::int64_t normalize = tokens * (2 * w.ffn + n.made);
+  const std::int64_t gate_up = tokens * (2 * w.ffn + n.held + w.hidden) +
+                               w.weight(2 * w.shape.intermediate_size, w.shape.hidden_size);
+  const std::int64_t norm = tokens * (n.held + w.hidden + w.normalize_backward(w.hidden));
+  return tokens * w.hidden + std::max({down, act, normalize, gate_up, norm});
+}
+
+/// Before anything else backward computes again what is missing; rows that are done count as
+/// computed_again. Only attention can hold more than what follows.
+std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recompute recompute) {
+  if (recompute != Recompute::kAttention && recompute != Recompute::kFull) return 0;
+  const std::int64_t tokens = pack.tokens().count();
+  // dy; q as attention sees it beside q and k before their norms; what is still to come.
+  const std::int64_t rotated = w.shape.qk_norm ? w.q : 0;
+  const std::int64_t to_come = recompute == Recompute::kFull ? w.hidden + 2 * w.ffn : 0;
+  return tokens * (w.hidden + rotated - to_come) + slices_forward(w, pack);
+}
+
+}  // namespace
+
+void LayerStores::open(const LayerWidths& w, const Slice& s, Tokens length) {
+  if (s.end == length && s.begin > Tokens(0)) opened += w.gradients() * length.count();
+}
+
+void LayerStores::close(const LayerWidths& w, const Slice& s, Tokens length) {
+  if (s.begin > Tokens(0)) return;
+  closed += (2 * w.k + (s.end < length ? w.gradients() : 0)) * length.count();
+}
+
+// Moments: attention, with all that precedes it; the norm after it; the MLP.
+std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
+                                     Recompute recompute) {
+  const std::int64_t tokens = pack.tokens().count();
+  const bool keeps_norms = recompute == Recompute::kNothing;
+  const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
+  const std::int64_t product = keeps_norms ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
+  const std::int64_t mlp_rows = 2 * w.ffn + (keeps_norms ? w.ffn + w.hidden + w.rstd : 0);
+  // q as attention sees it is not what a row holds of q where that is normalised.
+  const std::int64_t rotated = w.shape.qk_norm && !keeps_norms ? w.q : 0;
+  const std::int64_t qkv_and_k = w.q + 3 * w.k;
+  const std::int64_t before_middle = whole - mlp_rows - w.hidden;
+  const std::int64_t attention = tokens * (before_middle + rotated + qkv_and_k) +
+                                 std::max(slices_forward(w, pack), tokens * w.hidden);
+  const std::int64_t norm = tokens * (whole - mlp_rows + w.normalize(w.hidden));
+  const std::int64_t mlp = tokens * (whole + product + w.hidden);
+  return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) +
+         (pack.slices.size() > 1 ? tokens * w.rope : 0);
+}
+
+std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pack,
+                                      const SequenceLengths& lengths, Recompute recompute) {
+  const std::int64_t tokens = pack.tokens().count();
+  const std::int64_t dqkv = w.q + 2 * w.k;
+  const std::int64_t held = tokens * 2 * w.hidden;  // dy and dmiddle
+  // Normalised q and k, and q as attention sees it, unless they are rows.
+  const std::int64_t queries =
+      w.shape.qk_norm && recompute != Recompute::kNothing ? w.qk_norm + w.q : 0;
+  const std::int64_t in_slices = held + tokens * (w.q + queries + dqkv);
+  LayerStores stores;
+  std::int64_t slices = 0;
+  for (const Slice& s : pack.slices) {
+    const Tokens length = lengths[s.sequence.index()];
+    stores.open(w, s, length);
+    slices = std::max(slices, stores.opened - stores.closed + slice_backward(w, s));
+    stores.close(w, s, length);
+  }
+  const Normalised n = normalised(w, recompute);
+  const std::int64_t undo = tokens * (w.q + (w.shape.qk_norm ? w.normalize_backward(w.q) : 0));
+  const std::int64_t qkv =
+      tokens * (dqkv + n.held + w.hidden) +
+      w.weight(w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size);
+  const std::int64_t normalize = tokens * (dqkv + n.made);
+  const std::int64_t norm = tokens * (n.held + w.hidden + w.normalize_backward(w.hidden));
+  const std::int64_t before =
+      std::max({attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute),
+                held + w.weight(w.shape.hidden_size, w.shape.q_width())});
+  const std::int64_t after = std::max(in_slices + undo, held + std::max({qkv, normalize, norm}));
+  return std::max({std::int64_t{0}, before - stores.opened, in_slices + slices - stores.opened,
+                   after - stores.closed}) +
+         tokens * w.computed_again(recompute) + (pack.slices.size() > 1 ? tokens * w.rope : 0);
+}
+
+std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
+  const ModelShape& s = w.shape;
+  const std::int64_t gathered = w.hidden + w.gathered / 2;
+  // Those of the down and output projections are no larger.
+  const std::int64_t product = std::max(w.weight(2 * s.intermediate_size, s.hidden_size),
+                                        w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size));
+  return std::max(tokens * w.normalize(w.hidden), tokens * gathered + product);
+}
+
+std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens block) {
+  constexpr std::int64_t kTarget = sizeof(std::int64_t);
+  const std::int64_t rows = std::min(tokens, block.count());
+  const std::int64_t logits = rows * w.accumulator * w.shape.vocab_size;
+  const std::int64_t rounded = w.rounded ? rows * w.element * w.shape.vocab_size : 0;
+  // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
+  const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);
+  const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
+  const std::int64_t gradient =
+      logits + rounded + w.weight(w.shape.vocab_size, w.shape.hidden_size);
+  const std::int64_t norm = logits + rounded + rows * (w.hidden + w.normalize_backward(w.hidden));
+  return tokens * (w.hidden + kTarget) + held + std::max({softmax, gradient, norm});
+}
+
+}  // namespace slimpack

@@ -1,0 +1,78 @@
+#include "slimpack/cost/layer_widths.h"
+
+#include <algorithm>
+
+namespace slimpack {
+namespace {
+
+/// What one of `tp` tensor-parallel ranks has of a model: every rank at least one KV head.
+ModelShape shape_of_rank(ModelShape shape, std::int32_t tp) {
+  shape.num_heads = share_of(shape.num_heads, tp);
+  shape.num_kv_heads = share_of(shape.num_kv_heads, tp);
+  shape.intermediate_size = share_of(shape.intermediate_size, tp);
+  shape.vocab_size = share_of(shape.vocab_size, tp);
+  return shape;
+}
+
+}  // namespace
+
+std::int64_t share_of(std::int64_t whole, std::int64_t parts) {
+  return (whole + parts - 1) / parts;
+}
+
+LayerWidths::LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp)
+    : shape(shape_of_rank(s, tp)),
+      element(element_bytes(d)),
+      accumulator(accumulator_bytes(d)),
+      rounded(element != accumulator),
+      hidden(share_of(element * s.hidden_size, tp)),
+      q(element * shape.q_width()),
+      k(element * shape.kv_width()),
+      ffn(element * shape.intermediate_size),
+      lse(accumulator * shape.num_heads),
+      rstd(share_of(accumulator, tp)),
+      qk_norm(s.qk_norm ? q + k + accumulator * (shape.num_heads + shape.num_kv_heads) : 0),
+      row(2 * hidden + 2 * q + (s.qk_norm ? k : 0) + lse + 2 * ffn),
+      gathered(2 * (element * s.hidden_size - hidden)),
+      rope(element * s.head_dim) {}
+
+std::int64_t LayerWidths::kept(Recompute recompute) const {
+  switch (recompute) {
+    case Recompute::kNothing:
+      // Normalised values stand in for x and middle, and for q and k before their norms.
+      return 2 * (hidden + rstd) + qk_norm + 2 * q + lse + 3 * ffn;
+    case Recompute::kElementwise:
+      return row;
+    case Recompute::kAttention:
+      return 2 * hidden + 2 * ffn;
+    case Recompute::kMlp:
+      return row - 2 * ffn;
+    case Recompute::kFull:
+      return hidden;
+  }
+  return 0;
+}
+
+std::int64_t LayerWidths::dropped(Recompute recompute) const {
+  return recompute == Recompute::kNothing ? 2 * hidden : row - kept(recompute);
+}
+
+std::int64_t LayerWidths::computed_again(Recompute recompute) const {
+  return recompute == Recompute::kNothing ? 0 : row - kept(recompute);
+}
+
+std::int64_t LayerWidths::weight_operands() const {
+  const std::int64_t qkv = hidden + q + 2 * k;  // x, dqkv
+  const std::int64_t output = q + hidden;       // out, dmiddle
+  const std::int64_t gate_up = hidden + 2 * ffn;
+  const std::int64_t down = ffn + hidden;  // silu(gate) ⊙ up, dy
+  return qkv + output + gate_up + down;
+}
+
+std::int64_t LayerWidths::tile(Tokens queries, Tokens keys) const {
+  const std::int64_t rows = queries.count() >= 768 ? 256 : queries.count() >= 192 ? 64 : 32;
+  return std::min(queries.count(), rows) * std::min<std::int64_t>(keys.count(), 512) *
+         (accumulator + (rounded ? element : 0));
+}
+
+}  // namespace slimpack

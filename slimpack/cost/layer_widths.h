@@ -1,0 +1,64 @@
+// Byte widths of one token's tensors in one layer, named like the runtime's tensors
+// (docs/row-store.md): what the memory model is made of.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/base/units.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
+
+namespace slimpack {
+
+/// One of `parts` shares of a whole, rounded up.
+[[nodiscard]] std::int64_t share_of(std::int64_t whole, std::int64_t parts);
+
+/// On one of `tp` tensor-parallel ranks: its heads and its share of the MLP; hidden states are
+/// split by tokens.
+struct LayerWidths {
+  LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp = 1);
+
+  /// Of a row, what forward keeps for backward.
+  [[nodiscard]] std::int64_t kept(Recompute recompute) const;
+  /// Of what backward needs, what forward has and does not keep.
+  [[nodiscard]] std::int64_t dropped(Recompute recompute) const;
+  /// Rows that backward computes again.
+  [[nodiscard]] std::int64_t computed_again(Recompute recompute) const;
+  /// What a layer's weight gradients need once its input gradients are done, by weight: what its
+  /// input is computed from, and the gradient of its output.
+  [[nodiscard]] std::int64_t weight_operands() const;
+
+  /// dK and dV, in the accumulate type.
+  [[nodiscard]] std::int64_t gradients() const { return 2 * k / element * accumulator; }
+
+  /// What rms_normalize holds at most beyond its input: the result; if it is rounded, input and
+  /// result in the accumulate type.
+  [[nodiscard]] std::int64_t normalize(std::int64_t width) const {
+    return rounded ? 2 * width / element * accumulator : width;
+  }
+  /// What rms_norm_backward holds at most beyond dy and n: dy ⊙ n and dx; if dx is to be rounded,
+  /// one of its operands in the accumulate type too.
+  [[nodiscard]] std::int64_t normalize_backward(std::int64_t width) const {
+    return (rounded ? 3 : 2) * width / element * accumulator;
+  }
+  /// The product that is added to a weight's gradient exists by itself, and once more widened, when
+  /// the gradient is of another type.
+  [[nodiscard]] std::int64_t weight(std::int64_t rows, std::int64_t columns) const {
+    return rounded ? (element + accumulator) * rows * columns : 0;
+  }
+  /// One tile of scores in the attention kernel; backward holds two.
+  [[nodiscard]] std::int64_t tile(Tokens queries, Tokens keys) const;
+
+  ModelShape shape;  ///< the rank's
+  std::int64_t element, accumulator;
+  bool rounded;  ///< sums are kept in a wider type than tensors
+  std::int64_t hidden, q, k, ffn, lse;
+  std::int64_t rstd;      ///< 1 / rms of a hidden state
+  std::int64_t qk_norm;   ///< normalised q and k with 1 / rms of each head; 0 without q/k norms
+  std::int64_t row;       ///< x, q, k where it is normalised, out, lse, middle, gate and up
+  std::int64_t gathered;  ///< a layer's input and output over all tensor-parallel ranks, less own
+  std::int64_t rope;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,42 @@
+#include "slimpack/packflow/layer_parts.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/silu.h>
+
+#include <utility>
+#include <vector>
+
+#include "slimpack/packflow/context_attention.h"
+
+namespace slimpack {
+
+Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
+  const auto part = [&](std::int64_t begin, std::int64_t heads) {
+    return qkv_TO.narrow(1, begin, heads * s.head_dim).unflatten(1, {heads, s.head_dim});
+  };
+  return {part(0, s.num_heads), part(s.q_width(), s.num_kv_heads),
+          part(s.q_width() + s.kv_width(), s.num_kv_heads)};
+}
+
+AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
+  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
+  if (c.pack.slices.size() == 1) {
+    const Slice& slice = c.pack.slices.front();
+    return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
+  }
+  std::vector<at::Tensor> out, lse;
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
+    AttentionResult result =
+        attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
+    out.push_back(std::move(result.out_TND));
+    lse.push_back(std::move(result.lse_TN));
+  });
+  return {at::cat(out), at::cat(lse)};
+}
+
+at::Tensor gated(const at::Tensor& gate_up_TO) {
+  const std::int64_t ffn = gate_up_TO.size(1) / 2;
+  return at::silu(gate_up_TO.narrow(1, 0, ffn)).mul_(gate_up_TO.narrow(1, ffn, ffn));
+}
+
+}  // namespace slimpack

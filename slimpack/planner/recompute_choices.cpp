@@ -1,0 +1,122 @@
+#include "slimpack/planner/recompute_choices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "slimpack/cost/memory_model.h"
+
+namespace slimpack {
+namespace {
+
+/// Mixtures of the same two policies, at most: each is a search.
+constexpr std::int32_t kMostMixtures = 8;
+
+/// A policy in one layer: what a token keeps, and the backward time of all sequences.
+struct LayerPolicy {
+  Recompute recompute = Recompute::kElementwise;
+  double bytes = 0;
+  double time = 0;
+};
+
+LayerPolicy layer_policy(const StepProblem& problem, Recompute recompute) {
+  const CostModel cost = with_recompute(problem.cost, recompute);
+  const StageLayout one{{0, 1}};
+  const SliceCost backward = slice_cost(cost, one, StageId(std::int32_t{0}), true);
+  LayerPolicy policy{recompute};
+  policy.bytes =
+      static_cast<double>(sequence_bytes(cost, one, StageId(std::int32_t{0}), Tokens(1)).count());
+  for (const Tokens length : problem.lengths)
+    policy.time += backward(Slice{SequenceId(), Tokens(0), length});
+  return policy;
+}
+
+/// Whether b is on or above the line from a to c, or all three keep the same. REQUIRES: bytes fall.
+bool not_below_line(const LayerPolicy& a, const LayerPolicy& b, const LayerPolicy& c) {
+  return (b.time - a.time) * (a.bytes - c.bytes) >= (c.time - a.time) * (a.bytes - b.bytes);
+}
+
+/// The lower convex hull of bytes and time, most bytes first.
+std::vector<LayerPolicy> efficient(std::vector<LayerPolicy> policies) {
+  std::stable_sort(policies.begin(), policies.end(), [](const auto& a, const auto& b) {
+    return std::pair(-a.bytes, a.time) < std::pair(-b.bytes, b.time);
+  });
+  std::vector<LayerPolicy> hull;
+  for (const LayerPolicy& policy : policies) {
+    if (!hull.empty() && hull.back().bytes == policy.bytes) continue;
+    while (!hull.empty() && hull.back().time >= policy.time) hull.pop_back();
+    while (hull.size() > 1 && not_below_line(hull[hull.size() - 2], hull.back(), policy))
+      hull.pop_back();
+    hull.push_back(policy);
+  }
+  return hull;
+}
+
+RecomputeByLayer mixture(const StageLayout& layout, Recompute weak, Recompute strong,
+                         std::int32_t strong_layers) {
+  RecomputeByLayer recompute;
+  for (std::int32_t s = 0; s < layout.stages(); ++s)
+    for (std::int32_t l = 0; l < layout.layers(StageId(s)); ++l)
+      recompute.push_back(l < strong_layers ? strong : weak);
+  return recompute;
+}
+
+/// Numbers of layers of a stage that differ from the others, all of them or evenly spread.
+std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
+  std::int32_t most = 0;
+  for (std::int32_t s = 0; s < layout.stages(); ++s)
+    most = std::max(most, layout.layers(StageId(s)));
+  const std::int32_t mixtures = std::min(most - 1, kMostMixtures);
+  std::vector<std::int32_t> layers;
+  for (std::int32_t i = 1; i <= mixtures; ++i) layers.push_back(i * most / (mixtures + 1));
+  return layers;
+}
+
+}  // namespace
+
+std::vector<RecomputeByLayer> recompute_choices(const PlanRequest& request,
+                                                const StepProblem& problem) {
+  std::vector<std::pair<double, RecomputeByLayer>> choices;  // with the time of its layers
+  std::vector<LayerPolicy> policies;
+  const auto layers = static_cast<std::size_t>(problem.cost.shape.num_layers);
+  for (const Recompute recompute : request.recompute) {
+    const LayerPolicy& policy = policies.emplace_back(layer_policy(problem, recompute));
+    choices.emplace_back(policy.time * static_cast<double>(layers),
+                         RecomputeByLayer(layers, recompute));
+  }
+  if (request.mixed_recompute) {
+    const std::vector<LayerPolicy> hull = efficient(policies);
+    for (std::size_t i = 0; i + 1 < hull.size(); ++i)
+      for (const std::int32_t n : mixed_layers(problem.layout)) {
+        RecomputeByLayer mixed =
+            mixture(problem.layout, hull[i].recompute, hull[i + 1].recompute, n);
+        const auto strong =
+            static_cast<double>(std::count(mixed.begin(), mixed.end(), hull[i + 1].recompute));
+        const double weak = static_cast<double>(layers) - strong;
+        choices.emplace_back(hull[i].time * weak + hull[i + 1].time * strong, std::move(mixed));
+      }
+  }
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<RecomputeByLayer> out;
+  for (auto& [time, recompute] : choices) out.push_back(std::move(recompute));
+  return out;
+}
+
+bool never_fits(const StepProblem& problem, const CostModel& recomputing) {
+  if (!problem.memory_cap) return false;
+  const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
+  const Tokens held = (longest + Tokens(problem.most_merged - 1)) / problem.most_merged;
+  for (std::int32_t s = 0; s < problem.layout.stages(); ++s)
+    if (sequence_bytes(recomputing, problem.layout, StageId(s), held) > *problem.memory_cap)
+      return true;
+  return false;
+}
+
+CostModel cheapest_cost(const CostModel& cost, std::span<const Recompute> allowed) {
+  if (allowed.size() == 1) return with_recompute(cost, allowed.front());
+  // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
+  return with_recompute(
+      cost, std::min(*std::min_element(allowed.begin(), allowed.end()), Recompute::kElementwise));
+}
+
+}  // namespace slimpack

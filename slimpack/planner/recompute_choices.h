@@ -1,0 +1,32 @@
+// Recompute choices: which policies of all layers a step is planned with.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "slimpack/planner/planner.h"
+#include "slimpack/planner/step_problem.h"
+
+namespace slimpack {
+
+/// Cheapest first. The policies that the request allows, each for all layers; and where layers may
+/// differ, mixtures:
+/// 1. Of the allowed policies only those count that no mixture of two others beats in both the
+///    bytes that a token keeps and the time that these sequences take: bytes and time of a mixture
+///    lie between those of its parts, so others could not lead to the cheapest that fits.
+/// 2. Of each two neighbours among them, the first n layers of every stage take the one that keeps
+///    less: those run last in backward, when the others have freed their rows. Adding as much to
+///    every stage keeps the stages balanced.
+/// The memory cap plays no part, so that it only filters. `problem.cost` is before recomputation.
+/// Cost: O(sequences · policies + choices · layers).
+[[nodiscard]] std::vector<RecomputeByLayer> recompute_choices(const PlanRequest& request,
+                                                              const StepProblem& problem);
+
+/// True when the longest sequence alone keeps more than the cap on some stage, in any plan.
+[[nodiscard]] bool never_fits(const StepProblem& problem, const CostModel& recomputing);
+
+/// Costs below which no layer of an allowed policy gets, nor any mixture of them: for bounds.
+/// `cost` is before recomputation.
+[[nodiscard]] CostModel cheapest_cost(const CostModel& cost, std::span<const Recompute> allowed);
+
+}  // namespace slimpack
