@@ -68,24 +68,25 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_T
 
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
 at::Tensor normed_linear_backward(at::Tensor dy_TO, const Normalized& norm, Parameter& norm_H,
-                                  Parameter& weight_OH, Parameter& bias_O) {
-  accumulate_linear_gradient(dy_TO, at::mul(norm.n, norm_H.value), weight_OH, bias_O);
+                                  Parameter& weight_OH, Parameter& bias_O,
+                                  WeightGradients& weights) {
+  weights.add({dy_TO, norm.n, &norm_H, &weight_OH, &bias_O});
   const at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
   dy_TO = at::Tensor();
   return rms_norm_backward(dn_TH, norm, norm_H);
 }
 
 /// Gradient of the residual after attention.
-at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows,
-                              const at::Tensor& dy_TH) {
+at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows, const at::Tensor& dy_TH,
+                              WeightGradients& weights) {
   LayerParameters& p = c.parameters;
   const std::int64_t ffn = c.shape.intermediate_size;
-  accumulate_linear_gradient(dy_TH, activation(rows), p.down_HF, p.down_bias_H);
+  weights.add({dy_TH, activation(rows), nullptr, &p.down_HF, &p.down_bias_H});
   at::Tensor d_gate_up_TO =
       gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
   return normed_linear_backward(std::move(d_gate_up_TO),
                                 normalized(c, rows.middle_TH, rows.mlp_norm), p.mlp_norm_H,
-                                p.gate_up_OH, p.gate_up_bias_O)
+                                p.gate_up_OH, p.gate_up_bias_O, weights)
       .add_(dy_TH);
 }
 
@@ -140,9 +141,9 @@ void projection_gradient(const LayerContext& c, const Queries& seen, at::Tensor&
 
 /// Gradient of the layer's input from that of the residual after attention.
 at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows,
-                                    const at::Tensor& dmiddle_TH) {
+                                    const at::Tensor& dmiddle_TH, WeightGradients& weights) {
   LayerParameters& p = c.parameters;
-  accumulate_linear_gradient(dmiddle_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+  weights.add({dmiddle_TH, rows.out_TND.flatten(1), nullptr, &p.output_HQ, &p.output_bias_H});
   at::Tensor dqkv_TO;
   {
     const at::Tensor dout_TND =
@@ -152,7 +153,7 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
     projection_gradient(c, seen, dqkv_TO);
   }
   return normed_linear_backward(std::move(dqkv_TO), normalized(c, rows.x_TH, rows.attention_norm),
-                                p.attention_norm_H, p.qkv_OH, p.qkv_bias_O)
+                                p.attention_norm_H, p.qkv_OH, p.qkv_bias_O, weights)
       .add_(dmiddle_TH);
 }
 
@@ -171,9 +172,10 @@ LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
   return {std::move(y_TH), std::move(rows)};
 }
 
-at::Tensor layer_backward(const LayerContext& c, LayerRows kept, const at::Tensor& dy_TH) {
+at::Tensor layer_backward(const LayerContext& c, LayerRows kept, const at::Tensor& dy_TH,
+                          WeightGradients& weights) {
   const LayerRows rows = with_missing_rows(c, std::move(kept));
-  return attention_block_backward(c, rows, mlp_block_backward(c, rows, dy_TH));
+  return attention_block_backward(c, rows, mlp_block_backward(c, rows, dy_TH, weights), weights);
 }
 
 }  // namespace slimpack

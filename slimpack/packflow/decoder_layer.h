@@ -10,6 +10,7 @@
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
+#include "slimpack/packflow/weight_gradients.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
 #include "slimpack/spec/model_shape.h"
@@ -38,9 +39,10 @@ struct LayerForward {
 /// y = x + attention + MLP. Writes the slices' keys and values to the store.
 [[nodiscard]] LayerForward layer_forward(const LayerContext& context, const at::Tensor& x_TH);
 
-/// Gradient of x from that of y; adds to the parameters' gradients, adds the prefixes' dK/dV to the
-/// store and releases the slices there. Rows that forward did not keep are computed again.
+/// Gradient of x from that of y; adds to the norms' gradients, leaves those of the linear maps to
+/// `weights`, adds the prefixes' dK/dV to the store and releases the slices there. Rows that forward
+/// did not keep are computed again.
 [[nodiscard]] at::Tensor layer_backward(const LayerContext& context, LayerRows kept,
-                                        const at::Tensor& dy_TH);
+                                        const at::Tensor& dy_TH, WeightGradients& weights);
 
 }  // namespace slimpack

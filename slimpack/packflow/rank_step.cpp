@@ -53,28 +53,49 @@ class RankRunner {
 
   void run_action(const Action& action) {
     const bool forward = action.pass == Pass::kForward;
-    SLIMPACK_CHECK(forward || action.pass == Pass::kBackward, "{}: backward runs whole",
-                   to_string(action));
     const Direction direction = forward ? Direction::kForward : Direction::kBackward;
-    const bool has_input = forward ? !place_.first : !place_.last;
-    const bool has_output = forward ? !place_.last : !place_.first;
+    const bool alone = action.pass == Pass::kWeightGradient;  // needs no other stage
+    const bool has_input = !alone && !(forward ? place_.first : place_.last);
+    const bool has_output = !alone && !(forward ? place_.last : place_.first);
     at::Tensor rows_TH;
     if (has_input)
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rows_TH = rank_.communicator.receive(direction); });
-    const MicroPack& pack =
-        (forward ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
-    if (pack.replicas > 1)
-      timed(SpanKind::kWaitReceive, action.pack,
-            [&] { rank_.communicator.context(pack.replicas).meet(); });
-    timed(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack, [&] {
-      rows_TH = forward ? rank_.tensors.forward(action.pack, std::move(rows_TH))
-                        : rank_.tensors.backward(action.pack, std::move(rows_TH));
-    });
+    meet(action);
+    compute(action, rows_TH);
     result_.memory.push_back({rank_.rank, now(), live_bytes(rank_.rank) - rank_.resident});
     if (has_output)
       timed(SpanKind::kWaitSend, action.pack,
             [&] { rank_.communicator.send(direction, std::move(rows_TH)); });
+  }
+
+  /// Replicas that run a merged MicroPack begin together.
+  void meet(const Action& action) {
+    const auto& packs =
+        action.pass == Pass::kForward ? rank_.packs.forward : rank_.packs.backward;
+    const std::int32_t replicas = packs[action.pack.index()].replicas;
+    if (replicas > 1 && action.pass != Pass::kWeightGradient)
+      timed(SpanKind::kWaitReceive, action.pack,
+            [&] { rank_.communicator.context(replicas).meet(); });
+  }
+
+  /// From what the action receives to what it sends.
+  void compute(const Action& action, at::Tensor& rows_TH) {
+    StageStep& tensors = rank_.tensors;
+    switch (action.pass) {
+      case Pass::kForward:
+        return timed(SpanKind::kForward, action.pack,
+                     [&] { rows_TH = tensors.forward(action.pack, std::move(rows_TH)); });
+      case Pass::kBackward:
+        return timed(SpanKind::kBackward, action.pack,
+                     [&] { rows_TH = tensors.backward(action.pack, std::move(rows_TH)); });
+      case Pass::kInputGradient:
+        return timed(SpanKind::kInputGradient, action.pack,
+                     [&] { rows_TH = tensors.input_gradients(action.pack, std::move(rows_TH)); });
+      case Pass::kWeightGradient:
+        return timed(SpanKind::kWeightGradient, action.pack,
+                     [&] { tensors.weight_gradients(action.pack); });
+    }
   }
 
   /// What several tensor-parallel ranks hold, each has a part of the gradient of: norms of its rows

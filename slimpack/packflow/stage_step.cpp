@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -60,6 +61,7 @@ StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.replica),
       kv_(shape, dtype, lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.replica)),
+      put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
@@ -79,6 +81,19 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
 }
 
 at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
+  WeightGradients now(WeightGradients::When::kNow);
+  return run_backward(id, std::move(dy_TH), now);
+}
+
+at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
+  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()));
+}
+
+void StageStep::weight_gradients(PackId id) {
+  put_off_.at(id.index()).run();
+}
+
+at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights) {
   const MicroPack& pack = packs_.backward.at(id.index());
   if (place_.last) {
     const std::size_t head = parameters_.layers.size();
@@ -91,7 +106,7 @@ at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
   }
   const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH);
+    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH, weights);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
@@ -107,6 +122,8 @@ double StageStep::loss_sum() const {
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
   SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+  SLIMPACK_CHECK(std::ranges::all_of(put_off_, &WeightGradients::empty),
+                 "weight gradients were put off and never run");
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,

@@ -12,6 +12,7 @@
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
+#include "slimpack/packflow/weight_gradients.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
@@ -55,16 +56,23 @@ class StageStep {
   /// first).
   [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH);
 
+  /// backward() without the gradients of the layers' linear maps; their operands are kept until
+  /// weight_gradients() of the MicroPack, which adds them and frees the operands.
+  [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
+  void weight_gradients(PackId pack);
+
   /// Σ loss over the rows that have run backward; 0 on all but the last stage.
   [[nodiscard]] double loss_sum() const;
 
-  /// Throws InternalError if anything is left in the stores: some row never ran backward.
+  /// Throws InternalError if anything is left in the stores: some row never ran backward, or
+  /// weight gradients that were put off did not run.
   void require_drained() const;
 
   [[nodiscard]] StagePlace place() const { return place_; }
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
+  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights);
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
                                            const RopeRows& rope);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
@@ -79,6 +87,7 @@ class StageStep {
   Communicator* communicator_;
   RowStore rows_;
   KvStore kv_;
+  std::vector<WeightGradients> put_off_;  ///< by backward pack
   at::Tensor loss_sum_;
 };
 
