@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "slimpack/packflow/attention.h"
+#include "slimpack/packflow/context_attention.h"
 #include "slimpack/packflow/layer_parts.h"
 #include "slimpack/packflow/linear.h"
 #include "slimpack/packflow/recompute_rows.h"
@@ -41,7 +42,7 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
     q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
     k_TGD = rotate(raw.k_TGD, c.rope);
   }
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     c.kv.write(c.layer, slice, k_TGD.narrow(0, row, count), raw.v_TGD.narrow(0, row, count));
   });
   AttentionResult result = attend(c, q_TND);
@@ -96,7 +97,16 @@ at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& row
   const at::Tensor dqkv_TO =
       at::empty({q_TND.size(0), s.q_width() + 2 * s.kv_width()}, q_TND.options());
   const Projections d = split_qkv(dqkv_TO, s);
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
+  if (c.group) {
+    const AttentionGradients g = context_attention_backward(
+        {c.pack, *c.group, c.kv, c.layer}, {dout_TND, q_TND, rows.out_TND, rows.lse_TN});
+    d.q_TND.copy_(g.dq_TND);
+    d.k_TGD.copy_(g.dk_TGD);
+    d.v_TGD.copy_(g.dv_TGD);
+    for (const Slice& slice : c.pack.slices) c.kv.release(c.layer, slice);
+    return dqkv_TO;
+  }
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
     const KeysValues later = c.kv.gradient(c.layer, slice);
     const AttentionGradients g =

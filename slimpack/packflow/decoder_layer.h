@@ -5,12 +5,14 @@
 
 #include <cstddef>
 
+#include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
 #include "slimpack/packflow/weight_gradients.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/row_share.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
@@ -23,7 +25,9 @@ struct LayerContext {
   KvStore& kv;
   std::size_t layer;  ///< within the stage
   const MicroPack& pack;
+  RowShare share;  ///< of the pack's tokens, those that this rank holds
   const RopeRows& rope;
+  Collective* group;  ///< those who run the pack together; null = nobody else
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
 };
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/packflow/context_attention.h"
+
 namespace slimpack {
 
 Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
@@ -17,12 +19,13 @@ Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
 }
 
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
+  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
   if (c.pack.slices.size() == 1) {
     const Slice& slice = c.pack.slices.front();
     return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
   }
   std::vector<at::Tensor> out, lse;
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
     AttentionResult result =
         attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
     out.push_back(std::move(result.out_TND));

@@ -18,7 +18,8 @@
 #include "slimpack/packflow/rms_norm.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/packflow/tensor.h"
-#include "slimpack/packflow/thread_group.h"
+#include "slimpack/packflow/thread_room.h"
+#include "slimpack/packflow/thread_world.h"
 
 namespace slimpack {
 namespace {
@@ -81,7 +82,7 @@ class Bench {
         place_{part == Part::kEmbedding, part == Part::kHead},
         rope_(shape_, options.dtype, options.context) {
     shape_.num_layers = 1;
-    parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, StageId(0), 0);
+    parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, {}, {}, 0);
     if (part != Part::kLayer) parameters_.layers.clear();
   }
 
@@ -235,12 +236,13 @@ double measure_optimizer(const ProfileOptions& options) {
 /// size does not matter.
 double measure_hand_over() {
   constexpr int kRoundTrips = 200;
-  ThreadGroup group(2, 1);
+  ThreadWorld pair({.stages = 2}, 1);
   RankThreads threads(2, /*pin=*/false);
   const at::Tensor message = at::zeros({1});
   const Nanos taken = time_of([&] {
     threads.run([&](std::int32_t rank) {
-      const auto neighbour = group.communicator(rank);
+      RankClock clock(ClockKind::kWall, Nanos(0));
+      const auto neighbour = pair.communicator(rank, clock);
       for (int i = 0; i < kRoundTrips; ++i) {
         if (rank == 0) neighbour->send(Direction::kForward, message);
         static_cast<void>(
@@ -256,7 +258,7 @@ double measure_hand_over() {
 template <class Result>
 Result on_ranks(const ProfileOptions& options, const std::function<Result()>& work) {
   RankThreads threads(options.ranks, options.pin_threads);
-  ThreadGroup failures(options.ranks, 1);
+  SharedFailure failures;
   std::optional<Result> result;
   threads.run([&](std::int32_t rank) {
     try {

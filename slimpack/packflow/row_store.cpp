@@ -1,26 +1,50 @@
 #include "slimpack/packflow/row_store.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 
-RowStore::RowStore(const PackPlan& packs, std::size_t layers)
-    : segments_(regroup(packs)), kept_(layers, std::vector<Kept>(packs.forward.size())) {
-  for (const MicroPack& pack : packs.forward) forward_rows_.push_back(pack.tokens());
+RowStore::RowStore(const PackPlan& packs, std::size_t layers, ReplicaId replica)
+    : segments_(regroup(packs, replica)),
+      kept_(layers, std::vector<Kept>(packs.forward.size())),
+      none_(layers) {
+  for (const MicroPack& pack : packs.forward) {
+    const RowShare share = row_share(pack, replica);
+    Tokens& rows = forward_rows_.emplace_back(0);
+    for (const Slice& slice : pack.slices) rows += share.rows(slice);
+  }
 }
 
 void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {
   Kept& kept = kept_.at(layer).at(forward.index());
   SLIMPACK_CHECK(kept.unused == Tokens(0));
+  remember_form(layer, rows);
+  // Nothing would free what has no rows.
+  if (forward_rows_[forward.index()] == Tokens(0)) return;
   kept = {std::move(rows), forward_rows_[forward.index()]};
 }
 
+void RowStore::remember_form(std::size_t layer, const LayerRows& rows) {
+  LayerRows& none = none_.at(layer);
+  if (std::ranges::any_of(none.all(), [](const at::Tensor* t) { return t->defined(); })) return;
+  for (std::size_t i = 0; i < none.all().size(); ++i) {
+    const at::Tensor& tensor = *rows.all()[i];
+    if (!tensor.defined()) continue;
+    std::vector<std::int64_t> sizes = tensor.sizes().vec();
+    sizes[0] = 0;
+    *none.all()[i] = at::empty(sizes, tensor.options());
+  }
+}
+
 LayerRows RowStore::gather(PackId backward, std::size_t layer) const {
+  if (segments_.at(backward.index()).empty()) return none_.at(layer);
   LayerRows result;
   auto out = result.all();
   for (std::size_t i = 0; i < out.size(); ++i) {

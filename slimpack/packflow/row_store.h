@@ -50,14 +50,14 @@ struct LayerRows {
 class RowStore {
  public:
   /// `layers` counts the places per MicroPack: the stage's layers, and on the last stage one more
-  /// for the head's input.
-  RowStore(const PackPlan& packs, std::size_t layers);
+  /// for the head's input. Rows are those that `replica` holds.
+  RowStore(const PackPlan& packs, std::size_t layers, ReplicaId replica = ReplicaId(0));
 
   /// Keeps the rows of a forward MicroPack. REQUIRES: not kept before.
   void put(PackId forward, std::size_t layer, LayerRows rows);
 
   /// The rows of a backward MicroPack, in its slice order: views when they lie together in one
-  /// forward MicroPack, else copies.
+  /// forward MicroPack, else copies. Tensors without rows where the rank holds none.
   [[nodiscard]] LayerRows gather(PackId backward, std::size_t layer) const;
 
   /// The backward MicroPack is done with this layer.
@@ -67,6 +67,8 @@ class RowStore {
   [[nodiscard]] bool empty() const;
 
  private:
+  void remember_form(std::size_t layer, const LayerRows& rows);
+
   struct Kept {
     LayerRows rows;
     Tokens unused;  ///< rows that no backward MicroPack has released yet
@@ -74,6 +76,7 @@ class RowStore {
   std::vector<Tokens> forward_rows_;
   std::vector<std::vector<RowSegment>> segments_;  ///< by backward pack
   std::vector<std::vector<Kept>> kept_;            ///< [layer][forward pack]
+  std::vector<LayerRows> none_;                    ///< by layer: the kept tensors, without rows
 };
 
 }  // namespace slimpack

@@ -11,6 +11,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/head.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 
@@ -32,10 +33,23 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
   return result;
 }
 
+namespace {
+
+std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLengths& lengths,
+                                         ReplicaId replica) {
+  std::vector<RowShare> shares(lengths.size());
+  for (const MicroPack& pack : packs.forward)
+    for (const Slice& slice : pack.slices)
+      shares[slice.sequence.index()] = row_share(pack, replica);
+  return shares;
+}
+
+}  // namespace
+
 StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
                      StageParameters& parameters, const Rope& rope, const PackPlan& packs,
                      const SequenceLengths& lengths, const StepTokens& tokens,
-                     RecomputeByLayer recompute)
+                     RecomputeByLayer recompute, Communicator* communicator)
     : shape_(shape),
       place_(place),
       parameters_(parameters),
@@ -43,15 +57,17 @@ StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
       packs_(packs),
       tokens_(tokens),
       recompute_(std::move(recompute)),
-      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0)),
-      kv_(shape, dtype, lengths, parameters.layers.size()),
+      communicator_(communicator),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.replica),
+      kv_(shape, dtype, lengths, parameters.layers.size(),
+          shares_by_sequence(packs, lengths, place.replica)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
   if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
-  const RopeRows rope = rope_.rows(pack);
+  const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
     LayerForward result = layer_forward(layer_context(l, pack, rope), x_TH);
     rows_.put(id, l, std::move(result.rows));
@@ -88,7 +104,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
     loss_sum_.add_(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const RopeRows rope = rope_.rows(pack);
+  const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
     dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH, weights);
     rows_.release(id, l);
@@ -117,18 +133,23 @@ LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
           .kv = kv_,
           .layer = layer,
           .pack = pack,
+          .share = row_share(pack, place_.replica),
           .rope = rope,
+          .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
           .recompute = recompute_of(recompute_, layer)};
 }
 
 at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
+  const RowShare share = row_share(pack, place_.replica);
   std::vector<at::Tensor> parts;
   for (const Slice& s : pack.slices) {
     const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());
-    const std::int64_t begin = s.begin.count() + shift;
-    const std::int64_t end = std::min(s.end.count() + shift, tokens_L.size(0));
-    parts.push_back(tokens_L.narrow(0, begin, std::max<std::int64_t>(end - begin, 0)));
-    if (end < s.end.count() + shift) parts.push_back(at::full({shift}, kNoTarget, at::kLong));
+    const std::int64_t rows = share.rows(s).count();
+    const std::int64_t begin = share.first(s).count() + shift;
+    const std::int64_t end = std::min(begin + rows * share.replicas, tokens_L.size(0));
+    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, share.replicas));
+    const std::int64_t missing = rows - parts.back().size(0);
+    if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }

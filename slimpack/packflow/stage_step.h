@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
@@ -29,20 +30,22 @@ struct StepTokens {
 [[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
                                           std::int64_t vocab_size);
 
-/// Where a stage stands in the model.
+/// Where a stage stands in the model, and for which replica.
 struct StagePlace {
   bool first = true;
   bool last = true;
+  ReplicaId replica{0};
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
-/// `recompute` is by layer of the stage.
-/// Calls must follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
+/// `recompute` is by layer of the stage. Without a communicator nothing may be merged. Calls must
+/// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
   StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepTokens& tokens, RecomputeByLayer recompute = {});
+            const StepTokens& tokens, RecomputeByLayer recompute = {},
+            Communicator* communicator = nullptr);
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
   /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
@@ -81,6 +84,7 @@ class StageStep {
   const PackPlan& packs_;
   const StepTokens& tokens_;
   RecomputeByLayer recompute_;
+  Communicator* communicator_;
   RowStore rows_;
   KvStore kv_;
   std::vector<WeightGradients> put_off_;  ///< by backward pack

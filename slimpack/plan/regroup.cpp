@@ -5,6 +5,7 @@
 #include <span>
 
 #include "slimpack/base/error.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 namespace {
@@ -12,8 +13,16 @@ namespace {
 struct ForwardRows {
   Slice slice;
   PackId pack;
+  RowShare share;
   Tokens first_row;
 };
+
+/// Which rows of a MicroPack count.
+using ShareOf = RowShare (*)(const MicroPack& pack, ReplicaId replica);
+
+RowShare whole(const MicroPack&, ReplicaId) {
+  return {};
+}
 
 /// Forward slices of every sequence, ascending because forward packs run in ascending order: those
 /// of sequence q are rows[begin[q], begin[q + 1]).
@@ -21,7 +30,7 @@ struct RowsBySequence {
   std::vector<std::size_t> begin;
   std::vector<ForwardRows> rows;
 
-  explicit RowsBySequence(const PackPlan& packs) {
+  RowsBySequence(const PackPlan& packs, ShareOf share_of, ReplicaId replica) {
     std::size_t sequences = 0;
     for (const MicroPack& pack : packs.forward)
       for (const Slice& slice : pack.slices)
@@ -33,10 +42,11 @@ struct RowsBySequence {
     rows.resize(begin.back());
     std::vector<std::size_t> next = begin;
     for (std::size_t p = 0; p < packs.forward.size(); ++p) {
+      const RowShare share = share_of(packs.forward[p], replica);
       Tokens row{0};
       for (const Slice& slice : packs.forward[p].slices) {
-        rows[next[slice.sequence.index()]++] = {slice, PackId(p), row};
-        row += slice.length();
+        rows[next[slice.sequence.index()]++] = {slice, PackId(p), share, row};
+        row += share.rows(slice);
       }
     }
   }
@@ -49,6 +59,7 @@ struct RowsBySequence {
 };
 
 void append(std::vector<RowSegment>& segments, const RowSegment& next) {
+  if (next.rows == Tokens(0)) return;
   if (!segments.empty() && segments.back().forward == next.forward &&
       segments.back().begin + segments.back().rows == next.begin) {
     segments.back().rows += next.rows;
@@ -57,10 +68,9 @@ void append(std::vector<RowSegment>& segments, const RowSegment& next) {
   }
 }
 
-}  // namespace
-
-std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
-  const RowsBySequence rows(packs);
+std::vector<std::vector<RowSegment>> segments_of(const PackPlan& packs, ShareOf share_of,
+                                                 ReplicaId replica) {
+  const RowsBySequence rows(packs, share_of, replica);
   std::vector<std::vector<RowSegment>> result(packs.backward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
     for (const Slice& slice : packs.backward[p].slices) {
@@ -70,12 +80,24 @@ std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
       for (Tokens at = slice.begin; at < slice.end; ++it) {
         SLIMPACK_CHECK(it != forward.end() && it->slice.begin <= at);
         const Tokens end = std::min(slice.end, it->slice.end);
-        append(result[p], {it->pack, it->first_row + (at - it->slice.begin), end - at});
+        const Tokens begin = it->share.before(at) - it->share.before(it->slice.begin);
+        append(result[p],
+               {it->pack, it->first_row + begin, it->share.before(end) - it->share.before(at)});
         at = end;
       }
     }
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
+  return segments_of(packs, whole, ReplicaId(0));
+}
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, ReplicaId replica) {
+  return segments_of(packs, row_share, replica);
 }
 
 }  // namespace slimpack

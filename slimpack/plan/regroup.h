@@ -22,4 +22,9 @@ struct RowSegment {
 /// can be used in place. REQUIRES: check_plan is empty for these packs. Cost: O(slices log slices).
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs);
 
+/// The same in the rows that `replica` holds (row_share.h): none for a MicroPack in whose slices it
+/// has no row.
+[[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs,
+                                                           ReplicaId replica);
+
 }  // namespace slimpack

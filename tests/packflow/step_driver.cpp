@@ -100,13 +100,13 @@ void run(const std::filesystem::path& file) {
   train.weight_decay = 0.1;
   train.steps = step.integer("steps");
   const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
-  StepResult result = engine.run(plan, schedule, tokens, std::nullopt);
+  StepResult result = engine.run(plan, {&schedule, 1}, tokens, std::nullopt);
   NamedTensors out;
   for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
   out["loss"] = at::full({}, result.loss, at::kDouble);
   out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
   for (std::int64_t s = 0; s < train.steps; ++s)
-    result = engine.run(plan, schedule, tokens, Engine::Update{train, s});
+    result = engine.run(plan, {&schedule, 1}, tokens, Engine::Update{train, s});
   if (train.steps > 0)
     for (auto& [name, tensor] : named_parameters(engine)) out["parameter/" + name] = tensor;
   write_safetensors(step.text("out"), out);

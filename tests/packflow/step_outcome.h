@@ -19,7 +19,7 @@ inline StepOutcome run_once(const SmallStep& step) {
   Engine engine(engine_options(step));
   Rng rng(11);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
-  StepOutcome out{engine.run(step.plan, step.schedule, tokens, std::nullopt), {}};
+  StepOutcome out{engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt), {}};
   out.gradients = named_gradients(engine);
   return out;
 }
