@@ -78,11 +78,12 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
       RankClock clock(options_.clock, start);
       const auto communicator = world.communicator(rank, clock);
       zero_gradients(parameters_[r]);
-      StageStep tensors(
-          options_.shape, options_.dtype,
-          {place.stage.value() == 0, place.stage.value() == grid.stages - 1, place.replica},
-          parameters_[r], *rope_, packs, plan.lengths, tokens,
-          recompute_of_stage(plan, place.stage), communicator.get());
+      StageStep tensors(options_.shape, options_.dtype,
+                        {place.stage.value() == 0,
+                         place.stage.value() == grid.stages - 1,
+                         {place.replica, grid.tensor, place.tensor}},
+                        parameters_[r], *rope_, packs, plan.lengths, tokens,
+                        recompute_of_stage(plan, place.stage), communicator.get());
       results[r] = run_rank({options_, rank, parameters_[r], tensors, packs,
                              schedules[place.replica.index()].stages[place.stage.index()],
                              *communicator, update, clock, resident[r]});

@@ -71,8 +71,7 @@ class RankRunner {
 
   /// Replicas that run a merged MicroPack begin together.
   void meet(const Action& action) {
-    const auto& packs =
-        action.pass == Pass::kForward ? rank_.packs.forward : rank_.packs.backward;
+    const auto& packs = action.pass == Pass::kForward ? rank_.packs.forward : rank_.packs.backward;
     const std::int32_t replicas = packs[action.pack.index()].replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
       timed(SpanKind::kWaitReceive, action.pack,
