@@ -7,6 +7,7 @@
 #include "tests/packflow/small_runs.h"
 #include "tests/packflow/tensors.h"
 #include "tests/support/expect_holds.h"
+#include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
 
 namespace slimpack {
@@ -38,6 +39,10 @@ struct RandomRun {
       shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
     }
     tensor = 1 << rng.below(3);
+    if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
+    if (rng.below(2) == 0)
+      for (std::int64_t l = 0; l < shape.num_layers; ++l)
+        plan.recompute.push_back(all_recomputations()[rng.below(all_recomputations().size())]);
     tokens = testing::random_tokens(rng, shape, plan.lengths);
   }
 
