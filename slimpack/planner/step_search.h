@@ -24,6 +24,7 @@ struct StepSolution {
 struct StepSearchResult {
   std::optional<StepSolution> solution;
   StageNeed least_need;
+  std::vector<Candidate> favourites;  ///< of the heaviest unit without merging, as UnitSearch's
 };
 
 /// 1. The sequences are assigned to replicas unmerged. The heaviest unit is explored, every other
