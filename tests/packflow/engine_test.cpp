@@ -7,10 +7,8 @@
 #include <cmath>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/checkpoint.h"
 #include "slimpack/packflow/memory_tracker.h"
-#include "tests/packflow/small_runs.h"
-#include "tests/packflow/tensors.h"
+#include "tests/packflow/step_outcome.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -18,12 +16,14 @@ namespace slimpack {
 namespace {
 
 using slimpack::testing::engine_options;
+using slimpack::testing::expect_same;
 using slimpack::testing::packed_step;
 using slimpack::testing::random_tokens;
-using slimpack::testing::relative_error;
+using slimpack::testing::run_once;
 using slimpack::testing::sliced_step;
 using slimpack::testing::small_shape;
 using slimpack::testing::SmallStep;
+using slimpack::testing::StepOutcome;
 
 const SequenceLengths& lengths() {
   static const SequenceLengths all{Tokens(70), Tokens(1), Tokens(33), Tokens(2), Tokens(9)};
@@ -33,27 +33,6 @@ const SequenceLengths& lengths() {
 StepTokens tokens_for(const ModelShape& shape) {
   Rng rng(11);
   return random_tokens(rng, shape, lengths());
-}
-
-struct Outcome {
-  StepResult result;
-  NamedTensors gradients;
-};
-
-Outcome run_once(const SmallStep& step) {
-  Engine engine(engine_options(step));
-  Outcome out{engine.run(step.plan, {&step.schedule, 1}, tokens_for(step.cost.shape), std::nullopt),
-              {}};
-  out.gradients = named_gradients(engine);
-  return out;
-}
-
-void expect_same(const Outcome& a, const Outcome& b, double bound) {
-  EXPECT_NEAR(a.result.loss, b.result.loss, bound * a.result.loss);
-  EXPECT_NEAR(a.result.gradient_norm, b.result.gradient_norm, bound * a.result.gradient_norm);
-  ASSERT_EQ(a.gradients.size(), b.gradients.size());
-  for (const auto& [name, gradient] : a.gradients)
-    EXPECT_LE(relative_error(b.gradients.at(name), gradient), bound) << name;
 }
 
 TEST(Engine, TheSamePlanAndSeedGiveTheSameBits) {
@@ -67,7 +46,7 @@ TEST(Engine, PlansStagesAndPackingChangeNothingButRounding) {
   for (const bool tied : {false, true}) {
     ModelShape shape = small_shape(4, true);
     shape.tie_embeddings = tied;
-    const Outcome whole = run_once(packed_step(shape, Dtype::kFp64, 1, lengths(), Tokens(115)));
+    const StepOutcome whole = run_once(packed_step(shape, Dtype::kFp64, 1, lengths(), Tokens(115)));
     EXPECT_GT(whole.result.loss, 1.0);
     for (const std::int32_t pp : {1, 2, 4}) {
       expect_same(whole, run_once(sliced_step(shape, Dtype::kFp64, pp, lengths(), 9, Tokens(4))),
@@ -80,7 +59,7 @@ TEST(Engine, PlansStagesAndPackingChangeNothingButRounding) {
 
 TEST(Engine, StartsFromTheLossOfAUniformGuess) {
   // Weights of deviation 0.02 leave the logits near 0: the loss is about ln 61 = 4.11.
-  const Outcome out =
+  const StepOutcome out =
       run_once(sliced_step(small_shape(2), Dtype::kFp64, 1, lengths(), 4, Tokens(8)));
   EXPECT_NEAR(out.result.loss, std::log(61.0), 0.05);
 }

@@ -130,6 +130,33 @@ def test_fp64_gradients_equal_autograd_where_layers_differ_in_what_they_compute_
     assert_same_gradients(out, model, loss, 1e-9)
 
 
+@pytest.mark.parametrize("seed", range(700, 724))
+def test_fp64_gradients_equal_autograd_where_backwards_are_split(seed, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    r = random.Random(seed + 1)
+    plan["split_from"] = r.choice([0, 0, 1, 4])
+    plan["planner"] = r.choice(["slimpack", "slimpack", "packed"])
+    if r.random() < 0.5:
+        plan["recompute"] = [r.choice(RECOMPUTE) for _ in range(sizes["num_hidden_layers"])]
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, plan, "fp64")
+    assert_same_gradients(out, model, loss, 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["fp64", "fp32", "bf16"])
+@pytest.mark.parametrize("seed", range(800, 804))
+def test_split_backwards_give_the_bits_of_whole_ones(seed, dtype, tmp_path):
+    # Weight gradients run in the order of the backward MicroPacks, as they do in whole backwards.
+    family, sizes, sequences, plan = random_case(seed)
+    model = make_model(family, seed, torch.float32, **sizes)
+    whole = run_driver(tmp_path / "whole", model, sequences, plan, dtype)
+    split = run_driver(tmp_path / "split", model, sequences, dict(plan, split_from=0), dtype)
+    assert whole.keys() == split.keys()
+    for name, tensor in whole.items():
+        assert torch.equal(split[name], tensor), name
+
+
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_packed_and_slimpack_agree_with_each_other_in_fp64(seed, tmp_path):
     family, sizes, sequences, plan = random_case(seed)

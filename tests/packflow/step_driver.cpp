@@ -15,6 +15,7 @@
 #include "slimpack/packflow/checkpoint.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
 
@@ -55,11 +56,14 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
 
 Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
   const PackPlan& packs = plan.replicas.front().packs;
-  if (step.text("planner") == "packed") return one_f_one_b(packs, plan.layout.stages());
-  const auto schedule = list_schedule(packs, task_times(cost, plan.layout, packs),
-                                      task_bytes(cost, plan.layout, packs, plan.lengths));
-  SLIMPACK_CHECK(schedule.has_value());
-  return *schedule;
+  const bool split = step.has("split_from");
+  if (step.text("planner") == "packed" && !split) return one_f_one_b(packs, plan.layout.stages());
+  const TaskTimes times = task_times(cost, plan.layout, packs);
+  const TaskBytes bytes = task_bytes(cost, plan.layout, packs, plan.lengths);
+  const ReplicaPacks replica{packs, times, bytes};
+  ListPolicy policy;
+  if (split) policy.split_from = static_cast<std::int32_t>(step.integer("split_from"));
+  return ListScheduler(std::span(&replica, 1)).run({}, policy)->schedule;
 }
 
 Dtype dtype_of(const std::string& name) {
