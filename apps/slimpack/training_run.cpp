@@ -21,10 +21,6 @@ const RunConfig& require_trainable(const RunConfig& config) {
         "parallel.tp is {}: training runs without tensor parallelism so far; set it to 1, or plan "
         "the job with 'slimpack plan'",
         config.parallel.tp);
-  if (config.plan.backward != BackwardKind::kWhole)
-    invalid_input(
-        "plan.backward is \"{}\": training runs backward whole so far; set it to \"whole\"",
-        to_string(config.plan.backward));
   return config;
 }
 
