@@ -117,6 +117,7 @@ enum class RowsFrom : std::uint8_t {
 
 RowsFrom rows_from(const PackPlan& packs, const std::vector<RowSegment>& segments) {
   if (segments.size() > 1) return RowsFrom::kCopies;
+  if (segments.empty()) return RowsFrom::kWhole;  // no row of the replica's
   const RowSegment& segment = segments.front();
   return segment.rows < packs.forward[segment.forward.index()].tokens() ? RowsFrom::kViews
                                                                         : RowsFrom::kWhole;
