@@ -39,9 +39,10 @@ Engine::~Engine() = default;
 
 namespace {
 
-StepResult joined(std::vector<RankResult> ranks, const StepTokens& tokens) {
+StepResult joined(std::vector<RankResult> ranks, const StepTokens& tokens, ClockKind clock) {
   StepResult step;
-  step.timeline.origin = "measured";
+  step.timeline.origin =
+      clock == ClockKind::kWall ? "measured" : "measured in virtual time";
   step.timeline.ranks = static_cast<std::int32_t>(ranks.size());
   step.gradient_norm = ranks.front().gradient_norm;
   step.loss =
@@ -95,7 +96,7 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     }
   });
   if (world.cause()) std::rethrow_exception(world.cause());
-  return joined(std::move(results), tokens);
+  return joined(std::move(results), tokens, options_.clock);
 }
 
 }  // namespace slimpack
