@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/documents.h"
+#include "bench/step_model.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -34,19 +35,6 @@ struct Arguments {
   std::string json;
   std::string timeline;
 };
-
-ModelShape bench_shape(Tokens context) {
-  ModelShape s;
-  s.hidden_size = 256;
-  s.intermediate_size = 704;
-  s.num_layers = 4;
-  s.num_heads = 8;
-  s.num_kv_heads = 4;
-  s.head_dim = 32;
-  s.vocab_size = 256;
-  s.max_positions = context;
-  return s;
-}
 
 /// A way to run the step: its engine, its plan, and what came of each repetition.
 struct Way {
@@ -160,7 +148,7 @@ void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
   PlanRequest request{.lengths = lengths, .pp = way.planned.plan.layout.stages()};
   request.layout = way.planned.plan.layout;
   const PlanOutcome outcome = plan_step(request, cost);
-  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules.front(), tokens,
+  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules, tokens,
                                     Engine::Update{train, 0}));
 }
 
@@ -170,7 +158,7 @@ void run(Arguments a) {
       standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), a.seed);
   SequenceLengths lengths;
   for (const auto& d : documents) lengths.emplace_back(static_cast<std::int64_t>(d.size()));
-  const ModelShape shape = bench_shape(Tokens(a.context));
+  const ModelShape shape = step_model(Tokens(a.context), 4);
   const StepTokens tokens = make_step_tokens(documents, shape.vocab_size);
   fmt::print("{} documents, {} tokens, longest {}\n", lengths.size(),
              grouped(total_tokens(lengths).count()),
@@ -199,7 +187,7 @@ void run(Arguments a) {
   for (Way& way : ways) warm_up(way, cost, train);
   for (int r = 0; r < a.repetitions; ++r)
     for (Way& way : ways) {
-      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules.front(), tokens,
+      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules, tokens,
                                             Engine::Update{train, r}));
       fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
                  way.seconds(way.results.back()));

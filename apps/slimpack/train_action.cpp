@@ -28,7 +28,7 @@ void describe(TrainingRun& run, const RunConfig& config) {
   std::int64_t parameters = 0;
   std::string layers;
   for (std::int32_t s = 0; s < options.layout.stages(); ++s) {
-    parameters += parameter_count(run.engine().parameters(StageId(s)));
+    parameters += parameter_count(run.engine().parameters({ReplicaId(0), StageId(s)}));
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
   }
   fmt::print(stderr, "model: {} parameters, {} layers on {} pipeline ranks (threads), {}\n",

@@ -1,6 +1,7 @@
 #include "apps/slimpack/training_run.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "apps/slimpack/configured_cost.h"
@@ -15,15 +16,11 @@ namespace {
 const RunConfig& require_trainable(const RunConfig& config) {
   if (config.data.prefix.empty())
     invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
-  if (config.parallel.dp > 1 || config.parallel.tp > 1)
+  if (config.parallel.tp > 1)
     invalid_input(
-        "parallel.dp is {} and parallel.tp {}: training runs one replica of a pipeline so far; set "
-        "both to 1, or plan the job with 'slimpack plan'",
-        config.parallel.dp, config.parallel.tp);
-  if (config.plan.backward != BackwardKind::kWhole)
-    invalid_input(
-        "plan.backward is \"{}\": training runs backward whole so far; set it to \"whole\"",
-        to_string(config.plan.backward));
+        "parallel.tp is {}: training runs without tensor parallelism so far; set it to 1, or plan "
+        "the job with 'slimpack plan'",
+        config.parallel.tp);
   return config;
 }
 
@@ -42,12 +39,19 @@ ModelShape checked_shape(const RunConfig& config) {
   return shape;
 }
 
+/// Ranks of one machine slow each other down; in virtual time no more of them than run at once.
+std::int32_t measuring_threads(const RunConfig& config) {
+  const std::int32_t ranks = config.parallel.pp * config.parallel.dp;
+  if (config.train.clock == ClockKind::kWall) return ranks;
+  return std::min(ranks, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
+}
+
 CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
   return profile_costs({.shape = shape,
                         .dtype = config.train.dtype,
                         .context = config.data.context,
-                        .ranks = config.parallel.pp});
+                        .ranks = measuring_threads(config)});
 }
 
 }  // namespace
@@ -68,9 +72,11 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
       EngineOptions{.shape = shape_,
                     .dtype = config_.train.dtype,
                     .layout = balanced_layout(cost_, first_->lengths, config_.parallel.pp),
+                    .replicas = config_.parallel.dp,
                     .context = config_.data.context,
                     .seed = config_.train.seed,
                     .pin_threads = false,
+                    .clock = config_.train.clock,
                     .should_stop = std::move(should_stop)});
   ahead_.start();
 }
@@ -131,7 +137,7 @@ ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
 CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<Engine::Update>& update) {
   CompletedStep done;
   done.result =
-      engine_->run(ready.planned.plan, ready.planned.schedules.front(), ready.batch.tokens, update);
+      engine_->run(ready.planned.plan, ready.planned.schedules, ready.batch.tokens, update);
   done.ready = std::move(ready);
   return done;
 }

@@ -72,4 +72,41 @@ Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
   return {EdgeTime{.per_pack = fit.time[0], .per_token = fit.time[1]}, fit.largest_error};
 }
 
+// A sum of squares is convex: within bounds it is least where it is least without them, or on a
+// bound, where one term is given and the other one is fitted by itself.
+Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const LayerTime& whole) {
+  const auto errors = [&](const EdgeTime& time) {
+    Fit<double> fit{0, 0};  // sum of squares, and the largest
+    for (const EdgeMeasurement& m : measurements) {
+      const double fitted = time.per_pack + time.per_token * static_cast<double>(m.tokens.count());
+      const double error = fitted / static_cast<double>(m.time.count()) - 1;
+      fit.time += error * error;
+      fit.largest_error = std::max(fit.largest_error, std::abs(error));
+    }
+    return fit;
+  };
+  // The best multiple of a line through 0 or of a constant beside `given`, no more than `most`.
+  const auto best_beside = [&](const EdgeTime& given, bool constant, double most) {
+    double against = 0;
+    double square = 0;
+    for (const EdgeMeasurement& m : measurements) {
+      const auto tokens = static_cast<double>(m.tokens.count());
+      const auto measured = static_cast<double>(m.time.count());
+      const double feature = (constant ? 1 : tokens) / measured;
+      against += feature * (1 - (given.per_pack + given.per_token * tokens) / measured);
+      square += feature * feature;
+    }
+    return std::clamp(against / square, 0.0, most);
+  };
+  const Fit<EdgeTime> free = fit_edge_time(measurements);
+  if (free.time.per_pack <= whole.per_pack && free.time.per_token <= whole.per_token) return free;
+  EdgeTime by_pack{whole.per_pack, 0};
+  by_pack.per_token = best_beside(by_pack, false, whole.per_token);
+  EdgeTime by_token{0, whole.per_token};
+  by_token.per_pack = best_beside(by_token, true, whole.per_pack);
+  const bool first = errors(by_pack).time <= errors(by_token).time;
+  const EdgeTime& best = first ? by_pack : by_token;
+  return {best, errors(best).largest_error};
+}
+
 }  // namespace slimpack

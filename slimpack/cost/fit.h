@@ -31,4 +31,8 @@ struct Fit {
 [[nodiscard]] Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements);
 [[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
+/// Of a part of a layer's pass: fit_edge_time with neither term above that of the `whole`.
+[[nodiscard]] Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements,
+                                     const LayerTime& whole);
+
 }  // namespace slimpack

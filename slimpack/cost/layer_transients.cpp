@@ -50,17 +50,20 @@ Normalised normalised(const LayerWidths& w, Recompute recompute) {
   return {w.normalize(w.hidden), w.hidden};
 }
 
-std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute) {
+std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
+                          const PutOffWidths& kept) {
   const Normalised n = normalised(w, recompute);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
   const std::int64_t down =
       tokens * product + w.weight(w.shape.hidden_size, w.shape.intermediate_size);
-  const std::int64_t act = tokens * 3 * w.ffn;
-  const std::int64_t normalize = tokens * (2 * w.ffn + n.made);
+  const std::int64_t act = tokens * (kept.act + 3 * w.ffn);
+  const std::int64_t normalize = tokens * (kept.act + 2 * w.ffn + n.made);
   const std::int64_t gate_up = tokens * (2 * w.ffn + n.held + w.hidden) +
                                w.weight(2 * w.shape.intermediate_size, w.shape.hidden_size);
-  const std::int64_t norm = tokens * (n.held + w.hidden + w.normalize_backward(w.hidden));
-  return tokens * w.hidden + std::max({down, act, normalize, gate_up, norm});
+  const std::int64_t norm = tokens * (kept.act + kept.gate_up + std::max(n.held, kept.norm) +
+                                      w.hidden + w.normalize_backward(w.hidden));
+  const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
+  return tokens * w.hidden + std::max({products, act, normalize, norm});
 }
 
 /// Before anything else backward computes again what is missing; rows that are done count as
@@ -105,15 +108,29 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
          (pack.slices.size() > 1 ? tokens * w.rope : 0);
 }
 
+PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views) {
+  const bool norms_are_rows = recompute == Recompute::kNothing;
+  const bool out_is_row = recompute != Recompute::kAttention && recompute != Recompute::kFull;
+  PutOffWidths widths{.gate_up = 2 * w.ffn, .qkv = w.q + 2 * w.k};
+  if (views || !norms_are_rows) {
+    widths.act = w.ffn;
+    widths.norm = w.hidden;
+  }
+  if (views && out_is_row) widths.out = w.q;
+  return widths;
+}
+
 std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pack,
-                                      const SequenceLengths& lengths, Recompute recompute) {
+                                      const SequenceLengths& lengths, Recompute recompute,
+                                      const PutOffWidths& put_off) {
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t dqkv = w.q + 2 * w.k;
   const std::int64_t held = tokens * 2 * w.hidden;  // dy and dmiddle
+  const std::int64_t kept = tokens * (put_off.act + put_off.gate_up + put_off.norm + put_off.out);
   // Normalised q and k, and q as attention sees it, unless they are rows.
   const std::int64_t queries =
       w.shape.qk_norm && recompute != Recompute::kNothing ? w.qk_norm + w.q : 0;
-  const std::int64_t in_slices = held + tokens * (w.q + queries + dqkv);
+  const std::int64_t in_slices = held + kept + tokens * (w.q + queries + dqkv);
   LayerStores stores;
   std::int64_t slices = 0;
   for (const Slice& s : pack.slices) {
@@ -124,15 +141,18 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   }
   const Normalised n = normalised(w, recompute);
   const std::int64_t undo = tokens * (w.q + (w.shape.qk_norm ? w.normalize_backward(w.q) : 0));
+  const std::int64_t output = held + w.weight(w.shape.hidden_size, w.shape.q_width());
   const std::int64_t qkv =
       tokens * (dqkv + n.held + w.hidden) +
       w.weight(w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size);
   const std::int64_t normalize = tokens * (dqkv + n.made);
-  const std::int64_t norm = tokens * (n.held + w.hidden + w.normalize_backward(w.hidden));
+  const std::int64_t norm = tokens * (put_off.qkv + std::max(n.held, put_off.norm) + w.hidden +
+                                      w.normalize_backward(w.hidden));
   const std::int64_t before =
-      std::max({attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute),
-                held + w.weight(w.shape.hidden_size, w.shape.q_width())});
-  const std::int64_t after = std::max(in_slices + undo, held + std::max({qkv, normalize, norm}));
+      std::max({attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute, put_off),
+                put_off.any() ? 0 : output});
+  const std::int64_t after = std::max(
+      in_slices + undo, held + kept + std::max({put_off.any() ? 0 : qkv, normalize, norm}));
   return std::max({std::int64_t{0}, before - stores.opened, in_slices + slices - stores.opened,
                    after - stores.closed}) +
          tokens * w.computed_again(recompute) + (pack.slices.size() > 1 ? tokens * w.rope : 0);
@@ -140,11 +160,18 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
 
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
   const ModelShape& s = w.shape;
-  const std::int64_t gathered = w.hidden + w.gathered / 2;
-  // Those of the down and output projections are no larger.
-  const std::int64_t product = std::max(w.weight(2 * s.intermediate_size, s.hidden_size),
-                                        w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size));
-  return std::max(tokens * w.normalize(w.hidden), tokens * gathered + product);
+  const std::int64_t states = tokens * (w.hidden + w.gathered / 2);
+  const std::int64_t gathered = w.gathered > 0 ? states : 0;
+  // In the order in which they run; each frees its operands. Normalised inputs meet their weight.
+  const std::int64_t down = gathered + w.weight(s.hidden_size, s.intermediate_size);
+  const std::int64_t after_down = tokens * (w.ffn + w.hidden);
+  const std::int64_t gate_up = states + w.weight(2 * s.intermediate_size, s.hidden_size);
+  const std::int64_t after_gate_up = after_down + tokens * (w.hidden + 2 * w.ffn);
+  const std::int64_t output = gathered + w.weight(s.hidden_size, s.q_width());
+  const std::int64_t after_output = after_gate_up + tokens * (w.q + w.hidden);
+  const std::int64_t qkv = states + w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size);
+  return std::max(
+      {std::int64_t{0}, down, gate_up - after_down, output - after_gate_up, qkv - after_output});
 }
 
 std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens block) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "slimpack/cost/layer_transients.h"
@@ -82,10 +83,13 @@ std::int64_t kept_rows(const LayerWidths& w, const std::vector<LayerRun>& runs) 
   return bytes;
 }
 
+/// By recomputation of a layer and pack; empty where no layer has it.
+using TransientsByRecompute = std::array<std::vector<std::int64_t>, kRecomputations>;
+
 /// By pack, the same on every stage but for what its layers compute again.
 struct PackTransients {
-  /// By recomputation of a layer; empty where no layer has it.
-  std::array<std::vector<std::int64_t>, kRecomputations> forward, backward;
+  /// Of a layer. `input`: of a backward that leaves its weight gradients for later.
+  TransientsByRecompute forward, backward, input;
   std::vector<std::int64_t> head;
   std::vector<Bytes> weights;           ///< by backward pack, of its weight gradients
   std::vector<std::int64_t> opened_kv;  ///< by forward pack: K and V of a layer
@@ -104,16 +108,34 @@ std::vector<std::int64_t> forward_transients(const LayerWidths& w, const PackPla
   return out;
 }
 
+/// How a backward MicroPack gets its rows.
+enum class RowsFrom : std::uint8_t {
+  kCopies,  ///< of several forward MicroPacks
+  kViews,   ///< of a part of one
+  kWhole,   ///< of one, all of them
+};
+
+RowsFrom rows_from(const PackPlan& packs, const std::vector<RowSegment>& segments) {
+  if (segments.size() > 1) return RowsFrom::kCopies;
+  if (segments.empty()) return RowsFrom::kWhole;  // no row of the replica's
+  const RowSegment& segment = segments.front();
+  return segment.rows < packs.forward[segment.forward.index()].tokens() ? RowsFrom::kViews
+                                                                        : RowsFrom::kWhole;
+}
+
 std::vector<std::int64_t> backward_transients(const LayerWidths& w, const PackPlan& packs,
                                               const HeldPacks& held,
-                                              const std::vector<bool>& copied,
-                                              Recompute recompute) {
+                                              const std::vector<RowsFrom>& rows,
+                                              Recompute recompute, bool split) {
   std::vector<std::int64_t> out;
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
     const MicroPack& pack = held.packs.backward[p];
-    out.push_back(layer_backward_transient(w, pack, held.lengths, recompute) +
+    const PutOffWidths put_off =
+        split ? put_off_widths(w, recompute, rows[p] == RowsFrom::kViews) : PutOffWidths{};
+    const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.kept(recompute) : 0;
+    out.push_back(layer_backward_transient(w, pack, held.lengths, recompute, put_off) +
                   exchanged(w, packs.backward[p], true) +
-                  pack.tokens().count() * ((copied[p] ? w.kept(recompute) : 0) + w.gathered));
+                  pack.tokens().count() * (copied + w.gathered));
   }
   return out;
 }
@@ -128,12 +150,12 @@ PackTransients pack_transients(const LayerWidths& w, const CostModel& cost, cons
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  std::vector<bool> copied;
+  std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
     const MicroPack& pack = held.packs.backward[p];
     const std::int64_t tokens = pack.tokens().count();
-    copied.push_back(segments[p].size() > 1);
+    rows.push_back(rows_from(held.packs, segments[p]));
     LayerStores& stores = out.stores.emplace_back();
     for (const Slice& s : pack.slices) {
       stores.open(w, s, lengths[s.sequence.index()]);
@@ -141,7 +163,7 @@ PackTransients pack_transients(const LayerWidths& w, const CostModel& cost, cons
     }
     out.weights.emplace_back(weight_gradient_transient(w, tokens));
     out.head.push_back(head_transient(w, tokens, head_block(w.shape)) +
-                       (copied[p] ? tokens * w.hidden : 0));
+                       (rows[p] == RowsFrom::kCopies ? tokens * w.hidden : 0));
     for (const RowSegment& segment : segments[p]) last_use[segment.forward.index()] = p;
   }
   out.ended.resize(packs.backward.size());
@@ -154,7 +176,9 @@ PackTransients pack_transients(const LayerWidths& w, const CostModel& cost, cons
                           : std::ranges::find(cost.recompute, recompute) != cost.recompute.end();
     if (!used) continue;
     out.forward[r] = forward_transients(w, packs, held, recompute);
-    out.backward[r] = backward_transients(w, packs, held, copied, recompute);
+    out.backward[r] = backward_transients(w, packs, held, rows, recompute, false);
+    if (cost.weight_gradient != EdgeTime())
+      out.input[r] = backward_transients(w, packs, held, rows, recompute, true);
   }
   return out;
 }
@@ -176,18 +200,20 @@ std::int64_t stage_forward_transient(const LayerWidths& w, const PackTransients&
 
 /// Most bytes beyond the stores as they were before the action. Layers run from the last one on:
 /// each opens its dK and dV, and frees what ends when it is done; from the first to the last layer
-/// of a run bytes only rise or only fall. `freed`: by the head, before any layer.
+/// of a run bytes only rise or only fall. `layer`: transients of layers, by recomputation and pack;
+/// `left`: operands that each layer leaves; `freed`: by the head, before any layer.
 std::int64_t stage_backward_transient(const LayerWidths& w, const PackTransients& transients,
+                                      const TransientsByRecompute& layer,
                                       const std::vector<LayerRun>& runs, std::size_t pack,
-                                      std::int64_t freed) {
+                                      std::int64_t left, std::int64_t freed) {
   const LayerStores& stores = transients.stores[pack];
   std::int64_t most = 0;
   std::int64_t held = -freed;  // by the stores, before the layer
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const std::int64_t transient =
-        stores.opened + transients.backward[static_cast<std::size_t>(run->recompute)][pack];
+        stores.opened + layer[static_cast<std::size_t>(run->recompute)][pack];
     const std::int64_t change =
-        stores.opened - stores.closed - transients.ended[pack] * w.kept(run->recompute);
+        left + stores.opened - stores.closed - transients.ended[pack] * w.kept(run->recompute);
     most = std::max({most, held + transient, held + (run->layers - 1) * change + transient});
     held += run->layers * change;
   }
@@ -226,6 +252,7 @@ TaskBytes bytes_of_rows(const CostModel& cost, const StageLayout& layout, const 
     if (cost.weight_gradient == EdgeTime()) continue;
     const double operands = proportion(layout.layers(StageId(s)) * w.weight_operands());
     bytes.weight_operands.push_back(per_pack(held.packs.backward, whole_bytes(operands)));
+    bytes.input_transient.push_back(bytes.weight_operands.back());
     bytes.weight_transient.push_back(no_backward);
   }
   bytes.forward_input = no_forward;
@@ -235,7 +262,8 @@ TaskBytes bytes_of_rows(const CostModel& cost, const StageLayout& layout, const 
 
 /// Adds what a stage holds of rows, keys and values, and while its actions run.
 void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
-               const PackTransients& transients, const std::vector<LayerRun>& runs, bool last) {
+               const PackTransients& transients, const std::vector<LayerRun>& runs, bool last,
+               bool split) {
   std::int64_t layers = 0;
   for (const LayerRun& run : runs) layers += run.layers;
   bytes.kv.push_back(per_sequence(held.lengths, layers * 2 * w.k));
@@ -250,12 +278,22 @@ void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
     rows.emplace_back(tokens * kept + head);
     forward.emplace_back(stage_forward_transient(w, transients, runs, p, tokens) - head);
   }
-  auto& backward = bytes.backward_transient.emplace_back();
-  for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
-    const std::int64_t freed = last ? transients.ended[p] * w.hidden : 0;
-    const std::int64_t stage = stage_backward_transient(w, transients, runs, p, freed);
-    backward.emplace_back(last ? std::max(stage, transients.head[p]) : stage);
-  }
+  const auto backward = [&](const TransientsByRecompute& layer, std::int64_t left_by_token) {
+    std::vector<Bytes> out;
+    for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
+      const std::int64_t left = held.packs.backward[p].tokens().count() * left_by_token;
+      const std::int64_t freed = last ? transients.ended[p] * w.hidden : 0;
+      const std::int64_t stage =
+          stage_backward_transient(w, transients, layer, runs, p, left, freed);
+      out.emplace_back(last ? std::max(stage, transients.head[p]) : stage);
+    }
+    return out;
+  };
+  bytes.backward_transient.push_back(backward(transients.backward, 0));
+  if (!split) return;
+  bytes.weight_operands.push_back(per_pack(held.packs.backward, layers * w.weight_operands()));
+  bytes.input_transient.push_back(backward(transients.input, w.weight_operands()));
+  bytes.weight_transient.push_back(transients.weights);
 }
 
 }  // namespace
@@ -295,14 +333,9 @@ TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const Pac
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
   const PackTransients transients = pack_transients(w, cost, packs, held);
   TaskBytes bytes;
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+  for (std::int32_t s = 0; s < layout.stages(); ++s)
     add_stage(bytes, w, held, transients, runs_of(cost, layout, StageId(s)),
-              s == layout.stages() - 1);
-    if (cost.weight_gradient == EdgeTime()) continue;
-    bytes.weight_operands.push_back(
-        per_pack(held.packs.backward, layout.layers(StageId(s)) * w.weight_operands()));
-    bytes.weight_transient.push_back(transients.weights);
-  }
+              s == layout.stages() - 1, cost.weight_gradient != EdgeTime());
   bytes.forward_input = per_pack(held.packs.forward, w.hidden);
   bytes.backward_input = per_pack(held.packs.backward, w.hidden);
   return bytes;

@@ -42,10 +42,12 @@ struct TaskBytes {
   /// … and as it was before: backward opens dK and dV and frees rows one layer at a time, so what
   /// it opens and closes on the way is in here.
   std::vector<std::vector<Bytes>> backward_transient;
-  /// Of a backward action that is split: held from the start of its input gradients until its
-  /// weight gradients end (the operands of their matrix products). Empty = backward cannot be
-  /// split.
+  /// Of a backward action that is split: held from its input gradients until its weight gradients
+  /// end (the operands of their matrix products). Empty = backward cannot be split.
   std::vector<std::vector<Bytes>> weight_operands;
+  /// As backward_transient, while input gradients run: their layers leave operands one by one, so
+  /// these are in here.
+  std::vector<std::vector<Bytes>> input_transient;
   /// Alive only while weight gradients run.
   std::vector<std::vector<Bytes>> weight_transient;
   /// Held from the sender's put until the action starts: activations and their gradients.

@@ -9,32 +9,17 @@
 #include <ATen/core/Tensor.h>
 
 #include "slimpack/base/units.h"
+#include "slimpack/packflow/attention_kernel.h"
 
 namespace slimpack {
 
-/// Keys and values of the first `prefix + T` tokens of a sequence: [prefix + T, G, D].
-struct KeysValues {
-  at::Tensor k;
-  at::Tensor v;
-};
-
-struct AttentionResult {
-  at::Tensor out_TND;
-  at::Tensor lse_TN;  ///< accumulate type
-};
-
-/// Output and log-sum-exp of the slice's T queries.
-/// REQUIRES: T ≥ 1; q, k, v of one type; last dimensions contiguous.
+/// Output and log-sum-exp of the slice's T queries; `kv` are those of the first `prefix + T`
+/// tokens. REQUIRES: T ≥ 1; q, k, v of one type; last dimensions contiguous.
 [[nodiscard]] AttentionResult attention_forward(const at::Tensor& q_TND, const KeysValues& kv,
                                                 Tokens prefix);
 
 /// Gradients of a slice. The prefix's share of dK and dV is added to `dkv_prefix` (accumulate type,
 /// at least `prefix` rows; untouched when prefix is 0); the slice's own share is returned.
-struct AttentionGradients {
-  at::Tensor dq_TND;
-  at::Tensor dk_TGD;
-  at::Tensor dv_TGD;
-};
 [[nodiscard]] AttentionGradients attention_backward(const at::Tensor& dout_TND,
                                                     const at::Tensor& q_TND, const KeysValues& kv,
                                                     const AttentionResult& forward, Tokens prefix,

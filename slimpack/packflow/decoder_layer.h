@@ -5,11 +5,15 @@
 
 #include <cstddef>
 
+#include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
+#include "slimpack/packflow/tensor_rows.h"
+#include "slimpack/packflow/weight_gradients.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/row_share.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
@@ -17,12 +21,15 @@ namespace slimpack {
 
 /// What both passes of a layer need besides rows. References; made per action and layer.
 struct LayerContext {
-  const ModelShape& shape;
+  const ModelShape& shape;  ///< the rank's part of it (tensor_parallel_part)
   LayerParameters& parameters;
   KvStore& kv;
   std::size_t layer;  ///< within the stage
   const MicroPack& pack;
+  RowShare share;  ///< of the pack's tokens, those that this rank holds
   const RopeRows& rope;
+  Collective* group;       ///< replicas that run the pack together; null = one alone
+  const TensorRows& rows;  ///< its hidden states over the tensor-parallel ranks
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
 };
 
@@ -34,9 +41,10 @@ struct LayerForward {
 /// y = x + attention + MLP. Writes the slices' keys and values to the store.
 [[nodiscard]] LayerForward layer_forward(const LayerContext& context, const at::Tensor& x_TH);
 
-/// Gradient of x from that of y; adds to the parameters' gradients, adds the prefixes' dK/dV to the
-/// store and releases the slices there. Rows that forward did not keep are computed again.
+/// Gradient of x from that of y; adds to the norms' gradients, leaves those of the linear maps to
+/// `weights`, adds the prefixes' dK/dV to the store and releases the slices there. Rows that
+/// forward did not keep are computed again.
 [[nodiscard]] at::Tensor layer_backward(const LayerContext& context, LayerRows kept,
-                                        const at::Tensor& dy_TH);
+                                        const at::Tensor& dy_TH, WeightGradients& weights);
 
 }  // namespace slimpack

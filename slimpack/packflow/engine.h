@@ -1,4 +1,5 @@
-// PackFlow's engine: a model split over pipeline ranks, run step by step under static schedules.
+// PackFlow's engine: a model split over stages, in replicas, run step by step under static
+// schedules.
 #pragma once
 
 #include <atomic>
@@ -6,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/rank_grid.h"
 #include "slimpack/packflow/rank_threads.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/stage_step.h"
@@ -24,17 +27,22 @@ struct EngineOptions {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
   StageLayout layout;
-  Tokens context{0};  ///< longest sequence of any step
+  std::int32_t replicas = 1;
+  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a stage
+  Tokens context{0};        ///< longest sequence of any step
   std::uint64_t seed = 0;
   bool pin_threads = false;
+  ClockKind clock = ClockKind::kWall;
   /// Asked before every action; true ends the step with Interrupted.
   std::function<bool()> should_stop;
+
+  [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas, tensor}; }
 };
 
 struct StepResult {
   double loss = 0;           ///< mean over the step's targets; 0 when it has none
   double gradient_norm = 0;  ///< before clipping
-  Timeline timeline;         ///< measured; one rank per stage
+  Timeline timeline;         ///< measured, by the engine's clock
 };
 
 /// Owns parameters and rank threads. Not thread-safe.
@@ -49,21 +57,24 @@ class Engine {
     std::int64_t step;
   };
 
-  /// One step from zero gradients, which stay for the caller to read; with `update`, parameters are
-  /// updated from them.
-  /// REQUIRES: a plan and schedule that their checks accept, with this engine's layout; tokens of
-  /// the plan's lengths. A rank that throws ends the step on all ranks; its exception is rethrown.
-  /// Throws InvalidInput, parameters untouched, when an update's gradient norm is not finite.
-  [[nodiscard]] StepResult run(const StepPlan& plan, const Schedule& schedule,
+  /// One step from zero gradients; afterwards each replica has the sum over all of them in its
+  /// shards. With `update`, parameters are updated from them.
+  /// REQUIRES: a plan and schedules by replica that their checks accept, with this engine's layout
+  /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks; its
+  /// exception is rethrown. Throws InvalidInput, parameters untouched, when an update's gradient
+  /// norm is not finite.
+  [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
                                const StepTokens& tokens, const std::optional<Update>& update);
 
-  [[nodiscard]] StageParameters& parameters(StageId stage) { return stages_[stage.index()]; }
+  [[nodiscard]] StageParameters& parameters(const RankPlace& place) {
+    return parameters_[static_cast<std::size_t>(options_.grid().rank(place))];
+  }
   [[nodiscard]] const EngineOptions& options() const { return options_; }
 
  private:
   EngineOptions options_;
   RankThreads threads_;
-  std::vector<StageParameters> stages_;
+  std::vector<StageParameters> parameters_;  ///< by rank
   std::unique_ptr<Rope> rope_;
 };
 

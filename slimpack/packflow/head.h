@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/tensor_rows.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
@@ -24,5 +25,13 @@ struct HeadResult {
 [[nodiscard]] HeadResult head_backward(const ModelShape& shape, Parameter& norm_H,
                                        Parameter& head_VH, const at::Tensor& x_TH,
                                        const at::Tensor& targets_T, std::int64_t step_targets);
+
+/// The same with the vocabulary cut over the ranks of `group`: `x_TH` and the result's are own
+/// rows, `targets_T` those of all rows. Every rank has the whole loss.
+[[nodiscard]] HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H,
+                                                Parameter& head_VH, const at::Tensor& x_TH,
+                                                const at::Tensor& targets_T,
+                                                std::int64_t step_targets, const TensorRows& rows,
+                                                Collective& group);
 
 }  // namespace slimpack

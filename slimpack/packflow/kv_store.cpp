@@ -11,11 +11,13 @@
 
 namespace slimpack {
 
-KvStore::KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers)
+KvStore::KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers,
+                 std::vector<RowShare> shares)
     : kv_heads_(shape.num_kv_heads),
       head_dim_(shape.head_dim),
       dtype_(dtype),
       lengths_(std::move(lengths)),
+      shares_(std::move(shares)),
       entries_(layers, std::vector<Entry>(lengths_.size())) {}
 
 void KvStore::write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
@@ -23,14 +25,18 @@ void KvStore::write(std::size_t layer, const Slice& slice, const at::Tensor& k_T
   Entry& e = entry(layer, slice.sequence);
   if (slice.begin == Tokens(0)) e.values = allocate_values(slice.sequence);
   SLIMPACK_CHECK(e.values.k.defined(), "forward slices of a sequence must ascend from token 0");
-  e.values.k.narrow(0, slice.begin.count(), slice.length().count()).copy_(k_TGD);
-  e.values.v.narrow(0, slice.begin.count(), slice.length().count()).copy_(v_TGD);
+  const RowShare own = share(slice.sequence);
+  const std::int64_t begin = own.before(slice.begin).count();
+  const std::int64_t rows = own.rows(slice).count();
+  e.values.k.narrow(0, begin, rows).copy_(k_TGD);
+  e.values.v.narrow(0, begin, rows).copy_(v_TGD);
 }
 
 KeysValues KvStore::upto(std::size_t layer, const Slice& slice) const {
   const Entry& e = entries_.at(layer).at(slice.sequence.index());
   SLIMPACK_CHECK(e.values.k.defined());
-  return {e.values.k.narrow(0, 0, slice.end.count()), e.values.v.narrow(0, 0, slice.end.count())};
+  const std::int64_t rows = share(slice.sequence).before(slice.end).count();
+  return {e.values.k.narrow(0, 0, rows), e.values.v.narrow(0, 0, rows)};
 }
 
 KeysValues KvStore::gradient(std::size_t layer, const Slice& slice) {
@@ -55,12 +61,19 @@ KvStore::Entry& KvStore::entry(std::size_t layer, SequenceId sequence) {
   return entries_.at(layer).at(sequence.index());
 }
 
+RowShare KvStore::share(SequenceId sequence) const {
+  return shares_.empty() ? RowShare{} : shares_[sequence.index()];
+}
+
+std::int64_t KvStore::tokens(SequenceId sequence) const {
+  return share(sequence).before(lengths_[sequence.index()]).count();
+}
+
 // Keys and values lie head by head: the attention kernel then reads them in one run, which made it
 // 5% faster (docs/results.md). Gradients lie token by token, as the kernel returns its addends.
 KeysValues KvStore::allocate_values(SequenceId sequence) const {
   const auto make = [&] {
-    return at::empty({kv_heads_, lengths_[sequence.index()].count(), head_dim_},
-                     compute_type(dtype_))
+    return at::empty({kv_heads_, tokens(sequence), head_dim_}, compute_type(dtype_))
         .transpose(0, 1);
   };
   return {make(), make()};
@@ -68,8 +81,7 @@ KeysValues KvStore::allocate_values(SequenceId sequence) const {
 
 KeysValues KvStore::allocate_gradient(SequenceId sequence) const {
   const auto make = [&] {
-    return at::zeros({lengths_[sequence.index()].count(), kv_heads_, head_dim_},
-                     accumulate_type(dtype_));
+    return at::zeros({tokens(sequence), kv_heads_, head_dim_}, accumulate_type(dtype_));
   };
   return {make(), make()};
 }

@@ -9,6 +9,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/attention.h"
+#include "slimpack/plan/row_share.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/workload/slice.h"
@@ -16,11 +17,14 @@
 namespace slimpack {
 
 /// Keys and values of one stage during one step, per layer and sequence, each allocated once at
-/// full length. K/V live from the first forward slice of their sequence to its last backward slice;
-/// the gradient accumulators only while a sequence is between its backward slices.
+/// full length; of a merged sequence those of the rank's share (plan/row_share.h), which slices
+/// stand for everywhere here. K/V live from the first forward slice of their sequence to its last
+/// backward slice; the gradient accumulators only while a sequence is between its backward slices.
 class KvStore {
  public:
-  KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers);
+  /// `shares` by sequence, or empty = all whole.
+  KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers,
+          std::vector<RowShare> shares = {});
 
   /// Writes the slice's rows; opens the sequence when the slice is its first.
   void write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
@@ -45,6 +49,8 @@ class KvStore {
     KeysValues gradient;
   };
   [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
+  [[nodiscard]] RowShare share(SequenceId sequence) const;
+  [[nodiscard]] std::int64_t tokens(SequenceId sequence) const;
   [[nodiscard]] KeysValues allocate_values(SequenceId sequence) const;
   [[nodiscard]] KeysValues allocate_gradient(SequenceId sequence) const;
 
@@ -52,6 +58,7 @@ class KvStore {
   std::int64_t head_dim_;
   Dtype dtype_;
   SequenceLengths lengths_;
+  std::vector<RowShare> shares_;
   std::vector<std::vector<Entry>> entries_;  ///< [layer][sequence]
 };
 

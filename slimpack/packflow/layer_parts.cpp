@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/packflow/context_attention.h"
+#include "slimpack/packflow/linear.h"
+
 namespace slimpack {
 
 Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
@@ -17,18 +20,28 @@ Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
 }
 
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
+  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
   if (c.pack.slices.size() == 1) {
     const Slice& slice = c.pack.slices.front();
     return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
   }
   std::vector<at::Tensor> out, lse;
-  for_each_slice(c.pack, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
+  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
     AttentionResult result =
         attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
   });
   return {at::cat(out), at::cat(lse)};
+}
+
+at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
+                           const at::Tensor& x_TI, const Parameter& weight_HI,
+                           const Parameter& bias_H) {
+  if (c.rows.alone()) return linear_onto(residual_TH, x_TI, weight_HI, bias_H);
+  at::Tensor y_TH = c.rows.scattered(linear(x_TI, weight_HI, Parameter())).add_(residual_TH);
+  if (bias_H.defined()) y_TH.add_(bias_H.value);
+  return y_TH;
 }
 
 at::Tensor gated(const at::Tensor& gate_up_TO) {

@@ -20,17 +20,24 @@ struct Projections {
 
 /// Calls visit(slice, first row, rows) for every slice of the MicroPack.
 template <class Visit>
-void for_each_slice(const MicroPack& pack, Visit visit) {
+void for_each_slice(const LayerContext& c, Visit visit) {
   std::int64_t row = 0;
-  for (const Slice& slice : pack.slices) {
-    visit(slice, row, slice.length().count());
-    row += slice.length().count();
+  for (const Slice& slice : c.pack.slices) {
+    const std::int64_t rows = c.share.rows(slice).count();
+    visit(slice, row, rows);
+    row += rows;
   }
 }
 
 /// Attention of the MicroPack's queries, slice by slice, to the keys and values of their sequences
-/// up to each slice's end. REQUIRES: these are in the store.
+/// up to each slice's end, wherever these are. REQUIRES: they are in the stores.
 [[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND);
+
+/// residual + x Wᵀ + b where the rank has all rows of x but its columns alone: summed over the
+/// tensor-parallel ranks, own rows of the residual and of the result.
+[[nodiscard]] at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
+                                         const at::Tensor& x_TI, const Parameter& weight_HI,
+                                         const Parameter& bias_H);
 
 /// silu(gate) ⊙ up of gate and up side by side.
 [[nodiscard]] at::Tensor gated(const at::Tensor& gate_up_TO);

@@ -11,15 +11,28 @@
 namespace slimpack {
 namespace {
 
+/// What a replica owns of a stretch, from the beginning of its shard.
+struct OwnStretch {
+  std::int64_t begin = 0;
+  std::int64_t size = 0;  ///< 0 or less: nothing
+
+  OwnStretch(const ParameterBucket& bucket, const ParameterBucket::Stretch& stretch)
+      : begin(std::max(stretch.begin, bucket.shard.begin) - bucket.shard.begin),
+        size(std::min(stretch.end, bucket.shard.end) - bucket.shard.begin - begin) {}
+  [[nodiscard]] at::Tensor of(const at::Tensor& tensor_S) const {
+    return tensor_S.narrow(0, begin, size);
+  }
+};
+
 /// The tensors of one call of the fused update.
 struct UpdateGroup {
   std::vector<at::Tensor> masters, gradients, first_moments, second_moments, steps;
 
-  void add(const Parameter& p, std::int64_t step) {
-    masters.push_back(p.master);
-    gradients.push_back(p.gradient);
-    first_moments.push_back(p.first_moment);
-    second_moments.push_back(p.second_moment);
+  void add(const ParameterBucket& bucket, const OwnStretch& own, std::int64_t step) {
+    masters.push_back(own.of(bucket.masters_S));
+    gradients.push_back(own.of(bucket.shard.of(bucket.gradients_N)));
+    first_moments.push_back(own.of(bucket.first_moments_S));
+    second_moments.push_back(own.of(bucket.second_moments_S));
     steps.push_back(at::full({}, static_cast<double>(step + 1), at::kFloat));
   }
 
@@ -43,14 +56,17 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
   return config.min_learning_rate + (config.learning_rate - config.min_learning_rate) * cosine;
 }
 
-double squared_gradient_norm(StageParameters& parameters) {
+double squared_gradient_norm(const StageParameters& parameters) {
   double sum = 0;
-  parameters.for_each([&](const Parameter& p) {
-    if (p.tied_copy) return;
-    const double norm =
-        at::linalg_vector_norm(p.gradient, 2, {}, false, at::kDouble).item<double>();
-    sum += norm * norm;
-  });
+  for (const ParameterBucket& bucket : parameters.buckets)
+    for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
+      const OwnStretch own(bucket, stretch);
+      if (!stretch.counted || own.size <= 0) continue;
+      const double norm = at::linalg_vector_norm(own.of(bucket.shard.of(bucket.gradients_N)), 2, {},
+                                                 false, at::kDouble)
+                              .item<double>();
+      sum += norm * norm;
+    }
   return sum;
 }
 
@@ -61,20 +77,23 @@ double clip_factor(double norm, double clip_norm) {
 void adamw_update(StageParameters& parameters, const TrainConfig& config, std::int64_t step,
                   double gradient_scale) {
   UpdateGroup decayed, plain;
-  parameters.for_each([&](Parameter& p) {
-    if (gradient_scale != 1.0) p.gradient.mul_(gradient_scale);
-    (p.decay ? decayed : plain).add(p, step);
-  });
+  for (ParameterBucket& bucket : parameters.buckets) {
+    if (gradient_scale != 1.0) bucket.shard.of(bucket.gradients_N).mul_(gradient_scale);
+    for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
+      const OwnStretch own(bucket, stretch);
+      if (own.size > 0) (stretch.decay ? decayed : plain).add(bucket, own, step);
+    }
+  }
   const double rate = learning_rate(config, step);
   decayed.update(config, rate, config.weight_decay);
   plain.update(config, rate, 0.0);
-  parameters.for_each([&](Parameter& p) {
-    if (!p.value.is_same(p.master)) p.value.copy_(p.master);
-  });
+  for (ParameterBucket& bucket : parameters.buckets)
+    if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
+      bucket.shard.of(bucket.values_N).copy_(bucket.masters_S);
 }
 
 void zero_gradients(StageParameters& parameters) {
-  parameters.for_each([](Parameter& p) { p.gradient.zero_(); });
+  for (ParameterBucket& bucket : parameters.buckets) bucket.gradients_N.zero_();
 }
 
 }  // namespace slimpack

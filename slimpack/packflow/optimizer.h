@@ -12,15 +12,15 @@ namespace slimpack {
 /// at the end of; then a half cosine down to min_learning_rate at the last step.
 [[nodiscard]] double learning_rate(const TrainConfig& config, std::int64_t step);
 
-/// Σ gradient² over a stage's parameters, tied copies left out.
-[[nodiscard]] double squared_gradient_norm(StageParameters& parameters);
+/// Σ gradient² over the rank's shards of its parameters, tied copies left out.
+[[nodiscard]] double squared_gradient_norm(const StageParameters& parameters);
 
 /// Factor that brings the global norm down to `clip_norm`; 1 when it is below, or clip_norm is 0.
 /// The same rule as torch.nn.utils.clip_grad_norm_.
 [[nodiscard]] double clip_factor(double norm, double clip_norm);
 
-/// One update of every parameter with gradients scaled by `gradient_scale`; `step` counts from 0.
-/// Compute-type values follow their masters.
+/// One update of the rank's shards of its parameters with gradients scaled by `gradient_scale`;
+/// `step` counts from 0. Compute-type values follow their masters.
 void adamw_update(StageParameters& parameters, const TrainConfig& config, std::int64_t step,
                   double gradient_scale);
 

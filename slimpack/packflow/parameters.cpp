@@ -1,106 +1,86 @@
 #include "slimpack/packflow/parameters.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
+#include <algorithm>
 
-#include "slimpack/packflow/tensor.h"
+#include "slimpack/packflow/bucket_maker.h"
 
 namespace slimpack {
 namespace {
 
-/// FNV-1a: the same on every platform, unlike std::hash.
-std::uint64_t hash_name(const std::string& name) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const unsigned char c : name) hash = (hash ^ c) * 0x100000001b3ULL;
-  return hash;
-}
-
-class ParameterMaker {
+/// Which pieces of a model's tensors a tensor-parallel rank holds: heads and columns of the MLP in
+/// equal parts, the vocabulary as evenly as it goes.
+class TensorPieces {
  public:
-  ParameterMaker(const ModelShape& shape, Dtype dtype, std::uint64_t seed)
-      : shape_(shape), dtype_(dtype), seed_(seed) {}
+  TensorPieces(const ModelShape& shape, const RankGrid& grid, const RankPlace& place)
+      : shape_(shape),
+        part_(tensor_parallel_part(shape, grid.tensor)),
+        tensor_(grid.tensor),
+        index_(place.tensor) {}
 
-  Parameter matrix(std::vector<ParameterPart> parts, std::int64_t columns) const {
-    const at::Tensor value = at::empty({place(parts), columns}, accumulate_type(dtype_));
-    for (const ParameterPart& part : parts) {
-      const auto generator = at::detail::createCPUGenerator(seed_ ^ hash_name(part.name));
-      value.narrow(0, part.begin, part.rows).normal_(0.0, shape_.initializer_range, generator);
-    }
-    return finish(value, std::move(parts), true);
+  /// Of `dimension`, which has the queries' width, that of keys or values, or that of the MLP.
+  [[nodiscard]] TensorPiece queries(std::int64_t dimension) const {
+    return {dimension, index_ * part_.q_width(), part_.q_width(), shape_.q_width()};
   }
-
-  Parameter norm(const std::string& name, std::int64_t width) const {
-    return finish(at::ones({width}, accumulate_type(dtype_)), {{name, 0, width}}, false);
+  [[nodiscard]] TensorPiece keys() const {
+    // Where there are more ranks than heads, neighbours share one.
+    const auto copies =
+        static_cast<std::int32_t>(std::max<std::int64_t>(1, tensor_ / shape_.num_kv_heads));
+    return {0, index_ / copies * part_.kv_width(), part_.kv_width(), shape_.kv_width(), copies};
   }
-
-  Parameter bias(std::vector<ParameterPart> parts) const {
-    const std::int64_t rows = place(parts);
-    return finish(at::zeros({rows}, accumulate_type(dtype_)), std::move(parts), false);
+  [[nodiscard]] TensorPiece ffn(std::int64_t dimension) const {
+    return {dimension, index_ * part_.intermediate_size, part_.intermediate_size,
+            shape_.intermediate_size};
+  }
+  [[nodiscard]] TensorPiece vocabulary() const {
+    const Shard shard(shape_.vocab_size, tensor_, index_);
+    return {0, shard.begin, shard.size(), shape_.vocab_size};
+  }
+  /// Of the hidden size: every rank has all of it.
+  [[nodiscard]] TensorPiece hidden() const {
+    return {0, 0, shape_.hidden_size, shape_.hidden_size, tensor_};
   }
 
  private:
-  /// Lays the parts end to end; returns the total number of rows.
-  static std::int64_t place(std::vector<ParameterPart>& parts) {
-    std::int64_t rows = 0;
-    for (ParameterPart& part : parts) {
-      part.begin = rows;
-      rows += part.rows;
-    }
-    return rows;
-  }
-
-  Parameter finish(at::Tensor master, std::vector<ParameterPart> parts, bool decay) const {
-    Parameter p;
-    p.master = std::move(master);
-    p.value = dtype_ == Dtype::kBf16 ? p.master.to(at::kBFloat16) : p.master;
-    p.gradient = at::zeros_like(p.master);
-    p.first_moment = at::zeros_like(p.master);
-    p.second_moment = at::zeros_like(p.master);
-    p.decay = decay;
-    p.parts = std::move(parts);
-    return p;
-  }
-
   const ModelShape& shape_;
-  Dtype dtype_;
-  std::uint64_t seed_;
+  ModelShape part_;
+  std::int32_t tensor_;
+  std::int32_t index_;
 };
 
-LayerParameters make_layer(const ModelShape& s, const ParameterMaker& make, std::int32_t index) {
+void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& pieces,
+               std::int32_t index, LayerParameters& p) {
   const std::string at = "model.layers." + std::to_string(index) + ".";
-  const auto part = [&](const char* name, std::int64_t rows) {
-    return ParameterPart{at + name, 0, rows};
+  const auto part = [&](const char* name, const TensorPiece& piece) {
+    return NamedPiece{at + name, piece};
   };
-  LayerParameters p;
-  p.attention_norm_H = make.norm(at + "input_layernorm.weight", s.hidden_size);
-  p.qkv_OH = make.matrix(
-      {part("self_attn.q_proj.weight", s.q_width()), part("self_attn.k_proj.weight", s.kv_width()),
-       part("self_attn.v_proj.weight", s.kv_width())},
-      s.hidden_size);
+  make.add_norm(p.attention_norm_H, at + "input_layernorm.weight", s.hidden_size);
+  make.add_matrix(p.qkv_OH,
+                  {part("self_attn.q_proj.weight", pieces.queries(0)),
+                   part("self_attn.k_proj.weight", pieces.keys()),
+                   part("self_attn.v_proj.weight", pieces.keys())},
+                  s.hidden_size);
   if (s.qkv_bias)
-    p.qkv_bias_O = make.bias({part("self_attn.q_proj.bias", s.q_width()),
-                              part("self_attn.k_proj.bias", s.kv_width()),
-                              part("self_attn.v_proj.bias", s.kv_width())});
+    make.add_bias(p.qkv_bias_O, {part("self_attn.q_proj.bias", pieces.queries(0)),
+                                 part("self_attn.k_proj.bias", pieces.keys()),
+                                 part("self_attn.v_proj.bias", pieces.keys())});
   if (s.qk_norm) {
-    p.q_norm_D = make.norm(at + "self_attn.q_norm.weight", s.head_dim);
-    p.k_norm_D = make.norm(at + "self_attn.k_norm.weight", s.head_dim);
+    make.add_norm(p.q_norm_D, at + "self_attn.q_norm.weight", s.head_dim);
+    make.add_norm(p.k_norm_D, at + "self_attn.k_norm.weight", s.head_dim);
   }
-  p.output_HQ = make.matrix({part("self_attn.o_proj.weight", s.hidden_size)}, s.q_width());
-  if (s.output_bias) p.output_bias_H = make.bias({part("self_attn.o_proj.bias", s.hidden_size)});
-  p.mlp_norm_H = make.norm(at + "post_attention_layernorm.weight", s.hidden_size);
-  p.gate_up_OH = make.matrix({part("mlp.gate_proj.weight", s.intermediate_size),
-                              part("mlp.up_proj.weight", s.intermediate_size)},
-                             s.hidden_size);
-  p.down_HF = make.matrix({part("mlp.down_proj.weight", s.hidden_size)}, s.intermediate_size);
+  make.add_matrix(p.output_HQ, {part("self_attn.o_proj.weight", pieces.queries(1))}, s.hidden_size);
+  if (s.output_bias)
+    make.add_bias(p.output_bias_H, {part("self_attn.o_proj.bias", pieces.hidden())});
+  make.add_norm(p.mlp_norm_H, at + "post_attention_layernorm.weight", s.hidden_size);
+  make.add_matrix(
+      p.gate_up_OH,
+      {part("mlp.gate_proj.weight", pieces.ffn(0)), part("mlp.up_proj.weight", pieces.ffn(0))},
+      s.hidden_size);
+  make.add_matrix(p.down_HF, {part("mlp.down_proj.weight", pieces.ffn(1))}, s.hidden_size);
   if (s.mlp_bias) {
-    p.gate_up_bias_O = make.bias({part("mlp.gate_proj.bias", s.intermediate_size),
-                                  part("mlp.up_proj.bias", s.intermediate_size)});
-    p.down_bias_H = make.bias({part("mlp.down_proj.bias", s.hidden_size)});
+    make.add_bias(p.gate_up_bias_O, {part("mlp.gate_proj.bias", pieces.ffn(0)),
+                                     part("mlp.up_proj.bias", pieces.ffn(0))});
+    make.add_bias(p.down_bias_H, {part("mlp.down_proj.bias", pieces.hidden())});
   }
-  return p;
 }
 
 }  // namespace
@@ -119,31 +99,61 @@ void StageParameters::for_each(const std::function<void(Parameter&)>& visit) {
   if_defined(head_VH);
 }
 
+void assign(ParameterBucket& bucket, const Parameter& parameter, std::int64_t row,
+            const at::Tensor& rows) {
+  parameter.value.narrow(0, row, rows.size(0)).copy_(rows);
+  if (bucket.values_N.scalar_type() == bucket.masters_S.scalar_type()) return;
+  const std::int64_t begin = parameter.begin + row * parameter.value.stride(0);
+  const std::int64_t from = std::max(begin, bucket.shard.begin);
+  const std::int64_t to = std::min(begin + rows.numel(), bucket.shard.end);
+  if (from >= to) return;
+  bucket.masters_S.narrow(0, from - bucket.shard.begin, to - from)
+      .copy_(rows.contiguous().view(-1).narrow(0, from - begin, to - from));
+}
+
 StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
-                                      const StageLayout& layout, StageId stage,
-                                      std::uint64_t seed) {
-  const bool first = stage.value() == 0;
-  const bool last = stage.value() == layout.stages() - 1;
-  const ParameterMaker make(shape, dtype, seed);
-  const ParameterPart embedding{"model.embed_tokens.weight", 0, shape.vocab_size};
+                                      const StageLayout& layout, const RankGrid& grid,
+                                      const RankPlace& place, std::uint64_t seed) {
+  const bool first = place.stage.value() == 0;
+  const bool last = place.stage.value() == layout.stages() - 1;
+  const ParameterOwner owner{shape, dtype, seed, grid, place};
+  const TensorPieces pieces(shape, grid, place);
+  const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
   StageParameters p;
-  for (std::int32_t l = layout.layer_begin[stage.index()];
-       l < layout.layer_begin[stage.index() + 1]; ++l)
-    p.layers.push_back(make_layer(shape, make, l));
-  if (first) p.embedding_VH = make.matrix({embedding}, shape.hidden_size);
-  if (last) p.final_norm_H = make.norm("model.norm.weight", shape.hidden_size);
-  if (last && shape.tie_embeddings && !first) {
-    p.head_VH = make.matrix({embedding}, shape.hidden_size);
-    p.head_VH.tied_copy = true;
-  } else if (last && !shape.tie_embeddings) {
-    p.head_VH = make.matrix({{"lm_head.weight", 0, shape.vocab_size}}, shape.hidden_size);
+  const auto add_bucket = [&](const auto& add) {
+    BucketMaker make(owner, p.buckets.size());
+    add(make);
+    p.buckets.push_back(make.make());
+  };
+  p.layers.resize(static_cast<std::size_t>(layout.layers(place.stage)));
+  if (last) {
+    p.head_VH.tied_copy = shape.tie_embeddings;
+    const NamedPiece matrix =
+        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
+    if (!(shape.tie_embeddings && first))
+      add_bucket([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
+    add_bucket([&](BucketMaker& m) {
+      m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size);
+    });
   }
+  for (std::int32_t l = layout.layers(place.stage); l-- > 0;)
+    add_bucket([&](BucketMaker& m) {
+      add_layer(m, shape, pieces, layout.layer_begin[place.stage.index()] + l,
+                p.layers[static_cast<std::size_t>(l)]);
+    });
+  if (first)
+    add_bucket(
+        [&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size); });
   return p;
 }
 
 std::int64_t parameter_count(StageParameters& parameters) {
   std::int64_t count = 0;
-  parameters.for_each([&](const Parameter& p) { count += p.tied_copy ? 0 : p.value.numel(); });
+  parameters.for_each([&](const Parameter& p) {
+    for (const ParameterPart& part : p.parts)
+      if (!p.tied_copy)
+        count += p.value.numel() / p.value.size(0) * part.rows / part.piece.size * part.piece.whole;
+  });
   return count;
 }
 

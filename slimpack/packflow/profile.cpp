@@ -18,7 +18,8 @@
 #include "slimpack/packflow/rms_norm.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/packflow/tensor.h"
-#include "slimpack/packflow/thread_group.h"
+#include "slimpack/packflow/thread_room.h"
+#include "slimpack/packflow/thread_world.h"
 
 namespace slimpack {
 namespace {
@@ -81,13 +82,36 @@ class Bench {
         place_{part == Part::kEmbedding, part == Part::kHead},
         rope_(shape_, options.dtype, options.context) {
     shape_.num_layers = 1;
-    parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, StageId(0), 0);
+    parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, {}, {}, 0);
     if (part != Part::kLayer) parameters_.layers.clear();
   }
 
   [[nodiscard]] StageParameters& parameters() { return parameters_; }
 
   PassTimes run(const GridPoint& point) {
+    PassTimes times;
+    on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+      times.forward = time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
+      times.backward = time_of([&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
+    });
+    return times;
+  }
+
+  /// Of the weight gradients alone, once everything else has run.
+  Nanos run_weight_gradients(const GridPoint& point) {
+    Nanos time;
+    on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+      static_cast<void>(step.forward(own, x_TH));
+      static_cast<void>(step.input_gradients(PackId(0), x_TH));
+      time = time_of([&] { step.weight_gradients(PackId(0)); });
+    });
+    return time;
+  }
+
+ private:
+  /// Calls visit(step, forward MicroPack to measure, rows of its size).
+  template <class Visit>
+  void on_rows(const GridPoint& point, Visit visit) {
     const PackPlan packs = plan_of(point);
     const auto sequences = static_cast<std::size_t>(point.slices);
     const SequenceLengths lengths(sequences, point.prefix + point.tokens);
@@ -98,14 +122,9 @@ class Bench {
     if (point.prefix > Tokens(0) && !parameters_.layers.empty()) fill_prefix(step, point);
     const std::int64_t rows = point.tokens.count() * point.slices;
     const at::Tensor x_TH = at::randn({rows, shape_.hidden_size}, compute_type(options_.dtype));
-    const PackId own(packs.forward.size() - 1);
-    PassTimes times;
-    times.forward = time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
-    times.backward = time_of([&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
-    return times;
+    visit(step, PackId(packs.forward.size() - 1), x_TH);
   }
 
- private:
   void fill_prefix(StageStep& step, const GridPoint& point) const {
     const at::Tensor kv = at::randn({point.prefix.count(), shape_.num_kv_heads, shape_.head_dim},
                                     compute_type(options_.dtype));
@@ -198,6 +217,18 @@ EdgeTimes measure_edge(const ProfileOptions& options, Bench::Part part) {
   return {fit_edge_time(forward).time, fit_edge_time(backward).time};
 }
 
+/// The part of a layer's backward that can be put off. It knows neither slices nor prefixes.
+std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& options) {
+  Bench bench(options, Bench::Part::kLayer);
+  std::vector<EdgeMeasurement> times;
+  for (const std::int64_t tokens : {64, 512, 2048}) {
+    const Tokens measured = std::min(Tokens(tokens), options.context);
+    const auto run = [&] { return bench.run_weight_gradients({measured, Tokens(0), 1}); };
+    times.push_back({measured, std::max(std::min({run(), run(), run()}), Nanos(1))});
+  }
+  return times;
+}
+
 /// What backward computes again of a layer that keeps its matrix products: its two norms and
 /// silu(gate) ⊙ up. Timed by itself, because the difference of two passes would drown in what a
 /// shared machine adds to either.
@@ -235,12 +266,13 @@ double measure_optimizer(const ProfileOptions& options) {
 /// size does not matter.
 double measure_hand_over() {
   constexpr int kRoundTrips = 200;
-  ThreadGroup group(2, 1);
+  ThreadWorld pair({.stages = 2}, 1);
   RankThreads threads(2, /*pin=*/false);
   const at::Tensor message = at::zeros({1});
   const Nanos taken = time_of([&] {
     threads.run([&](std::int32_t rank) {
-      const auto neighbour = group.communicator(rank);
+      RankClock clock(ClockKind::kWall, Nanos(0));
+      const auto neighbour = pair.communicator(rank, clock);
       for (int i = 0; i < kRoundTrips; ++i) {
         if (rank == 0) neighbour->send(Direction::kForward, message);
         static_cast<void>(
@@ -256,7 +288,7 @@ double measure_hand_over() {
 template <class Result>
 Result on_ranks(const ProfileOptions& options, const std::function<Result()>& work) {
   RankThreads threads(options.ranks, options.pin_threads);
-  ThreadGroup failures(options.ranks, 1);
+  SharedFailure failures;
   std::optional<Result> result;
   threads.run([&](std::int32_t rank) {
     try {
@@ -284,6 +316,7 @@ CostModel profile_costs(const ProfileOptions& options) {
     cost.dtype = options.dtype;
     cost.forward = forward.time;
     cost.backward = backward.time;
+    cost.weight_gradient = fit_part(measure_weight_gradients(options), cost.backward).time;
     const EdgeTime again = measure_elementwise(options);
     const EdgeTime& weights = cost.weight_gradient;
     cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - weights.per_pack),

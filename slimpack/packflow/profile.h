@@ -22,7 +22,7 @@ struct ProfileOptions {
 };
 
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
-/// forward and backward, and fits their coefficients.
+/// forward, backward and what backward can put off, and fits their coefficients.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
 
 /// Times of one layer on one whole sequence, split into attention and everything else.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/progress.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
 
@@ -33,7 +32,7 @@ class RankRunner {
       run_action(action);
     }
     rank_.tensors.require_drained();
-    result_.peak_activation = peak_bytes(rank_.stage.value()) - rank_.resident;
+    result_.peak_activation = peak_bytes(rank_.rank) - rank_.resident;
     finish();
     return std::move(result_);
   }
@@ -41,63 +40,135 @@ class RankRunner {
  private:
   /// Runs `work` and records it.
   template <class Work>
-  auto timed(SpanKind kind, PackId pack, Work work) {
+  void timed(SpanKind kind, PackId pack, Work work) {
     const Nanos begin = now();
-    auto value = work();
-    result_.spans.push_back({rank_.stage.value(), kind, pack, begin, now()});
-    return value;
+    work();
+    result_.spans.push_back({rank_.rank, kind, pack, begin, now()});
+  }
+  /// Likewise, of no MicroPack.
+  template <class Work>
+  void timed(SpanKind kind, Work work) {
+    timed(kind, PackId(-1), std::move(work));
   }
 
   void run_action(const Action& action) {
     const bool forward = action.pass == Pass::kForward;
-    SLIMPACK_CHECK(forward || action.pass == Pass::kBackward, "{}: backward runs whole",
-                   to_string(action));
     const Direction direction = forward ? Direction::kForward : Direction::kBackward;
-    const bool has_input = forward ? !place_.first : !place_.last;
-    const bool has_output = forward ? !place_.last : !place_.first;
+    const bool alone = action.pass == Pass::kWeightGradient;  // needs no other stage
+    const bool has_input = !alone && !(forward ? place_.first : place_.last);
+    const bool has_output = !alone && !(forward ? place_.last : place_.first);
     at::Tensor rows_TH;
     if (has_input)
-      rows_TH = timed(SpanKind::kWaitReceive, action.pack,
-                      [&] { return rank_.communicator.receive(direction); });
-    rows_TH = timed(forward ? SpanKind::kForward : SpanKind::kBackward, action.pack, [&] {
-      return forward ? rank_.tensors.forward(action.pack, std::move(rows_TH))
-                     : rank_.tensors.backward(action.pack, std::move(rows_TH));
-    });
-    result_.memory.push_back(
-        {rank_.stage.value(), now(), live_bytes(rank_.stage.value()) - rank_.resident});
+      timed(SpanKind::kWaitReceive, action.pack,
+            [&] { rows_TH = rank_.communicator.receive(direction); });
+    meet(action);
+    compute(action, rows_TH);
+    result_.memory.push_back({rank_.rank, now(), live_bytes(rank_.rank) - rank_.resident});
     if (has_output)
-      timed(SpanKind::kWaitSend, action.pack, [&] {
-        rank_.communicator.send(direction, std::move(rows_TH));
-        return 0;
-      });
+      timed(SpanKind::kWaitSend, action.pack,
+            [&] { rank_.communicator.send(direction, std::move(rows_TH)); });
   }
 
-  /// Sums the loss and the gradient norm over ranks, which also waits for all of them; updates.
-  void finish() {
-    const bool tied = rank_.options.shape.tie_embeddings && !(place_.first && place_.last);
-    if (tied && (place_.first || place_.last)) {
-      Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
-      timed(SpanKind::kReduce, PackId(-1),
-            [&] { return rank_.communicator.sum_tied(p.gradient), 0; });
+  /// Replicas that run a merged MicroPack begin together.
+  void meet(const Action& action) {
+    const auto& packs = action.pass == Pass::kForward ? rank_.packs.forward : rank_.packs.backward;
+    const std::int32_t replicas = packs[action.pack.index()].replicas;
+    if (replicas > 1 && action.pass != Pass::kWeightGradient)
+      timed(SpanKind::kWaitReceive, action.pack,
+            [&] { rank_.communicator.context(replicas).meet(); });
+  }
+
+  /// From what the action receives to what it sends.
+  void compute(const Action& action, at::Tensor& rows_TH) {
+    StageStep& tensors = rank_.tensors;
+    switch (action.pass) {
+      case Pass::kForward:
+        return timed(SpanKind::kForward, action.pack,
+                     [&] { rows_TH = tensors.forward(action.pack, std::move(rows_TH)); });
+      case Pass::kBackward:
+        return timed(SpanKind::kBackward, action.pack,
+                     [&] { rows_TH = tensors.backward(action.pack, std::move(rows_TH)); });
+      case Pass::kInputGradient:
+        return timed(SpanKind::kInputGradient, action.pack,
+                     [&] { rows_TH = tensors.input_gradients(action.pack, std::move(rows_TH)); });
+      case Pass::kWeightGradient:
+        return timed(SpanKind::kWeightGradient, action.pack,
+                     [&] { tensors.weight_gradients(action.pack); });
     }
-    const double squares = timed(SpanKind::kOptimizer, PackId(-1),
-                                 [&] { return squared_gradient_norm(rank_.parameters); });
-    timed(SpanKind::kWaitReceive, PackId(-1), [&] {
-      result_.loss_sum = rank_.communicator.sum(rank_.tensors.loss_sum());
-      result_.gradient_norm = std::sqrt(rank_.communicator.sum(squares));
-      return 0;
+  }
+
+  /// What several tensor-parallel ranks hold, each has a part of the gradient of: norms of its rows
+  /// or heads, shared keys and values of its queries.
+  void sum_copies() {
+    Collective& tensor = rank_.communicator.tensor();
+    if (tensor.size() == 1) return;
+    for (const ParameterBucket& bucket : rank_.parameters.buckets)
+      for (const ParameterBucket::Stretch& stretch : bucket.stretches)
+        if (stretch.copies > 1)
+          timed(SpanKind::kReduce, [&] {
+            sum_among(tensor, stretch.copies,
+                      bucket.gradients_N.narrow(0, stretch.begin, stretch.end - stretch.begin));
+          });
+  }
+
+  /// Over the `copies` neighbouring members of which this is one.
+  static void sum_among(Collective& group, std::int32_t copies, const at::Tensor& part) {
+    const std::vector<at::Tensor> all = group.all_gather(part.clone());
+    const std::int32_t first = group.index() - group.index() % copies;
+    part.copy_(all[static_cast<std::size_t>(first)]);
+    for (std::int32_t m = first + 1; m < first + copies; ++m)
+      part.add_(all[static_cast<std::size_t>(m)]);
+  }
+
+  /// Leaves the sums over all replicas in this one's shards.
+  void reduce_gradients() {
+    Collective& data = rank_.communicator.data();
+    if (data.size() == 1) return;
+    for (const ParameterBucket& bucket : rank_.parameters.buckets)
+      data.start_reduce_scatter(bucket.gradients_N);
+    for (std::size_t b = 0; b < rank_.parameters.buckets.size(); ++b) {
+      timed(SpanKind::kWaitReceive, [&] { data.await_reduce_scatter(); });
+      timed(SpanKind::kReduce, [&] { data.finish_reduce_scatter(); });
+    }
+  }
+
+  /// Adds up the two gradients of a tied matrix that stands on two stages.
+  void add_tied_gradients() {
+    if (!rank_.options.shape.tie_embeddings || place_.first == place_.last) return;
+    const Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
+    const ParameterBucket& bucket = rank_.parameters.buckets[p.bucket];
+    at::Tensor own_S = bucket.shard.of(bucket.gradients_N);
+    timed(SpanKind::kReduce, [&] { rank_.communicator.tied().all_reduce(own_S); });
+  }
+
+  /// Gradients and loss over all ranks, which also waits for all of them; update.
+  void finish() {
+    sum_copies();
+    reduce_gradients();
+    add_tied_gradients();
+    double squares = 0;
+    timed(SpanKind::kOptimizer, [&] { squares = squared_gradient_norm(rank_.parameters); });
+    timed(SpanKind::kWaitReceive, [&] {
+      Collective& world = rank_.communicator.world();
+      result_.loss_sum = world.sum(rank_.tensors.loss_sum());
+      result_.gradient_norm = std::sqrt(world.sum(squares));
     });
     if (!rank_.update) return;
     require_finite(result_.gradient_norm);
-    timed(SpanKind::kOptimizer, PackId(-1), [&] {
+    timed(SpanKind::kOptimizer, [&] {
       const TrainConfig& config = rank_.update->config;
       adamw_update(rank_.parameters, config, rank_.update->step,
                    clip_factor(result_.gradient_norm, config.clip_norm));
-      return 0;
+    });
+    Collective& data = rank_.communicator.data();
+    if (data.size() == 1) return;
+    timed(SpanKind::kReduce, [&] {
+      for (ParameterBucket& bucket : rank_.parameters.buckets)
+        data.all_gather_shards(bucket.values_N);
     });
   }
 
-  [[nodiscard]] Nanos now() const { return monotonic_now() - rank_.start; }
+  [[nodiscard]] Nanos now() const { return rank_.clock.now(); }
 
   const RankStep& rank_;
   StagePlace place_;

@@ -6,6 +6,7 @@
 
 #include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/rank_clock.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/trace/timeline.h"
@@ -23,13 +24,14 @@ struct RankResult {
 /// What a rank's part of a step needs. References outlive the call.
 struct RankStep {
   const EngineOptions& options;
-  StageId stage;
+  std::int32_t rank;
   StageParameters& parameters;
   StageStep& tensors;
+  const PackPlan& packs;
   const std::vector<Action>& actions;
   Communicator& communicator;
   const std::optional<Engine::Update>& update;
-  Nanos start;     ///< of the step, on monotonic_now's clock
+  const RankClock& clock;
   Bytes resident;  ///< of the rank before any rank started: parameters and the like
 };
 

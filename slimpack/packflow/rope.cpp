@@ -7,6 +7,7 @@
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "slimpack/packflow/tensor.h"
@@ -38,11 +39,12 @@ Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions) {
   sin_ = angles.sin().to(compute_type(dtype)).unsqueeze(1);
 }
 
-RopeRows Rope::rows(const MicroPack& pack) const {
+RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {
   const auto take = [&](const at::Tensor& table) {
     std::vector<at::Tensor> parts;
     for (const Slice& s : pack.slices)
-      parts.push_back(table.narrow(0, s.begin.count(), s.length().count()));
+      parts.push_back(
+          table.slice(0, std::min(share.first(s), s.end).count(), s.end.count(), share.replicas));
     return parts.size() == 1 ? parts.front() : at::cat(parts);
   };
   return {take(cos_), take(sin_)};

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/row_share.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 
@@ -21,7 +22,7 @@ class Rope {
   Rope(const ModelShape& shape, Dtype dtype, Tokens positions);
 
   /// Views for a single slice, copies for several. Cost: O(T·D).
-  [[nodiscard]] RopeRows rows(const MicroPack& pack) const;
+  [[nodiscard]] RopeRows rows(const MicroPack& pack, const RowShare& share = {}) const;
 
  private:
   at::Tensor cos_;

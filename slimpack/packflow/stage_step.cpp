@@ -1,15 +1,17 @@
 #include "slimpack/packflow/stage_step.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/embedding.h"
 #include "slimpack/packflow/head.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 
@@ -31,27 +33,44 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
   return result;
 }
 
+namespace {
+
+std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLengths& lengths,
+                                         ReplicaId replica) {
+  std::vector<RowShare> shares(lengths.size());
+  for (const MicroPack& pack : packs.forward)
+    for (const Slice& slice : pack.slices)
+      shares[slice.sequence.index()] = row_share(pack, replica);
+  return shares;
+}
+
+}  // namespace
+
 StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
                      StageParameters& parameters, const Rope& rope, const PackPlan& packs,
                      const SequenceLengths& lengths, const StepTokens& tokens,
-                     RecomputeByLayer recompute)
-    : shape_(shape),
+                     RecomputeByLayer recompute, Communicator* communicator)
+    : shape_(tensor_parallel_part(shape, place.holder.tensor)),
       place_(place),
       parameters_(parameters),
       rope_(rope),
       packs_(packs),
       tokens_(tokens),
       recompute_(std::move(recompute)),
-      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0)),
-      kv_(shape, dtype, lengths, parameters.layers.size()),
+      communicator_(communicator),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder),
+      kv_(shape_, dtype, lengths, parameters.layers.size(),
+          shares_by_sequence(packs, lengths, place.holder.replica)),
+      put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
-  if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
-  const RopeRows rope = rope_.rows(pack);
+  const TensorRows rows(pack, place_.holder.replica, tensor());
+  if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
+  const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result = layer_forward(layer_context(l, pack, rope), x_TH);
+    LayerForward result = layer_forward(layer_context(l, pack, rope, rows), x_TH);
     rows_.put(id, l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -63,25 +82,48 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
 }
 
 at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
+  WeightGradients now(WeightGradients::When::kNow);
+  return run_backward(id, std::move(dy_TH), now);
+}
+
+at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
+  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()));
+}
+
+void StageStep::weight_gradients(PackId id) {
+  put_off_.at(id.index()).run();
+}
+
+at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights) {
   const MicroPack& pack = packs_.backward.at(id.index());
+  const TensorRows rows(pack, place_.holder.replica, tensor());
   if (place_.last) {
-    const std::size_t head = parameters_.layers.size();
-    HeadResult result =
-        head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
-                      rows_.gather(id, head).x_TH, tokens_of(pack, 1), tokens_.targets);
-    rows_.release(id, head);
-    loss_sum_.add_(result.loss_sum);
+    HeadResult result = run_head(id, rows);
+    // Every tensor-parallel rank has the whole loss.
+    if (place_.holder.index == 0) loss_sum_.add_(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const RopeRows rope = rope_.rows(pack);
+  const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH);
+    dy_TH = layer_backward(layer_context(l, pack, rope, rows), rows_.gather(id, l), dy_TH, weights);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
-  at::Tensor& gradient = parameters_.embedding_VH.gradient;
-  gradient.index_add_(0, tokens_of(pack, 0), dy_TH.to(gradient.scalar_type()));
+  embed_backward(parameters_.embedding_VH, tokens_of(pack, 0), dy_TH, rows);
   return {};
+}
+
+HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
+  const std::size_t head = parameters_.layers.size();
+  const at::Tensor targets_T = tokens_of(packs_.backward[backward.index()], 1);
+  const at::Tensor x_TH = rows_.gather(backward, head).x_TH;
+  HeadResult result =
+      rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
+                                   targets_T, tokens_.targets)
+                   : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
+                                            x_TH, targets_T, tokens_.targets, rows, *tensor());
+  rows_.release(backward, head);
+  return result;
 }
 
 double StageStep::loss_sum() const {
@@ -91,27 +133,35 @@ double StageStep::loss_sum() const {
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
   SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+  SLIMPACK_CHECK(std::ranges::all_of(put_off_, &WeightGradients::empty),
+                 "weight gradients were put off and never run");
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
-                                      const RopeRows& rope) {
+                                      const RopeRows& rope, const TensorRows& rows) {
   return {.shape = shape_,
           .parameters = parameters_.layers[layer],
           .kv = kv_,
           .layer = layer,
           .pack = pack,
+          .share = held(pack),
           .rope = rope,
+          .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
+          .rows = rows,
           .recompute = recompute_of(recompute_, layer)};
 }
 
 at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
+  const RowShare share = held(pack);
   std::vector<at::Tensor> parts;
   for (const Slice& s : pack.slices) {
     const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());
-    const std::int64_t begin = s.begin.count() + shift;
-    const std::int64_t end = std::min(s.end.count() + shift, tokens_L.size(0));
-    parts.push_back(tokens_L.narrow(0, begin, std::max<std::int64_t>(end - begin, 0)));
-    if (end < s.end.count() + shift) parts.push_back(at::full({shift}, kNoTarget, at::kLong));
+    const std::int64_t rows = share.rows(s).count();
+    const std::int64_t begin = share.first(s).count() + shift;
+    const std::int64_t end = std::min(begin + rows * share.replicas, tokens_L.size(0));
+    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, share.replicas));
+    const std::int64_t missing = rows - parts.back().size(0);
+    if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }

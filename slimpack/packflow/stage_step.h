@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/decoder_layer.h"
+#include "slimpack/packflow/head.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
+#include "slimpack/packflow/weight_gradients.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
@@ -28,20 +31,23 @@ struct StepTokens {
 [[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
                                           std::int64_t vocab_size);
 
-/// Where a stage stands in the model.
+/// Where a stage stands in the model, and on which rank.
 struct StagePlace {
   bool first = true;
   bool last = true;
+  RowHolder holder = {};
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
-/// `recompute` is by layer of the stage.
-/// Calls must follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
+/// `shape` is the whole model's, `recompute` by layer of the stage. Without a communicator nothing
+/// may be merged and the rank is its stage's only one. Calls must
+/// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
   StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepTokens& tokens, RecomputeByLayer recompute = {});
+            const StepTokens& tokens, RecomputeByLayer recompute = {},
+            Communicator* communicator = nullptr);
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
   /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
@@ -52,29 +58,46 @@ class StageStep {
   /// first).
   [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH);
 
+  /// backward() without the gradients of the layers' linear maps; their operands are kept until
+  /// weight_gradients() of the MicroPack, which adds them and frees the operands.
+  [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
+  void weight_gradients(PackId pack);
+
   /// Σ loss over the rows that have run backward; 0 on all but the last stage.
   [[nodiscard]] double loss_sum() const;
 
-  /// Throws InternalError if anything is left in the stores: some row never ran backward.
+  /// Throws InternalError if anything is left in the stores: some row never ran backward, or
+  /// weight gradients that were put off did not run.
   void require_drained() const;
 
   [[nodiscard]] StagePlace place() const { return place_; }
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
+  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights);
+  [[nodiscard]] RowShare held(const MicroPack& pack) const {
+    return row_share(pack, place_.holder.replica);
+  }
+  /// The stage's tensor-parallel ranks; null for a rank that is alone.
+  [[nodiscard]] Collective* tensor() const {
+    return place_.holder.tensor > 1 ? &communicator_->tensor() : nullptr;
+  }
+  [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
-                                           const RopeRows& rope);
+                                           const RopeRows& rope, const TensorRows& rows);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
 
-  const ModelShape& shape_;
+  ModelShape shape_;  ///< the rank's part
   StagePlace place_;
   StageParameters& parameters_;
   const Rope& rope_;
   const PackPlan& packs_;
   const StepTokens& tokens_;
   RecomputeByLayer recompute_;
+  Communicator* communicator_;
   RowStore rows_;
   KvStore kv_;
+  std::vector<WeightGradients> put_off_;  ///< by backward pack
   at::Tensor loss_sum_;
 };
 

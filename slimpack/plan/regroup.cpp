@@ -12,6 +12,7 @@ namespace {
 struct ForwardRows {
   Slice slice;
   PackId pack;
+  RowShare share;
   Tokens first_row;
 };
 
@@ -21,7 +22,7 @@ struct RowsBySequence {
   std::vector<std::size_t> begin;
   std::vector<ForwardRows> rows;
 
-  explicit RowsBySequence(const PackPlan& packs) {
+  RowsBySequence(const PackPlan& packs, const ShareOfPack& share_of) {
     std::size_t sequences = 0;
     for (const MicroPack& pack : packs.forward)
       for (const Slice& slice : pack.slices)
@@ -33,10 +34,11 @@ struct RowsBySequence {
     rows.resize(begin.back());
     std::vector<std::size_t> next = begin;
     for (std::size_t p = 0; p < packs.forward.size(); ++p) {
+      const RowShare share = share_of(packs.forward[p]);
       Tokens row{0};
       for (const Slice& slice : packs.forward[p].slices) {
-        rows[next[slice.sequence.index()]++] = {slice, PackId(p), row};
-        row += slice.length();
+        rows[next[slice.sequence.index()]++] = {slice, PackId(p), share, row};
+        row += share.rows(slice);
       }
     }
   }
@@ -49,6 +51,7 @@ struct RowsBySequence {
 };
 
 void append(std::vector<RowSegment>& segments, const RowSegment& next) {
+  if (next.rows == Tokens(0)) return;
   if (!segments.empty() && segments.back().forward == next.forward &&
       segments.back().begin + segments.back().rows == next.begin) {
     segments.back().rows += next.rows;
@@ -60,7 +63,11 @@ void append(std::vector<RowSegment>& segments, const RowSegment& next) {
 }  // namespace
 
 std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
-  const RowsBySequence rows(packs);
+  return regroup(packs, [](const MicroPack&) { return RowShare{}; });
+}
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, const ShareOfPack& share_of) {
+  const RowsBySequence rows(packs, share_of);
   std::vector<std::vector<RowSegment>> result(packs.backward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
     for (const Slice& slice : packs.backward[p].slices) {
@@ -70,7 +77,9 @@ std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
       for (Tokens at = slice.begin; at < slice.end; ++it) {
         SLIMPACK_CHECK(it != forward.end() && it->slice.begin <= at);
         const Tokens end = std::min(slice.end, it->slice.end);
-        append(result[p], {it->pack, it->first_row + (at - it->slice.begin), end - at});
+        const Tokens begin = it->share.before(at) - it->share.before(it->slice.begin);
+        append(result[p],
+               {it->pack, it->first_row + begin, it->share.before(end) - it->share.before(at)});
         at = end;
       }
     }

@@ -71,8 +71,8 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
   if (request.backward == BackwardKind::kSplit && cost.weight_gradient == EdgeTime())
     invalid_input(
         "backward is to be split, but the cost model does not know what part of it weight "
-        "gradients "
-        "are; set plan.backward to \"whole\" or plan from [hardware]");
+        "gradients are; set plan.backward to \"whole\", measure again with 'slimpack profile' or "
+        "plan from [hardware]");
   SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
   SLIMPACK_CHECK(!request.recompute.empty());
 }

@@ -123,7 +123,7 @@ Bytes ActivationLedger::peak_of(const Action& action) const {
     case Pass::kBackward:
       return live_ + bytes_.backward_transient[s][p];
     case Pass::kInputGradient:
-      return live_ + bytes_.backward_transient[s][p] + bytes_.weight_operands[s][p];
+      return live_ + bytes_.input_transient[s][p];
     case Pass::kWeightGradient:
       return live_ + bytes_.weight_transient[s][p];
   }

@@ -5,27 +5,35 @@
 namespace slimpack {
 
 WeightBacklog::WeightBacklog(const MemoryGuard& guard, const TaskBytes& bytes, StageId stage)
-    : guard_(&guard),
-      operands_of_(bytes.weight_operands.empty() ? nullptr
-                                                 : &bytes.weight_operands[stage.index()]) {
-  if (operands_of_ == nullptr) return;
-  for (const Bytes transient : bytes.weight_transient[stage.index()])
+    : guard_(&guard), bytes_(&bytes), stage_(stage.index()) {
+  if (bytes.weight_operands.empty()) return;
+  for (const Bytes transient : bytes.weight_transient[stage_])
     transient_ = std::max(transient_, transient);
 }
 
+bool WeightBacklog::knows(std::int32_t b) const {
+  return !bytes_->weight_operands.empty() &&
+         static_cast<std::size_t>(b) < bytes_->weight_operands[stage_].size();
+}
+
 Bytes WeightBacklog::operands_of(std::int32_t b) const {
-  const auto at = static_cast<std::size_t>(b);
-  return operands_of_ == nullptr || at >= operands_of_->size() ? Bytes(0) : (*operands_of_)[at];
+  return knows(b) ? bytes_->weight_operands[stage_][static_cast<std::size_t>(b)] : Bytes(0);
 }
 
 Bytes WeightBacklog::peak_of_forward(std::int32_t f, std::int32_t b) const {
-  return std::max(guard_->level_of_forward(f, b), guard_->level(f + 1, b)) + operands_ +
-         (empty() ? Bytes(0) : transient_);
+  const Bytes then = empty() ? Bytes(0) : transient_;
+  return operands_ + std::max(guard_->level_of_forward(f, b), guard_->level(f + 1, b) + then);
 }
 
 Bytes WeightBacklog::peak_of_backward(std::int32_t f, std::int32_t b, bool split) const {
-  return std::max(guard_->level_of_backward(f, b), guard_->level(f, b + 1)) + operands_ +
-         (split ? operands_of(b) : Bytes(0)) + (split || !empty() ? transient_ : Bytes(0));
+  Bytes during = guard_->level_of_backward(f, b);
+  if (split && knows(b)) {
+    const auto at = static_cast<std::size_t>(b);
+    during += bytes_->input_transient[stage_][at] - bytes_->backward_transient[stage_][at];
+  }
+  const Bytes kept = split ? operands_of(b) : Bytes(0);
+  const Bytes then = split || !empty() ? transient_ : Bytes(0);
+  return operands_ + std::max(during, guard_->level(f, b + 1) + kept + then);
 }
 
 }  // namespace slimpack

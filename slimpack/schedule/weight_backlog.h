@@ -1,6 +1,7 @@
 // Weight backlog: the weight gradients that a stage has put off, and the memory that they take.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "slimpack/base/units.h"
@@ -27,9 +28,13 @@ class WeightBacklog {
 
  private:
   [[nodiscard]] Bytes operands_of(std::int32_t b) const;
+  /// Whether backward b exists and can be split.
+  [[nodiscard]] bool knows(std::int32_t b) const;
+
   const MemoryGuard* guard_;
-  const std::vector<Bytes>* operands_of_;  ///< by backward pack; null = nothing can be split
-  Bytes transient_;                        ///< the most that weight gradients need while they run
+  const TaskBytes* bytes_;
+  std::size_t stage_;
+  Bytes transient_;  ///< the most that weight gradients need while they run
   std::int32_t waiting_ = 0;
   Bytes operands_;  ///< of those that wait
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -126,6 +127,26 @@ std::vector<std::string> shape_errors(const ModelShape& shape) {
   check_reals(shape, errors);
   check_family(shape, errors);
   return errors;
+}
+
+ModelShape tensor_parallel_part(const ModelShape& shape, std::int32_t tp) {
+  const auto require_divides = [tp](std::int64_t count, std::string_view what) {
+    if (tp < 1 || count % tp != 0)
+      invalid_input("parallel.tp is {}, must divide the model's {} {}; use a divisor", tp, count,
+                    what);
+  };
+  require_divides(shape.num_heads, "attention heads");
+  require_divides(shape.intermediate_size, "columns of the MLP (intermediate_size)");
+  if (shape.num_kv_heads % tp != 0 && tp % shape.num_kv_heads != 0)
+    invalid_input(
+        "parallel.tp is {}, must divide the model's {} key/value heads or be a multiple of them; "
+        "use such a number",
+        tp, shape.num_kv_heads);
+  ModelShape part = shape;
+  part.num_heads /= tp;
+  part.num_kv_heads = std::max<std::int64_t>(1, shape.num_kv_heads / tp);
+  part.intermediate_size /= tp;
+  return part;
 }
 
 }  // namespace slimpack

@@ -46,6 +46,12 @@ struct ModelShape {
   bool operator==(const ModelShape&) const = default;
 };
 
+/// What one of `tp` tensor-parallel ranks computes with: its query heads, its key/value heads (at
+/// least one, which tp / num_kv_heads ranks then share) and its columns of the MLP; the rest is the
+/// model's. Throws InvalidInput unless tp divides heads and FFN width, and one of tp and
+/// num_kv_heads the other.
+[[nodiscard]] ModelShape tensor_parallel_part(const ModelShape& shape, std::int32_t tp);
+
 /// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
 /// Throws InvalidInput that names `origin`, the field, the rule and the remedy: for missing or
 /// inconsistent fields, and for every feature that training here would silently get wrong (sliding

@@ -113,6 +113,10 @@ std::string_view to_string(BackwardKind kind) {
   return kind == BackwardKind::kWhole ? "whole" : "split";
 }
 
+std::string_view to_string(ClockKind kind) {
+  return kind == ClockKind::kWall ? "wall" : "virtual";
+}
+
 RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                std::span<const std::string> overrides, const fs::path& base) {
   RunConfig config;

@@ -36,6 +36,13 @@ enum class BackwardKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(BackwardKind kind);
 
+/// What a training run's times are measured by (design §6).
+enum class ClockKind : std::uint8_t {
+  kWall,
+  kVirtual,  ///< processor time of each rank, as if it had a core of its own
+};
+[[nodiscard]] std::string_view to_string(ClockKind kind);
+
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
 
@@ -63,6 +70,7 @@ struct TrainConfig {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double clip_norm = 1.0;  ///< global gradient norm; 0 = no clipping
+  ClockKind clock = ClockKind::kWall;
 
   bool operator==(const TrainConfig&) const = default;
 };

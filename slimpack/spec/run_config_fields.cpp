@@ -152,6 +152,8 @@ std::vector<ConfigField> train_fields() {
       real({"train", "epsilon", "Adam's divisor"}, &R::train, &T::epsilon, kAboveZero),
       real({"train", "clip_norm", "global gradient norm; 0 = no clipping"}, &R::train,
            &T::clip_norm, kNotNegative),
+      choice({"train", "clock", "virtual: times as if each rank had a core of its own"}, &R::train,
+             &T::clock, std::array{ClockKind::kWall, ClockKind::kVirtual}),
   };
 }
 

@@ -230,6 +230,17 @@ def test_a_cost_file_of_another_model_is_refused(workspace):
                    "cost.json", "another model", "profile")
 
 
+def test_a_cost_file_that_does_not_know_weight_gradients_cannot_split(workspace):
+    done = run("plan", "--config", workspace.config("whole"), "--out", workspace.folder / "whole.json")
+    assert done.returncode == 0, done.stderr
+    cost = json.loads((workspace.folder / "whole.json").read_text())["cost"]
+    del cost["weight_gradient"]
+    (workspace.folder / "whole-cost.json").write_text(json.dumps(cost))
+    done = train_over_earlier_run(workspace, "cannot-split", "plan.backward=split",
+                                  f"cost.file={workspace.folder / 'whole-cost.json'}")
+    assert_refused(done, "weight gradients", 'plan.backward to "whole"', "slimpack profile")
+
+
 def test_without_the_training_program_the_others_still_work(workspace, tmp_path):
     alone = shutil.copy(SLIMPACK, tmp_path / "slimpack")
     file = workspace.config("alone")

@@ -123,7 +123,55 @@ TEST(Fit, OneMeasurementIsMatchedExactly) {
   EXPECT_NEAR(fit.time.per_pack + 64 * fit.time.per_token, 640, 1e-9);
 }
 
+double squares(const EdgeTime& time, const std::vector<EdgeMeasurement>& points) {
+  double sum = 0;
+  for (const EdgeMeasurement& m : points)
+    sum += std::pow((time.per_pack + time.per_token * static_cast<double>(m.tokens.count())) /
+                            static_cast<double>(m.time.count()) -
+                        1,
+                    2);
+  return sum;
+}
+
+TEST(Fit, APartIsThatOfAnyEdgeWhereTheWholeLeavesItRoom) {
+  const std::vector<EdgeMeasurement> points = {{Tokens(1), Nanos(102)}, {Tokens(100), Nanos(300)}};
+  const auto fit = fit_part(points, LayerTime{.per_pack = 100.5, .per_token = 2.5});
+  EXPECT_NEAR(fit.time.per_pack, 100, 1e-6);  // 102 = 100 + 2, 300 = 100 + 200
+  EXPECT_NEAR(fit.time.per_token, 2, 1e-9);
+  EXPECT_LT(fit.largest_error, 1e-9);
+}
+
+TEST(Fit, APartTakesNoMoreThanTheWholeInEitherTerm) {
+  // Times are 1 + tokens, but the whole has no constant: (t/2 − 1)² + (3t/4 − 1)² is least at
+  // t = (1/2 + 3/4) / (1/4 + 9/16) = 20/13, which is 10/13 of the first time.
+  const std::vector<EdgeMeasurement> points = {{Tokens(1), Nanos(2)}, {Tokens(3), Nanos(4)}};
+  const auto without = fit_part(points, LayerTime{.per_pack = 0, .per_token = 9});
+  EXPECT_EQ(without.time.per_pack, 0);
+  EXPECT_NEAR(without.time.per_token, 20.0 / 13, 1e-9);
+  EXPECT_NEAR(without.largest_error, 1 - 10.0 / 13, 1e-9);
+  // And of a whole that takes nothing it is nothing.
+  EXPECT_EQ(fit_part(points, LayerTime{}).time, EdgeTime());
+  EXPECT_EQ(fit_part(points, LayerTime{}).largest_error, 1);
+}
+
+RC_GTEST_PROP(Fit, NoPartWithinTheWholeIsCloser, (std::uint64_t seed)) {
+  Rng rng(seed);
+  std::vector<EdgeMeasurement> points(2 + rng.below(4));
+  for (EdgeMeasurement& m : points)
+    m = {Tokens(1 + static_cast<std::int64_t>(rng.below(50))),
+         Nanos(1 + static_cast<std::int64_t>(rng.below(1000)))};
+  const LayerTime whole{.per_pack = 300 * rng.uniform(), .per_token = 20 * rng.uniform()};
+  const auto fit = fit_part(points, whole);
+  RC_ASSERT(fit.time.per_pack >= 0 && fit.time.per_pack <= whole.per_pack);
+  RC_ASSERT(fit.time.per_token >= 0 && fit.time.per_token <= whole.per_token);
+  for (int i = 0; i < 200; ++i) {
+    const EdgeTime other{whole.per_pack * rng.uniform(), whole.per_token * rng.uniform()};
+    RC_ASSERT(squares(fit.time, points) <= squares(other, points) * (1 + 1e-9));
+  }
+}
+
 TEST(Fit, RefusesNoMeasurementsAndTimesOfZero) {
+  EXPECT_THROW((void)fit_part({}, LayerTime{}), InternalError);
   EXPECT_THROW((void)fit_edge_time({}), InternalError);
   EXPECT_THROW((void)fit_edge_time(std::vector<EdgeMeasurement>{{Tokens(1), Nanos(0)}}),
                InternalError);

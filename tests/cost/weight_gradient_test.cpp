@@ -162,33 +162,61 @@ TEST(WeightGradientBytes, CountTheLayersOfEachStage) {
   EXPECT_EQ(bytes.weight_transient[0], bytes.weight_transient[1]);
 }
 
-TEST(WeightGradientBytes, ComputeANormalisedInputAndTheProductAgain) {
-  // fp32 and fp64 add the product in place: 8 elements a token.
-  EXPECT_EQ(example_bytes(example_cost()).weight_transient[0], (BytesOf{Bytes(192), Bytes(128)}));
-  EXPECT_EQ(example_bytes(example_cost(Dtype::kFp64)).weight_transient[0],
-            (BytesOf{Bytes(384), Bytes(256)}));
-  // bf16: the largest product is that of gate and up, 32·8 weights of 2 + 4 bytes.
+TEST(WeightGradientBytes, TakeNoMoreThanTheOperandsThatTheyFreeButForProducts) {
+  // fp32 and fp64 add the product in place, and the down projection's operands are free before an
+  // input meets its norm's weight.
+  for (const Dtype dtype : {Dtype::kFp32, Dtype::kFp64})
+    EXPECT_EQ(example_bytes(example_cost(dtype)).weight_transient[0],
+              (BytesOf{Bytes(0), Bytes(0)}));
+  // bf16, 2 + 4 bytes of a product's number. Down: 8·16 of them, 768. Gate and up: 32·8, 1,536, and
+  // 16 a token of normalised input, less 32 + 16 of the down projection's operands.
   const CostModel bf16 = example_cost(Dtype::kBf16);
   EXPECT_EQ(example_bytes(bf16).weight_transient[0],
-            (BytesOf{Bytes(6 * 16 + 1536), Bytes(4 * 16 + 1536)}));
-  // With a small MLP it is that of q, k and v, 16·8; the other's would be 8·8.
+            (BytesOf{Bytes(1536 - 6 * 32), Bytes(1536 - 4 * 32)}));
+  // With a small MLP, q, k and v need most: 16·8 numbers, 768, and 16 a token, less 8 + 16, 16 + 16
+  // and 16 + 16 of the others' operands; with six tokens gate and up as much: 384 + 6 · (16 − 24).
   CostModel small_mlp = bf16;
   small_mlp.shape.intermediate_size = 4;
   EXPECT_EQ(example_bytes(small_mlp).weight_transient[0],
-            (BytesOf{Bytes(6 * 16 + 768), Bytes(4 * 16 + 768)}));
-  // With many tokens the norm holds more: input and result in fp32, 2·32 a token.
+            (BytesOf{Bytes(768 - 6 * 72), Bytes(768 - 4 * 72)}));
+  // With many tokens nothing is more than the first product.
   const PackPlan long_pack{{{{slice(0, 0, 100)}}}, {{{slice(0, 0, 100)}}}};
   EXPECT_EQ(task_bytes(bf16, {{0, 2}}, long_pack, {Tokens(100)}).weight_transient[0],
-            BytesOf{Bytes(6400)});
+            BytesOf{Bytes(768)});
+}
+
+TEST(WeightGradientBytes, FillLayerByLayerWhileInputGradientsRun) {
+  // Bytes of a token: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8; operands 416. Six tokens of one
+  // forward pack of ten, on the second of two layers: those of the first layer 6 · 416, and dK and
+  // dV of both 2 · 320. In attention: of this layer's operands silu(gate) ⊙ up, the gradient of
+  // gate and up, the normalised input and a copy of the output, 64 + 128 + 32 + 32, with dy,
+  // dmiddle, dout and dqkv 32 + 32 + 32 + 64, and of the kernel dq, dk, dv and lse 32 + 32 + 8,
+  // those of the prefix 6 · 32 + 4 · 32, two tiles of 6 · 4 scores.
+  const int second = 6 * 416 + 640 + 6 * (256 + 160 + 72 + 32) + 4 * 32 + 2 * 24 * 4;
+  // The other four tokens peak in the first layer: all ten rows are freed with it. The head has
+  // freed their inputs, 320; a block of four by four scores twice.
+  const int first = 4 * (256 + 160 + 72) + 2 * 16 * 4 - 320;
+  EXPECT_EQ(example_bytes(example_cost()).input_transient[0],
+            (BytesOf{Bytes(second), Bytes(first)}));
+}
+
+TEST(WeightGradientBytes, AreNotCopiedWhereTheyAreAlone) {
+  // All rows of a forward pack in one backward pack: attention's output stays, and the row goes.
+  // 10 · (224 + 160 + 72), tiles of 10 · 10 scores twice, less the inputs of the head.
+  const MicroPack whole{{slice(0, 0, 10)}};
+  EXPECT_EQ(
+      task_bytes(example_cost(), {{0, 1}}, {{whole}, {whole}}, {Tokens(10)}).input_transient[0],
+      BytesOf{Bytes(10 * 456 + 800 - 320)});
 }
 
 TEST(WeightGradientBytes, OfATensorParallelRankAreItsHeadsAndItsTokens) {
   CostModel cost = example_cost();
   cost.tp = 2;
   // Bytes of a token: hidden states 4·16, half of the tokens; attention's output 16, dqkv 16 + 2·16
-  // as the one KV head is on both ranks; 3·32 of the MLP: 224. The normalised input is gathered.
+  // as the one KV head is on both ranks; 3·32 of the MLP: 224.
   const TaskBytes bytes = example_bytes(cost);
   EXPECT_EQ(bytes.weight_operands[0], (BytesOf{Bytes(6 * 448), Bytes(4 * 448)}));
+  // The states of either side of a map are gathered: dy, 32 a token, before anything is freed.
   EXPECT_EQ(bytes.weight_transient[0], (BytesOf{Bytes(192), Bytes(128)}));
 }
 
@@ -229,6 +257,7 @@ TEST(WeightGradientBytes, OfAModelThatKnowsNoneAreAbsentAndChangeNothingElse) {
     cost.weight_gradient = {};
     const TaskBytes whole = example_bytes(cost);
     EXPECT_TRUE(whole.weight_operands.empty());
+    EXPECT_TRUE(whole.input_transient.empty());
     EXPECT_TRUE(whole.weight_transient.empty());
     EXPECT_EQ(whole.rows, split.rows);
     EXPECT_EQ(whole.forward_transient, split.forward_transient);

@@ -7,10 +7,8 @@
 #include <cmath>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/checkpoint.h"
 #include "slimpack/packflow/memory_tracker.h"
-#include "tests/packflow/small_runs.h"
-#include "tests/packflow/tensors.h"
+#include "tests/packflow/step_outcome.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -18,12 +16,14 @@ namespace slimpack {
 namespace {
 
 using slimpack::testing::engine_options;
+using slimpack::testing::expect_same;
 using slimpack::testing::packed_step;
 using slimpack::testing::random_tokens;
-using slimpack::testing::relative_error;
+using slimpack::testing::run_once;
 using slimpack::testing::sliced_step;
 using slimpack::testing::small_shape;
 using slimpack::testing::SmallStep;
+using slimpack::testing::StepOutcome;
 
 const SequenceLengths& lengths() {
   static const SequenceLengths all{Tokens(70), Tokens(1), Tokens(33), Tokens(2), Tokens(9)};
@@ -33,26 +33,6 @@ const SequenceLengths& lengths() {
 StepTokens tokens_for(const ModelShape& shape) {
   Rng rng(11);
   return random_tokens(rng, shape, lengths());
-}
-
-struct Outcome {
-  StepResult result;
-  NamedTensors gradients;
-};
-
-Outcome run_once(const SmallStep& step) {
-  Engine engine(engine_options(step));
-  Outcome out{engine.run(step.plan, step.schedule, tokens_for(step.cost.shape), std::nullopt), {}};
-  out.gradients = named_gradients(engine);
-  return out;
-}
-
-void expect_same(const Outcome& a, const Outcome& b, double bound) {
-  EXPECT_NEAR(a.result.loss, b.result.loss, bound * a.result.loss);
-  EXPECT_NEAR(a.result.gradient_norm, b.result.gradient_norm, bound * a.result.gradient_norm);
-  ASSERT_EQ(a.gradients.size(), b.gradients.size());
-  for (const auto& [name, gradient] : a.gradients)
-    EXPECT_LE(relative_error(b.gradients.at(name), gradient), bound) << name;
 }
 
 TEST(Engine, TheSamePlanAndSeedGiveTheSameBits) {
@@ -66,7 +46,7 @@ TEST(Engine, PlansStagesAndPackingChangeNothingButRounding) {
   for (const bool tied : {false, true}) {
     ModelShape shape = small_shape(4, true);
     shape.tie_embeddings = tied;
-    const Outcome whole = run_once(packed_step(shape, Dtype::kFp64, 1, lengths(), Tokens(115)));
+    const StepOutcome whole = run_once(packed_step(shape, Dtype::kFp64, 1, lengths(), Tokens(115)));
     EXPECT_GT(whole.result.loss, 1.0);
     for (const std::int32_t pp : {1, 2, 4}) {
       expect_same(whole, run_once(sliced_step(shape, Dtype::kFp64, pp, lengths(), 9, Tokens(4))),
@@ -79,7 +59,7 @@ TEST(Engine, PlansStagesAndPackingChangeNothingButRounding) {
 
 TEST(Engine, StartsFromTheLossOfAUniformGuess) {
   // Weights of deviation 0.02 leave the logits near 0: the loss is about ln 61 = 4.11.
-  const Outcome out =
+  const StepOutcome out =
       run_once(sliced_step(small_shape(2), Dtype::kFp64, 1, lengths(), 4, Tokens(8)));
   EXPECT_NEAR(out.result.loss, std::log(61.0), 0.05);
 }
@@ -105,7 +85,8 @@ TEST(Engine, Bf16TrainingLowersTheLoss) {
   config.warmup_steps = 0;
   std::vector<double> losses;
   for (std::int64_t s = 0; s < 6; ++s)
-    losses.push_back(engine.run(step.plan, step.schedule, tokens, Engine::Update{config, s}).loss);
+    losses.push_back(
+        engine.run(step.plan, {&step.schedule, 1}, tokens, Engine::Update{config, s}).loss);
   for (std::size_t s = 1; s < losses.size(); ++s) EXPECT_LT(losses[s], losses[s - 1]) << s;
   EXPECT_LT(losses.back(), losses.front() - 0.1);
 }
@@ -115,7 +96,7 @@ TEST(Engine, AStepWithoutAnyTargetHasNoLossAndNoGradient) {
   const SmallStep step = packed_step(small_shape(2), Dtype::kFp32, 2, single, Tokens(8));
   Engine engine(engine_options(step));
   Rng rng(1);
-  const StepResult result = engine.run(step.plan, step.schedule,
+  const StepResult result = engine.run(step.plan, {&step.schedule, 1},
                                        random_tokens(rng, step.cost.shape, single), std::nullopt);
   EXPECT_EQ(result.loss, 0.0);
   EXPECT_EQ(result.gradient_norm, 0.0);
@@ -157,7 +138,7 @@ TEST(Engine, ARankThatThrowsEndsTheStepOnAllRanksAndTheEngineLivesOn) {
   };
   Engine engine(options);
   const StepTokens tokens = tokens_for(step.cost.shape);
-  const double loss = engine.run(step.plan, step.schedule, tokens, std::nullopt).loss;
+  const double loss = engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt).loss;
   const int asked = (1 << 20) - left;
   int actions = 0;
   for (const auto& stage : step.schedule.stages) actions += static_cast<int>(stage.size());
@@ -165,13 +146,13 @@ TEST(Engine, ARankThatThrowsEndsTheStepOnAllRanksAndTheEngineLivesOn) {
   for (int n = 1; n <= actions; ++n) {
     left = n;
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_THROW(static_cast<void>(engine.run(step.plan, step.schedule, tokens, std::nullopt)),
-                 Stop)
+    EXPECT_THROW(
+        static_cast<void>(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt)), Stop)
         << n;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1)) << n;
   }
   left = 1 << 20;
-  EXPECT_EQ(engine.run(step.plan, step.schedule, tokens, std::nullopt).loss, loss);
+  EXPECT_EQ(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt).loss, loss);
 }
 
 TEST(Engine, StopsOnRequestBetweenActions) {
@@ -179,8 +160,8 @@ TEST(Engine, StopsOnRequestBetweenActions) {
   EngineOptions options = engine_options(step);
   options.should_stop = [] { return true; };
   Engine engine(options);
-  EXPECT_THROW(static_cast<void>(
-                   engine.run(step.plan, step.schedule, tokens_for(step.cost.shape), std::nullopt)),
+  EXPECT_THROW(static_cast<void>(engine.run(step.plan, {&step.schedule, 1},
+                                            tokens_for(step.cost.shape), std::nullopt)),
                Interrupted);
 }
 
@@ -193,7 +174,7 @@ TEST(Engine, FreesEveryActivationOfAStepThatFailed) {
   const StepTokens tokens = tokens_for(step.cost.shape);
   const Bytes before[] = {live_bytes(0), live_bytes(1)};
   left = 7;
-  EXPECT_THROW(static_cast<void>(engine.run(step.plan, step.schedule, tokens, std::nullopt)),
+  EXPECT_THROW(static_cast<void>(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt)),
                Interrupted);
   EXPECT_EQ(live_bytes(0), before[0]);
   EXPECT_EQ(live_bytes(1), before[1]);

@@ -49,27 +49,48 @@ TEST(ClipFactor, BringsTheNormToTheLimitAndLeavesSmallerOnesAlone) {
   EXPECT_EQ(clip_factor(1e9, 0.0), 1.0);  // no clipping
 }
 
-StageParameters two_parameters(double value, double gradient) {
+/// A bucket with all values and gradients alike, owned by `replica` of `replicas`.
+ParameterBucket bucket_of(std::int64_t size, double value, double gradient, bool decay,
+                          std::int32_t replicas = 1, std::int32_t replica = 0) {
+  const Shard shard(size, replicas, replica);
+  ParameterBucket bucket{at::full({size}, value, at::kDouble),
+                         at::full({size}, gradient, at::kDouble),
+                         {{0, size, decay, true}},
+                         shard,
+                         {},
+                         at::zeros({shard.size()}, at::kDouble),
+                         at::zeros({shard.size()}, at::kDouble)};
+  bucket.masters_S = shard.of(bucket.values_N);
+  return bucket;
+}
+
+/// The first is decayed, the second not.
+StageParameters two_buckets(double value, double gradient, std::int32_t replicas = 1,
+                            std::int32_t replica = 0) {
   StageParameters p;
-  const auto fill = [&](Parameter& parameter, bool decay) {
-    parameter.master = parameter.value = at::full({2, 2}, value, at::kDouble);
-    parameter.gradient = at::full({2, 2}, gradient, at::kDouble);
-    parameter.first_moment = at::zeros({2, 2}, at::kDouble);
-    parameter.second_moment = at::zeros({2, 2}, at::kDouble);
-    parameter.decay = decay;
-  };
-  fill(p.embedding_VH, true);
-  fill(p.final_norm_H, false);
+  for (const bool decay : {true, false})
+    p.buckets.push_back(bucket_of(4, value, gradient, decay, replicas, replica));
   return p;
 }
 
+double value_in(const StageParameters& p, std::size_t bucket, std::int64_t at) {
+  return p.buckets[bucket].values_N[at].item<double>();
+}
+
 TEST(GradientNorm, AddsSquaresAndLeavesTiedCopiesOut) {
-  StageParameters p = two_parameters(1, 3);
+  StageParameters p = two_buckets(1, 3);
   EXPECT_DOUBLE_EQ(squared_gradient_norm(p), 8 * 9.0);
-  p.embedding_VH.tied_copy = true;
+  p.buckets[0].stretches[0].counted = false;
   EXPECT_DOUBLE_EQ(squared_gradient_norm(p), 4 * 9.0);
   zero_gradients(p);
   EXPECT_EQ(squared_gradient_norm(p), 0);
+}
+
+TEST(GradientNorm, OfAllReplicasTogetherIsThatOfOne) {
+  // 8 elements of square 9, three replicas that own 1 + 1 + 2 of each bucket's 4.
+  double sum = 0;
+  for (std::int32_t r = 0; r < 3; ++r) sum += squared_gradient_norm(two_buckets(1, 3, 3, r));
+  EXPECT_DOUBLE_EQ(sum, 8 * 9.0);
 }
 
 TEST(AdamW, TheFirstStepMovesByTheLearningRateAgainstTheGradientsSign) {
@@ -82,12 +103,12 @@ TEST(AdamW, TheFirstStepMovesByTheLearningRateAgainstTheGradientsSign) {
   config.weight_decay = 0.2;
   config.beta1 = 0.9;
   config.beta2 = 0.95;
-  StageParameters p = two_parameters(3, 4);
+  StageParameters p = two_buckets(3, 4);
   adamw_update(p, config, 0, 0.5);
-  EXPECT_NEAR(p.embedding_VH.value[0][0].item<double>(), 3 - 0.3 - 0.4, 1e-12);
-  EXPECT_NEAR(p.final_norm_H.value[1][1].item<double>(), 3 - 0.4, 1e-12);
-  EXPECT_NEAR(p.embedding_VH.first_moment[0][0].item<double>(), 0.1 * 2, 1e-15);
-  EXPECT_NEAR(p.embedding_VH.second_moment[0][0].item<double>(), 0.05 * 4, 1e-15);
+  EXPECT_NEAR(value_in(p, 0, 0), 3 - 0.3 - 0.4, 1e-12);
+  EXPECT_NEAR(value_in(p, 1, 3), 3 - 0.4, 1e-12);
+  EXPECT_NEAR(p.buckets[0].first_moments_S[0].item<double>(), 0.1 * 2, 1e-15);
+  EXPECT_NEAR(p.buckets[0].second_moments_S[0].item<double>(), 0.05 * 4, 1e-15);
 }
 
 TEST(AdamW, TheSecondStepFollowsTheMoments) {
@@ -97,32 +118,43 @@ TEST(AdamW, TheSecondStepFollowsTheMoments) {
   config.learning_rate = config.min_learning_rate = 0.5;
   config.epsilon = 0.5;
   config.weight_decay = 0;
-  StageParameters p = two_parameters(3, 2);
+  StageParameters p = two_buckets(3, 2);
   adamw_update(p, config, 0, 1.0);
-  const double after_one = p.embedding_VH.value[0][0].item<double>();
+  const double after_one = value_in(p, 0, 0);
   zero_gradients(p);
   adamw_update(p, config, 1, 1.0);
   const double step = 0.5 * (0.18 / 0.19) / (std::sqrt(0.19 / 0.0975) + 0.5);
-  EXPECT_NEAR(p.embedding_VH.value[0][0].item<double>(), after_one - step,
+  EXPECT_NEAR(value_in(p, 0, 0), after_one - step,
               1e-7);  // fp32 step count
+}
+
+TEST(AdamW, UpdatesTheOwnShardAlone) {
+  // Of 4 elements the second of two replicas owns the last two.
+  TrainConfig config = schedule(0, 10);
+  StageParameters p = two_buckets(3, 4, 2, 1);
+  adamw_update(p, config, 0, 1.0);
+  for (const std::size_t bucket : {0, 1})
+    for (const std::int64_t at : {0, 1, 2, 3})
+      EXPECT_EQ(value_in(p, bucket, at) == 3, at < 2) << bucket << " " << at;
 }
 
 TEST(AdamW, RoundsMastersIntoTheValuesOfABf16Run) {
   StageParameters p;
-  Parameter& weight = p.embedding_VH;
-  weight.master = at::full({1, 1}, 1.0, at::kFloat);
-  weight.value = weight.master.to(at::kBFloat16);
-  weight.gradient = at::full({1, 1}, 1.0, at::kFloat);
-  weight.first_moment = at::zeros({1, 1}, at::kFloat);
-  weight.second_moment = at::zeros({1, 1}, at::kFloat);
+  ParameterBucket& bucket = p.buckets.emplace_back(bucket_of(1, 1, 1, false));
+  bucket.masters_S = at::full({1}, 1.0, at::kFloat);
+  bucket.values_N = bucket.masters_S.to(at::kBFloat16);
+  bucket.gradients_N = at::full({1}, 1.0, at::kFloat);
+  bucket.first_moments_S = at::zeros({1}, at::kFloat);
+  bucket.second_moments_S = at::zeros({1}, at::kFloat);
   TrainConfig config = schedule(0, 1000);
   config.learning_rate = config.min_learning_rate = 0.001;
   // Each step is 0.001, less than half of bf16's spacing below 1 (2^-8 = 0.0039): a run without
   // masters would stay at 1 for ever.
   for (std::int64_t step = 0; step < 5; ++step) adamw_update(p, config, step, 1.0);
-  EXPECT_NEAR(weight.master.item<double>(), 0.995, 1e-4);
-  EXPECT_EQ(weight.value.item<double>(), weight.master.to(at::kBFloat16).item<double>());
-  EXPECT_LT(weight.value.item<double>(), 1.0);
+  const double master = bucket.masters_S.item<double>();
+  EXPECT_NEAR(master, 0.995, 1e-4);
+  EXPECT_EQ(value_in(p, 0, 0), bucket.masters_S.to(at::kBFloat16).item<double>());
+  EXPECT_LT(value_in(p, 0, 0), 1.0);
 }
 
 }  // namespace

@@ -41,6 +41,10 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
     EXPECT_GT(cost.elementwise.per_pack + cost.elementwise.per_token, 0);
     EXPECT_LE(cost.elementwise.per_pack, cost.backward.per_pack);
     EXPECT_LE(cost.elementwise.per_token, cost.backward.per_token);
+    // So does putting weight gradients off.
+    EXPECT_GT(cost.weight_gradient.per_pack + cost.weight_gradient.per_token, 0);
+    EXPECT_LE(cost.weight_gradient.per_pack, cost.backward.per_pack);
+    EXPECT_LE(cost.weight_gradient.per_token, cost.backward.per_token);
     EXPECT_GT(cost.optimizer_per_parameter, 0);
     EXPECT_GE(cost.fit_error, 0);
     EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);

@@ -32,7 +32,7 @@ const SequenceLengths& lengths() {
 NamedTensors gradients_of(const SmallStep& step) {
   Rng rng(11);
   Engine engine(engine_options(step));
-  (void)engine.run(step.plan, step.schedule, random_tokens(rng, step.cost.shape, lengths()),
+  (void)engine.run(step.plan, {&step.schedule, 1}, random_tokens(rng, step.cost.shape, lengths()),
                    std::nullopt);
   return named_gradients(engine);
 }
@@ -73,7 +73,7 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
       Rng rng(5);
       const StepTokens tokens = random_tokens(rng, shape, lengths());
       StageParameters parameters =
-          make_stage_parameters(shape, dtype, step.plan.layout, StageId(0), 1);
+          make_stage_parameters(shape, dtype, step.plan.layout, {}, {}, 1);
       const Rope rope(shape, dtype, step.longest());
       const at::Tensor x_TH =
           slimpack::testing::random_tensor(rng, {115, shape.hidden_size}).to(compute_type(dtype));

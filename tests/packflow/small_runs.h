@@ -10,8 +10,10 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/engine.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/random_split.h"
 
 namespace slimpack::testing {
 
@@ -84,6 +86,23 @@ inline SmallStep packed_step(const ModelShape& shape, Dtype dtype, std::int32_t 
   replica.packs = packed_plan(lengths, replica.sequences, capacity);
   step.schedule = one_f_one_b(replica.packs, pp);
   return step;
+}
+
+/// Lists the step's schedule again with backward packs split from `from` on where `caps` allow it.
+/// REQUIRES: no cap below least_memory.
+inline void split_backwards(SmallStep& step, std::int32_t from,
+                            const std::vector<Bytes>& caps = {}) {
+  const TaskTimes times = step.times();
+  const TaskBytes bytes = step.bytes();
+  const ReplicaPacks replica{step.packs(), times, bytes};
+  step.schedule = ListScheduler(std::span(&replica, 1)).run(caps, {.split_from = from})->schedule;
+}
+
+/// Splits some backwards anywhere; weight gradients run at random moments after.
+inline void split_randomly(SmallStep& step, Rng& rng) {
+  std::vector<Schedule> schedules{std::move(step.schedule)};
+  split_some(rng, step.plan, schedules);
+  step.schedule = std::move(schedules.front());
 }
 
 inline StepTokens random_tokens(Rng& rng, const ModelShape& shape, const SequenceLengths& lengths) {

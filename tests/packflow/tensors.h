@@ -19,7 +19,7 @@ inline at::Tensor random_tensor(Rng& rng, at::IntArrayRef sizes) {
 
 inline Parameter random_parameter(Rng& rng, at::IntArrayRef sizes) {
   Parameter p;
-  p.value = p.master = random_tensor(rng, sizes);
+  p.value = random_tensor(rng, sizes);
   p.gradient = at::zeros(sizes, at::kDouble);
   return p;
 }

@@ -54,7 +54,7 @@ TEST(SplitBackward, IsRefusedWhereItsTimesAreNotKnown) {
   cost.weight_gradient = {};
   const PlanRequest request{.lengths = {Tokens(128)}, .backward = BackwardKind::kSplit};
   expect_invalid_input([&] { (void)plan_step(request, cost); },
-                       {"set plan.backward to \"whole\" or plan from [hardware]"});
+                       {"set plan.backward to \"whole\"", "'slimpack profile'", "[hardware]"});
 }
 
 }  // namespace

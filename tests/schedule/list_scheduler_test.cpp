@@ -134,6 +134,7 @@ struct SplitExample {
     const std::vector<std::vector<Bytes>> none(2, std::vector<Bytes>(2, Bytes(0)));
     bytes.rows.assign(2, std::vector<Bytes>(2, Bytes(10)));
     bytes.weight_operands.assign(2, std::vector<Bytes>(2, Bytes(5)));
+    bytes.input_transient = bytes.weight_operands;
     bytes.kv = bytes.dkv = bytes.forward_transient = bytes.backward_transient =
         bytes.weight_transient = none;
     bytes.forward_input = bytes.backward_input = none.front();

@@ -94,6 +94,13 @@ inline TaskBytes random_bytes(Rng& rng, const PackPlan& packs, std::size_t seque
       for (const Slice& slice : packs.backward[p].slices)
         bytes.backward_transient.back()[p] += bytes.dkv.back()[slice.sequence.index()];
     bytes.weight_operands.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 30));
+    // At the end of input gradients so are all operands.
+    bytes.input_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
+    for (std::size_t p = 0; p < packs.backward.size(); ++p) {
+      bytes.input_transient.back()[p] += bytes.weight_operands.back()[p];
+      for (const Slice& slice : packs.backward[p].slices)
+        bytes.input_transient.back()[p] += bytes.dkv.back()[slice.sequence.index()];
+    }
     bytes.weight_transient.push_back(random_quantities<Bytes>(rng, packs.backward.size(), 10));
   }
   bytes.forward_input = random_quantities<Bytes>(rng, packs.forward.size(), 8);

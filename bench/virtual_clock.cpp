@@ -1,0 +1,196 @@
+// Steps of real documents in virtual time: as if every rank had a core of its own.
+//  1. As many ranks as there are cores, by both clocks in turn: how far they agree.
+//  2. A model of 8 layers on 8 ranks, pp 8 and pp 4 × dp 2: bubble of our plan and of fixed
+//  packing.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/documents.h"
+#include "bench/step_model.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/profile.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+namespace {
+
+struct Arguments {
+  std::int64_t context = 16384;
+  std::int64_t step_tokens = 65536;
+  int repetitions = 3;
+  bool quick = false;
+  std::string json;
+};
+
+struct Layout {
+  std::int32_t pp = 1;
+  std::int32_t dp = 1;
+};
+
+/// One way to run the documents.
+struct Case {
+  std::string name;
+  Layout layout;
+  PlannerKind planner = PlannerKind::kSlimpack;
+  ClockKind clock = ClockKind::kVirtual;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+class Bench {
+ public:
+  Bench(const Arguments& a, std::int64_t layers)
+      : a_(a),
+        documents_(standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), 0)),
+        shape_(step_model(Tokens(a.context), layers)),
+        tokens_(make_step_tokens(documents_, shape_.vocab_size)) {
+    for (const auto& d : documents_) lengths_.emplace_back(static_cast<std::int64_t>(d.size()));
+    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    cost_ = profile_costs({.shape = shape_, .context = Tokens(a.context), .ranks = cores});
+  }
+
+  /// Runs the cases in turn, so that all see the same machine, and adds a row for each.
+  nlohmann::json run(const std::vector<Case>& cases, Table& table) {
+    std::vector<Running> running;
+    for (const Case& c : cases) running.push_back(start(c));
+    for (int r = 0; r < a_.repetitions; ++r)
+      for (Running& way : running) {
+        const StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, tokens_,
+                                                Engine::Update{train_, r});
+        const TimelineMetrics m = metrics_of(step.timeline);
+        way.seconds.push_back(to_seconds(m.makespan));
+        way.bubbles.push_back(m.bubble_ratio);
+        fmt::print(stderr, "{}, repetition {}: {:.2f} s\n", way.name, r + 1, way.seconds.back());
+      }
+    nlohmann::json out = nlohmann::json::array();
+    for (std::size_t i = 0; i < cases.size(); ++i) out.push_back(row(cases[i], running[i], table));
+    return out;
+  }
+
+ private:
+  struct Running {
+    std::string name;
+    std::unique_ptr<Engine> engine;
+    PlannedStep planned;
+    std::vector<double> seconds, bubbles;
+  };
+
+  Running start(const Case& c) {
+    Running way;
+    way.name = fmt::format("{}, {}", c.name, to_string(c.clock));
+    EngineOptions options{.shape = shape_,
+                          .layout = balanced_layout(cost_, lengths_, c.layout.pp),
+                          .replicas = c.layout.dp,
+                          .context = Tokens(a_.context),
+                          .clock = c.clock,
+                          .should_stop = {}};
+    way.planned = *plan_step({.lengths = lengths_,
+                              .pp = c.layout.pp,
+                              .dp = c.layout.dp,
+                              .planner = c.planner,
+                              .context = Tokens(a_.context),
+                              .layout = options.layout},
+                             cost_)
+                       .step;
+    way.engine = std::make_unique<Engine>(std::move(options));
+    return way;
+  }
+
+  static nlohmann::json row(const Case& c, const Running& way, Table& table) {
+    const SimulationResult& predicted = way.planned.prediction;
+    const double seconds = median(way.seconds), bubble = median(way.bubbles);
+    table.add_row({c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp),
+                   std::string(to_string(c.clock)), fmt::format("{:.2f} s", seconds),
+                   fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
+                   human_share(predicted.bubble_ratio)});
+    return {{"name", c.name},     {"pp", c.layout.pp},
+            {"dp", c.layout.dp},  {"clock", to_string(c.clock)},
+            {"seconds", seconds}, {"predicted_seconds", to_seconds(predicted.makespan)},
+            {"bubble", bubble},   {"predicted_bubble", predicted.bubble_ratio}};
+  }
+
+  Arguments a_;
+  std::vector<std::vector<std::int64_t>> documents_;
+  SequenceLengths lengths_;
+  ModelShape shape_;
+  StepTokens tokens_;
+  CostModel cost_;
+  TrainConfig train_;
+};
+
+Table result_table() {
+  return Table({{"plan", Align::kLeft},
+                {"pp × dp"},
+                {"clock"},
+                {"step"},
+                {"predicted"},
+                {"bubble"},
+                {"predicted"}});
+}
+
+void run(Arguments a) {
+  if (a.quick) a.context = 4096, a.step_tokens = 16384;
+  Table agreement = result_table(), many = result_table();
+  const Layout two{.pp = 2};
+  const nlohmann::json both =
+      Bench(a, 4).run({{"slimpack", two, PlannerKind::kSlimpack, ClockKind::kWall},
+                       {"slimpack", two, PlannerKind::kSlimpack, ClockKind::kVirtual}},
+                      agreement);
+  const double ratio = both[1]["seconds"].get<double>() / both[0]["seconds"].get<double>();
+  fmt::print("4 layers, 2 ranks: virtual ÷ wall {:.3f}\n\n{}\n", ratio, agreement.text());
+  const nlohmann::json eight =
+      Bench(a, 8).run({{"slimpack", {.pp = 8}},
+                       {"packed", {.pp = 8}, PlannerKind::kPacked},
+                       {"slimpack", {.pp = 4, .dp = 2}},
+                       {"packed", {.pp = 4, .dp = 2}, PlannerKind::kPacked}},
+                      many);
+  fmt::print("8 layers, 8 ranks\n\n{}", many.text());
+  if (!a.json.empty())
+    write_file(
+        a.json,
+        nlohmann::json{{"virtual_over_wall", ratio}, {"agreement", both}, {"eight_ranks", eight}}
+                .dump(2) +
+            "\n");
+}
+
+}  // namespace
+}  // namespace slimpack
+
+int main(int argc, char** argv) {
+  slimpack::install_memory_tracker();
+  CLI::App app{"Steps of real documents in virtual time, as if every rank had a core of its own."};
+  slimpack::Arguments arguments;
+  app.add_option("--context", arguments.context, "Documents are cut here")->capture_default_str();
+  app.add_option("--step-tokens", arguments.step_tokens, "Documents are drawn up to this")
+      ->capture_default_str();
+  app.add_option("--repetitions", arguments.repetitions, "Medians are taken over these")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--quick", arguments.quick, "Context 4,096 and 16,384 tokens");
+  app.add_option("--json", arguments.json, "Write the figures here");
+  try {
+    app.parse(argc, argv);
+    slimpack::run(arguments);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "virtual_clock: {}\n", e.what());
+    return dynamic_cast<const slimpack::InvalidInput*>(&e) ? 2 : 1;
+  }
+}

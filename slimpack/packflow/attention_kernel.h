@@ -1,0 +1,55 @@
+// Attention kernel: one block of queries against one block of keys, and the merging of blocks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace slimpack {
+
+/// Keys and values of so many tokens of a sequence: [tokens, G, D].
+struct KeysValues {
+  at::Tensor k;
+  at::Tensor v;
+};
+
+struct AttentionResult {
+  at::Tensor out_TND;
+  at::Tensor lse_TN;  ///< accumulate type
+};
+
+enum class Mask : bool {
+  kNone,
+  kCausal,  ///< query i sees keys 0 to i
+};
+
+/// REQUIRES: at least one query and one key; q, k, v of one type; last dimensions contiguous.
+[[nodiscard]] AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask);
+
+/// Weighs two results of the same queries on different keys by their share of the softmax mass
+/// (log- sum-exp); the first is reused. A query may see no key in one of them: its log-sum-exp is
+/// −∞.
+[[nodiscard]] AttentionResult merged(AttentionResult a, const AttentionResult& b);
+
+/// What backward needs of queries, merged over all keys that they see.
+struct QueryRows {
+  at::Tensor dout_TND;
+  at::Tensor q_TND;
+  at::Tensor out_TND;
+  at::Tensor lse_TN;
+
+  [[nodiscard]] QueryRows narrow(std::int64_t begin, std::int64_t rows) const {
+    const auto part = [&](const at::Tensor& t) { return t.narrow(0, begin, rows); };
+    return {part(dout_TND), part(q_TND), part(out_TND), part(lse_TN)};
+  }
+};
+
+/// Gradients of one block.
+struct AttentionGradients {
+  at::Tensor dq_TND;
+  at::Tensor dk_TGD;
+  at::Tensor dv_TGD;
+};
+/// The block's share of the gradients: separable by keys (FlashAttention-2). REQUIRES: as attend.
+[[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
+                                                 Mask mask);
+
+}  // namespace slimpack

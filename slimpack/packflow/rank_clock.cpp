@@ -1,0 +1,32 @@
+#include "slimpack/packflow/rank_clock.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+
+namespace slimpack {
+namespace {
+
+Nanos thread_time() {
+  timespec spent{};
+  SLIMPACK_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent) == 0);
+  return Nanos(std::int64_t{spent.tv_sec} * 1'000'000'000 + spent.tv_nsec);
+}
+
+}  // namespace
+
+RankClock::RankClock(ClockKind kind, Nanos start)
+    : kind_(kind), start_(kind == ClockKind::kWall ? start : thread_time()) {}
+
+Nanos RankClock::now() const {
+  return (kind_ == ClockKind::kWall ? monotonic_now() : thread_time()) - start_;
+}
+
+void RankClock::wait_until(Nanos time) {
+  if (kind_ == ClockKind::kVirtual) start_ -= std::max(Nanos(0), time - now());
+}
+
+}  // namespace slimpack

@@ -1,0 +1,36 @@
+// What a step without an update leaves, and whether two steps leave the same.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "slimpack/packflow/checkpoint.h"
+#include "tests/packflow/small_runs.h"
+#include "tests/packflow/tensors.h"
+
+namespace slimpack::testing {
+
+struct StepOutcome {
+  StepResult result;
+  NamedTensors gradients;
+};
+
+/// Runs the step on a new engine, on tokens that depend on nothing but the shape and the lengths.
+inline StepOutcome run_once(const SmallStep& step) {
+  Engine engine(engine_options(step));
+  Rng rng(11);
+  const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
+  StepOutcome out{engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt), {}};
+  out.gradients = named_gradients(engine);
+  return out;
+}
+
+/// Loss, norm and every gradient, relative to the largest number of each.
+inline void expect_same(const StepOutcome& a, const StepOutcome& b, double bound) {
+  EXPECT_NEAR(a.result.loss, b.result.loss, bound * a.result.loss);
+  EXPECT_NEAR(a.result.gradient_norm, b.result.gradient_norm, bound * a.result.gradient_norm);
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (const auto& [name, gradient] : a.gradients)
+    EXPECT_LE(relative_error(b.gradients.at(name), gradient), bound) << name;
+}
+
+}  // namespace slimpack::testing
