@@ -113,6 +113,7 @@ class ChoiceSearch {
     const CostModel cost = with_recompute(problem_.cost, choice.recompute);
     StepProblem problem = with_cost(problem_, cost);
     if (choice.mixed) problem.candidates = favourites_;
+    problem.below = best_;
     if (best_ && step_actions_bound(bound_problem(problem)) >= *best_) return;
     StepSearchResult result = search_step(problem);
     if (favourites_.empty()) favourites_ = result.favourites;

@@ -44,6 +44,8 @@ struct StepProblem {
   std::vector<Pacing> pacing = {};               ///< by replica; `paced` fills it in
   /// Where not empty, units are cut in these ways and no other, and no exact answers are rated.
   std::vector<Candidate> candidates = {};
+  /// Only solutions below it are of use: what cannot be is not looked at further.
+  std::optional<Nanos> below = std::nullopt;
 };
 
 /// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).

@@ -185,7 +185,7 @@ StageNeed least_need(const Variant& variant) {
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
-    if (out_of_time(problem)) return;
+    if (out_of_time(problem) || problem.below) return;
     const StageNeed need = least_need(variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;

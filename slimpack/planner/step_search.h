@@ -20,7 +20,8 @@ struct StepSolution {
   Nanos makespan;                ///< of the slowest unit, until its last action ends
 };
 
-/// What a search found: a solution, or what the unit that does not fit needs at least.
+/// What a search found: a solution, or what the unit that does not fit needs at least (0 where the
+/// problem asks for a solution below a makespan that there is already).
 struct StepSearchResult {
   std::optional<StepSolution> solution;
   StageNeed least_need;

@@ -195,6 +195,8 @@ bool UnitSearch::explore(const Candidate& candidate) {
   }
   const Tasks& tasks =
       seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
+  if (!problem_.candidates.empty() && seen_.size() > 1 && tasks.bound >= best_makespan())
+    return false;
   const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
   if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
         return static_cast<double>(tasks.bound.count()) >= f.score;
@@ -265,7 +267,7 @@ int UnitSearch::highest_rung() const {
 void UnitSearch::climb_ladder(Tasks& tasks) {
   if (tasks.packs.empty())
     tasks = tasks_of(tasks.candidate, cut_unit(unit_, cost_, tasks.candidate.cut));
-  if (best_ && tasks.bound >= best_->makespan) return;
+  if (tasks.bound >= best_makespan()) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const StageNeed need = largest_need(scheduler.least_memory());
@@ -287,7 +289,7 @@ void UnitSearch::climb_ladder(Tasks& tasks) {
 }
 
 Nanos UnitSearch::best_makespan() const {
-  return best_ ? best_->makespan : kNever;
+  return std::min(best_ ? best_->makespan : kNever, problem_.below.value_or(kNever));
 }
 
 void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> result) {

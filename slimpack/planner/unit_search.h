@@ -90,6 +90,7 @@ class UnitSearch {
   [[nodiscard]] int highest_rung() const;
   void climb_ladder(Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
+  /// Of the best so far, or what a solution has to be below.
   [[nodiscard]] Nanos best_makespan() const;
   /// Keeps the schedule if there is one, it fits and is the best so far.
   void keep(const Tasks& tasks, std::optional<ListScheduler::Result> result);

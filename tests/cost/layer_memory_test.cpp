@@ -16,11 +16,9 @@ RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
   return recompute;
 }
 
-/// Sums over the packs or sequences of a list that begin or end at a pack.
+/// A stage in the middle of a pipeline recounted from stages of one layer each.
 class LayerByLayer {
  public:
-  /// Every layer of the middle one of three stages by itself: the first layers of three stages are
-  /// followed by one stage of each layer, then by the last.
   LayerByLayer(const CostModel& plain, const RecomputeByLayer& policies, const StepPlan& plan)
       : plan_(plan), packs_(plan.replicas.front().packs) {
     for (const Recompute recompute : policies) {
