@@ -41,8 +41,7 @@ namespace {
 
 StepResult joined(std::vector<RankResult> ranks, const StepTokens& tokens, ClockKind clock) {
   StepResult step;
-  step.timeline.origin =
-      clock == ClockKind::kWall ? "measured" : "measured in virtual time";
+  step.timeline.origin = clock == ClockKind::kWall ? "measured" : "measured in virtual time";
   step.timeline.ranks = static_cast<std::int32_t>(ranks.size());
   step.gradient_norm = ranks.front().gradient_norm;
   step.loss =
