@@ -61,7 +61,10 @@ class Bench {
         tokens_(make_step_tokens(documents_, shape_.vocab_size)) {
     for (const auto& d : documents_) lengths_.emplace_back(static_cast<std::int64_t>(d.size()));
     const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-    cost_ = profile_costs({.shape = shape_, .context = Tokens(a.context), .ranks = cores});
+    cost_ = profile_costs({.shape = shape_,
+                           .context = Tokens(a.context),
+                           .ranks = cores,
+                           .clock = ClockKind::kVirtual});
   }
 
   /// Runs the cases in turn, so that all see the same machine, and adds a row for each.

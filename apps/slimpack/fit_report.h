@@ -13,7 +13,7 @@ namespace slimpack {
 /// empty.
 [[nodiscard]] std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp);
 
-/// The same figures: {"format": "slimpack-fit", "version": 1, …}; bytes and nanoseconds.
+/// The same figures: {"format": "slimpack-fit", "version": 2, …}; bytes and nanoseconds.
 [[nodiscard]] nlohmann::json fit_figures(const FitAdvice& advice);
 
 }  // namespace slimpack

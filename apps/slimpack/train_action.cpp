@@ -31,9 +31,11 @@ void describe(TrainingRun& run, const RunConfig& config) {
     parameters += parameter_count(run.engine().parameters({ReplicaId(0), StageId(s)}));
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
   }
-  fmt::print(stderr, "model: {} parameters, {} layers on {} pipeline ranks (threads), {}\n",
+  fmt::print(stderr,
+             "model: {} parameters, {} layers on pp {} × dp {} × tp {} (threads), {}; times by the "
+             "{} clock\n",
              human_count(static_cast<double>(parameters)), layers, options.layout.stages(),
-             to_string(options.dtype));
+             options.replicas, options.tensor, to_string(options.dtype), to_string(options.clock));
   fmt::print(stderr,
              "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
              grouped(static_cast<std::int64_t>(run.dataset().documents())),
@@ -87,7 +89,9 @@ void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch,
 }  // namespace
 
 void train(const TrainArguments& arguments) {
-  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  if (!arguments.clock.empty())
+    config.train.clock = arguments.clock == "virtual" ? ClockKind::kVirtual : ClockKind::kWall;
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   const auto& folder = config.output.dir;

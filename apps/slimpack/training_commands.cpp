@@ -20,6 +20,11 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
       ->add_option("--against", arguments->against,
                    "At the end, run the last step's documents once more this way and compare")
       ->check(CLI::IsMember({"packed"}));
+  command
+      ->add_option("--clock", arguments->clock,
+                   "What times are measured by, as train.clock: virtual = as if each rank had a "
+                   "core of its own")
+      ->check(CLI::IsMember({"wall", "virtual"}));
   command->add_flag("--print-config", *print,
                     "Print a configuration with every key and its default");
   command->footer(

@@ -13,6 +13,7 @@ namespace slimpack {
 struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
+  std::string clock;    ///< "wall" or "virtual" instead of train.clock; empty = as that says
   std::string against;  ///< "packed": compare the last step with fixed packing
 };
 

@@ -36,6 +36,7 @@ nlohmann::ordered_json to_json(const StepFigures& f) {
           {"documents", f.documents},
           {"tokens", f.tokens.count()},
           {"longest", f.longest.count()},
+          {"clock", to_string(f.clock)},
           {"step_ns", f.step_time.count()},
           {"predicted_step_ns", f.predicted_time.count()},
           {"tokens_per_second", f.tokens_per_second()},
@@ -103,6 +104,7 @@ StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
   f.documents = static_cast<std::int64_t>(lengths.size());
   f.tokens = total_tokens(lengths);
   f.longest = *std::ranges::max_element(lengths);
+  f.clock = config.clock;
   f.step_time = measured.makespan;
   f.predicted_time = predicted.makespan;
   f.bubble = measured.bubble_ratio;

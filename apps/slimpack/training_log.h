@@ -23,12 +23,13 @@ struct StepFigures {
   std::int64_t documents = 0;
   Tokens tokens;
   Tokens longest;
+  ClockKind clock = ClockKind::kWall;  ///< of step_time
   Nanos step_time;
   Nanos predicted_time;
   double bubble = 0;
   double predicted_bubble = 0;
-  std::vector<Bytes> peak_activation;            ///< by stage
-  std::vector<Bytes> predicted_peak_activation;  ///< by stage
+  std::vector<Bytes> peak_activation;            ///< by rank
+  std::vector<Bytes> predicted_peak_activation;  ///< by replica and stage
   Nanos planning_time;  ///< while the step before trained, except the first step's
   Nanos planning_wait;  ///< training stood still for it; not in step_time
 

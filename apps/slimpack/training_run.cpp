@@ -8,6 +8,7 @@
 #include "apps/slimpack/configured_request.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/profile.h"
 
 namespace slimpack {
@@ -16,11 +17,17 @@ namespace {
 const RunConfig& require_trainable(const RunConfig& config) {
   if (config.data.prefix.empty())
     invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
-  if (config.parallel.tp > 1)
+  const ParallelConfig& p = config.parallel;
+  const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
+  if (ranks > kMaxTrackedRanks)
     invalid_input(
-        "parallel.tp is {}: training runs without tensor parallelism so far; set it to 1, or plan "
-        "the job with 'slimpack plan'",
-        config.parallel.tp);
+        "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them", ranks,
+        kMaxTrackedRanks);
+  if (p.tp > 1 && (!config.hardware || !config.cost.file.empty()))
+    invalid_input(
+        "parallel.tp is {}: profiles measure ranks without tensor parallelism; plan from a "
+        "[hardware] section without cost.file, or set it to 1",
+        p.tp);
   return config;
 }
 
@@ -36,6 +43,7 @@ ModelShape checked_shape(const RunConfig& config) {
         "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
         "parallel.pp",
         config.parallel.pp, shape.num_layers);
+  static_cast<void>(tensor_parallel_part(shape, config.parallel.tp));  // refuses what cannot be cut
   return shape;
 }
 
@@ -51,7 +59,8 @@ CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape) {
   return profile_costs({.shape = shape,
                         .dtype = config.train.dtype,
                         .context = config.data.context,
-                        .ranks = measuring_threads(config)});
+                        .ranks = measuring_threads(config),
+                        .clock = config.train.clock});
 }
 
 }  // namespace
@@ -73,6 +82,7 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
                     .dtype = config_.train.dtype,
                     .layout = balanced_layout(cost_, first_->lengths, config_.parallel.pp),
                     .replicas = config_.parallel.dp,
+                    .tensor = config_.parallel.tp,
                     .context = config_.data.context,
                     .seed = config_.train.seed,
                     .pin_threads = false,

@@ -67,6 +67,15 @@ DrawnJob drawn_job(int index, const ModelShape& shape) {
   return out;
 }
 
+void allow(PlanRequest& request, const std::string& recompute) {
+  if (const auto one = recompute_from(recompute)) {
+    request.recompute = {*one};
+    return;
+  }
+  request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  request.mixed_recompute = recompute == "auto";
+}
+
 /// The gaps of some jobs, by memory cap.
 struct Group {
   std::string name;
@@ -92,14 +101,15 @@ std::string cell(const std::vector<double>& gaps) {
 
 class Gaps {
  public:
-  Gaps(const BenchOptions& options, Report& report) : effort_(options.effort), report_(report) {}
+  Gaps(const BenchOptions& options, Report& report) : options_(options), report_(report) {}
 
   void run() {
     PartProgress progress("gap", kJobs);
     const ModelShape shape = read_model_shape(repository_file("models/llama-2-7b.json"));
     for (int i = 0; i < kJobs; ++i) {
       DrawnJob drawn = drawn_job(i, shape);
-      drawn.job.request.effort = effort_;
+      drawn.job.request.effort = options_.effort;
+      allow(drawn.job.request, options_.recompute);
       measure(i, drawn);
       progress.advance();
     }
@@ -129,6 +139,7 @@ class Gaps {
     if (step.step) {
       const auto broken = violations(*step.step, drawn.job.cost, request.memory_cap);
       more["violations"] = broken.size();
+      more["recompute"] = describe(step.step->plan.recompute);
       for (const std::string& line : broken) violations_.push_back(name + ": " + line);
       add_gap(drawn, step.figures.gap);
       if (step.figures.gap > worst_.second) worst_ = {name, step.figures.gap};
@@ -170,7 +181,7 @@ class Gaps {
     for (const std::string& line : violations_) fmt::print("  {}\n", line);
   }
 
-  std::int32_t effort_;
+  const BenchOptions& options_;
   Report& report_;
   std::vector<Group> groups_{{"log-normal", {}},  {"Pareto", {}},      {"bimodal", {}},
                              {"equal", {}},       {"pp 2 to 5", {}},   {"pp 6 to 10", {}},

@@ -113,6 +113,7 @@ class H100 {
     request.memory_cap = activation_memory(cost_, *request.layout, kReplicas);
     const auto all = all_recomputations();
     request.recompute = {all.begin(), all.end()};
+    request.mixed_recompute = true;
     request.effort = effort_;
     const std::string name =
         fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);

@@ -10,6 +10,7 @@
 #include "bench/planner/parts.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack::bench {
 namespace {
@@ -37,6 +38,7 @@ void run(const Arguments& arguments) {
   if (arguments.json.empty()) return;
   nlohmann::json json = report.json();
   json["effort"] = arguments.options.effort;
+  json["recompute"] = arguments.options.recompute;
   json["repetitions"] = arguments.options.repetitions;
   write_file(arguments.json, json.dump(1) + "\n");
 }
@@ -69,6 +71,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")
       ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  std::vector<std::string> recomputations{"uniform", "auto"};
+  for (const slimpack::Recompute one : slimpack::all_recomputations())
+    recomputations.emplace_back(to_string(one));
+  app.add_option("--recompute", arguments.options.recompute,
+                 "What plans of part gap may compute again: one policy, uniform = any one for all "
+                 "layers, auto = any, by layer")
+      ->check(CLI::IsMember(recomputations))
       ->capture_default_str();
   app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")
       ->capture_default_str();

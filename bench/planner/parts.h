@@ -16,6 +16,9 @@ struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (PlanRequest)
   std::filesystem::path lengths;  ///< real lengths for setting A
+  /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
+  /// for all, "auto" = any, by layer.
+  std::string recompute = "elementwise";
 };
 
 /// Setting A: one replica under memory caps; how far from a full pipeline.

@@ -116,7 +116,8 @@ enum class RowsFrom : std::uint8_t {
 };
 
 RowsFrom rows_from(const PackPlan& packs, const std::vector<RowSegment>& segments) {
-  if (segments.size() != 1) return RowsFrom::kCopies;  // a share may have none at all
+  if (segments.size() > 1) return RowsFrom::kCopies;
+  if (segments.empty()) return RowsFrom::kWhole;  // no row of the replica's
   const RowSegment& segment = segments.front();
   return segment.rows < packs.forward[segment.forward.index()].tokens() ? RowsFrom::kViews
                                                                         : RowsFrom::kWhole;

@@ -30,8 +30,9 @@ void keep_queries(const Projections& raw, const at::Tensor& q_TND, LayerRows& ro
 
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
-  const at::Tensor qkv_TO = linear(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm),
-                                   p.qkv_OH, p.qkv_bias_O);
+  const at::Tensor qkv_TO =
+      linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm)),
+             p.qkv_OH, p.qkv_bias_O);
   Projections raw = split_qkv(qkv_TO, c.shape);
   at::Tensor q_TND, k_TGD;
   if (c.shape.qk_norm) {
@@ -48,7 +49,7 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
   AttentionResult result = attend(c, q_TND);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
-  rows.middle_TH = linear_onto(x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+  rows.middle_TH = row_linear_onto(c, x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
 }
 
 /// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
@@ -67,24 +68,37 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_T
 }
 
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
-at::Tensor normed_linear_backward(at::Tensor dy_TO, const Normalized& norm, Parameter& norm_H,
-                                  Parameter& weight_OH, Parameter& bias_O,
+at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const Normalized& norm,
+                                  Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O,
                                   WeightGradients& weights) {
-  weights.add({dy_TO, norm.n, &norm_H, &weight_OH, &bias_O});
-  const at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
+  weights.add({dy_TO, c.rows.gathered(norm.n), &norm_H, &weight_OH, &bias_O});
+  const at::Tensor dn_TH = c.rows.scattered(linear_input_gradient(dy_TO, weight_OH));
   dy_TO = at::Tensor();
   return rms_norm_backward(dn_TH, norm, norm_H);
+}
+
+/// Gradient of the input of row_linear_onto, from that of its output. Gives `x_TI` up as soon as it
+/// can.
+at::Tensor row_linear_backward(const LayerContext& c, const at::Tensor& dy_TH, at::Tensor x_TI,
+                               Parameter& weight_HI, Parameter& bias_H, WeightGradients& weights) {
+  if (c.rows.alone()) {
+    weights.add({dy_TH, std::move(x_TI), nullptr, &weight_HI, &bias_H});
+    return linear_input_gradient(dy_TH, weight_HI);
+  }
+  if (bias_H.defined()) accumulate_bias_gradient(dy_TH, bias_H);
+  const at::Tensor all_TH = c.rows.gathered(dy_TH);
+  weights.add({all_TH, std::move(x_TI), nullptr, &weight_HI, nullptr});
+  return linear_input_gradient(all_TH, weight_HI);
 }
 
 /// Gradient of the residual after attention.
 at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows, const at::Tensor& dy_TH,
                               WeightGradients& weights) {
   LayerParameters& p = c.parameters;
-  const std::int64_t ffn = c.shape.intermediate_size;
-  weights.add({dy_TH, activation(rows), nullptr, &p.down_HF, &p.down_bias_H});
-  at::Tensor d_gate_up_TO =
-      gated_backward(linear_input_gradient(dy_TH, p.down_HF), rows.gate_up_TO, ffn);
-  return normed_linear_backward(std::move(d_gate_up_TO),
+  at::Tensor d_gate_up_TO = gated_backward(
+      row_linear_backward(c, dy_TH, activation(rows), p.down_HF, p.down_bias_H, weights),
+      rows.gate_up_TO, c.shape.intermediate_size);
+  return normed_linear_backward(c, std::move(d_gate_up_TO),
                                 normalized(c, rows.middle_TH, rows.mlp_norm), p.mlp_norm_H,
                                 p.gate_up_OH, p.gate_up_bias_O, weights)
       .add_(dy_TH);
@@ -143,17 +157,18 @@ void projection_gradient(const LayerContext& c, const Queries& seen, at::Tensor&
 at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows,
                                     const at::Tensor& dmiddle_TH, WeightGradients& weights) {
   LayerParameters& p = c.parameters;
-  weights.add({dmiddle_TH, rows.out_TND.flatten(1), nullptr, &p.output_HQ, &p.output_bias_H});
   at::Tensor dqkv_TO;
   {
-    const at::Tensor dout_TND =
-        linear_input_gradient(dmiddle_TH, p.output_HQ).view(rows.out_TND.sizes());
+    const at::Tensor dout_TND = row_linear_backward(c, dmiddle_TH, rows.out_TND.flatten(1),
+                                                    p.output_HQ, p.output_bias_H, weights)
+                                    .view(rows.out_TND.sizes());
     const Queries seen = queries(c, rows);
     dqkv_TO = attention_slices_backward(c, rows, seen.q_TND, dout_TND);
     projection_gradient(c, seen, dqkv_TO);
   }
-  return normed_linear_backward(std::move(dqkv_TO), normalized(c, rows.x_TH, rows.attention_norm),
-                                p.attention_norm_H, p.qkv_OH, p.qkv_bias_O, weights)
+  return normed_linear_backward(c, std::move(dqkv_TO),
+                                normalized(c, rows.x_TH, rows.attention_norm), p.attention_norm_H,
+                                p.qkv_OH, p.qkv_bias_O, weights)
       .add_(dmiddle_TH);
 }
 
@@ -164,10 +179,11 @@ LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
   LayerRows rows;
   rows.x_TH = x_TH;
   attention_block_forward(c, x_TH, rows);
-  rows.gate_up_TO = linear(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_norm),
-                           p.gate_up_OH, p.gate_up_bias_O);
+  rows.gate_up_TO =
+      linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_norm)),
+             p.gate_up_OH, p.gate_up_bias_O);
   rows.act_TF = gated(rows.gate_up_TO);
-  at::Tensor y_TH = linear_onto(rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
+  at::Tensor y_TH = row_linear_onto(c, rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
   drop_rows(rows, c.recompute);
   return {std::move(y_TH), std::move(rows)};
 }

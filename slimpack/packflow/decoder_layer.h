@@ -10,6 +10,7 @@
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/row_store.h"
+#include "slimpack/packflow/tensor_rows.h"
 #include "slimpack/packflow/weight_gradients.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
@@ -20,14 +21,15 @@ namespace slimpack {
 
 /// What both passes of a layer need besides rows. References; made per action and layer.
 struct LayerContext {
-  const ModelShape& shape;
+  const ModelShape& shape;  ///< the rank's part of it (tensor_parallel_part)
   LayerParameters& parameters;
   KvStore& kv;
   std::size_t layer;  ///< within the stage
   const MicroPack& pack;
   RowShare share;  ///< of the pack's tokens, those that this rank holds
   const RopeRows& rope;
-  Collective* group;  ///< those who run the pack together; null = nobody else
+  Collective* group;       ///< replicas that run the pack together; null = one alone
+  const TensorRows& rows;  ///< its hidden states over the tensor-parallel ranks
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
 };
 

@@ -39,9 +39,9 @@ Engine::~Engine() = default;
 
 namespace {
 
-StepResult joined(std::vector<RankResult> ranks, const StepTokens& tokens) {
+StepResult joined(std::vector<RankResult> ranks, const StepTokens& tokens, ClockKind clock) {
   StepResult step;
-  step.timeline.origin = "measured";
+  step.timeline.origin = clock == ClockKind::kWall ? "measured" : "measured in virtual time";
   step.timeline.ranks = static_cast<std::int32_t>(ranks.size());
   step.gradient_norm = ranks.front().gradient_norm;
   step.loss =
@@ -78,11 +78,12 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
       RankClock clock(options_.clock, start);
       const auto communicator = world.communicator(rank, clock);
       zero_gradients(parameters_[r]);
-      StageStep tensors(
-          options_.shape, options_.dtype,
-          {place.stage.value() == 0, place.stage.value() == grid.stages - 1, place.replica},
-          parameters_[r], *rope_, packs, plan.lengths, tokens,
-          recompute_of_stage(plan, place.stage), communicator.get());
+      StageStep tensors(options_.shape, options_.dtype,
+                        {place.stage.value() == 0,
+                         place.stage.value() == grid.stages - 1,
+                         {place.replica, grid.tensor, place.tensor}},
+                        parameters_[r], *rope_, packs, plan.lengths, tokens,
+                        recompute_of_stage(plan, place.stage), communicator.get());
       results[r] = run_rank({options_, rank, parameters_[r], tensors, packs,
                              schedules[place.replica.index()].stages[place.stage.index()],
                              *communicator, update, clock, resident[r]});
@@ -94,7 +95,7 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     }
   });
   if (world.cause()) std::rethrow_exception(world.cause());
-  return joined(std::move(results), tokens);
+  return joined(std::move(results), tokens, options_.clock);
 }
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/packflow/context_attention.h"
+#include "slimpack/packflow/linear.h"
 
 namespace slimpack {
 
@@ -32,6 +33,15 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
     lse.push_back(std::move(result.lse_TN));
   });
   return {at::cat(out), at::cat(lse)};
+}
+
+at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
+                           const at::Tensor& x_TI, const Parameter& weight_HI,
+                           const Parameter& bias_H) {
+  if (c.rows.alone()) return linear_onto(residual_TH, x_TI, weight_HI, bias_H);
+  at::Tensor y_TH = c.rows.scattered(linear(x_TI, weight_HI, Parameter())).add_(residual_TH);
+  if (bias_H.defined()) y_TH.add_(bias_H.value);
+  return y_TH;
 }
 
 at::Tensor gated(const at::Tensor& gate_up_TO) {

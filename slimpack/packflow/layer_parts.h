@@ -33,6 +33,12 @@ void for_each_slice(const LayerContext& c, Visit visit) {
 /// up to each slice's end, wherever these are. REQUIRES: they are in the stores.
 [[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND);
 
+/// residual + x Wᵀ + b where the rank has all rows of x but its columns alone: summed over the
+/// tensor-parallel ranks, own rows of the residual and of the result.
+[[nodiscard]] at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
+                                         const at::Tensor& x_TI, const Parameter& weight_HI,
+                                         const Parameter& bias_H);
+
 /// silu(gate) ⊙ up of gate and up side by side.
 [[nodiscard]] at::Tensor gated(const at::Tensor& gate_up_TO);
 

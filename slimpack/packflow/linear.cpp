@@ -22,6 +22,10 @@ at::Tensor linear_input_gradient(const at::Tensor& dy_TO, const Parameter& weigh
   return at::mm(dy_TO, weight_OI.value);
 }
 
+void accumulate_bias_gradient(const at::Tensor& dy_TO, Parameter& bias_O) {
+  bias_O.gradient.add_(dy_TO.sum(0, false, bias_O.gradient.scalar_type()));
+}
+
 void accumulate_linear_gradient(const at::Tensor& dy_TO, const at::Tensor& x_TI,
                                 Parameter& weight_OI, Parameter& bias_O) {
   at::Tensor& gradient = weight_OI.gradient;
@@ -30,7 +34,7 @@ void accumulate_linear_gradient(const at::Tensor& dy_TO, const at::Tensor& x_TI,
   } else {
     gradient.add_(at::mm(dy_TO.t(), x_TI));
   }
-  if (bias_O.defined()) bias_O.gradient.add_(dy_TO.sum(0, false, gradient.scalar_type()));
+  if (bias_O.defined()) accumulate_bias_gradient(dy_TO, bias_O);
 }
 
 }  // namespace slimpack

@@ -18,6 +18,9 @@ namespace slimpack {
 /// Gradient of the input.
 [[nodiscard]] at::Tensor linear_input_gradient(const at::Tensor& dy_TO, const Parameter& weight_OI);
 
+/// Adds Σ dy to the gradient of a bias.
+void accumulate_bias_gradient(const at::Tensor& dy_TO, Parameter& bias_O);
+
 /// Adds dyᵀ x and Σ dy to the gradients of weight and bias.
 void accumulate_linear_gradient(const at::Tensor& dy_TO, const at::Tensor& x_TI,
                                 Parameter& weight_OI, Parameter& bias_O);

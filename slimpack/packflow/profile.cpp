@@ -41,15 +41,16 @@ struct GridPoint {
 };
 
 template <class Work>
-Nanos time_of(Work work) {
-  const Nanos start = monotonic_now();
+Nanos time_of(ClockKind kind, Work work) {
+  const RankClock clock(kind, monotonic_now());
+  const Nanos start = clock.now();
   work();
-  return monotonic_now() - start;
+  return clock.now() - start;
 }
 
 template <class Work>
-Nanos fastest_of_three(Work work) {
-  return std::min({time_of(work), time_of(work), time_of(work)});
+Nanos fastest_of_three(ClockKind kind, Work work) {
+  return std::min({time_of(kind, work), time_of(kind, work), time_of(kind, work)});
 }
 
 /// The MicroPack to measure is the last forward and the first backward one; where there is a
@@ -91,8 +92,9 @@ class Bench {
   PassTimes run(const GridPoint& point) {
     PassTimes times;
     on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
-      times.forward = time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
-      times.backward = time_of([&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
+      times.forward = time_of(options_.clock, [&] { static_cast<void>(step.forward(own, x_TH)); });
+      times.backward =
+          time_of(options_.clock, [&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
     });
     return times;
   }
@@ -103,7 +105,7 @@ class Bench {
     on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
       static_cast<void>(step.forward(own, x_TH));
       static_cast<void>(step.input_gradients(PackId(0), x_TH));
-      time = time_of([&] { step.weight_gradients(PackId(0)); });
+      time = time_of(options_.clock, [&] { step.weight_gradients(PackId(0)); });
     });
     return time;
   }
@@ -240,7 +242,7 @@ EdgeTime measure_elementwise(const ProfileOptions& options) {
     const at::Tensor x_TH = at::randn({measured.count(), options.shape.hidden_size}, type);
     LayerRows rows;
     rows.gate_up_TO = at::randn({measured.count(), 2 * options.shape.intermediate_size}, type);
-    const Nanos time = fastest_of_three([&] {
+    const Nanos time = fastest_of_three(options.clock, [&] {
       static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
       static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
       static_cast<void>(activation(rows));
@@ -258,7 +260,7 @@ double measure_optimizer(const ProfileOptions& options) {
     zero_gradients(bench.parameters());
   };
   update();
-  return static_cast<double>(time_of(update).count()) /
+  return static_cast<double>(time_of(options.clock, update).count()) /
          static_cast<double>(parameter_count(bench.parameters()));
 }
 
@@ -269,7 +271,7 @@ double measure_hand_over() {
   ThreadWorld pair({.stages = 2}, 1);
   RankThreads threads(2, /*pin=*/false);
   const at::Tensor message = at::zeros({1});
-  const Nanos taken = time_of([&] {
+  const Nanos taken = time_of(ClockKind::kWall, [&] {
     threads.run([&](std::int32_t rank) {
       RankClock clock(ClockKind::kWall, Nanos(0));
       const auto neighbour = pair.communicator(rank, clock);
@@ -329,7 +331,7 @@ CostModel profile_costs(const ProfileOptions& options) {
     cost.optimizer_per_parameter = measure_optimizer(options);
     return cost;
   });
-  measured.transfer_latency = measure_hand_over();
+  measured.transfer_latency = options.clock == ClockKind::kWall ? measure_hand_over() : 0;
   return measured;
 }
 
@@ -344,10 +346,10 @@ std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
       const at::Tensor q_TND = at::randn({n, s.num_heads, s.head_dim}, type);
       const at::Tensor kv = at::randn({n, s.num_kv_heads, s.head_dim}, type);
       AttentionResult result;
-      const Nanos forward = fastest_of_three([&] {
+      const Nanos forward = fastest_of_three(options.clock, [&] {
         result = attention_forward(q_TND, {kv, kv}, Tokens(0));
       });
-      const Nanos backward = fastest_of_three([&] {
+      const Nanos backward = fastest_of_three(options.clock, [&] {
         static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
       });
       const PassTimes layer = measure(bench, {tokens, Tokens(0), 1}, options.budget / 10);

@@ -8,6 +8,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
@@ -17,6 +18,7 @@ struct ProfileOptions {
   Tokens context{4096};    ///< longest sequence to measure
   std::int32_t ranks = 1;  ///< threads that measure at once: ranks of one machine slow each other
   bool pin_threads = false;
+  ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   /// Wall time to aim at. Points that would take more than a fifth of it are left out.
   Nanos budget = from_seconds(6);
 };

@@ -11,12 +11,18 @@
 
 namespace slimpack {
 
-RowStore::RowStore(const PackPlan& packs, std::size_t layers, ReplicaId replica)
-    : segments_(regroup(packs, replica)),
+RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder)
+    : segments_(
+          regroup(packs, [&](const MicroPack& pack) { return row_share(pack, holder.replica); })),
+      hidden_segments_(regroup(packs,
+                               [&](const MicroPack& pack) {
+                                 return hidden_share(row_share(pack, holder.replica), holder.tensor,
+                                                     holder.index);
+                               })),
       kept_(layers, std::vector<Kept>(packs.forward.size())),
       none_(layers) {
   for (const MicroPack& pack : packs.forward) {
-    const RowShare share = row_share(pack, replica);
+    const RowShare share = row_share(pack, holder.replica);
     Tokens& rows = forward_rows_.emplace_back(0);
     for (const Slice& slice : pack.slices) rows += share.rows(slice);
   }
@@ -43,20 +49,25 @@ void RowStore::remember_form(std::size_t layer, const LayerRows& rows) {
   }
 }
 
+const std::vector<RowSegment>& RowStore::segments(PackId backward, std::size_t tensor) const {
+  return (LayerRows().hidden(tensor) ? hidden_segments_ : segments_).at(backward.index());
+}
+
 LayerRows RowStore::gather(PackId backward, std::size_t layer) const {
-  if (segments_.at(backward.index()).empty()) return none_.at(layer);
   LayerRows result;
   auto out = result.all();
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::vector<at::Tensor> parts;
-    for (const RowSegment& segment : segments_.at(backward.index())) {
+    for (const RowSegment& segment : segments(backward, i)) {
       const Kept& kept = kept_.at(layer).at(segment.forward.index());
       SLIMPACK_CHECK(kept.unused >= segment.rows, "rows are gathered before put or after release");
       const at::Tensor& rows = *kept.rows.all()[i];
       if (rows.defined())
         parts.push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
     }
-    if (!parts.empty()) *out[i] = parts.size() == 1 ? parts.front() : at::cat(parts);
+    *out[i] = parts.empty()       ? *none_.at(layer).all()[i]
+              : parts.size() == 1 ? parts.front()
+                                  : at::cat(parts);
   }
   return result;
 }

@@ -28,6 +28,13 @@ struct LayerRows {
   at::Tensor act_TF;      ///< silu(gate) ⊙ up
   Normalized attention_norm, q_norm, k_norm, mlp_norm;  ///< what the norms made
 
+  /// Whether all()[tensor] has the rank's own rows of hidden states, not all rows of its heads or
+  /// columns.
+  [[nodiscard]] bool hidden(std::size_t tensor) const {
+    const at::Tensor* const t = all()[tensor];
+    return t == &x_TH || t == &middle_TH || t == &attention_norm.n || t == &attention_norm.rstd ||
+           t == &mlp_norm.n || t == &mlp_norm.rstd;
+  }
   static constexpr std::size_t kTensors = 16;
   [[nodiscard]] std::array<const at::Tensor*, kTensors> all() const {
     return pointers<const at::Tensor>(*this);
@@ -45,13 +52,21 @@ struct LayerRows {
   }
 };
 
+/// Who holds rows: one of a replica's tensor-parallel ranks.
+struct RowHolder {
+  ReplicaId replica{0};
+  std::int32_t tensor = 1;
+  std::int32_t index = 0;
+};
+
 /// Rows of one stage during one step. A forward MicroPack's rows are freed, layer by layer, when
 /// the last backward MicroPack that uses them has run through that layer.
 class RowStore {
  public:
   /// `layers` counts the places per MicroPack: the stage's layers, and on the last stage one more
-  /// for the head's input. Rows are those that `replica` holds.
-  RowStore(const PackPlan& packs, std::size_t layers, ReplicaId replica = ReplicaId(0));
+  /// for the head's input. Rows are those that `holder` has: hidden states and what norms made of
+  /// them are its own, all else its replica's.
+  RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder = {});
 
   /// Keeps the rows of a forward MicroPack. REQUIRES: not kept before.
   void put(PackId forward, std::size_t layer, LayerRows rows);
@@ -73,10 +88,13 @@ class RowStore {
     LayerRows rows;
     Tokens unused;  ///< rows that no backward MicroPack has released yet
   };
+  [[nodiscard]] const std::vector<RowSegment>& segments(PackId backward, std::size_t tensor) const;
+
   std::vector<Tokens> forward_rows_;
-  std::vector<std::vector<RowSegment>> segments_;  ///< by backward pack
-  std::vector<std::vector<Kept>> kept_;            ///< [layer][forward pack]
-  std::vector<LayerRows> none_;                    ///< by layer: the kept tensors, without rows
+  std::vector<std::vector<RowSegment>> segments_;         ///< by backward pack: the replica's rows
+  std::vector<std::vector<RowSegment>> hidden_segments_;  ///< likewise: the holder's own
+  std::vector<std::vector<Kept>> kept_;                   ///< [layer][forward pack]
+  std::vector<LayerRows> none_;  ///< by layer: the kept tensors, without rows
 };
 
 }  // namespace slimpack

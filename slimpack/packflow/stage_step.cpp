@@ -1,7 +1,6 @@
 #include "slimpack/packflow/stage_step.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/embedding.h"
 #include "slimpack/packflow/head.h"
 #include "slimpack/plan/row_share.h"
 
@@ -50,7 +50,7 @@ StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
                      StageParameters& parameters, const Rope& rope, const PackPlan& packs,
                      const SequenceLengths& lengths, const StepTokens& tokens,
                      RecomputeByLayer recompute, Communicator* communicator)
-    : shape_(shape),
+    : shape_(tensor_parallel_part(shape, place.holder.tensor)),
       place_(place),
       parameters_(parameters),
       rope_(rope),
@@ -58,18 +58,19 @@ StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
       tokens_(tokens),
       recompute_(std::move(recompute)),
       communicator_(communicator),
-      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.replica),
-      kv_(shape, dtype, lengths, parameters.layers.size(),
-          shares_by_sequence(packs, lengths, place.replica)),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder),
+      kv_(shape_, dtype, lengths, parameters.layers.size(),
+          shares_by_sequence(packs, lengths, place.holder.replica)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::kDouble)) {}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
-  if (place_.first) x_TH = at::embedding(parameters_.embedding_VH.value, tokens_of(pack, 0));
-  const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
+  const TensorRows rows(pack, place_.holder.replica, tensor());
+  if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
+  const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result = layer_forward(layer_context(l, pack, rope), x_TH);
+    LayerForward result = layer_forward(layer_context(l, pack, rope, rows), x_TH);
     rows_.put(id, l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -95,24 +96,34 @@ void StageStep::weight_gradients(PackId id) {
 
 at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights) {
   const MicroPack& pack = packs_.backward.at(id.index());
+  const TensorRows rows(pack, place_.holder.replica, tensor());
   if (place_.last) {
-    const std::size_t head = parameters_.layers.size();
-    HeadResult result =
-        head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
-                      rows_.gather(id, head).x_TH, tokens_of(pack, 1), tokens_.targets);
-    rows_.release(id, head);
-    loss_sum_.add_(result.loss_sum);
+    HeadResult result = run_head(id, rows);
+    // Every tensor-parallel rank has the whole loss.
+    if (place_.holder.index == 0) loss_sum_.add_(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const RopeRows rope = rope_.rows(pack, row_share(pack, place_.replica));
+  const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward(layer_context(l, pack, rope), rows_.gather(id, l), dy_TH, weights);
+    dy_TH = layer_backward(layer_context(l, pack, rope, rows), rows_.gather(id, l), dy_TH, weights);
     rows_.release(id, l);
   }
   if (!place_.first) return dy_TH;
-  at::Tensor& gradient = parameters_.embedding_VH.gradient;
-  gradient.index_add_(0, tokens_of(pack, 0), dy_TH.to(gradient.scalar_type()));
+  embed_backward(parameters_.embedding_VH, tokens_of(pack, 0), dy_TH, rows);
   return {};
+}
+
+HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
+  const std::size_t head = parameters_.layers.size();
+  const at::Tensor targets_T = tokens_of(packs_.backward[backward.index()], 1);
+  const at::Tensor x_TH = rows_.gather(backward, head).x_TH;
+  HeadResult result =
+      rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
+                                   targets_T, tokens_.targets)
+                   : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
+                                            x_TH, targets_T, tokens_.targets, rows, *tensor());
+  rows_.release(backward, head);
+  return result;
 }
 
 double StageStep::loss_sum() const {
@@ -127,20 +138,21 @@ void StageStep::require_drained() const {
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
-                                      const RopeRows& rope) {
+                                      const RopeRows& rope, const TensorRows& rows) {
   return {.shape = shape_,
           .parameters = parameters_.layers[layer],
           .kv = kv_,
           .layer = layer,
           .pack = pack,
-          .share = row_share(pack, place_.replica),
+          .share = held(pack),
           .rope = rope,
           .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
+          .rows = rows,
           .recompute = recompute_of(recompute_, layer)};
 }
 
 at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
-  const RowShare share = row_share(pack, place_.replica);
+  const RowShare share = held(pack);
   std::vector<at::Tensor> parts;
   for (const Slice& s : pack.slices) {
     const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());

@@ -8,6 +8,7 @@
 
 #include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/decoder_layer.h"
+#include "slimpack/packflow/head.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rope.h"
@@ -30,15 +31,16 @@ struct StepTokens {
 [[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
                                           std::int64_t vocab_size);
 
-/// Where a stage stands in the model, and for which replica.
+/// Where a stage stands in the model, and on which rank.
 struct StagePlace {
   bool first = true;
   bool last = true;
-  ReplicaId replica{0};
+  RowHolder holder = {};
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
-/// `recompute` is by layer of the stage. Without a communicator nothing may be merged. Calls must
+/// `shape` is the whole model's, `recompute` by layer of the stage. Without a communicator nothing
+/// may be merged and the rank is its stage's only one. Calls must
 /// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
@@ -73,11 +75,19 @@ class StageStep {
 
  private:
   [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights);
+  [[nodiscard]] RowShare held(const MicroPack& pack) const {
+    return row_share(pack, place_.holder.replica);
+  }
+  /// The stage's tensor-parallel ranks; null for a rank that is alone.
+  [[nodiscard]] Collective* tensor() const {
+    return place_.holder.tensor > 1 ? &communicator_->tensor() : nullptr;
+  }
+  [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
-                                           const RopeRows& rope);
+                                           const RopeRows& rope, const TensorRows& rows);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
 
-  const ModelShape& shape_;
+  ModelShape shape_;  ///< the rank's part
   StagePlace place_;
   StageParameters& parameters_;
   const Rope& rope_;

@@ -37,12 +37,4 @@ class TensorRows {
   std::vector<at::Tensor> rows_;  ///< by rank: which of the MicroPack's rows are its own
 };
 
-/// Of the tokens that `replica` holds, those of which tensor-parallel rank `index` of `tensor`
-/// holds the hidden states.
-[[nodiscard]] inline RowShare hidden_share(const MicroPack& pack, ReplicaId replica,
-                                           std::int32_t tensor, std::int32_t index) {
-  const RowShare held = row_share(pack, replica);
-  return {held.replicas * tensor, held.index + held.replicas * index};
-}
-
 }  // namespace slimpack

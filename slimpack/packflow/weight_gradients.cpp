@@ -10,9 +10,10 @@ namespace slimpack {
 namespace {
 
 void accumulate(const LinearOperands& o) {
+  Parameter no_bias;
   accumulate_linear_gradient(o.dy_TO,
                              o.norm_I == nullptr ? o.x_TI : at::mul(o.x_TI, o.norm_I->value),
-                             *o.weight_OI, *o.bias_O);
+                             *o.weight_OI, o.bias_O == nullptr ? no_bias : *o.bias_O);
 }
 
 /// The tensor itself where it is all of its storage.

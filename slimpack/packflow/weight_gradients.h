@@ -17,7 +17,7 @@ struct LinearOperands {
   at::Tensor x_TI;   ///< its input; where `norm_I` is given, x / rms(x) of that norm
   const Parameter* norm_I;
   Parameter* weight_OI;
-  Parameter* bias_O;
+  Parameter* bias_O;  ///< null = none
 };
 
 /// Weight gradients of one backward MicroPack on one stage.

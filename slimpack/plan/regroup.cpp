@@ -5,7 +5,6 @@
 #include <span>
 
 #include "slimpack/base/error.h"
-#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 namespace {
@@ -17,20 +16,13 @@ struct ForwardRows {
   Tokens first_row;
 };
 
-/// Which rows of a MicroPack count.
-using ShareOf = RowShare (*)(const MicroPack& pack, ReplicaId replica);
-
-RowShare whole(const MicroPack&, ReplicaId) {
-  return {};
-}
-
 /// Forward slices of every sequence, ascending because forward packs run in ascending order: those
 /// of sequence q are rows[begin[q], begin[q + 1]).
 struct RowsBySequence {
   std::vector<std::size_t> begin;
   std::vector<ForwardRows> rows;
 
-  RowsBySequence(const PackPlan& packs, ShareOf share_of, ReplicaId replica) {
+  RowsBySequence(const PackPlan& packs, const ShareOfPack& share_of) {
     std::size_t sequences = 0;
     for (const MicroPack& pack : packs.forward)
       for (const Slice& slice : pack.slices)
@@ -42,7 +34,7 @@ struct RowsBySequence {
     rows.resize(begin.back());
     std::vector<std::size_t> next = begin;
     for (std::size_t p = 0; p < packs.forward.size(); ++p) {
-      const RowShare share = share_of(packs.forward[p], replica);
+      const RowShare share = share_of(packs.forward[p]);
       Tokens row{0};
       for (const Slice& slice : packs.forward[p].slices) {
         rows[next[slice.sequence.index()]++] = {slice, PackId(p), share, row};
@@ -68,9 +60,14 @@ void append(std::vector<RowSegment>& segments, const RowSegment& next) {
   }
 }
 
-std::vector<std::vector<RowSegment>> segments_of(const PackPlan& packs, ShareOf share_of,
-                                                 ReplicaId replica) {
-  const RowsBySequence rows(packs, share_of, replica);
+}  // namespace
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
+  return regroup(packs, [](const MicroPack&) { return RowShare{}; });
+}
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, const ShareOfPack& share_of) {
+  const RowsBySequence rows(packs, share_of);
   std::vector<std::vector<RowSegment>> result(packs.backward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
     for (const Slice& slice : packs.backward[p].slices) {
@@ -88,16 +85,6 @@ std::vector<std::vector<RowSegment>> segments_of(const PackPlan& packs, ShareOf 
     }
   }
   return result;
-}
-
-}  // namespace
-
-std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
-  return segments_of(packs, whole, ReplicaId(0));
-}
-
-std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, ReplicaId replica) {
-  return segments_of(packs, row_share, replica);
 }
 
 }  // namespace slimpack

@@ -1,10 +1,12 @@
 // Regrouping: which rows of which forward MicroPacks make up each backward MicroPack.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 
@@ -22,9 +24,10 @@ struct RowSegment {
 /// can be used in place. REQUIRES: check_plan is empty for these packs. Cost: O(slices log slices).
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs);
 
-/// The same in the rows that `replica` holds (row_share.h): none for a MicroPack in whose slices it
+/// The same in the rows that somebody holds (row_share.h): none for a MicroPack in whose slices he
 /// has no row.
+using ShareOfPack = std::function<RowShare(const MicroPack& pack)>;
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs,
-                                                           ReplicaId replica);
+                                                           const ShareOfPack& share_of);
 
 }  // namespace slimpack

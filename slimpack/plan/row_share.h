@@ -35,4 +35,11 @@ struct RowShare {
   return {pack.replicas, replica.value() % pack.replicas};
 }
 
+/// Of the tokens that a replica holds, those of which its tensor-parallel rank `index` of `ranks`
+/// holds the hidden states (sequence parallelism, arXiv:2205.05198).
+[[nodiscard]] inline RowShare hidden_share(const RowShare& held, std::int32_t ranks,
+                                           std::int32_t index) {
+  return {held.replicas * ranks, held.index + held.replicas * index};
+}
+
 }  // namespace slimpack

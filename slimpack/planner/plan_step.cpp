@@ -1,6 +1,6 @@
 // Steps: divide the layers; for every choice of recomputation that may pay, search (for fixed
 // packing: make its one plan), then deeper where asked to; simulate the best as a whole job.
-#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "slimpack/base/progress.h"
@@ -83,33 +83,57 @@ StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
                 problem.exact, problem.deadline});
 }
 
-/// One search after the other. A choice that cannot fit is looked at only where nothing does, for
-/// what it would need.
-Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
-  Attempt out;
-  std::optional<Nanos> best;
-  const auto try_choice = [&](const RecomputeByLayer& recompute) {
-    const CostModel cost = with_recompute(problem.cost, recompute);
-    const StepProblem recomputing = with_cost(problem, cost);
-    if (best && step_actions_bound(bound_problem(recomputing)) >= *best) return;
-    StepSearchResult result = search_step(recomputing);
-    if (result.solution && (!best || result.solution->makespan < *best)) {
-      best = result.solution->makespan;
-      out.step = step_of(recomputing, std::move(*result.solution));
-    } else if (!result.solution) {
-      keep_less(out.least, {result.least_need, recompute});
+/// One search after the other.
+class ChoiceSearch {
+ public:
+  ChoiceSearch(const PlanRequest& request, const StepProblem& problem)
+      : problem_(problem), choices_(recompute_choices(request, problem)) {}
+
+  /// The cheapest policy is searched in any case, and mixtures are cut as was best for it, since a
+  /// search of each would take too long; so neither depends on the memory cap. Another choice that
+  /// cannot fit is looked at only where nothing does, for what it would need.
+  Attempt run() {
+    search(choices_.front());
+    std::vector<const RecomputeChoice*> hopeless;
+    for (const RecomputeChoice& choice : std::span(choices_).subspan(1)) {
+      if (never_fits(problem_, with_recompute(problem_.cost, choice.recompute)))
+        hopeless.push_back(&choice);
+      else
+        search(choice);
     }
-  };
-  std::vector<RecomputeByLayer> hopeless;
-  for (RecomputeByLayer& recompute : recompute_choices(request, problem)) {
-    if (never_fits(problem, with_recompute(problem.cost, recompute)))
-      hopeless.push_back(std::move(recompute));
-    else
-      try_choice(recompute);
+    if (!out_.step)
+      for (const RecomputeChoice* choice : hopeless) search(*choice);
+    if (out_.step)
+      out_.step->prediction = predict(*out_.step, problem_.cost, {kChannelSlots, false});
+    return std::move(out_);
   }
-  if (!out.step) std::ranges::for_each(hopeless, try_choice);
-  if (out.step) out.step->prediction = predict(*out.step, problem.cost, {kChannelSlots, false});
-  return out;
+
+ private:
+  void search(const RecomputeChoice& choice) {
+    const CostModel cost = with_recompute(problem_.cost, choice.recompute);
+    StepProblem problem = with_cost(problem_, cost);
+    if (choice.mixed) problem.candidates = favourites_;
+    problem.below = best_;
+    if (best_ && step_actions_bound(bound_problem(problem)) >= *best_) return;
+    StepSearchResult result = search_step(problem);
+    if (favourites_.empty()) favourites_ = result.favourites;
+    if (result.solution && (!best_ || result.solution->makespan < *best_)) {
+      best_ = result.solution->makespan;
+      out_.step = step_of(problem, std::move(*result.solution));
+    } else if (!result.solution) {
+      keep_less(out_.least, {result.least_need, choice.recompute});
+    }
+  }
+
+  const StepProblem& problem_;
+  std::vector<RecomputeChoice> choices_;
+  std::vector<Candidate> favourites_;  ///< of the cheapest policy
+  std::optional<Nanos> best_;
+  Attempt out_;
+};
+
+Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
+  return ChoiceSearch(request, problem).run();
 }
 
 void keep_shorter(Attempt& best, Attempt other) {
@@ -177,7 +201,7 @@ Attempt search_slimpack(const PlanRequest& request, const StepProblem& problem) 
 
 Attempt make_packed(const PlanRequest& request, const StepProblem& problem) {
   Attempt best;
-  for (const RecomputeByLayer& recompute : recompute_choices(request, problem)) {
+  for (const auto& [recompute, mixed] : recompute_choices(request, problem)) {
     const CostModel cost = with_recompute(problem.cost, recompute);
     Attempt made;
     made.step = packed_step(with_cost(problem, cost), request.context);

@@ -73,15 +73,15 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
 
 }  // namespace
 
-std::vector<RecomputeByLayer> recompute_choices(const PlanRequest& request,
-                                                const StepProblem& problem) {
-  std::vector<std::pair<double, RecomputeByLayer>> choices;  // with the time of its layers
+std::vector<RecomputeChoice> recompute_choices(const PlanRequest& request,
+                                               const StepProblem& problem) {
+  std::vector<std::pair<double, RecomputeChoice>> choices;  // with the time of its layers
   std::vector<LayerPolicy> policies;
   const auto layers = static_cast<std::size_t>(problem.cost.shape.num_layers);
   for (const Recompute recompute : request.recompute) {
     const LayerPolicy& policy = policies.emplace_back(layer_policy(problem, recompute));
-    choices.emplace_back(policy.time * static_cast<double>(layers),
-                         RecomputeByLayer(layers, recompute));
+    choices.push_back(
+        {policy.time * static_cast<double>(layers), {RecomputeByLayer(layers, recompute), false}});
   }
   if (request.mixed_recompute) {
     const std::vector<LayerPolicy> hull = efficient(policies);
@@ -92,13 +92,14 @@ std::vector<RecomputeByLayer> recompute_choices(const PlanRequest& request,
         const auto strong =
             static_cast<double>(std::count(mixed.begin(), mixed.end(), hull[i + 1].recompute));
         const double weak = static_cast<double>(layers) - strong;
-        choices.emplace_back(hull[i].time * weak + hull[i + 1].time * strong, std::move(mixed));
+        choices.push_back(
+            {hull[i].time * weak + hull[i + 1].time * strong, {std::move(mixed), true}});
       }
   }
   std::stable_sort(choices.begin(), choices.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<RecomputeByLayer> out;
-  for (auto& [time, recompute] : choices) out.push_back(std::move(recompute));
+  std::vector<RecomputeChoice> out;
+  for (auto& [time, choice] : choices) out.push_back(std::move(choice));
   return out;
 }
 

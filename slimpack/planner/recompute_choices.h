@@ -9,8 +9,16 @@
 
 namespace slimpack {
 
-/// Cheapest first. The policies that the request allows, each for all layers; and where layers may
-/// differ, mixtures:
+/// Policies of all layers of a step.
+struct RecomputeChoice {
+  RecomputeByLayer recompute;
+  bool mixed = false;  ///< layers of a stage differ
+
+  bool operator==(const RecomputeChoice&) const = default;
+};
+
+/// The policies that the request allows, each for all layers; and where layers may differ,
+/// mixtures. The cheapest policy first, then cheapest first:
 /// 1. Of the allowed policies only those count that no mixture of two others beats in both the
 ///    bytes that a token keeps and the time that these sequences take: bytes and time of a mixture
 ///    lie between those of its parts, so others could not lead to the cheapest that fits.
@@ -19,8 +27,8 @@ namespace slimpack {
 ///    every stage keeps the stages balanced.
 /// The memory cap plays no part, so that it only filters. `problem.cost` is before recomputation.
 /// Cost: O(sequences · policies + choices · layers).
-[[nodiscard]] std::vector<RecomputeByLayer> recompute_choices(const PlanRequest& request,
-                                                              const StepProblem& problem);
+[[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const PlanRequest& request,
+                                                             const StepProblem& problem);
 
 /// True when the longest sequence alone keeps more than the cap on some stage, in any plan.
 [[nodiscard]] bool never_fits(const StepProblem& problem, const CostModel& recomputing);

@@ -7,6 +7,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/planner/candidates.h"
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/unit_cut.h"
 
@@ -41,6 +42,10 @@ struct StepProblem {
   ExactEffort exact = {};
   std::optional<Nanos> deadline = std::nullopt;  ///< of monotonic_now(): search no further then
   std::vector<Pacing> pacing = {};               ///< by replica; `paced` fills it in
+  /// Where not empty, units are cut in these ways and no other, and no exact answers are rated.
+  std::vector<Candidate> candidates = {};
+  /// Only solutions below it are of use: what cannot be is not looked at further.
+  std::optional<Nanos> below = std::nullopt;
 };
 
 /// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).

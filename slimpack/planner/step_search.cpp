@@ -162,10 +162,14 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
   }
 }
 
+bool rates_exact(const StepProblem& problem) {
+  return problem.exact.nodes > 0 && problem.candidates.empty();
+}
+
 void search_variant(const StepProblem& problem, Variant& variant) {
   explore_heaviest(problem, variant);
   search_units(problem, variant);
-  if (problem.exact.nodes > 0) consider_exact(problem, variant);
+  if (rates_exact(problem)) consider_exact(problem, variant);
 }
 
 /// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
@@ -181,7 +185,7 @@ StageNeed least_need(const Variant& variant) {
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
-    if (out_of_time(problem)) return;
+    if (out_of_time(problem) || problem.below) return;
     const StageNeed need = least_need(variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;
@@ -259,8 +263,9 @@ StepSearchResult search_step(const StepProblem& problem) {
   const bool merge = assignments.size() > 1 && may_merge(problem, unmerged);
   const Candidate usual = unmerged.searches.front()->favourite();
   const Candidate hint = hint_of(*unmerged.searches.front());
+  result.favourites = unmerged.searches.front()->favourites();
   keep_best(problem, unmerged, result);
-  if (problem.exact.nodes > 0) search_balanced(problem, assignments.front(), result);
+  if (rates_exact(problem)) search_balanced(problem, assignments.front(), result);
   if (!merge) return result;
   const std::span merged = std::span(assignments).subspan(1);
   search_merged(problem, merged, hint, result);

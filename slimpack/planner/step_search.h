@@ -20,10 +20,12 @@ struct StepSolution {
   Nanos makespan;                ///< of the slowest unit, until its last action ends
 };
 
-/// What a search found: a solution, or what the unit that does not fit needs at least.
+/// What a search found: a solution, or what the unit that does not fit needs at least (0 where the
+/// problem asks for a solution below a makespan that there is already).
 struct StepSearchResult {
   std::optional<StepSolution> solution;
   StageNeed least_need;
+  std::vector<Candidate> favourites;  ///< of the heaviest unit without merging, as UnitSearch's
 };
 
 /// 1. The sequences are assigned to replicas unmerged. The heaviest unit is explored, every other

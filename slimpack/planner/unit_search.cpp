@@ -15,6 +15,8 @@ namespace {
 
 /// The tight cap that judges candidates, as a multiple of their least memory.
 constexpr double kTight = 1.1;
+/// Its place among the favourites.
+constexpr std::size_t kTightMeasure = 2;
 /// The medium one where backwards may be split, and of later rounds.
 constexpr double kMedium = 2.0;
 /// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2. Where
@@ -74,11 +76,17 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
       unit_(unit),
       space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
       cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].stage)),
-      favourites_() {
+      last_stage_(problem.candidates.empty() ? kDirections * problem.effort : 0),
+      favourites_(),
+      leanest_{{}, std::numeric_limits<double>::infinity()} {
   space_.split = problem.cost.weight_gradient != EdgeTime();
   for (Favourite& favourite : favourites_)
     favourite.score = std::numeric_limits<double>::infinity();
   enqueue(hints);
+  if (!problem.candidates.empty()) {
+    enqueue(problem.candidates);
+    return;
+  }
   std::vector<Candidate> candidates = coarse_candidates(space_);
   if (!hints.empty()) {
     // What is near the hint is looked at first.
@@ -104,14 +112,28 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 
 void UnitSearch::next_stage() {
   const int direction = stage_++ % kDirections;
-  if (stage_ <= kDirections)
-    enqueue(neighbours(favourite(), space_, direction));
-  else if (!explored())
-    for (const Favourite& favourite : favourites_)
-      enqueue(neighbours(favourite.candidate, space_, direction, true));
-  else
+  if (explored())
     std::stable_sort(seen_.begin(), seen_.end(),
                      [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
+  else if (stage_ <= kDirections)
+    enqueue(neighbours(favourite(), space_, direction));
+  else
+    for (const Favourite& favourite : favourites_)
+      enqueue(neighbours(favourite.candidate, space_, direction, true));
+}
+
+std::vector<Candidate> UnitSearch::favourites() const {
+  std::vector<Candidate> out;
+  const auto add = [&](const Favourite& favourite) {
+    if (std::isfinite(favourite.score) &&
+        std::find(out.begin(), out.end(), favourite.candidate) == out.end())
+      out.push_back(favourite.candidate);
+  };
+  for (std::size_t measure = 0; measure < favourites_.size(); ++measure)
+    // In the first round schedules under a tight cap are given up against the best that fits.
+    if (measure != kTightMeasure || problem_.effort > 1) add(favourites_[measure]);
+  add(leanest_);
+  return out;
 }
 
 void UnitSearch::advance() {
@@ -173,6 +195,8 @@ bool UnitSearch::explore(const Candidate& candidate) {
   }
   const Tasks& tasks =
       seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
+  if (!problem_.candidates.empty() && seen_.size() > 1 && tasks.bound >= best_makespan())
+    return false;
   const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
   if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
         return static_cast<double>(tasks.bound.count()) >= f.score;
@@ -199,6 +223,7 @@ bool UnitSearch::explore(const Candidate& candidate) {
 
 Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
+  leanest_.consider(tasks.candidate, static_cast<double>(least.count()));
   const auto consider = [&](std::size_t measure, Nanos makespan) {
     const auto score = static_cast<double>(makespan.count());
     favourites_[measure].consider(tasks.candidate, score);
@@ -226,9 +251,9 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
     keep(tasks, std::move(medium));
   }
   auto tight = run(uniform(scheduler, times_factor(least, kTight)), Pass::kForward,
-                   problem_.effort > 1 ? std::max(limit, favourites_[2].score) : limit);
+                   problem_.effort > 1 ? std::max(limit, favourites_[kTightMeasure].score) : limit);
   if (tight) {
-    const double average = (free_score + consider(2, tight->makespan)) / 2;
+    const double average = (free_score + consider(kTightMeasure, tight->makespan)) / 2;
     favourites_[0].consider(tasks.candidate, space_.split ? (average + medium_score) / 2 : average);
     keep(tasks, std::move(tight));
   }
@@ -242,7 +267,7 @@ int UnitSearch::highest_rung() const {
 void UnitSearch::climb_ladder(Tasks& tasks) {
   if (tasks.packs.empty())
     tasks = tasks_of(tasks.candidate, cut_unit(unit_, cost_, tasks.candidate.cut));
-  if (best_ && tasks.bound >= best_->makespan) return;
+  if (tasks.bound >= best_makespan()) return;
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const StageNeed need = largest_need(scheduler.least_memory());
@@ -264,7 +289,7 @@ void UnitSearch::climb_ladder(Tasks& tasks) {
 }
 
 Nanos UnitSearch::best_makespan() const {
-  return best_ ? best_->makespan : kNever;
+  return std::min(best_ ? best_->makespan : kNever, problem_.below.value_or(kNever));
 }
 
 void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> result) {

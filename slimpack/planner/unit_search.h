@@ -34,6 +34,7 @@ struct RatedUnit {
 /// 3. Last, every candidate whose bound is below the best makespan that fits is scheduled under a
 ///    ladder of caps, because a smaller one sometimes gives the better order; with backwards first
 ///    and with forwards first, which keeps the stages supplied where memory is scarce.
+/// Where the problem names its candidates, they are scheduled under the ladder at once.
 /// So the answer is the best of a set that the cap only filters: a larger `memory_cap` never leads
 /// to a longer makespan.
 class UnitSearch {
@@ -48,11 +49,14 @@ class UnitSearch {
   void consider_extra(PackPlan packs);
   [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
   /// Nothing but the ladder is left.
-  [[nodiscard]] bool explored() const { return stage_ > kDirections * problem_.effort; }
+  [[nodiscard]] bool explored() const { return stage_ > last_stage_; }
 
   [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
   /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
   [[nodiscard]] const Candidate& favourite() const { return favourites_.front().candidate; }
+  /// Those that were best by any measure or needed least memory, each once: the favourite first.
+  /// They do not depend on the memory cap.
+  [[nodiscard]] std::vector<Candidate> favourites() const;
   /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
   [[nodiscard]] double free_makespan() const { return favourites_[1].score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
@@ -86,6 +90,7 @@ class UnitSearch {
   [[nodiscard]] int highest_rung() const;
   void climb_ladder(Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
+  /// Of the best so far, or what a solution has to be below.
   [[nodiscard]] Nanos best_makespan() const;
   /// Keeps the schedule if there is one, it fits and is the best so far.
   void keep(const Tasks& tasks, std::optional<ListScheduler::Result> result);
@@ -96,6 +101,7 @@ class UnitSearch {
   UnitCost cost_;
   std::deque<Candidate> queue_;
   int stage_ = 0;  ///< 0 coarse, then kDirections of neighbours in each round, then the ladder
+  int last_stage_;
   std::vector<Tasks> seen_;
   /// Of the coarse candidates, the fewest MicroPacks whose overheads alone are too much by their
   /// bound, and that. With more of them there is no need to cut before the ladder.
@@ -104,6 +110,7 @@ class UnitSearch {
   std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder
   /// By the average without a cap and under a tight one; by each of them and under a medium one.
   std::array<Favourite, 4> favourites_;
+  Favourite leanest_;  ///< by its least memory
   std::optional<RatedUnit> best_;
   std::optional<StageNeed> least_need_;
 };

@@ -16,7 +16,7 @@ def fit(workspace, tmp_path, *overrides, code):
     done = run("fit", "--config", workspace.config("fit"), "--json", file, *settings(overrides))
     assert done.returncode == code, done.stdout + done.stderr
     figures = json.loads(file.read_text())
-    assert (figures["format"], figures["version"]) == ("slimpack-fit", 1)
+    assert (figures["format"], figures["version"]) == ("slimpack-fit", 2)
     assert figures["fits"] == (code == 0)
     return figures, done.stdout
 

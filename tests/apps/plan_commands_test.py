@@ -31,6 +31,35 @@ def test_simulate_predicts_what_plan_predicted(workspace, tmp_path, planner):
         assert re.search(r"^makespan ", text, re.MULTILINE)
 
 
+def test_plan_says_how_many_layers_compute_what_again(workspace, tmp_path):
+    def plan(name, *wanted):
+        done = run("plan", "--config", workspace.config(name), *settings(wanted),
+                   "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
+        assert done.returncode == 0, done.stderr
+        figures = json.loads((tmp_path / "planned.json").read_text())
+        by_layer = json.loads((tmp_path / "plan.json").read_text())["plan"]["recompute"]
+        assert figures["recompute"] == {name: by_layer.count(name) for name in by_layer}
+        return figures, by_layer, done.stdout
+
+    peak = lambda figures: max(s["peak_activation_bytes"] for s in figures["stages"])
+    full, by_layer, text = plan("full", "plan.recompute=full")
+    assert by_layer == ["full"] * 4
+    assert re.search("^computed again +full$", text, re.MULTILINE)
+    roomy, by_layer, _ = plan("roomy", "plan.recompute=auto")
+    assert by_layer == ["nothing"] * 4
+    assert peak(roomy) > peak(full)
+    # On the way from one to the other, layers differ under some cap.
+    mixed = False
+    for part in range(1, 10):
+        cap = peak(full) + (peak(roomy) - peak(full)) * part // 10
+        figures, by_layer, text = plan("capped", "plan.recompute=auto", f"plan.memory_cap={cap}")
+        assert peak(figures) <= cap
+        if len(set(by_layer)) > 1:
+            mixed = True
+            assert re.search(r"^computed again +\d layers? \w+, \d \w+", text, re.MULTILINE)
+    assert mixed
+
+
 def test_a_length_list_plans_like_the_dataset_that_it_is_of(workspace, tmp_path):
     file = workspace.config("lengths")
     done = run("plan", "--config", file, "--out", tmp_path / "data.json")

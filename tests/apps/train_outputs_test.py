@@ -50,6 +50,13 @@ def test_metrics_have_a_line_of_finite_numbers_for_each_step_and_the_loss_falls(
     assert curve == sorted(curve, reverse=True) and curve[-1] < curve[0] - 1
 
 
+@pytest.mark.parametrize("recompute", ["nothing", "attention", "mlp", "full", "auto"])
+def test_what_is_computed_again_does_not_change_what_is_learned(workspace, recompute):
+    usual = losses(workspace.train("usual", "train.dtype=fp64"))
+    folder = workspace.train(recompute, "train.dtype=fp64", "parallel.pp=2", f"plan.recompute={recompute}")
+    assert losses(folder) == pytest.approx(usual, rel=1e-9)
+
+
 def test_the_timeline_has_a_predicted_and_a_measured_process_with_a_thread_per_rank(workspace):
     folder = workspace.train("timeline", "parallel.pp=4")
     events = json.loads((folder / "timeline.json").read_text())["traceEvents"]

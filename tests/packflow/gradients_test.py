@@ -157,6 +157,50 @@ def test_split_backwards_give_the_bits_of_whole_ones(seed, dtype, tmp_path):
         assert torch.equal(split[name], tensor), name
 
 
+def random_grid(seed):
+    """A case on several replicas and tensor-parallel ranks, at most eight in all, with random packs,
+    merged sequences, split backwards and memory policies."""
+    r = random.Random(seed)
+    family, sizes, sequences, plan = random_case(seed)
+    # Heads that tensor parallelism can divide: 4 query heads over 1 or 2 key/value heads.
+    sizes.update(num_attention_heads=4, num_key_value_heads=r.choice([1, 2]))
+    if family in ("qwen2", "llama"):
+        sizes["hidden_size"] = 4 * sizes["head_dim"]
+    pp, dp, tp = r.choice([g for g in GRIDS if g[0] * g[1] * g[2] <= 8])
+    sequences = [s[:80] for s in sequences]
+    plan.update(random=seed, pp=pp, dp=dp, tp=tp)
+    if r.random() < 0.5:
+        plan["split_from"] = 0
+    if r.random() < 0.5:
+        plan["recompute"] = [r.choice(RECOMPUTE) for _ in range(4)]
+    return family, sizes, sequences, plan
+
+
+GRIDS = [(pp, dp, tp) for pp in (1, 2, 4) for dp in (1, 2, 3, 4, 8) for tp in (1, 2, 4)]
+
+
+@pytest.mark.parametrize("seed", range(500, 560))
+def test_fp64_gradients_on_any_grid_equal_autograd_on_each_document(seed, tmp_path):
+    family, sizes, sequences, plan = random_grid(seed)
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, plan, "fp64")
+    assert_same_gradients(out, model, loss, 1e-9)
+    norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
+    assert out["gradient_norm"].item() == pytest.approx(norm, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(600, 606))
+def test_weights_after_three_sharded_adamw_steps_equal_one_rank_in_fp64(seed, tmp_path):
+    family, sizes, sequences, plan = random_grid(seed)
+    model = make_model(family, seed, torch.float64, **sizes)
+    grid = run_driver(tmp_path / "grid", model, sequences, plan, "fp64", steps=3)
+    alone = run_driver(tmp_path / "alone", model, sequences, dict(plan, pp=1, dp=1, tp=1), "fp64", steps=3)
+    for name in alone:
+        if name.startswith("parameter/"):
+            assert relative_error(grid[name], alone[name]) <= 1e-9, name
+
+
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_packed_and_slimpack_agree_with_each_other_in_fp64(seed, tmp_path):
     family, sizes, sequences, plan = random_case(seed)

@@ -1,5 +1,5 @@
-// Steps of several replicas, with merged MicroPacks: whatever is run where, the gradients are those
-// of one rank that runs whole documents.
+// Steps of several replicas and tensor-parallel ranks, with merged MicroPacks: whatever is run
+// where, the gradients are those of one rank that runs whole documents.
 #include <gtest/gtest.h>
 
 #include "slimpack/packflow/checkpoint.h"
@@ -31,6 +31,19 @@ struct RandomRun {
         shape(testing::small_shape(2 * plan.layout.stages(), rng.below(2) == 0)) {
     if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
     shape.tie_embeddings = rng.below(2) == 0;
+    // Four ranks share one or two key/value heads.
+    shape.num_heads = 4;
+    shape.num_kv_heads = 1 + static_cast<std::int64_t>(rng.below(2));
+    if (rng.below(2) == 0) {
+      shape.family = ModelFamily::kLlama;
+      shape.qk_norm = false;
+      shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
+    }
+    tensor = 1 << rng.below(3);
+    if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
+    if (rng.below(2) == 0)
+      for (std::int64_t l = 0; l < shape.num_layers; ++l)
+        plan.recompute.push_back(all_recomputations()[rng.below(all_recomputations().size())]);
     tokens = testing::random_tokens(rng, shape, plan.lengths);
   }
 
@@ -40,6 +53,7 @@ struct RandomRun {
     options.dtype = dtype;
     options.layout = plan.layout;
     options.replicas = static_cast<std::int32_t>(plan.replicas.size());
+    options.tensor = tensor;
     options.context = *std::ranges::max_element(plan.lengths);
     options.seed = 3;
     return options;
@@ -65,6 +79,7 @@ struct RandomRun {
   StepPlan plan;
   std::vector<Schedule> schedules;
   ModelShape shape;
+  std::int32_t tensor = 1;
   StepTokens tokens;
 };
 

@@ -18,6 +18,8 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/random_split.h"
+#include "tests/support/random_step.h"
 
 namespace slimpack {
 namespace {
@@ -54,6 +56,26 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
   return plan;
 }
 
+/// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.
+struct RandomStep {
+  StepPlan plan;
+  std::vector<Schedule> schedules;
+};
+RandomStep random_step(const JsonFields& step, const CostModel& cost,
+                       const SequenceLengths& lengths) {
+  Rng rng(static_cast<std::uint64_t>(step.integer("random")));
+  const auto pp = static_cast<std::int32_t>(step.integer("pp"));
+  RandomStep out;
+  out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")), pp,
+                                  testing::MergedAt::kAnywhere);
+  out.plan.layout = balanced_layout(cost, lengths, pp);
+  for (const auto& name : step.array("recompute"))
+    out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
+  out.schedules = testing::RandomOrders(rng, out.plan, pp, kChannelSlots).draw();
+  if (step.has("split_from")) testing::split_some(rng, out.plan, out.schedules);
+  return out;
+}
+
 Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
   const PackPlan& packs = plan.replicas.front().packs;
   const bool split = step.has("split_from");
@@ -81,15 +103,24 @@ void run(const std::filesystem::path& file) {
   const ModelShape shape = read_model_shape(step.text("config"));
   const Dtype dtype = dtype_of(step.text("dtype"));
   const CostModel cost = cost_from_hardware(shape, dtype, HardwareSpec{});
-  const StepPlan plan = make_plan(step, cost, lengths);
+  const bool random = step.has("random");
+  RandomStep made;
+  if (random) {
+    made = random_step(step, cost, lengths);
+  } else {
+    made.plan = make_plan(step, cost, lengths);
+    made.schedules.push_back(make_schedule(step, made.plan, cost));
+  }
+  const StepPlan& plan = made.plan;
   require_valid_plan(plan, "plan");
-  const Schedule schedule = make_schedule(step, plan, cost);
-  const auto errors = check_schedule(plan.replicas.front().packs, schedule);
+  const auto errors = check_step_schedules(plan, made.schedules);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
 
   Engine engine({.shape = shape,
                  .dtype = dtype,
                  .layout = plan.layout,
+                 .replicas = static_cast<std::int32_t>(plan.replicas.size()),
+                 .tensor = random ? static_cast<std::int32_t>(step.integer("tp")) : 1,
                  .context = shape.max_positions,
                  .should_stop = {}});
   load_parameters(engine, read_safetensors(step.text("weights")), "weights");
@@ -100,13 +131,13 @@ void run(const std::filesystem::path& file) {
   train.weight_decay = 0.1;
   train.steps = step.integer("steps");
   const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
-  StepResult result = engine.run(plan, {&schedule, 1}, tokens, std::nullopt);
+  StepResult result = engine.run(plan, made.schedules, tokens, std::nullopt);
   NamedTensors out;
   for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
   out["loss"] = at::full({}, result.loss, at::kDouble);
   out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
   for (std::int64_t s = 0; s < train.steps; ++s)
-    result = engine.run(plan, {&schedule, 1}, tokens, Engine::Update{train, s});
+    result = engine.run(plan, made.schedules, tokens, Engine::Update{train, s});
   if (train.steps > 0)
     for (auto& [name, tensor] : named_parameters(engine)) out["parameter/" + name] = tensor;
   write_safetensors(step.text("out"), out);

@@ -48,6 +48,11 @@ TEST(CheckPlan, NamesEachBrokenRuleOfTheStep) {
   EXPECT_TRUE(reports(plan, "starts at 1"));
   plan.layout.layer_begin = {0};
   EXPECT_TRUE(reports(plan, "layer_begin has 1"));
+  plan = small_plan();
+  plan.recompute.assign(3, Recompute::kMlp);
+  EXPECT_TRUE(reports(plan, "recompute has 3 entries for 4 layers"));
+  plan.recompute.assign(4, Recompute::kMlp);
+  EXPECT_TRUE(check_plan(plan).empty());
 
   plan = small_plan();
   plan.replicas.clear();

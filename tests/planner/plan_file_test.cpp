@@ -42,7 +42,8 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
   const std::string first_stage = schedule.substr(0, schedule.find('\n') + 1);
   const std::vector<std::tuple<const char*, json, const char*>> cases = {
       {"/plan/lengths/0", 301, "not a correct plan"},
-      {"/plan/layer_begin", json::array({0, 3, 7}), "divides 7 layers, its cost model has 6"},
+      {"/plan/layer_begin", json::array({0, 3, 7}), "recompute has 6 entries for 7 layers"},
+      {"/cost/model/num_hidden_layers", 7, "divides 6 layers, its cost model has 7"},
       {"/plan/layer_begin", json::array({0, 2, 4, 6}), "has 2 stages, the plan has 3"},
       {"/schedules/0", first_stage, "has 1 stages, the plan has 2"},
       {"/schedules/0", "0F0\n1F0\n", "not a correct schedule"},

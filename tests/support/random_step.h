@@ -67,16 +67,16 @@ inline std::vector<MicroPack> packs_of_replica(const std::vector<PlacedPacks>& p
   return packs;
 }
 
-/// Up to five replicas, some of them perhaps without work, and up to eight sequences, each on a
-/// random group.
-inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at) {
+/// Sequences of these lengths, each on a random group of so many replicas, some of which may stay
+/// without work.
+inline StepPlan random_step(Rng& rng, const SequenceLengths& lengths, std::size_t replicas,
+                            int stages, MergedAt merged_at) {
   StepPlan plan;
   for (int s = 0; s <= stages; ++s) plan.layout.layer_begin.push_back(2 * s);
-  plan.replicas.resize(1 + rng.below(5));
-  plan.lengths.resize(1 + rng.below(8));
+  plan.replicas.resize(replicas);
+  plan.lengths = lengths;
   std::map<StepGroup, std::vector<SequenceId>> members;
   for (std::size_t q = 0; q < plan.lengths.size(); ++q) {
-    plan.lengths[q] = Tokens(1 + static_cast<std::int64_t>(rng.below(40)));
     std::size_t count = std::size_t{1} << rng.below(3);
     while (count > plan.replicas.size()) count /= 2;
     const std::size_t first = count * rng.below(plan.replicas.size() / count);
@@ -88,6 +88,14 @@ inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at) {
   for (std::size_t r = 0; r < plan.replicas.size(); ++r)
     plan.replicas[r].packs = {packs_of_replica(forward, r), packs_of_replica(backward, r)};
   return plan;
+}
+
+/// Up to five replicas and up to eight sequences of up to 40 tokens.
+inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at) {
+  const std::size_t replicas = 1 + rng.below(5);
+  SequenceLengths lengths(1 + rng.below(8));
+  for (Tokens& length : lengths) length = Tokens(1 + static_cast<std::int64_t>(rng.below(40)));
+  return random_step(rng, lengths, replicas, stages, merged_at);
 }
 
 /// Plays a step without a clock: whatever can start and is sure of a slot may be next, drawn at

@@ -1,0 +1,165 @@
+// Memory of stages whose layers compute different things again.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "slimpack/cost/memory_model.h"
+#include "tests/cost/shapes.h"
+#include "tests/support/random_plan.h"
+
+namespace slimpack {
+namespace {
+
+RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
+  RecomputeByLayer recompute;
+  for (std::int32_t l = 0; l < layers; ++l)
+    recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);
+  return recompute;
+}
+
+/// A stage in the middle of a pipeline recounted from stages of one layer each.
+class LayerByLayer {
+ public:
+  LayerByLayer(const CostModel& plain, const RecomputeByLayer& policies, const StepPlan& plan)
+      : plan_(plan), packs_(plan.replicas.front().packs) {
+    for (const Recompute recompute : policies) {
+      CostModel cost = plain;
+      cost.shape.num_layers = 3;
+      layers_.push_back(
+          task_bytes(with_recompute(cost, recompute), {{0, 1, 2, 3}}, packs_, plan.lengths));
+    }
+  }
+
+  /// Highest in any layer, beyond all rows, keys and values of the action.
+  [[nodiscard]] Bytes forward(std::size_t pack) const {
+    Bytes held, highest;
+    for (const TaskBytes& layer : layers_) {
+      held += layer.rows[1][pack];
+      for (const Slice& slice : packs_.forward[pack].slices)
+        if (slice.begin == Tokens(0)) held += layer.kv[1][slice.sequence.index()];
+      highest = std::max(highest, held + layer.forward_transient[1][pack]);
+    }
+    return highest - held;
+  }
+
+  /// Highest in any layer, the last one first, beyond what was there before.
+  [[nodiscard]] Bytes backward(std::size_t pack) const {
+    Bytes held, highest;
+    for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+      highest = std::max(highest, held + layer->backward_transient[1][pack]);
+      for (const Slice& slice : packs_.backward[pack].slices) {
+        const std::size_t q = slice.sequence.index();
+        const bool last = slice.end == plan_.lengths[q];
+        const bool first = slice.begin == Tokens(0);
+        if (last && !first) held += layer->dkv[1][q];
+        if (first && !last) held -= layer->dkv[1][q];
+        if (first) held -= layer->kv[1][q];
+      }
+      for (std::size_t f = 0; f < packs_.forward.size(); ++f)
+        if (last_use(packs_.forward[f]) == pack) held -= layer->rows[1][f];
+    }
+    return highest;
+  }
+
+ private:
+  [[nodiscard]] std::size_t last_use(const MicroPack& forward) const {
+    std::size_t last = 0;
+    for (std::size_t b = 0; b < packs_.backward.size(); ++b)
+      for (const Slice& s : packs_.backward[b].slices)
+        for (const Slice& r : forward.slices)
+          if (r.sequence == s.sequence && r.begin < s.end && s.begin < r.end) last = b;
+    return last;
+  }
+
+  const StepPlan& plan_;
+  const PackPlan& packs_;
+  std::vector<TaskBytes> layers_;
+};
+
+RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t seed)) {
+  Rng rng(seed);
+  StepPlan plan = testing::random_plan(rng, 3);
+  const auto middle = static_cast<std::int32_t>(1 + rng.below(7));
+  plan.layout = {{0, 1, 1 + middle, 2 + middle}};
+  CostModel cost;
+  cost.shape = testing::small_gqa();
+  cost.shape.qk_norm = rng.below(2) == 0;
+  cost.dtype = rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kBf16;
+  const RecomputeByLayer policies = random_policies(rng, middle);
+  const LayerByLayer expected(cost, policies, plan);
+
+  cost.shape.num_layers = 2 + middle;
+  RecomputeByLayer all(1, Recompute::kMlp);
+  all.insert(all.end(), policies.begin(), policies.end());
+  all.push_back(Recompute::kFull);
+  const PackPlan& packs = plan.replicas.front().packs;
+  const TaskBytes bytes = task_bytes(with_recompute(cost, all), plan.layout, packs, plan.lengths);
+  for (std::size_t f = 0; f < packs.forward.size(); ++f) {
+    std::int64_t token = 0;
+    for (const Recompute recompute : policies)
+      token += row_bytes(cost.shape, cost.dtype, recompute).count();
+    RC_ASSERT(bytes.rows[1][f] == Bytes(packs.forward[f].tokens().count() * token));
+    RC_ASSERT(bytes.forward_transient[1][f] == expected.forward(f));
+  }
+  for (std::size_t b = 0; b < packs.backward.size(); ++b)
+    RC_ASSERT(bytes.backward_transient[1][b] == expected.backward(b));
+}
+
+TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
+  // fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8, 1 / rms 4 bytes of a token.
+  ModelShape shape;
+  shape.hidden_size = 8;
+  shape.intermediate_size = 16;
+  shape.num_heads = 2;
+  shape.num_kv_heads = 1;
+  shape.head_dim = 4;
+  const auto row = [&](Recompute recompute) {
+    return row_bytes(shape, Dtype::kFp32, recompute).count();
+  };
+  // Normalised x and middle with 1 / rms; q, out, log-sum-exp; gate and up; their product.
+  EXPECT_EQ(row(Recompute::kNothing), 2 * (32 + 4) + 2 * 32 + 8 + 128 + 64);
+  EXPECT_EQ(row(Recompute::kElementwise), 2 * 32 + 2 * 32 + 8 + 128);
+  EXPECT_EQ(row(Recompute::kAttention), 2 * 32 + 128);
+  EXPECT_EQ(row(Recompute::kMlp), 2 * 32 + 2 * 32 + 8);
+  EXPECT_EQ(row(Recompute::kFull), 32);
+  shape.qk_norm = true;
+  // Normalised q and k with 1 / rms of each of three heads, beside q as attention saw it.
+  EXPECT_EQ(row(Recompute::kNothing), 336 + 32 + 16 + 3 * 4);
+  EXPECT_EQ(row(Recompute::kElementwise), 264 + 16);
+  EXPECT_EQ(row(Recompute::kAttention), 192);
+  EXPECT_EQ(row(Recompute::kMlp), 136 + 16);
+  EXPECT_EQ(row(Recompute::kFull), 32);
+}
+
+TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
+  CostModel cost;
+  cost.shape = testing::small_gqa();
+  cost = with_recompute(cost, {Recompute::kFull, Recompute::kMlp, Recompute::kElementwise});
+  const StageLayout layout{{0, 1, 3}};
+  const auto token = [&](Recompute recompute) {
+    return row_bytes(cost.shape, cost.dtype, recompute) + kv_bytes(cost.shape, cost.dtype);
+  };
+  EXPECT_EQ(sequence_bytes(cost, layout, StageId(std::int32_t{0}), Tokens(7)),
+            token(Recompute::kFull) * 7);
+  EXPECT_EQ(sequence_bytes(cost, layout, StageId(std::int32_t{1}), Tokens(7)),
+            (token(Recompute::kMlp) + token(Recompute::kElementwise)) * 7);
+}
+
+TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
+  CostModel cost;
+  cost.shape = testing::small_gqa();
+  cost.row_bytes = 100;
+  const StageLayout layout{{0, 3}};
+  const double share =
+      static_cast<double>(row_bytes(cost.shape, cost.dtype, Recompute::kMlp).count()) /
+      static_cast<double>(row_bytes(cost.shape, cost.dtype).count());
+  const CostModel mixed =
+      with_recompute(cost, {Recompute::kMlp, Recompute::kElementwise, Recompute::kElementwise});
+  const Bytes token(static_cast<std::int64_t>(std::ceil(200 + 100 * share)));
+  EXPECT_EQ(sequence_bytes(mixed, layout, StageId(std::int32_t{0}), Tokens(5)), token * 5);
+  const PackPlan packs{{{{{SequenceId(0), Tokens(0), Tokens(5)}}}},
+                       {{{{SequenceId(0), Tokens(0), Tokens(5)}}}}};
+  EXPECT_EQ(task_bytes(mixed, layout, packs, {Tokens(5)}).rows[0][0], token * 5);
+}
+
+}  // namespace
+}  // namespace slimpack

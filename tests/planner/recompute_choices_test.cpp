@@ -1,0 +1,184 @@
+#include "slimpack/planner/recompute_choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+using testing::small_cost;
+using R = Recompute;
+
+bool uniform(const RecomputeByLayer& recompute) {
+  return std::ranges::adjacent_find(recompute, std::ranges::not_equal_to()) == recompute.end();
+}
+
+/// The problem of a request with six layers on `pp` stages.
+struct Asked {
+  explicit Asked(std::int32_t pp) {
+    request.lengths = {Tokens(700), Tokens(40)};
+    request.pp = pp;
+    request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+    request.mixed_recompute = true;
+  }
+  [[nodiscard]] StepProblem problem() const {
+    return {.cost = cost,
+            .lengths = request.lengths,
+            .speed = request.speed,
+            .layout = balanced_layout(cost, request.lengths, request.pp),
+            .memory_cap = request.memory_cap};
+  }
+  [[nodiscard]] std::vector<RecomputeByLayer> choices() const {
+    std::vector<RecomputeByLayer> out;
+    for (const RecomputeChoice& choice : recompute_choices(request, problem())) {
+      EXPECT_EQ(choice.mixed, !uniform(choice.recompute));
+      out.push_back(choice.recompute);
+    }
+    return out;
+  }
+
+  CostModel cost = small_cost();
+  PlanRequest request;
+};
+
+TEST(RecomputeChoices, AreThePoliciesAllowedWhereLayersMayNotDiffer) {
+  Asked asked(2);
+  asked.request.mixed_recompute = false;
+  asked.request.recompute = {R::kFull, R::kNothing, R::kMlp};
+  EXPECT_THAT(asked.choices(),
+              ::testing::ElementsAre(RecomputeByLayer(6, R::kNothing), RecomputeByLayer(6, R::kMlp),
+                                     RecomputeByLayer(6, R::kFull)));
+}
+
+TEST(RecomputeChoices, AreCheapestFirstAndEachOnlyOnce) {
+  const Asked asked(2);
+  const auto choices = asked.choices();
+  double before = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    EXPECT_EQ(std::ranges::find(choices, choices[i]), choices.begin() + static_cast<int>(i));
+    const CostModel cost = with_recompute(asked.cost, choices[i]);
+    double time = 0;
+    for (std::int32_t s = 0; s < 2; ++s)
+      for (const Tokens length : asked.request.lengths)
+        time += slice_cost(cost, asked.problem().layout, StageId(s),
+                           true)(Slice{SequenceId(), Tokens(0), length});
+    EXPECT_GE(time, before * (1 - 1e-12));
+    before = time;
+  }
+}
+
+TEST(RecomputeChoices, MixTwoPoliciesWithTheStrongerOnTheFirstLayersOfEveryStage) {
+  // Three layers on each stage: one or two of them differ.
+  int mixed = 0;
+  for (const RecomputeByLayer& choice : Asked(2).choices()) {
+    if (uniform(choice)) continue;
+    ++mixed;
+    EXPECT_TRUE(std::equal(choice.begin(), choice.begin() + 3, choice.begin() + 3));
+    EXPECT_GT(row_bytes(small_cost().shape, Dtype::kFp32, choice[2]),
+              row_bytes(small_cost().shape, Dtype::kFp32, choice[0]));
+    EXPECT_TRUE(choice[1] == choice[0] || choice[1] == choice[2]);
+  }
+  EXPECT_GE(mixed, 4);
+  EXPECT_EQ(mixed % 2, 0);  // one and two layers of every pair
+}
+
+TEST(RecomputeChoices, LeaveMixturesOutWhereAStageHasOneLayer) {
+  EXPECT_EQ(Asked(6).choices().size(), kRecomputations);
+}
+
+TEST(RecomputeChoices, MixNothingThatOtherMixturesBeat) {
+  // Attention so slow that nobody would run it again for what it takes of memory, unless there is
+  // no other way: the MLP comes first, then everything.
+  Asked asked(1);
+  asked.cost.forward.per_pair *= 1000;
+  for (const RecomputeByLayer& choice : asked.choices())
+    if (!uniform(choice)) {
+      EXPECT_EQ(std::ranges::count(choice, R::kAttention), 0);
+    }
+}
+
+TEST(RecomputeChoices, DoNotDependOnTheMemoryCap) {
+  Asked asked(2);
+  const auto free = asked.choices();
+  asked.request.memory_cap = Bytes(1);
+  EXPECT_EQ(asked.choices(), free);
+}
+
+TEST(NeverFits, IsTrueBelowWhatTheLongestSequenceKeeps) {
+  const Asked asked(2);
+  StepProblem problem = asked.problem();
+  EXPECT_FALSE(never_fits(problem, asked.cost));  // no cap
+  const Bytes kept =
+      std::max(sequence_bytes(asked.cost, problem.layout, StageId(std::int32_t{0}), Tokens(700)),
+               sequence_bytes(asked.cost, problem.layout, StageId(std::int32_t{1}), Tokens(700)));
+  problem.memory_cap = kept;
+  EXPECT_FALSE(never_fits(problem, asked.cost));
+  problem.memory_cap = kept - Bytes(1);
+  EXPECT_TRUE(never_fits(problem, asked.cost));
+  EXPECT_FALSE(never_fits(problem, with_recompute(asked.cost, R::kFull)));
+  problem.most_merged = 2;  // half of it on each of two replicas
+  EXPECT_FALSE(never_fits(problem, asked.cost));
+}
+
+TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
+  const CostModel cost = small_cost();
+  for (const std::vector<R>& allowed :
+       {std::vector{R::kMlp}, {R::kMlp, R::kAttention}, {R::kFull, R::kNothing}, {R::kElementwise}})
+    for (const R recompute : allowed) {
+      const StageLayout layout{{0, 6}};
+      const auto terms = [&](const CostModel& c) {
+        return slice_cost(c, layout, StageId(std::int32_t{0}), true);
+      };
+      const SliceCost low = terms(cheapest_cost(cost, allowed));
+      const SliceCost high = terms(with_recompute(cost, recompute));
+      EXPECT_LE(low.per_slice, high.per_slice);
+      EXPECT_LE(low.per_token, high.per_token);
+      EXPECT_LE(low.per_pair, high.per_pair);
+      EXPECT_LE(low.per_prefix_token, high.per_prefix_token);
+    }
+  EXPECT_EQ(cheapest_cost(cost, std::vector{R::kMlp}), with_recompute(cost, R::kMlp));
+}
+
+TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
+  // A long sequence keeps a twentieth more than the cap if all layers keep their rows. Two layers
+  // of six without gate and up, which are half of their rows, are enough.
+  Asked asked(2);
+  asked.request.lengths.assign(1, Tokens(16384));
+  asked.request.mixed_recompute = false;
+  asked.request.recompute = {R::kElementwise, R::kMlp};
+  const Bytes kept =
+      sequence_bytes(asked.cost, asked.problem().layout, StageId(std::int32_t{0}), Tokens(16384));
+  asked.request.memory_cap = kept * 95 / 100;
+  const PlannedStep one = *plan_step(asked.request, asked.cost).step;
+  EXPECT_EQ(one.plan.recompute, RecomputeByLayer(6, R::kMlp));
+  asked.request.mixed_recompute = true;
+  const PlannedStep mixed = *plan_step(asked.request, asked.cost).step;
+  EXPECT_FALSE(uniform(mixed.plan.recompute));
+  EXPECT_LT(mixed.prediction.makespan, one.prediction.makespan);
+  EXPECT_LE(step_need(mixed, with_recompute(asked.cost, mixed.plan.recompute)).bytes,
+            *asked.request.memory_cap);
+  EXPECT_EQ(mixed.lower_bound, one.lower_bound);
+}
+
+TEST(PlanStep, OfFixedPackingComputesAgainWhatItMust) {
+  Asked asked(2);
+  asked.request.planner = PlannerKind::kPacked;
+  asked.request.context = Tokens(1024);
+  const PlannedStep free = *plan_step(asked.request, asked.cost).step;
+  EXPECT_EQ(free.plan.recompute, RecomputeByLayer(6, R::kNothing));
+  asked.request.memory_cap =
+      step_need(free, with_recompute(asked.cost, free.plan.recompute)).bytes - Bytes(1);
+  const PlannedStep tight = *plan_step(asked.request, asked.cost).step;
+  EXPECT_GT(tight.prediction.makespan, free.prediction.makespan);
+  EXPECT_LE(step_need(tight, with_recompute(asked.cost, tight.plan.recompute)).bytes,
+            *asked.request.memory_cap);
+}
+
+}  // namespace
+}  // namespace slimpack
