@@ -234,7 +234,7 @@ std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& opti
 /// What backward computes again of a layer that keeps its matrix products: its two norms and
 /// silu(gate) ⊙ up. Timed by itself, because the difference of two passes would drown in what a
 /// shared machine adds to either.
-EdgeTime measure_elementwise(const ProfileOptions& options) {
+std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options) {
   const auto type = compute_type(options.dtype);
   std::vector<EdgeMeasurement> times;
   for (const std::int64_t tokens : {64, 512, 2048}) {
@@ -249,7 +249,21 @@ EdgeTime measure_elementwise(const ProfileOptions& options) {
     });
     times.push_back({measured, std::max(time, Nanos(1))});
   }
-  return fit_edge_time(times).time;
+  return times;
+}
+
+/// The parts of backward that can be saved and that can wait. They are fitted apart from it, and on
+/// small shapes noise decides which of its terms a constant goes to. So either must fit into what
+/// backward has of a term; the smaller one, far less than half of it, goes first.
+void fit_parts_of_backward(CostModel& cost, const ProfileOptions& options) {
+  LayerTime room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
+  const EdgeTime again = fit_part(measure_elementwise(options), room).time;
+  room.per_pack = cost.backward.per_pack - again.per_pack;
+  room.per_token = cost.backward.per_token - again.per_token;
+  cost.weight_gradient = fit_part(measure_weight_gradients(options), room).time;
+  const EdgeTime& weights = cost.weight_gradient;
+  cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - weights.per_pack),
+                      std::min(again.per_token, cost.backward.per_token - weights.per_token)};
 }
 
 double measure_optimizer(const ProfileOptions& options) {
@@ -318,11 +332,7 @@ CostModel profile_costs(const ProfileOptions& options) {
     cost.dtype = options.dtype;
     cost.forward = forward.time;
     cost.backward = backward.time;
-    cost.weight_gradient = fit_part(measure_weight_gradients(options), cost.backward).time;
-    const EdgeTime again = measure_elementwise(options);
-    const EdgeTime& weights = cost.weight_gradient;
-    cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - weights.per_pack),
-                        std::min(again.per_token, cost.backward.per_token - weights.per_token)};
+    fit_parts_of_backward(cost, options);
     cost.fit_error = std::max(forward.largest_error, backward.largest_error);
     const EdgeTimes embedding = measure_edge(options, Bench::Part::kEmbedding);
     cost.embedding_forward = embedding.forward;
