@@ -23,13 +23,12 @@ struct Outcome {
   NamedTensors gradients;
 };
 
-/// A random step with its model and tokens; in every other one some backwards are split.
+/// A random step with its model and tokens.
 struct RandomRun {
   explicit RandomRun(Rng& rng)
       : plan(random_step(rng, 1 + static_cast<int>(rng.below(3)), MergedAt::kAnywhere)),
         schedules(RandomOrders(rng, plan, plan.layout.stages(), kChannelSlots).draw()),
         shape(testing::small_shape(2 * plan.layout.stages(), rng.below(2) == 0)) {
-    if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
     shape.tie_embeddings = rng.below(2) == 0;
     // Four ranks share one or two key/value heads.
     shape.num_heads = 4;
