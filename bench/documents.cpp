@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <memory>
 #include <string>
 
+#include "bench/command.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 
@@ -20,18 +18,6 @@ root = pathlib.Path(sysconfig.get_paths()['stdlib'])
 files = sorted(p for p in root.rglob('*.py') if 'site-packages' not in p.parts)
 random.Random({}).shuffle(files)
 print('\n'.join(str(p) for p in files[:2000])))";
-
-std::vector<std::string> lines_of(const std::string& command) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"),
-                                                             ::pclose);
-  std::vector<std::string> lines;
-  std::array<char, 4096> buffer;
-  while (pipe && std::fgets(buffer.data(), buffer.size(), pipe.get())) {
-    lines.emplace_back(buffer.data());
-    while (!lines.back().empty() && lines.back().back() == '\n') lines.back().pop_back();
-  }
-  return lines;
-}
 
 }  // namespace
 

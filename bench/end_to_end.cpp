@@ -1,7 +1,7 @@
 // One training step of real documents three ways in one run: one rank with whole documents, two
 // rank threads with fixed packing under 1F1B, two rank threads with sliced MicroPacks. Prints the
 // parallel efficiency T1 / (ranks · T2) of both, the predictions beside the measurements, and where
-// the time went.
+// the time went; on request the time of Hugging Face's layers on one rank, taken in turn.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/documents.h"
+#include "bench/hugging_face.h"
+#include "bench/operator_time.h"
 #include "bench/step_model.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -32,6 +34,7 @@ struct Arguments {
   int repetitions = 3;
   std::int32_t ranks = 2;
   bool quick = false;
+  std::string hugging_face;
   std::string json;
   std::string timeline;
 };
@@ -136,12 +139,38 @@ void print_table(const nlohmann::json& json) {
                    fmt::format("{}/{}", f["forward_micropacks"].get<int>(),
                                f["backward_micropacks"].get<int>())});
   }
-  fmt::print("{}\nslimpack is {:.2f} × as fast as packed\n", table.text(),
-             json["speedup"].get<double>());
+  fmt::print(
+      "{}\nslimpack is {:.2f} × as fast as packed; its ranks spend {} of their busy time outside "
+      "tensor operations\n",
+      table.text(), json["speedup"].get<double>(), human_share(json["outside_operators"]));
+  if (json.contains("hugging_face_t1_seconds"))
+    fmt::print("one rank of Hugging Face's layers: {:.2f} s, {:.3f} × ours\n",
+               json["hugging_face_t1_seconds"].get<double>(),
+               json["hugging_face_t1_seconds"].get<double>() / json["t1_seconds"].get<double>());
+}
+
+/// Time of all ranks, from the first action of the step to the last, in which they neither wait nor
+/// run tensor operations, by their busy time. In a step of its own: counting costs time.
+double outside_operators(Way& way, const StepTokens& tokens) {
+  const OperatorTime operators;
+  const StepResult step =
+      way.engine->run(way.planned.plan, way.planned.schedules, tokens, std::nullopt);
+  const TimelineMetrics m = metrics_of(step.timeline);
+  Nanos busy{0}, outside = Nanos(0) - operators.total();
+  for (const RankMetrics& r : m.ranks) {
+    busy += r.busy;
+    outside += m.makespan - r.waiting;
+  }
+  return to_seconds(outside) / to_seconds(busy);
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
 }
 
 /// Short documents of the same count: touches code and memory before anything is timed.
-void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
+void warm_up(Way& way, const CostModel& cost) {
   const SequenceLengths lengths(4, Tokens(256));
   const StepTokens tokens = make_step_tokens(
       std::vector<std::vector<std::int64_t>>(4, std::vector<std::int64_t>(256, 1)), 256);
@@ -149,60 +178,85 @@ void warm_up(Way& way, const CostModel& cost, const TrainConfig& train) {
   request.layout = way.planned.plan.layout;
   const PlanOutcome outcome = plan_step(request, cost);
   static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules, tokens,
-                                    Engine::Update{train, 0}));
+                                    Engine::Update{TrainConfig{}, 0}));
+}
+
+/// The documents of the step and the model that trains on them.
+struct Work {
+  std::vector<std::vector<std::int64_t>> documents;
+  SequenceLengths lengths;
+  ModelShape shape;
+  StepTokens tokens;
+
+  explicit Work(const Arguments& a)
+      : documents(standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), a.seed)),
+        shape(step_model(Tokens(a.context), 4)),
+        tokens(make_step_tokens(documents, shape.vocab_size)) {
+    for (const auto& d : documents) lengths.emplace_back(static_cast<std::int64_t>(d.size()));
+  }
+};
+
+/// Runs all ways in turn, so that they see the same machine. Returns Hugging Face's seconds, where
+/// they are asked for.
+std::vector<double> run_in_turn(const Arguments& a, const Work& work, std::vector<Way>& ways) {
+  TrainConfig train;
+  train.clip_norm = 0;
+  std::vector<double> hugging_face;
+  for (int r = 0; r < a.repetitions; ++r) {
+    if (!a.hugging_face.empty())
+      hugging_face.push_back(
+          to_seconds(hugging_face_step({a.hugging_face, Tokens(a.context), Tokens(a.step_tokens),
+                                        work.shape.num_layers, a.seed})));
+    for (Way& way : ways) {
+      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules, work.tokens,
+                                            Engine::Update{train, r}));
+      fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
+                 way.seconds(way.results.back()));
+    }
+  }
+  return hugging_face;
 }
 
 void run(Arguments a) {
   if (a.quick) a.context = 4096, a.step_tokens = 16384;
-  const auto documents =
-      standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), a.seed);
-  SequenceLengths lengths;
-  for (const auto& d : documents) lengths.emplace_back(static_cast<std::int64_t>(d.size()));
-  const ModelShape shape = step_model(Tokens(a.context), 4);
-  const StepTokens tokens = make_step_tokens(documents, shape.vocab_size);
-  fmt::print("{} documents, {} tokens, longest {}\n", lengths.size(),
-             grouped(total_tokens(lengths).count()),
-             grouped(std::ranges::max_element(lengths)->count()));
+  const Work work(a);
+  fmt::print("{} documents, {} tokens, longest {}\n", work.lengths.size(),
+             grouped(total_tokens(work.lengths).count()),
+             grouped(std::ranges::max_element(work.lengths)->count()));
 
   const CostModel cost = profile_costs(
-      {.shape = shape, .context = Tokens(a.context), .ranks = a.ranks, .pin_threads = true});
+      {.shape = work.shape, .context = Tokens(a.context), .ranks = a.ranks, .pin_threads = true});
   fmt::print("{}; largest error of the fit {}\n", cost.source, human_share(cost.fit_error));
   const auto engine = [&](std::int32_t stages) {
-    return EngineOptions{.shape = shape,
-                         .layout = balanced_layout(cost, lengths, stages),
+    return EngineOptions{.shape = work.shape,
+                         .layout = balanced_layout(cost, work.lengths, stages),
                          .context = Tokens(a.context),
                          .pin_threads = true,
                          .should_stop = {}};
   };
   Engine one(engine(1)), many(engine(a.ranks));
-  const StageLayout& layout = many.options().layout;
+  const auto with = [&](PlannerKind planner) {
+    return planned(a, work.lengths, cost, planner, many.options().layout);
+  };
   std::vector<Way> ways;
-  ways.push_back({"whole", &one, whole_documents(lengths, cost), {}});
-  ways.push_back({"packed", &many, planned(a, lengths, cost, PlannerKind::kPacked, layout), {}});
-  ways.push_back(
-      {"slimpack", &many, planned(a, lengths, cost, PlannerKind::kSlimpack, layout), {}});
-
-  TrainConfig train;
-  train.clip_norm = 0;
-  for (Way& way : ways) warm_up(way, cost, train);
-  for (int r = 0; r < a.repetitions; ++r)
-    for (Way& way : ways) {
-      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules, tokens,
-                                            Engine::Update{train, r}));
-      fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
-                 way.seconds(way.results.back()));
-    }
+  ways.push_back({"whole", &one, whole_documents(work.lengths, cost), {}});
+  ways.push_back({"packed", &many, with(PlannerKind::kPacked), {}});
+  ways.push_back({"slimpack", &many, with(PlannerKind::kSlimpack), {}});
+  for (Way& way : ways) warm_up(way, cost);
+  const std::vector<double> hugging_face = run_in_turn(a, work, ways);
 
   const double t1 = ways[0].median_seconds();
   nlohmann::json json{{"t1_seconds", t1},
                       {"ranks", a.ranks},
                       {"context", a.context},
-                      {"tokens", total_tokens(lengths).count()},
+                      {"tokens", total_tokens(work.lengths).count()},
                       {"fit_error", cost.fit_error},
                       {"whole", figures(ways[0], t1, 1)},
                       {"packed", figures(ways[1], t1, a.ranks)},
                       {"slimpack", figures(ways[2], t1, a.ranks)}};
   json["speedup"] = ways[1].median_seconds() / ways[2].median_seconds();
+  json["outside_operators"] = outside_operators(ways[2], work.tokens);
+  if (!hugging_face.empty()) json["hugging_face_t1_seconds"] = median(hugging_face);
   print_table(json);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
   if (!a.timeline.empty())
@@ -225,6 +279,8 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--quick", arguments.quick, "Context 4,096 and 16,384 tokens");
+  app.add_option("--hugging-face", arguments.hugging_face,
+                 "Python with torch and transformers: also time its layers on one rank");
   app.add_option("--json", arguments.json, "Write the figures here");
   app.add_option("--timeline", arguments.timeline, "Write predicted and measured timeline here");
   try {

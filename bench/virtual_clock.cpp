@@ -2,6 +2,7 @@
 //  1. As many ranks as there are cores, by both clocks in turn: how far they agree.
 //  2. A model of 8 layers on 8 ranks, pp 8 and pp 4 × dp 2: bubble of our plan and of fixed
 //  packing.
+//  3. A document that outweighs a replica's share, on four replicas, merged and not.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -45,7 +46,27 @@ struct Case {
   Layout layout;
   PlannerKind planner = PlannerKind::kSlimpack;
   ClockKind clock = ClockKind::kVirtual;
+  std::int32_t most_merged = 1;
 };
+
+using Documents = std::vector<std::vector<std::int64_t>>;
+
+Documents equal_steps(const Arguments& a) {
+  return standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), 0);
+}
+
+/// One document as long as the context and shorter ones of an eighth of it at most: of the work,
+/// which is mostly attention, it has about half.
+Documents one_heavy_document(const Arguments& a) {
+  Documents documents =
+      standard_library_documents(Tokens(a.context / 8), Tokens(a.step_tokens / 2), 0);
+  std::vector<std::int64_t> heavy;
+  for (std::size_t d = 0; std::ssize(heavy) < a.context; ++d)
+    heavy.insert(heavy.end(), documents[d].begin(), documents[d].end());
+  heavy.resize(static_cast<std::size_t>(a.context));
+  documents.push_back(std::move(heavy));
+  return documents;
+}
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -54,9 +75,9 @@ double median(std::vector<double> values) {
 
 class Bench {
  public:
-  Bench(const Arguments& a, std::int64_t layers)
+  Bench(const Arguments& a, Documents documents, std::int64_t layers, std::int32_t most_merged = 1)
       : a_(a),
-        documents_(standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), 0)),
+        documents_(std::move(documents)),
         shape_(step_model(Tokens(a.context), layers)),
         tokens_(make_step_tokens(documents_, shape_.vocab_size)) {
     for (const auto& d : documents_) lengths_.emplace_back(static_cast<std::int64_t>(d.size()));
@@ -64,6 +85,7 @@ class Bench {
     cost_ = profile_costs({.shape = shape_,
                            .context = Tokens(a.context),
                            .ranks = cores,
+                           .most_merged = most_merged,
                            .clock = ClockKind::kVirtual});
   }
 
@@ -107,7 +129,8 @@ class Bench {
                               .dp = c.layout.dp,
                               .planner = c.planner,
                               .context = Tokens(a_.context),
-                              .layout = options.layout},
+                              .layout = options.layout,
+                              .most_merged = c.most_merged},
                              cost_)
                        .step;
     way.engine = std::make_unique<Engine>(std::move(options));
@@ -128,7 +151,7 @@ class Bench {
   }
 
   Arguments a_;
-  std::vector<std::vector<std::int64_t>> documents_;
+  Documents documents_;
   SequenceLengths lengths_;
   ModelShape shape_;
   StepTokens tokens_;
@@ -146,29 +169,59 @@ Table result_table() {
                 {"predicted"}});
 }
 
-void run(Arguments a) {
-  if (a.quick) a.context = 4096, a.step_tokens = 16384;
-  Table agreement = result_table(), many = result_table();
+/// As many ranks as there are cores, by both clocks.
+nlohmann::json compare_clocks(const Arguments& a) {
+  Table table = result_table();
   const Layout two{.pp = 2};
   const nlohmann::json both =
-      Bench(a, 4).run({{"slimpack", two, PlannerKind::kSlimpack, ClockKind::kWall},
-                       {"slimpack", two, PlannerKind::kSlimpack, ClockKind::kVirtual}},
-                      agreement);
+      Bench(a, equal_steps(a), 4)
+          .run({{"slimpack", two, PlannerKind::kSlimpack, ClockKind::kWall},
+                {"slimpack", two, PlannerKind::kSlimpack, ClockKind::kVirtual}},
+               table);
   const double ratio = both[1]["seconds"].get<double>() / both[0]["seconds"].get<double>();
-  fmt::print("4 layers, 2 ranks: virtual ÷ wall {:.3f}\n\n{}\n", ratio, agreement.text());
-  const nlohmann::json eight =
-      Bench(a, 8).run({{"slimpack", {.pp = 8}},
-                       {"packed", {.pp = 8}, PlannerKind::kPacked},
-                       {"slimpack", {.pp = 4, .dp = 2}},
-                       {"packed", {.pp = 4, .dp = 2}, PlannerKind::kPacked}},
-                      many);
-  fmt::print("8 layers, 8 ranks\n\n{}", many.text());
-  if (!a.json.empty())
-    write_file(
-        a.json,
-        nlohmann::json{{"virtual_over_wall", ratio}, {"agreement", both}, {"eight_ranks", eight}}
-                .dump(2) +
-            "\n");
+  fmt::print("4 layers, 2 ranks: virtual ÷ wall {:.3f}\n\n{}\n", ratio, table.text());
+  return {{"virtual_over_wall", ratio}, {"cases", both}};
+}
+
+nlohmann::json run_eight_ranks(const Arguments& a) {
+  Table table = result_table();
+  nlohmann::json cases = Bench(a, equal_steps(a), 8)
+                             .run({{"slimpack", {.pp = 8}},
+                                   {"packed", {.pp = 8}, PlannerKind::kPacked},
+                                   {"slimpack", {.pp = 4, .dp = 2}},
+                                   {"packed", {.pp = 4, .dp = 2}, PlannerKind::kPacked}},
+                                  table);
+  fmt::print("8 layers, 8 ranks\n\n{}\n", table.text());
+  return cases;
+}
+
+/// Work is what one rank takes.
+nlohmann::json merge_heavy_document(const Arguments& a) {
+  constexpr std::int32_t kReplicas = 4;
+  Table table = result_table();
+  const Layout four{.dp = kReplicas};
+  nlohmann::json cases =
+      Bench(a, one_heavy_document(a), 4, kReplicas)
+          .run({{"one rank", {}},
+                {"not merged", four},
+                {"merged", four, PlannerKind::kSlimpack, ClockKind::kVirtual, kReplicas}},
+               table);
+  fmt::print("4 layers, one document that outweighs a replica's share\n\n{}\n", table.text());
+  for (nlohmann::json& c : cases) {
+    const double ideal = cases[0]["seconds"].get<double>() / c["dp"].get<int>();
+    c["over_ideal"] = c["seconds"].get<double>() / ideal;
+    fmt::print("{}: {:.3f} × work ÷ ranks\n", c["name"].get<std::string>(),
+               c["over_ideal"].get<double>());
+  }
+  return cases;
+}
+
+void run(Arguments a) {
+  if (a.quick) a.context = 4096, a.step_tokens = 16384;
+  const nlohmann::json json{{"clocks", compare_clocks(a)},
+                            {"eight_ranks", run_eight_ranks(a)},
+                            {"heavy_document", merge_heavy_document(a)}};
+  if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
 }
 
 }  // namespace
