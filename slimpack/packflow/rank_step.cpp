@@ -29,7 +29,7 @@ class RankRunner {
     for (const Action& action : rank_.actions) {
       if (rank_.options.should_stop && rank_.options.should_stop())
         throw Interrupted("stopped on request between two actions of a step");
-      run_action(action);
+      run_action(action, &action == &rank_.actions.back());
     }
     rank_.tensors.require_drained();
     result_.peak_activation = peak_bytes(rank_.rank) - rank_.resident;
@@ -51,7 +51,7 @@ class RankRunner {
     timed(kind, PackId(-1), std::move(work));
   }
 
-  void run_action(const Action& action) {
+  void run_action(const Action& action, bool last) {
     const bool forward = action.pass == Pass::kForward;
     const Direction direction = forward ? Direction::kForward : Direction::kBackward;
     const bool alone = action.pass == Pass::kWeightGradient;  // needs no other stage
@@ -62,7 +62,7 @@ class RankRunner {
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rows_TH = rank_.communicator.receive(direction); });
     meet(action);
-    compute(action, rows_TH);
+    compute(action, last, rows_TH);
     result_.memory.push_back({rank_.rank, now(), live_bytes(rank_.rank) - rank_.resident});
     if (has_output)
       timed(SpanKind::kWaitSend, action.pack,
@@ -78,37 +78,38 @@ class RankRunner {
             [&] { rank_.communicator.context(replicas).meet(); });
   }
 
-  /// From what the action receives to what it sends.
-  void compute(const Action& action, at::Tensor& rows_TH) {
+  /// From what the action receives to what it sends. The step's last action completes the
+  /// gradients, layer by layer.
+  void compute(const Action& action, bool last, at::Tensor& rows_TH) {
     StageStep& tensors = rank_.tensors;
+    BucketsComplete complete;
+    if (last) complete = [&](std::size_t buckets) { start_reductions(buckets); };
     switch (action.pass) {
       case Pass::kForward:
         return timed(SpanKind::kForward, action.pack,
                      [&] { rows_TH = tensors.forward(action.pack, std::move(rows_TH)); });
       case Pass::kBackward:
-        return timed(SpanKind::kBackward, action.pack,
-                     [&] { rows_TH = tensors.backward(action.pack, std::move(rows_TH)); });
+        return timed(SpanKind::kBackward, action.pack, [&] {
+          rows_TH = tensors.backward(action.pack, std::move(rows_TH), complete);
+        });
       case Pass::kInputGradient:
         return timed(SpanKind::kInputGradient, action.pack,
                      [&] { rows_TH = tensors.input_gradients(action.pack, std::move(rows_TH)); });
       case Pass::kWeightGradient:
         return timed(SpanKind::kWeightGradient, action.pack,
-                     [&] { tensors.weight_gradients(action.pack); });
+                     [&] { tensors.weight_gradients(action.pack, complete); });
     }
   }
 
   /// What several tensor-parallel ranks hold, each has a part of the gradient of: norms of its rows
   /// or heads, shared keys and values of its queries.
-  void sum_copies() {
+  void sum_copies(const ParameterBucket& bucket) {
     Collective& tensor = rank_.communicator.tensor();
     if (tensor.size() == 1) return;
-    for (const ParameterBucket& bucket : rank_.parameters.buckets)
-      for (const ParameterBucket::Stretch& stretch : bucket.stretches)
-        if (stretch.copies > 1)
-          timed(SpanKind::kReduce, [&] {
-            sum_among(tensor, stretch.copies,
-                      bucket.gradients_N.narrow(0, stretch.begin, stretch.end - stretch.begin));
-          });
+    for (const ParameterBucket::Stretch& stretch : bucket.stretches)
+      if (stretch.copies > 1)
+        sum_among(tensor, stretch.copies,
+                  bucket.gradients_N.narrow(0, stretch.begin, stretch.end - stretch.begin));
   }
 
   /// Over the `copies` neighbouring members of which this is one.
@@ -120,12 +121,22 @@ class RankRunner {
       part.add_(all[static_cast<std::size_t>(m)]);
   }
 
+  /// Begins to reduce the first `end` buckets, those that are not under way.
+  void start_reductions(std::size_t end) {
+    Collective& data = rank_.communicator.data();
+    for (; reducing_ < end; ++reducing_) {
+      const ParameterBucket& bucket = rank_.parameters.buckets[reducing_];
+      sum_copies(bucket);
+      if (data.size() > 1) data.start_reduce_scatter(bucket.gradients_N);
+    }
+  }
+
   /// Leaves the sums over all replicas in this one's shards.
   void reduce_gradients() {
+    // Most are under way; all are not where the replica has nothing to run.
+    timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
-    for (const ParameterBucket& bucket : rank_.parameters.buckets)
-      data.start_reduce_scatter(bucket.gradients_N);
     for (std::size_t b = 0; b < rank_.parameters.buckets.size(); ++b) {
       timed(SpanKind::kWaitReceive, [&] { data.await_reduce_scatter(); });
       timed(SpanKind::kReduce, [&] { data.finish_reduce_scatter(); });
@@ -143,7 +154,6 @@ class RankRunner {
 
   /// Gradients and loss over all ranks, which also waits for all of them; update.
   void finish() {
-    sum_copies();
     reduce_gradients();
     add_tied_gradients();
     double squares = 0;
@@ -173,6 +183,7 @@ class RankRunner {
   const RankStep& rank_;
   StagePlace place_;
   RankResult result_;
+  std::size_t reducing_ = 0;  ///< buckets, from the first on
 };
 
 }  // namespace

@@ -81,20 +81,22 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   return {};
 }
 
-at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH) {
+at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH, const BucketsComplete& complete) {
   WeightGradients now(WeightGradients::When::kNow);
-  return run_backward(id, std::move(dy_TH), now);
+  return run_backward(id, std::move(dy_TH), now, complete);
 }
 
 at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
-  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()));
+  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()), {});
 }
 
-void StageStep::weight_gradients(PackId id) {
-  put_off_.at(id.index()).run();
+void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
+  put_off_.at(id.index()).run(complete);
+  if (complete) complete(parameters_.buckets.size());
 }
 
-at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights) {
+at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights,
+                                   const BucketsComplete& complete) {
   const MicroPack& pack = packs_.backward.at(id.index());
   const TensorRows rows(pack, place_.holder.replica, tensor());
   if (place_.last) {
@@ -107,9 +109,11 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
   for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
     dy_TH = layer_backward(layer_context(l, pack, rope, rows), rows_.gather(id, l), dy_TH, weights);
     rows_.release(id, l);
+    if (complete) complete(parameters_.layers[l].qkv_OH.bucket + 1);
   }
   if (!place_.first) return dy_TH;
   embed_backward(parameters_.embedding_VH, tokens_of(pack, 0), dy_TH, rows);
+  if (complete) complete(parameters_.buckets.size());
   return {};
 }
 

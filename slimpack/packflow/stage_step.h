@@ -55,13 +55,16 @@ class StageStep {
 
   /// Runs a backward MicroPack; on the last stage head and loss come first. `dy_TH` comes from the
   /// next stage (undefined on the last); the result goes to the one before (undefined on the
-  /// first).
-  [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH);
+  /// first). Where it is the step's last to add to any gradient, `complete` is told of each bucket
+  /// as soon as it is done with it.
+  [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH,
+                                    const BucketsComplete& complete = {});
 
   /// backward() without the gradients of the layers' linear maps; their operands are kept until
-  /// weight_gradients() of the MicroPack, which adds them and frees the operands.
+  /// weight_gradients() of the MicroPack, which adds them and frees the operands; `complete` as for
+  /// backward().
   [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
-  void weight_gradients(PackId pack);
+  void weight_gradients(PackId pack, const BucketsComplete& complete = {});
 
   /// Σ loss over the rows that have run backward; 0 on all but the last stage.
   [[nodiscard]] double loss_sum() const;
@@ -74,7 +77,8 @@ class StageStep {
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
-  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights);
+  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights,
+                                        const BucketsComplete& complete);
   [[nodiscard]] RowShare held(const MicroPack& pack) const {
     return row_share(pack, place_.holder.replica);
   }

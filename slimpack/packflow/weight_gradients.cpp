@@ -33,8 +33,13 @@ void WeightGradients::add(LinearOperands operands) {
   kept_.push_back(std::move(operands));
 }
 
-void WeightGradients::run() {
-  for (LinearOperands& kept : kept_) accumulate(std::exchange(kept, {}));
+void WeightGradients::run(const BucketsComplete& complete) {
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    const std::size_t bucket = kept_[i].weight_OI->bucket;
+    accumulate(std::exchange(kept_[i], {}));
+    const bool last = i + 1 == kept_.size() || kept_[i + 1].weight_OI->bucket != bucket;
+    if (last && complete) complete(bucket + 1);
+  }
   kept_.clear();
 }
 

@@ -5,11 +5,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "slimpack/packflow/parameters.h"
 
 namespace slimpack {
+
+/// Called with a number of buckets: of so many of StageParameters::buckets, from the first on,
+/// nothing will add to the gradients any more. Numbers ascend. Empty = nobody wants to know.
+using BucketsComplete = std::function<void(std::size_t)>;
 
 /// What the gradients of a linear map's weight and bias are computed from. Parameters are borrowed.
 struct LinearOperands {
@@ -31,8 +36,9 @@ class WeightGradients {
   /// of larger tensors are copied, so that nothing but themselves stays alive.
   void add(LinearOperands operands);
 
-  /// Adds what was kept, in the order in which it was, and frees it map by map.
-  void run();
+  /// Adds what was kept, in the order in which it was, and frees it map by map. `complete` is told
+  /// of each bucket when the last map of it is done.
+  void run(const BucketsComplete& complete = {});
 
   [[nodiscard]] bool empty() const { return kept_.empty(); }
 
