@@ -11,8 +11,13 @@ std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
   const std::int64_t own = w.tile(s.length(), s.length());
   if (s.begin == Tokens(0)) return own;
   // The prefix's result beside the own block's; merging adds the new log-sum-exp and two shares.
-  return std::max(
-      {own, tokens * (w.q + w.lse) + w.tile(s.length(), s.prefix()), tokens * (w.q + 4 * w.lse)});
+  // Folded queries go in as a copy, and the result comes out as one.
+  const std::int64_t heads = w.folded_heads(s.length());
+  const std::int64_t folded = heads > 1 ? tokens * w.q : 0;
+  const std::int64_t unfolded = heads > 1 ? tokens * (w.q + w.lse) : 0;
+  const std::int64_t result = tokens * (w.q + w.lse);
+  return std::max({own, result + folded + w.tile(s.length() * heads, s.prefix()), result + unfolded,
+                   tokens * (w.q + 4 * w.lse)});
 }
 
 /// The attention of all slices: what it holds at most beyond their outputs and log-sum-exps.
@@ -35,8 +40,13 @@ std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
   const std::int64_t tiles = 2 * w.tile(s.length(), s.length());
   if (s.begin == Tokens(0)) return own + tiles;
   const std::int64_t prefix = tokens * w.q + s.prefix().count() * 2 * w.k;
+  // Folded dO, Q, O and log-sum-exp go in as copies, and dQ comes out as one.
+  const std::int64_t heads = w.folded_heads(s.length());
+  const std::int64_t folded = heads > 1 ? tokens * (3 * w.q + w.lse) : 0;
+  const std::int64_t unfolded = heads > 1 ? tokens * w.q : 0;
   const std::int64_t widened = w.rounded ? s.prefix().count() * w.k / w.element * w.accumulator : 0;
-  return own + std::max({tiles, prefix + 2 * w.tile(s.length(), s.prefix()), prefix + widened});
+  return own + std::max({tiles, prefix + folded + 2 * w.tile(s.length() * heads, s.prefix()),
+                         prefix + unfolded, prefix + widened});
 }
 
 /// What is normalised for a moment: nothing where it is kept.

@@ -75,4 +75,8 @@ std::int64_t LayerWidths::tile(Tokens queries, Tokens keys) const {
          (accumulator + (rounded ? element : 0));
 }
 
+std::int64_t LayerWidths::folded_heads(Tokens queries) const {
+  return queries.count() >= 768 ? 1 : shape.num_heads / shape.num_kv_heads;
+}
+
 }  // namespace slimpack

@@ -49,6 +49,9 @@ struct LayerWidths {
   }
   /// One tile of scores in the attention kernel; backward holds two.
   [[nodiscard]] std::int64_t tile(Tokens queries, Tokens keys) const;
+  /// Query heads that lie below each other when so many queries attend to a prefix: those that
+  /// share a key head, unless the queries are many (packflow/attention_kernel.cpp).
+  [[nodiscard]] std::int64_t folded_heads(Tokens queries) const;
 
   ModelShape shape;  ///< the rank's
   std::int64_t element, accumulator;

@@ -191,8 +191,9 @@ TEST(WeightGradientBytes, FillLayerByLayerWhileInputGradientsRun) {
   // dV of both 2 · 320. In attention: of this layer's operands silu(gate) ⊙ up, the gradient of
   // gate and up, the normalised input and a copy of the output, 64 + 128 + 32 + 32, with dy,
   // dmiddle, dout and dqkv 32 + 32 + 32 + 64, and of the kernel dq, dk, dv and lse 32 + 32 + 8,
-  // those of the prefix 6 · 32 + 4 · 32, two tiles of 6 · 4 scores.
-  const int second = 6 * 416 + 640 + 6 * (256 + 160 + 72 + 32) + 4 * 32 + 2 * 24 * 4;
+  // those of the prefix 6 · 32 + 4 · 32, folded copies of dO, Q, O and lse 6 · 104, two tiles of
+  // 12 · 4 scores.
+  const int second = 6 * 416 + 640 + 6 * (256 + 160 + 72 + 32 + 104) + 4 * 32 + 2 * 48 * 4;
   // The other four tokens peak in the first layer: all ten rows are freed with it. The head has
   // freed their inputs, 320; a block of four by four scores twice.
   const int first = 4 * (256 + 160 + 72) + 2 * 16 * 4 - 320;
