@@ -2,11 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
-#include "slimpack/packflow/profile.h"
+#include "slimpack/packflow/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -52,21 +53,32 @@ std::string coefficient_table(const CostModel& cost) {
   return table.text();
 }
 
+/// What a layer of merged MicroPacks takes beyond each member's share.
+std::string merge_table(const CostModel& cost) {
+  if (cost.merge.empty()) return "";
+  Table table(
+      {{"merged, ns more", Align::kLeft}, {"forward"}, {"a token"}, {"backward"}, {"a token"}});
+  for (std::size_t k = 0; k < cost.merge.size(); ++k) {
+    const MergeTime& m = cost.merge[k];
+    table.add_row({fmt::format("over {}", 2 << k), fmt::format("{:.4g}", m.forward.per_pack),
+                   fmt::format("{:.4g}", m.forward.per_token),
+                   fmt::format("{:.4g}", m.backward.per_pack),
+                   fmt::format("{:.4g}", m.backward.per_token)});
+  }
+  return "\n" + table.text();
+}
+
 }  // namespace
 
 void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  ProfileOptions options;
-  options.shape = read_model_shape(config.model.config);
-  options.dtype = config.train.dtype;
-  options.context = config.data.context;
-  options.ranks = config.parallel.pp;
+  const ProfileOptions options = configured_profile(config, read_model_shape(config.model.config));
   const CostModel cost = profile_costs(options);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
-  fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}\n",
-             cost.source, ratio_table(ratios), coefficient_table(cost));
+  fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
+             cost.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
   fmt::print("largest error of the fit: {}\nwritten: {}\n", human_share(cost.fit_error),
              arguments.out);
 }

@@ -1,15 +1,14 @@
 #include "apps/slimpack/training_run.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/packflow/memory_tracker.h"
-#include "slimpack/packflow/profile.h"
 
 namespace slimpack {
 namespace {
@@ -23,11 +22,6 @@ const RunConfig& require_trainable(const RunConfig& config) {
     invalid_input(
         "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them", ranks,
         kMaxTrackedRanks);
-  if (p.tp > 1 && (!config.hardware || !config.cost.file.empty()))
-    invalid_input(
-        "parallel.tp is {}: profiles measure ranks without tensor parallelism; plan from a "
-        "[hardware] section without cost.file, or set it to 1",
-        p.tp);
   return config;
 }
 
@@ -47,20 +41,9 @@ ModelShape checked_shape(const RunConfig& config) {
   return shape;
 }
 
-/// Ranks of one machine slow each other down; in virtual time no more of them than run at once.
-std::int32_t measuring_threads(const RunConfig& config) {
-  const std::int32_t ranks = config.parallel.pp * config.parallel.dp;
-  if (config.train.clock == ClockKind::kWall) return ranks;
-  return std::min(ranks, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
-}
-
 CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
-  return profile_costs({.shape = shape,
-                        .dtype = config.train.dtype,
-                        .context = config.data.context,
-                        .ranks = measuring_threads(config),
-                        .clock = config.train.clock});
+  return profile_costs(configured_profile(config, shape));
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // Profile: measures this machine with the runtime's own code and fits the cost model to it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/packflow/rank_grid.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
@@ -17,24 +18,23 @@ struct ProfileOptions {
   Dtype dtype = Dtype::kFp32;
   Tokens context{4096};    ///< longest sequence to measure
   std::int32_t ranks = 1;  ///< threads that measure at once: ranks of one machine slow each other
+  std::int32_t tp = 1;     ///< tensor-parallel ranks of a stage; as many threads at least
+  std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   /// Wall time to aim at. Points that would take more than a fifth of it are left out.
   Nanos budget = from_seconds(6);
+
+  /// One stage, on as many threads as measure at once.
+  [[nodiscard]] RankGrid grid() const {
+    return {.stages = 1, .replicas = std::max(1, ranks / tp), .tensor = tp};
+  }
 };
 
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
-/// forward, backward and what backward can put off, and fits their coefficients.
+/// forward, backward and what backward can put off, and fits their coefficients; then what ranks
+/// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas.
+/// Throws InvalidInput when tp cannot cut the model.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
-
-/// Times of one layer on one whole sequence, split into attention and everything else.
-struct PassRatio {
-  Tokens tokens;
-  Nanos attention_forward, attention_backward;
-  Nanos linear_forward, linear_backward;
-};
-
-/// At powers of four from 256 to the context: how backward compares with forward.
-[[nodiscard]] std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options);
 
 }  // namespace slimpack

@@ -1,4 +1,5 @@
 #include "slimpack/packflow/profile.h"
+#include "slimpack/packflow/pass_ratios.h"
 
 #include <gtest/gtest.h>
 

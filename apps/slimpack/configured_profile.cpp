@@ -1,0 +1,26 @@
+#include "apps/slimpack/configured_profile.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace slimpack {
+
+ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape) {
+  const ParallelConfig& p = config.parallel;
+  ProfileOptions options;
+  options.shape = shape;
+  options.dtype = config.train.dtype;
+  options.context = config.data.context;
+  // Ranks of one machine slow each other down.
+  options.ranks = p.pp * p.dp * p.tp;
+  if (config.train.clock == ClockKind::kVirtual) {
+    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    options.ranks = std::max(p.tp, std::min(options.ranks, cores));
+  }
+  options.tp = p.tp;
+  options.most_merged = std::min(config.plan.most_merged, p.dp);
+  options.clock = config.train.clock;
+  return options;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,100 @@
+#include "slimpack/packflow/exchange_profile.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "slimpack/cost/fit.h"
+#include "slimpack/packflow/part_bench.h"
+#include "slimpack/packflow/profile_ranks.h"
+
+namespace slimpack {
+namespace {
+
+/// One way of a message between two waiting threads, from round trips. Nothing is copied, so the
+/// size does not matter.
+double hand_over_time() {
+  constexpr int kRoundTrips = 200;
+  return on_profile_ranks<double>(
+      {.stages = 2}, ClockKind::kWall, /*pin=*/false, [](const ProfileRank& rank) {
+        const at::Tensor message = at::zeros({1});
+        const bool first = rank.place().stage.value() == 0;
+        const Nanos taken = rank.time_of([&] {
+          for (int i = 0; i < kRoundTrips; ++i) {
+            if (first) rank.communicator().send(Direction::kForward, message);
+            static_cast<void>(
+                rank.communicator().receive(first ? Direction::kBackward : Direction::kForward));
+            if (!first) rank.communicator().send(Direction::kBackward, message);
+          }
+        });
+        return static_cast<double>(taken.count()) / (2 * kRoundTrips);
+      });
+}
+
+/// Of gradients over two replicas: either adds up half of the bytes, as it would in a ring.
+EdgeTime reduction_time(const ProfileOptions& options) {
+  return on_profile_ranks<EdgeTime>(
+      {.stages = 1, .replicas = 2}, options.clock, options.pin_threads,
+      [](const ProfileRank& rank) {
+        std::vector<EdgeMeasurement> times;
+        Collective& data = rank.communicator().data();
+        for (const std::int64_t elements : {1 << 12, 1 << 16, 1 << 20}) {
+          const at::Tensor gradients_N = at::zeros({elements});
+          const Nanos time = rank.fastest_of_three([&] {
+            data.start_reduce_scatter(gradients_N);
+            data.finish_reduce_scatter();
+          });
+          const auto sent = static_cast<std::int64_t>(gradients_N.nbytes() / 2);
+          times.push_back({Tokens(sent), time});
+        }
+        return fit_edge_time(times).time;
+      });
+}
+
+double share_of(const LayerTime& layer, const ProfilePoint& point) {
+  const Slice slice = point.slice(0);
+  const double shared = layer.per_token * static_cast<double>(slice.length().count()) +
+                        layer.per_pair * slice.causal_pairs() +
+                        layer.per_prefix_token * static_cast<double>(slice.prefix().count());
+  return layer.per_pack + layer.per_slice + shared / point.replicas;
+}
+
+/// What the pass took beyond the member's share of it: the exchange, and what shorter queries and
+/// keys lose in the kernels. Where the share is overestimated, little.
+Nanos beyond_share(Nanos measured, const LayerTime& layer, const ProfilePoint& point) {
+  const auto time = static_cast<double>(measured.count());
+  return Nanos(static_cast<std::int64_t>(std::max(time - share_of(layer, point), time / 100)) + 1);
+}
+
+MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::int32_t group) {
+  const RankGrid grid{.stages = 1, .replicas = group, .tensor = options.tp};
+  return on_profile_ranks<MergeTime>(
+      grid, options.clock, options.pin_threads, [&](const ProfileRank& rank) {
+        PartBench bench(options, rank, PartBench::Part::kLayer);
+        std::vector<EdgeMeasurement> forward, backward;
+        for (const std::int64_t tokens : {256, 1024, 4096}) {
+          const Tokens measured = std::min(Tokens(tokens), options.context);
+          for (const Tokens prefix : {Tokens(0), (options.context - measured) / 2}) {
+            const ProfilePoint point{measured, prefix, 1, group};
+            const PassTimes t = bench.measure(point, options.budget / 60);
+            forward.push_back({measured, beyond_share(t.forward, cost.forward, point)});
+            backward.push_back({measured, beyond_share(t.backward, cost.backward, point)});
+          }
+        }
+        return MergeTime{fit_edge_time(forward).time, fit_edge_time(backward).time};
+      });
+}
+
+}  // namespace
+
+void measure_exchanges(const ProfileOptions& options, CostModel& cost) {
+  cost.transfer_latency = options.clock == ClockKind::kWall ? hand_over_time() : 0;
+  const EdgeTime reduction = reduction_time(options);
+  cost.reduce_latency = reduction.per_pack;
+  cost.reduce_per_byte = reduction.per_token;
+  for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
+    cost.merge.push_back(merge_time(options, cost, group));
+}
+
+}  // namespace slimpack

@@ -1,0 +1,13 @@
+// Exchange profile: what ranks of this machine cost each other.
+#pragma once
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/packflow/profile.h"
+
+namespace slimpack {
+
+/// Adds transfers between stages, the reduction of gradients, and what merged MicroPacks take
+/// beyond each member's share. REQUIRES: the layers' times.
+void measure_exchanges(const ProfileOptions& options, CostModel& cost);
+
+}  // namespace slimpack

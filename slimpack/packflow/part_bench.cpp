@@ -1,0 +1,113 @@
+#include "slimpack/packflow/part_bench.h"
+
+#include <ATen/ops/randn.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "slimpack/packflow/tensor.h"
+#include "slimpack/plan/row_share.h"
+
+namespace slimpack {
+namespace {
+
+/// The MicroPack to measure is the last forward and the first backward one; where there is a
+/// prefix, one more pack of each pass holds it, so that the plan is whole. That one never runs.
+PackPlan plan_of(const ProfilePoint& point) {
+  PackPlan packs;
+  MicroPack prefix{{}, point.replicas}, own{{}, point.replicas};
+  for (int i = 0; i < point.slices; ++i) {
+    prefix.slices.push_back({SequenceId(i), Tokens(0), point.prefix});
+    own.slices.push_back(point.slice(i));
+  }
+  packs.backward = {own};
+  if (point.prefix > Tokens(0)) {
+    packs.forward = {prefix, own};
+    packs.backward.push_back(prefix);
+  } else {
+    packs.forward = {own};
+  }
+  return packs;
+}
+
+}  // namespace
+
+PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Part part)
+    : options_(options),
+      rank_(rank),
+      shape_(options.shape),
+      place_{part == Part::kEmbedding,
+             part == Part::kHead,
+             {rank.place().replica, rank.tensor(), rank.place().tensor}},
+      rope_(shape_, options.dtype, options.context) {
+  shape_.num_layers = 1;
+  // The optimizer's state of a layer whole: shares of it cost as much an element.
+  const RankGrid alone{.stages = 1, .replicas = 1, .tensor = rank.tensor()};
+  parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, alone,
+                                      alone.place(rank.place().tensor), 0);
+  if (part != Part::kLayer) parameters_.layers.clear();
+}
+
+PassTimes PartBench::run(const ProfilePoint& point) {
+  PassTimes times;
+  on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+    times.forward = rank_.time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
+    times.backward = rank_.time_of([&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
+  });
+  return times;
+}
+
+PassTimes PartBench::measure(const ProfilePoint& point, Nanos budget) {
+  PassTimes fastest = run(point);
+  const double first = static_cast<double>((fastest.forward + fastest.backward).count());
+  const double repeats =
+      std::clamp(rank_.mean(static_cast<double>(budget.count()) / std::max(first, 1.0)), 1.0, 4.0);
+  for (int i = 0; i < static_cast<int>(repeats); ++i) {
+    const PassTimes t = run(point);
+    fastest = {std::min(fastest.forward, t.forward), std::min(fastest.backward, t.backward)};
+  }
+  return {std::max(fastest.forward, Nanos(1)), std::max(fastest.backward, Nanos(1))};
+}
+
+Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {
+  Nanos time;
+  on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+    static_cast<void>(step.forward(own, x_TH));
+    static_cast<void>(step.input_gradients(PackId(0), x_TH));
+    time = rank_.time_of([&] { step.weight_gradients(PackId(0)); });
+  });
+  return time;
+}
+
+void PartBench::on_rows(const ProfilePoint& point,
+                        const std::function<void(StageStep&, PackId, const at::Tensor&)>& visit) {
+  const PackPlan packs = plan_of(point);
+  const auto sequences = static_cast<std::size_t>(point.slices);
+  const SequenceLengths lengths(sequences, point.prefix + point.tokens);
+  const StepTokens tokens = make_step_tokens(
+      {sequences, std::vector<std::int64_t>(static_cast<std::size_t>(lengths[0].count()), 0)},
+      shape_.vocab_size);
+  StageStep step(shape_, options_.dtype, place_, parameters_, rope_, packs, lengths, tokens, {},
+                 &rank_.communicator());
+  if (point.prefix > Tokens(0) && !parameters_.layers.empty())
+    fill_prefix(step, packs.forward.front());
+  const MicroPack& own = packs.forward.back();
+  const RowShare share = hidden_share(row_share(own, place_.holder.replica), place_.holder.tensor,
+                                      place_.holder.index);
+  std::int64_t rows = 0;
+  for (const Slice& slice : own.slices) rows += share.rows(slice).count();
+  visit(step, PackId(packs.forward.size() - 1),
+        at::randn({rows, shape_.hidden_size}, compute_type(options_.dtype)));
+}
+
+void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {
+  const ModelShape part = tensor_parallel_part(shape_, place_.holder.tensor);
+  const RowShare share = row_share(prefix, place_.holder.replica);
+  for (const Slice& slice : prefix.slices) {
+    const at::Tensor kv = at::randn({share.rows(slice).count(), part.num_kv_heads, part.head_dim},
+                                    compute_type(options_.dtype));
+    step.kv().write(0, slice, kv, kv);
+  }
+}
+
+}  // namespace slimpack

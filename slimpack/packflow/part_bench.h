@@ -1,0 +1,67 @@
+// Part bench: runs one part of the model on MicroPacks of a profile's choosing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/parameters.h"
+#include "slimpack/packflow/profile.h"
+#include "slimpack/packflow/profile_ranks.h"
+#include "slimpack/packflow/rope.h"
+#include "slimpack/packflow/stage_step.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+struct PassTimes {
+  Nanos forward;
+  Nanos backward;
+};
+
+/// `slices` equal slices in one MicroPack, each the tail of its own sequence, run by `replicas`
+/// together.
+struct ProfilePoint {
+  Tokens tokens;
+  Tokens prefix;
+  int slices = 1;
+  std::int32_t replicas = 1;
+
+  [[nodiscard]] Slice slice(int sequence) const {
+    return {SequenceId(sequence), prefix, prefix + tokens};
+  }
+};
+
+/// A decoder layer, the embedding or the head, on one rank. Its tensor-parallel ranks, and the
+/// replicas that run a point together, make the same calls.
+class PartBench {
+ public:
+  enum class Part { kLayer, kEmbedding, kHead };
+
+  /// Keeps references.
+  PartBench(const ProfileOptions& options, const ProfileRank& rank, Part part);
+
+  [[nodiscard]] StageParameters& parameters() { return parameters_; }
+
+  [[nodiscard]] PassTimes run(const ProfilePoint& point);
+  /// Repeats a measurement for about `budget`, two to five times, and keeps the fastest of each
+  /// pass: the first run warms up, and what a shared machine adds is never negative.
+  [[nodiscard]] PassTimes measure(const ProfilePoint& point, Nanos budget);
+  /// Of the weight gradients alone, once everything else has run.
+  [[nodiscard]] Nanos run_weight_gradients(const ProfilePoint& point);
+
+ private:
+  /// Calls visit(step, forward MicroPack to measure, own rows of its size).
+  void on_rows(const ProfilePoint& point,
+               const std::function<void(StageStep&, PackId, const at::Tensor&)>& visit);
+  void fill_prefix(StageStep& step, const MicroPack& prefix) const;
+
+  const ProfileOptions& options_;
+  const ProfileRank& rank_;
+  ModelShape shape_;
+  StagePlace place_;
+  Rope rope_;
+  StageParameters parameters_;
+};
+
+}  // namespace slimpack

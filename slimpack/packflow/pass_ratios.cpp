@@ -1,0 +1,44 @@
+#include "slimpack/packflow/pass_ratios.h"
+
+#include <ATen/ops/randn.h>
+
+#include "slimpack/packflow/attention.h"
+#include "slimpack/packflow/part_bench.h"
+#include "slimpack/packflow/profile_ranks.h"
+#include "slimpack/packflow/tensor.h"
+
+namespace slimpack {
+namespace {
+
+std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRank& rank) {
+  PartBench bench(options, rank, PartBench::Part::kLayer);
+  const ModelShape s = tensor_parallel_part(options.shape, options.tp);
+  const auto type = compute_type(options.dtype);
+  std::vector<PassRatio> ratios;
+  for (Tokens tokens{256}; tokens <= options.context; tokens = tokens * 4) {
+    const std::int64_t n = tokens.count();
+    const at::Tensor q_TND = at::randn({n, s.num_heads, s.head_dim}, type);
+    const at::Tensor kv = at::randn({n, s.num_kv_heads, s.head_dim}, type);
+    AttentionResult result;
+    const Nanos forward = rank.fastest_of_three([&] {
+      result = attention_forward(q_TND, {kv, kv}, Tokens(0));
+    });
+    const Nanos backward = rank.fastest_of_three([&] {
+      static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
+    });
+    const PassTimes layer = bench.measure({tokens, Tokens(0)}, options.budget / 10);
+    ratios.push_back(
+        {tokens, forward, backward, layer.forward - forward, layer.backward - backward});
+  }
+  return ratios;
+}
+
+}  // namespace
+
+std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
+  return on_profile_ranks<std::vector<PassRatio>>(
+      options.grid(), options.clock, options.pin_threads,
+      [&](const ProfileRank& rank) { return ratios_on(options, rank); });
+}
+
+}  // namespace slimpack

@@ -1,0 +1,21 @@
+// Pass ratios: how backward compares with forward on this machine.
+#pragma once
+
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/profile.h"
+
+namespace slimpack {
+
+/// Times of one layer on one whole sequence, split into attention and everything else.
+struct PassRatio {
+  Tokens tokens;
+  Nanos attention_forward, attention_backward;
+  Nanos linear_forward, linear_backward;
+};
+
+/// At powers of four from 256 to the context: how backward compares with forward.
+[[nodiscard]] std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options);
+
+}  // namespace slimpack

@@ -1,0 +1,89 @@
+// Profile ranks: the threads on which a profile measures, all of them at once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "slimpack/base/progress.h"
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/communicator.h"
+#include "slimpack/packflow/rank_clock.h"
+#include "slimpack/packflow/rank_grid.h"
+#include "slimpack/packflow/rank_threads.h"
+#include "slimpack/packflow/thread_world.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// One of them. All make the same calls in the same order.
+class ProfileRank {
+ public:
+  ProfileRank(const RankGrid& grid, std::int32_t rank, const RankClock& clock,
+              Communicator& communicator)
+      : tensor_(grid.tensor),
+        place_(grid.place(rank)),
+        clock_(clock),
+        communicator_(communicator) {}
+
+  /// Of tensor-parallel ranks.
+  [[nodiscard]] std::int32_t tensor() const { return tensor_; }
+  [[nodiscard]] const RankPlace& place() const { return place_; }
+  [[nodiscard]] Communicator& communicator() const { return communicator_; }
+
+  /// The mean of what the ranks found: what all can decide the same by.
+  [[nodiscard]] double mean(double value) const {
+    Collective& all = communicator_.world();
+    return all.sum(value) / all.size();
+  }
+
+  /// Begins when all ranks do.
+  template <class Work>
+  [[nodiscard]] Nanos time_of(Work work) const {
+    communicator_.world().meet();
+    const Nanos start = clock_.now();
+    work();
+    return clock_.now() - start;
+  }
+
+  /// At least a nanosecond: what a fit by relative errors can take.
+  template <class Work>
+  [[nodiscard]] Nanos fastest_of_three(Work work) const {
+    const Nanos first = time_of(work), second = time_of(work), third = time_of(work);
+    return std::max(Nanos(1), std::min({first, second, third}));
+  }
+
+ private:
+  std::int32_t tensor_;
+  RankPlace place_;
+  const RankClock& clock_;
+  Communicator& communicator_;
+};
+
+/// Runs `work` on every rank of the grid at once and returns what the first rank found. A rank that
+/// throws ends all; its exception is rethrown.
+template <class Result>
+[[nodiscard]] Result on_profile_ranks(const RankGrid& grid, ClockKind kind, bool pin,
+                                      const std::function<Result(const ProfileRank&)>& work) {
+  RankThreads threads(grid.ranks(), pin);
+  ThreadWorld world(grid, 1);
+  std::optional<Result> result;
+  const Nanos start = monotonic_now();
+  threads.run([&](std::int32_t rank) {
+    try {
+      RankClock clock(kind, start);
+      const auto communicator = world.communicator(rank, clock);
+      Result mine = work(ProfileRank(grid, rank, clock, *communicator));
+      if (rank == 0) result = std::move(mine);
+    } catch (...) {
+      world.fail(std::current_exception());
+    }
+  });
+  if (world.cause()) std::rethrow_exception(world.cause());
+  return *std::move(result);
+}
+
+}  // namespace slimpack
