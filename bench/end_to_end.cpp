@@ -27,6 +27,9 @@
 namespace slimpack {
 namespace {
 
+/// Steps of many seconds are worth a second of planning, which overlaps the step before.
+constexpr std::int32_t kEffort = 3;
+
 struct Arguments {
   std::int64_t context = 16384;
   std::int64_t step_tokens = 65536;
@@ -80,7 +83,9 @@ PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const Co
                                    .pp = a.ranks,
                                    .planner = planner,
                                    .context = Tokens(a.context),
-                                   .layout = layout},
+                                   .layout = layout,
+                                   .effort = kEffort,
+                                   .backward = BackwardKind::kSplit},
                                   cost);
   return *std::move(outcome.step);
 }
