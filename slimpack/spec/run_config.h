@@ -88,8 +88,8 @@ struct PlanConfig {
   Tokens granularity{128};          ///< slices end at multiples of this, or at the sequence's end
   std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = what
                                     ///< the rank's memory leaves, where that is known
-  /// Replicas that may run one sequence together (DP-Merge), at most; as far as the machine's links
-  /// are known.
+  /// Replicas that may run one sequence together (DP-Merge), at most; as far as it is known what
+  /// that costs.
   std::int32_t most_merged = 8;
   /// What every layer computes again in backward; absent ("auto") = what gives the shortest step
   /// that fits, layer by layer.

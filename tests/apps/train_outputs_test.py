@@ -169,13 +169,15 @@ def test_measured_costs_serve_plan_and_train(workspace, tmp_path):
     assert all(p == pytest.approx(makespan, rel=0.01) for p in predictions)
 
 
-def test_without_costs_train_measures_them_first(workspace):
-    file = workspace.config("measuring")
+@pytest.mark.parametrize("grid", [(), ("parallel.dp=2", "parallel.tp=2", "train.clock=virtual")])
+def test_without_costs_train_measures_them_first(workspace, grid):
+    name = f"measuring-{len(grid)}"
+    file = workspace.config(name)
     file.write_text(file.read_text().replace("[hardware]", ""))
-    done = run("train", file)
+    done = run("train", file, *settings(grid))
     assert done.returncode == 0, done.stderr
     assert "cost: profile of this machine" in done.stderr
-    assert len(metrics(workspace.folder / "measuring")) == 3
+    assert len(metrics(workspace.folder / name)) == 3
 
 
 def test_a_plain_log_has_one_line_for_each_step(workspace):

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/packflow/small_runs.h"
+#include "tests/support/expect_error.h"
 
 namespace slimpack {
 namespace {
@@ -61,6 +62,31 @@ TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
   EXPECT_GT(cost.forward.per_pack + cost.forward.per_slice + cost.forward.per_token +
                 cost.forward.per_pair,
             0);
+}
+
+TEST(Profile, MeasuresWhatRanksCostEachOther) {
+  ProfileOptions options = small_profile(Tokens(256));
+  options.ranks = 2;
+  options.tp = 2;
+  options.most_merged = 4;
+  options.clock = ClockKind::kVirtual;
+  const CostModel cost = profile_costs(options);
+  EXPECT_EQ(cost.tp, 2);
+  EXPECT_NE(cost.source.find("tp 2"), std::string::npos);
+  ASSERT_EQ(cost.merge.size(), 2U);  // groups of 2 and 4
+  for (const MergeTime& merge : cost.merge)
+    for (const EdgeTime& time : {merge.forward, merge.backward}) {
+      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
+      EXPECT_GT(time.per_pack + time.per_token, 0);
+    }
+  EXPECT_GT(cost.reduce_latency + cost.reduce_per_byte, 0);
+  EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
+}
+
+TEST(Profile, RefusesTensorParallelRanksThatCannotShareTheModel) {
+  ProfileOptions options = small_profile(Tokens(256));
+  options.tp = 3;
+  expect_invalid_input([&] { static_cast<void>(profile_costs(options)); }, {"parallel.tp is 3"});
 }
 
 TEST(Profile, ComparesThePassesAtPowersOfFour) {
