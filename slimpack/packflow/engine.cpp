@@ -69,13 +69,14 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     reset_peak(rank);
     resident.push_back(live_bytes(rank));
   }
+  ProcessorTurns turns;
   const auto start = monotonic_now();
   threads_.run([&](std::int32_t rank) {
     const auto r = static_cast<std::size_t>(rank);
     const RankPlace place = grid.place(rank);
     try {
       const PackPlan& packs = plan.replicas[place.replica.index()].packs;
-      RankClock clock(options_.clock, start);
+      RankClock clock(options_.clock, start, &turns);
       const auto communicator = world.communicator(rank, clock);
       zero_gradients(parameters_[r]);
       StageStep tensors(options_.shape, options_.dtype,

@@ -71,10 +71,11 @@ template <class Result>
   RankThreads threads(grid.ranks(), pin);
   ThreadWorld world(grid, 1);
   std::optional<Result> result;
+  ProcessorTurns turns;
   const Nanos start = monotonic_now();
   threads.run([&](std::int32_t rank) {
     try {
-      RankClock clock(kind, start);
+      RankClock clock(kind, start, &turns);
       const auto communicator = world.communicator(rank, clock);
       Result mine = work(ProfileRank(grid, rank, clock, *communicator));
       if (rank == 0) result = std::move(mine);

@@ -18,8 +18,16 @@ Nanos thread_time() {
 
 }  // namespace
 
-RankClock::RankClock(ClockKind kind, Nanos start)
-    : kind_(kind), start_(kind == ClockKind::kWall ? start : thread_time()) {}
+RankClock::RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns)
+    : kind_(kind),
+      start_(kind == ClockKind::kWall ? start : thread_time()),
+      turns_(kind == ClockKind::kWall ? nullptr : turns) {
+  return_to_processor();
+}
+
+RankClock::~RankClock() {
+  leave_processor();
+}
 
 Nanos RankClock::now() const {
   return (kind_ == ClockKind::kWall ? monotonic_now() : thread_time()) - start_;
@@ -27,6 +35,14 @@ Nanos RankClock::now() const {
 
 void RankClock::wait_until(Nanos time) {
   if (kind_ == ClockKind::kVirtual) start_ -= std::max(Nanos(0), time - now());
+}
+
+void RankClock::leave_processor() {
+  if (turns_ != nullptr) turns_->give_up();
+}
+
+void RankClock::return_to_processor() {
+  if (turns_ != nullptr) turns_->take();
 }
 
 }  // namespace slimpack

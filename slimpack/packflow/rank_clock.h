@@ -2,6 +2,7 @@
 #pragma once
 
 #include "slimpack/base/units.h"
+#include "slimpack/packflow/processor_turns.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -12,7 +13,12 @@ namespace slimpack {
 class RankClock {
  public:
   /// `start` is when time 0 was by the wall clock (monotonic_now); virtual time begins now, at 0.
-  RankClock(ClockKind kind, Nanos start);
+  /// In virtual time the rank has one of the `turns`, which it waits for here, until the clock is
+  /// destroyed; null = it needs none.
+  RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns = nullptr);
+  ~RankClock();
+  RankClock(const RankClock&) = delete;
+  RankClock& operator=(const RankClock&) = delete;
 
   [[nodiscard]] Nanos now() const;
 
@@ -20,9 +26,14 @@ class RankClock {
   /// from there if it is later. The wall clock knows by itself.
   void wait_until(Nanos time);
 
+  /// Around a wait for other ranks, which may need the processor.
+  void leave_processor();
+  void return_to_processor();
+
  private:
   ClockKind kind_;
-  Nanos start_;  ///< on the clock that is read
+  Nanos start_;            ///< on the clock that is read
+  ProcessorTurns* turns_;  ///< null = none is needed
 };
 
 }  // namespace slimpack

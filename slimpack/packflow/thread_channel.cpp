@@ -11,7 +11,7 @@ ThreadChannel::ThreadChannel(SharedFailure& failure, std::int32_t receiver, int 
 
 void ThreadChannel::send(RankClock& clock, at::Tensor rows_TH) {
   auto lock = room_.lock();
-  room_.wait(lock, [&] { return !free_slots_.empty(); });
+  room_.wait(lock, clock, [&] { return !free_slots_.empty(); });
   clock.wait_until(free_slots_.front());
   free_slots_.pop_front();
   charge_to(rows_TH, receiver_);
@@ -21,7 +21,7 @@ void ThreadChannel::send(RankClock& clock, at::Tensor rows_TH) {
 
 at::Tensor ThreadChannel::receive(RankClock& clock) {
   auto lock = room_.lock();
-  room_.wait(lock, [&] { return !messages_.empty(); });
+  room_.wait(lock, clock, [&] { return !messages_.empty(); });
   Message message = std::move(messages_.front());
   messages_.pop_front();
   clock.wait_until(message.put);

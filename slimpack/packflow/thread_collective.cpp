@@ -128,7 +128,7 @@ void ThreadCollective::give(std::uint64_t number, std::int32_t member, Tensors t
 
 void ThreadCollective::await(std::uint64_t number, RankClock& clock) {
   auto lock = room_.lock();
-  room_.wait(lock, [&] { return round(number).gave == size_; });
+  room_.wait(lock, clock, [&] { return round(number).gave == size_; });
   clock.wait_until(round(number).complete);
 }
 

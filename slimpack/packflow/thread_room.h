@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/packflow/rank_clock.h"
+
 namespace slimpack {
 
 /// Another rank has failed; its own exception is the cause.
@@ -47,10 +49,19 @@ class ThreadRoom {
 
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-  /// Throws PeerFailed once any rank has failed.
+  /// Waits for what stays true once it is, on the rank of the clock. Throws PeerFailed once any
+  /// rank has failed.
   template <class Ready>
-  void wait(std::unique_lock<std::mutex>& lock, Ready ready) {
-    changed_.wait(lock, [&] { return failure_.failed() || ready(); });
+  void wait(std::unique_lock<std::mutex>& lock, RankClock& clock, Ready ready) {
+    const auto over = [&] { return failure_.failed() || ready(); };
+    if (!over()) {
+      clock.leave_processor();
+      changed_.wait(lock, over);
+      // Not under the lock: who has the processor may need it.
+      lock.unlock();
+      clock.return_to_processor();
+      lock.lock();
+    }
     if (failure_.failed()) throw PeerFailed();
   }
   void notify() { changed_.notify_all(); }

@@ -7,9 +7,12 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <future>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/thread_room.h"
@@ -30,16 +33,16 @@ double value_of(const at::Tensor& tensor) {
 
 /// A job's ranks, each with a wall clock.
 struct Job {
-  explicit Job(const RankGrid& grid, int slots = 1)
-      : world(grid, slots),
-        clocks(static_cast<std::size_t>(grid.ranks()), {ClockKind::kWall, {}}) {}
+  explicit Job(const RankGrid& grid, int slots = 1) : world(grid, slots) {
+    for (std::int32_t r = 0; r < grid.ranks(); ++r) clocks.emplace_back(ClockKind::kWall, Nanos(0));
+  }
 
   std::unique_ptr<Communicator> rank(std::int32_t r) {
     return world.communicator(r, clocks[static_cast<std::size_t>(r)]);
   }
 
   ThreadWorld world;
-  std::vector<RankClock> clocks;
+  std::deque<RankClock> clocks;
 };
 
 RankGrid stages(std::int32_t count) {
@@ -367,6 +370,35 @@ TEST(VirtualClock, ASenderWaitsUntilItsSlotWasFree) {
   sender.join();
   EXPECT_GE(sent, from_seconds(0.020));
   EXPECT_LT(sent, from_seconds(0.025));
+}
+
+TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {
+  const auto processors =
+      static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
+  ThreadWorld world(stages(2), 1);
+  ProcessorTurns turns;
+  std::vector<std::unique_ptr<RankClock>> computing;
+  for (std::int32_t p = 0; p < processors; ++p)
+    computing.push_back(std::make_unique<RankClock>(ClockKind::kVirtual, Nanos(0), &turns));
+  auto late = std::async(std::launch::async, [&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
+    static_cast<void>(world.communicator(1, clock)->receive(Direction::kForward));
+  });
+  EXPECT_TRUE(waits(late));
+  // One is done; the late rank computes, and while it waits for its message another one may.
+  computing.pop_back();
+  auto other = std::async(std::launch::async, [&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
+    world.communicator(0, clock)->send(Direction::kForward, number(1));
+  });
+  EXPECT_TRUE(returns(other));
+  EXPECT_TRUE(returns(late));
+}
+
+TEST(VirtualClock, WallTimeNeedsNoTurn) {
+  ProcessorTurns turns;
+  std::deque<RankClock> clocks;
+  for (int r = 0; r < 1000; ++r) clocks.emplace_back(ClockKind::kWall, Nanos(0), &turns);
 }
 
 }  // namespace
