@@ -114,6 +114,7 @@ class H100 {
     const auto all = all_recomputations();
     request.recompute = {all.begin(), all.end()};
     request.mixed_recompute = true;
+    request.backward = BackwardKind::kSplit;
     request.effort = effort_;
     const std::string name =
         fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);
