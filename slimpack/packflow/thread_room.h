@@ -26,6 +26,10 @@ class SharedFailure {
   /// Wakes whoever waits in any room; the first cause is kept.
   void fail(std::exception_ptr cause);
   [[nodiscard]] bool failed() const { return failed_; }
+  /// Throws PeerFailed once any rank has failed.
+  void require_none() const {
+    if (failed_) throw PeerFailed();
+  }
   [[nodiscard]] std::exception_ptr cause() const;
 
  private:
@@ -51,7 +55,7 @@ class ThreadRoom {
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, Ready ready) {
     changed_.wait(lock, [&] { return failure_.failed() || ready(); });
-    if (failure_.failed()) throw PeerFailed();
+    failure_.require_none();
   }
   void notify() { changed_.notify_all(); }
 
