@@ -7,7 +7,7 @@ CORPUS := runs/demo/corpus
 STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test soak bench format clean
+.PHONY: help setup configure build demo test soak tsan bench format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,11 @@ test: configure  ## build everything and run every test
 soak: configure  ## run every property test on ten times as many cases, other ones every time
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="max_success=1000" ctest --preset $(PRESET)
+
+tsan: PRESET := tsan
+tsan: configure  ## run the runtime's tests under ThreadSanitizer
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+	@RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=20}" ctest --preset $(PRESET)
 
 bench: configure  ## build and run the benchmarks: the planner by simulation, and a step end to end
 	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end

@@ -81,6 +81,9 @@ class Communicator {
   /// The next message of that direction; waits for it. Frees its slot.
   [[nodiscard]] virtual at::Tensor receive(Direction direction) = 0;
 
+  /// Throws once any rank of the job has failed, as whatever waits does. Does not wait.
+  virtual void require_peers() = 0;
+
   /// All ranks of the job.
   [[nodiscard]] virtual Collective& world() = 0;
   /// The ranks that hold the same parameters in all replicas.

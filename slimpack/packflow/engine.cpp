@@ -77,7 +77,9 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     try {
       const PackPlan& packs = plan.replicas[place.replica.index()].packs;
       RankClock clock(options_.clock, start, &turns);
-      const auto communicator = world.communicator(rank, clock);
+      auto communicator = world.communicator(rank, clock);
+      if (options_.wrap_communicator)
+        communicator = options_.wrap_communicator(rank, std::move(communicator));
       zero_gradients(parameters_[r]);
       StageStep tensors(options_.shape, options_.dtype,
                         {place.stage.value() == 0,

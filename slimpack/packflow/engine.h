@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rank_grid.h"
 #include "slimpack/packflow/rank_threads.h"
@@ -35,6 +36,10 @@ struct EngineOptions {
   ClockKind clock = ClockKind::kWall;
   /// Asked before every action; true ends the step with Interrupted.
   std::function<bool()> should_stop;
+  /// Puts another communicator before that of a rank, to watch or to disturb what it does; called
+  /// on the rank's thread in every step. None = the rank's own.
+  std::function<std::unique_ptr<Communicator>(std::int32_t rank, std::unique_ptr<Communicator>)>
+      wrap_communicator = {};
 
   [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas, tensor}; }
 };
@@ -60,9 +65,11 @@ class Engine {
   /// One step from zero gradients; afterwards each replica has the sum over all of them in its
   /// shards. With `update`, parameters are updated from them.
   /// REQUIRES: a plan and schedules by replica that their checks accept, with this engine's layout
-  /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks; its
-  /// exception is rethrown. Throws InvalidInput, parameters untouched, when an update's gradient
-  /// norm is not finite.
+  /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks,
+  /// each at the end of its action at the latest; the first exception is rethrown. The engine can
+  /// run other steps then: parameters and optimizer are untouched, unless the rank threw in the
+  /// update itself, which leaves some ranks' shards updated and others' not. Throws InvalidInput,
+  /// parameters untouched, when an update's gradient norm is not finite.
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
                                const StepTokens& tokens, const std::optional<Update>& update);
 

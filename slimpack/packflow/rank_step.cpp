@@ -29,6 +29,8 @@ class RankRunner {
     for (const Action& action : rank_.actions) {
       if (rank_.options.should_stop && rank_.options.should_stop())
         throw Interrupted("stopped on request between two actions of a step");
+      // Actions that wait for nobody would otherwise run to the end of the step.
+      rank_.communicator.require_peers();
       run_action(action, &action == &rank_.actions.back());
     }
     rank_.tensors.require_drained();

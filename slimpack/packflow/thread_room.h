@@ -28,6 +28,10 @@ class SharedFailure {
   /// Wakes whoever waits in any room; the first cause is kept.
   void fail(std::exception_ptr cause);
   [[nodiscard]] bool failed() const { return failed_; }
+  /// Throws PeerFailed once any rank has failed.
+  void require_none() const {
+    if (failed_) throw PeerFailed();
+  }
   [[nodiscard]] std::exception_ptr cause() const;
 
  private:
@@ -62,7 +66,7 @@ class ThreadRoom {
       clock.return_to_processor();
       lock.lock();
     }
-    if (failure_.failed()) throw PeerFailed();
+    failure_.require_none();
   }
   void notify() { changed_.notify_all(); }
 

@@ -88,6 +88,8 @@ class ThreadWorld::Member final : public Communicator {
     return channel(direction, rank_).receive(clock_);
   }
 
+  void require_peers() override { state_.failure.require_none(); }
+
   Collective& world() override { return group(GroupKind::kWorld); }
   Collective& data() override { return group(GroupKind::kData); }
   Collective& context(std::int32_t replicas) override {

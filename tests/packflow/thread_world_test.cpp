@@ -212,10 +212,12 @@ TEST(ThreadWorld, EveryCallAfterAFailureThrows) {
   Job group(stages(1), 1);
   const auto alone = group.rank(0);
   EXPECT_EQ(alone->world().sum(4), 4);
+  EXPECT_NO_THROW(alone->require_peers());
   group.world.fail(std::make_exception_ptr(Cause("gone")));
   EXPECT_THROW(static_cast<void>(alone->world().sum(4)), PeerFailed);
   EXPECT_THROW(static_cast<void>(alone->receive(Direction::kForward)), PeerFailed);
   EXPECT_THROW(static_cast<void>(alone->data().all_gather(number(1))), PeerFailed);
+  EXPECT_THROW(alone->require_peers(), PeerFailed);
 }
 
 TEST(ThreadWorld, TheLastOfASumFailsTooWhenAnotherHasGivenUp) {
