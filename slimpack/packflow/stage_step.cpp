@@ -91,7 +91,8 @@ at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
 }
 
 void StageStep::weight_gradients(PackId id) {
-  put_off_.at(id.index()).run();
+  const TensorRows rows(packs_.backward.at(id.index()), place_.holder.replica, tensor());
+  put_off_.at(id.index()).run(rows);
 }
 
 at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights) {
