@@ -5,50 +5,6 @@
 namespace slimpack {
 namespace {
 
-/// What a slice's forward attention holds at most beyond its own output and log-sum-exp.
-std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
-  const std::int64_t tokens = s.length().count();
-  const std::int64_t own = w.tile(s.length(), s.length());
-  if (s.begin == Tokens(0)) return own;
-  // The prefix's result beside the own block's; merging adds the new log-sum-exp and two shares.
-  // Folded queries go in as a copy, and the result comes out as one.
-  const std::int64_t heads = w.folded_heads(s.length());
-  const std::int64_t folded = heads > 1 ? tokens * w.q : 0;
-  const std::int64_t unfolded = heads > 1 ? tokens * (w.q + w.lse) : 0;
-  const std::int64_t result = tokens * (w.q + w.lse);
-  return std::max({own, result + folded + w.tile(s.length() * heads, s.prefix()), result + unfolded,
-                   tokens * (w.q + 4 * w.lse)});
-}
-
-/// The attention of all slices: what it holds at most beyond their outputs and log-sum-exps.
-std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
-  const std::int64_t tokens = pack.tokens().count();
-  std::int64_t to_come = tokens;
-  std::int64_t slices = 0;
-  for (const Slice& s : pack.slices) {
-    to_come -= s.length().count();
-    slices = std::max(slices, slice_forward(w, s) - to_come * (w.q + w.lse));
-  }
-  const std::int64_t joined = pack.slices.size() > 1 ? tokens * (w.q + w.lse) : 0;
-  return std::max(slices, joined);
-}
-
-/// What a slice's backward attention holds at most.
-std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
-  const std::int64_t tokens = s.length().count();
-  const std::int64_t own = tokens * (w.q + 2 * w.k + w.lse);
-  const std::int64_t tiles = 2 * w.tile(s.length(), s.length());
-  if (s.begin == Tokens(0)) return own + tiles;
-  const std::int64_t prefix = tokens * w.q + s.prefix().count() * 2 * w.k;
-  // Folded dO, Q, O and log-sum-exp go in as copies, and dQ comes out as one.
-  const std::int64_t heads = w.folded_heads(s.length());
-  const std::int64_t folded = heads > 1 ? tokens * (3 * w.q + w.lse) : 0;
-  const std::int64_t unfolded = heads > 1 ? tokens * w.q : 0;
-  const std::int64_t widened = w.rounded ? s.prefix().count() * w.k / w.element * w.accumulator : 0;
-  return own + std::max({tiles, prefix + folded + 2 * w.tile(s.length() * heads, s.prefix()),
-                         prefix + unfolded, prefix + widened});
-}
-
 /// What is normalised for a moment: nothing where it is kept.
 struct Normalised {
   std::int64_t made = 0;  ///< while it is computed
@@ -60,20 +16,34 @@ Normalised normalised(const LayerWidths& w, Recompute recompute) {
   return {w.normalize(w.hidden), w.hidden};
 }
 
+/// Hidden states that meet a weight's gradient, with the product `weight`: n ⊙ weight of the norm.
+std::int64_t gathered_product(const LayerWidths& w, std::int64_t tokens, std::int64_t weight) {
+  const std::int64_t own = w.gathered > 0 ? tokens * w.hidden : 0;  // until all are gathered
+  return tokens * w.all_hidden() + std::max(own, weight);
+}
+
+/// The gradient of a norm's output, as it is summed, and then beside what its backward holds.
+std::int64_t norm_backward(const LayerWidths& w) {
+  return std::max(w.summed(), w.hidden + w.normalize_backward(w.hidden));
+}
+
 std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
                           const PutOffWidths& kept) {
   const Normalised n = normalised(w, recompute);
+  const std::int64_t input = std::max(n.held, kept.norm);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
   const std::int64_t down =
-      tokens * product + w.weight(w.shape.hidden_size, w.shape.intermediate_size);
+      tokens * (product + w.gathered) + w.weight(w.shape.hidden_size, w.shape.intermediate_size);
+  const std::int64_t gradient_in = tokens * (kept.act + w.ffn + w.gathered);
   const std::int64_t act = tokens * (kept.act + 3 * w.ffn);
   const std::int64_t normalize = tokens * (kept.act + 2 * w.ffn + n.made);
-  const std::int64_t gate_up = tokens * (2 * w.ffn + n.held + w.hidden) +
-                               w.weight(2 * w.shape.intermediate_size, w.shape.hidden_size);
-  const std::int64_t norm = tokens * (kept.act + kept.gate_up + std::max(n.held, kept.norm) +
-                                      w.hidden + w.normalize_backward(w.hidden));
+  const std::int64_t gate_up =
+      tokens * (2 * w.ffn + n.held) +
+      gathered_product(w, tokens, w.weight(2 * w.shape.intermediate_size, w.shape.hidden_size));
+  const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + input + w.gathered);
+  const std::int64_t norm = tokens * (kept.act + kept.gate_up + input + norm_backward(w));
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
-  return tokens * w.hidden + std::max({products, act, normalize, norm});
+  return tokens * w.hidden + std::max({products, gradient_in, act, normalize, gradient_out, norm});
 }
 
 /// Before anything else backward computes again what is missing; rows that are done count as
@@ -84,19 +54,15 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   // dy; q as attention sees it beside q and k before their norms; what is still to come.
   const std::int64_t rotated = w.shape.qk_norm ? w.q : 0;
   const std::int64_t to_come = recompute == Recompute::kFull ? w.hidden + 2 * w.ffn : 0;
-  return tokens * (w.hidden + rotated - to_come) + slices_forward(w, pack);
+  return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
+}
+
+/// What an action holds all the time: positions of rows of several slices, and row numbers.
+std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
+  return pack.tokens().count() * (w.index + (pack.slices.size() > 1 ? w.rope : 0));
 }
 
 }  // namespace
-
-void LayerStores::open(const LayerWidths& w, const Slice& s, Tokens length) {
-  if (s.end == length && s.begin > Tokens(0)) opened += w.gradients() * length.count();
-}
-
-void LayerStores::close(const LayerWidths& w, const Slice& s, Tokens length) {
-  if (s.begin > Tokens(0)) return;
-  closed += (2 * w.k + (s.end < length ? w.gradients() : 0)) * length.count();
-}
 
 // Moments: attention, with all that precedes it; the norm after it; the MLP.
 std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
@@ -110,12 +76,12 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const std::int64_t rotated = w.shape.qk_norm && !keeps_norms ? w.q : 0;
   const std::int64_t qkv_and_k = w.q + 3 * w.k;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
-  const std::int64_t attention = tokens * (before_middle + rotated + qkv_and_k) +
-                                 std::max(slices_forward(w, pack), tokens * w.hidden);
+  const std::int64_t attention =
+      tokens * (before_middle + rotated + qkv_and_k) +
+      std::max(attention_forward_transient(w, pack), tokens * w.summed());
   const std::int64_t norm = tokens * (whole - mlp_rows + w.normalize(w.hidden));
-  const std::int64_t mlp = tokens * (whole + product + w.hidden);
-  return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) +
-         (pack.slices.size() > 1 ? tokens * w.rope : 0);
+  const std::int64_t mlp = tokens * (whole + product + w.summed());
+  return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) + action_bytes(w, pack);
 }
 
 PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views) {
@@ -140,48 +106,53 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   // Normalised q and k, and q as attention sees it, unless they are rows.
   const std::int64_t queries =
       w.shape.qk_norm && recompute != Recompute::kNothing ? w.qk_norm + w.q : 0;
-  const std::int64_t in_slices = held + kept + tokens * (w.q + queries + dqkv);
+  const std::int64_t in_slices = held + kept + tokens * (w.q + queries);
   LayerStores stores;
-  std::int64_t slices = 0;
   for (const Slice& s : pack.slices) {
-    const Tokens length = lengths[s.sequence.index()];
-    stores.open(w, s, length);
-    slices = std::max(slices, stores.opened - stores.closed + slice_backward(w, s));
-    stores.close(w, s, length);
+    stores.open(w, s, lengths[s.sequence.index()]);
+    stores.close(w, s, lengths[s.sequence.index()]);
   }
+  const std::int64_t slices = attention_backward_transient(w, pack, lengths);
   const Normalised n = normalised(w, recompute);
+  const std::int64_t input = std::max(n.held, put_off.norm);
   const std::int64_t undo = tokens * (w.q + (w.shape.qk_norm ? w.normalize_backward(w.q) : 0));
-  const std::int64_t output = held + w.weight(w.shape.hidden_size, w.shape.q_width());
+  const std::int64_t output =
+      held + tokens * w.gathered +
+      std::max(put_off.any() ? 0 : w.weight(w.shape.hidden_size, w.shape.q_width()),
+               kept + tokens * w.q);
   const std::int64_t qkv =
-      tokens * (dqkv + n.held + w.hidden) +
-      w.weight(w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size);
+      tokens * (dqkv + n.held) +
+      gathered_product(w, tokens,
+                       w.weight(w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size));
+  const std::int64_t gradient = tokens * (dqkv + input + w.gathered);
   const std::int64_t normalize = tokens * (dqkv + n.made);
-  const std::int64_t norm = tokens * (put_off.qkv + std::max(n.held, put_off.norm) + w.hidden +
-                                      w.normalize_backward(w.hidden));
-  const std::int64_t before =
-      std::max({attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute, put_off),
-                put_off.any() ? 0 : output});
-  const std::int64_t after = std::max(
-      in_slices + undo, held + kept + std::max({put_off.any() ? 0 : qkv, normalize, norm}));
+  const std::int64_t norm = tokens * (put_off.qkv + input + norm_backward(w));
+  const std::int64_t before = std::max(
+      {attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute, put_off), output});
+  const std::int64_t after =
+      std::max(in_slices + tokens * dqkv + undo,
+               held + kept + std::max({put_off.any() ? 0 : qkv, gradient, normalize, norm}));
   return std::max({std::int64_t{0}, before - stores.opened, in_slices + slices - stores.opened,
                    after - stores.closed}) +
-         tokens * w.computed_again(recompute) + (pack.slices.size() > 1 ? tokens * w.rope : 0);
+         tokens * w.computed_again(recompute) + action_bytes(w, pack);
 }
 
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
   const ModelShape& s = w.shape;
-  const std::int64_t states = tokens * (w.hidden + w.gathered / 2);
-  const std::int64_t gathered = w.gathered > 0 ? states : 0;
+  const std::int64_t gathered = tokens * w.gathered;
   // In the order in which they run; each frees its operands. Normalised inputs meet their weight.
   const std::int64_t down = gathered + w.weight(s.hidden_size, s.intermediate_size);
   const std::int64_t after_down = tokens * (w.ffn + w.hidden);
-  const std::int64_t gate_up = states + w.weight(2 * s.intermediate_size, s.hidden_size);
+  const std::int64_t gate_up =
+      gathered_product(w, tokens, w.weight(2 * s.intermediate_size, s.hidden_size));
   const std::int64_t after_gate_up = after_down + tokens * (w.hidden + 2 * w.ffn);
   const std::int64_t output = gathered + w.weight(s.hidden_size, s.q_width());
   const std::int64_t after_output = after_gate_up + tokens * (w.q + w.hidden);
-  const std::int64_t qkv = states + w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size);
-  return std::max(
-      {std::int64_t{0}, down, gate_up - after_down, output - after_gate_up, qkv - after_output});
+  const std::int64_t qkv =
+      gathered_product(w, tokens, w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size));
+  return std::max({std::int64_t{0}, down, gate_up - after_down, output - after_gate_up,
+                   qkv - after_output}) +
+         tokens * w.index;
 }
 
 std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens block) {
@@ -189,13 +160,22 @@ std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens bl
   const std::int64_t rows = std::min(tokens, block.count());
   const std::int64_t logits = rows * w.accumulator * w.shape.vocab_size;
   const std::int64_t rounded = w.rounded ? rows * w.element * w.shape.vocab_size : 0;
-  // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
-  const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);
   const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
   const std::int64_t gradient =
       logits + rounded + w.weight(w.shape.vocab_size, w.shape.hidden_size);
-  const std::int64_t norm = logits + rounded + rows * (w.hidden + w.normalize_backward(w.hidden));
-  return tokens * (w.hidden + kTarget) + held + std::max({softmax, gradient, norm});
+  if (w.gathered == 0) {
+    // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
+    const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);
+    const std::int64_t norm = logits + rounded + rows * (w.hidden + w.normalize_backward(w.hidden));
+    return tokens * (w.hidden + kTarget) + held + std::max({softmax, gradient, norm});
+  }
+  // Of a block clamped targets, validity, and what the ranks exchange, two of each. Of all rows
+  // n ⊙ weight, whose gradient takes its place.
+  const std::int64_t held = rows * (kTarget + 10 * w.accumulator);
+  const std::int64_t in_block = tokens * w.gathered + held +
+                                std::max({softmax, gradient, logits + rounded + rows * w.gathered});
+  return tokens * (w.hidden + w.rstd + kTarget + w.index) +
+         std::max(in_block, tokens * norm_backward(w));
 }
 
 }  // namespace slimpack

@@ -1,24 +1,15 @@
 // What one action of a stage holds beside the stores (docs/row-store.md, "What is alive during an
-// action"), in bytes of one rank.
+// action"), in bytes of one rank. MicroPacks are given with the slices that the rank's replica
+// holds.
 #pragma once
 
 #include <cstdint>
 
+#include "slimpack/cost/attention_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/plan/plan.h"
 
 namespace slimpack {
-
-/// Bytes of one layer's K and V, dK and dV that an action opens and closes.
-struct LayerStores {
-  std::int64_t opened = 0;
-  std::int64_t closed = 0;
-
-  /// A backward slice of a sequence of `length` tokens begins …
-  void open(const LayerWidths& w, const Slice& s, Tokens length);
-  /// … and has ended.
-  void close(const LayerWidths& w, const Slice& s, Tokens length);
-};
 
 /// One layer of a forward MicroPack: what it holds at most beyond the rows that it keeps.
 [[nodiscard]] std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,

@@ -33,7 +33,8 @@ LayerWidths::LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp)
       rstd(share_of(accumulator, tp)),
       qk_norm(s.qk_norm ? q + k + accumulator * (shape.num_heads + shape.num_kv_heads) : 0),
       row(2 * hidden + 2 * q + (s.qk_norm ? k : 0) + lse + 2 * ffn),
-      gathered(2 * (element * s.hidden_size - hidden)),
+      gathered(tp > 1 ? element * s.hidden_size : 0),
+      index(tp > 1 ? sizeof(std::int64_t) : 0),
       rope(element * s.head_dim) {}
 
 std::int64_t LayerWidths::kept(Recompute recompute) const {

@@ -47,6 +47,12 @@ struct LayerWidths {
   [[nodiscard]] std::int64_t weight(std::int64_t rows, std::int64_t columns) const {
     return rounded ? (element + accumulator) * rows * columns : 0;
   }
+  /// Hidden states as products take them: gathered, or the own ones.
+  [[nodiscard]] std::int64_t all_hidden() const { return gathered > 0 ? gathered : hidden; }
+  /// A product whose parts the ranks sum: theirs over all rows, own sums and an addend.
+  [[nodiscard]] std::int64_t summed() const {
+    return gathered > 0 ? gathered + 2 * hidden : hidden;
+  }
   /// One tile of scores in the attention kernel; backward holds two.
   [[nodiscard]] std::int64_t tile(Tokens queries, Tokens keys) const;
   /// Query heads that lie below each other when so many queries attend to a prefix: those that
@@ -60,7 +66,8 @@ struct LayerWidths {
   std::int64_t rstd;      ///< 1 / rms of a hidden state
   std::int64_t qk_norm;   ///< normalised q and k with 1 / rms of each head; 0 without q/k norms
   std::int64_t row;       ///< x, q, k where it is normalised, out, lse, middle, gate and up
-  std::int64_t gathered;  ///< a layer's input and output over all tensor-parallel ranks, less own
+  std::int64_t gathered;  ///< hidden states over all tensor-parallel ranks; 0 on one that is alone
+  std::int64_t index;     ///< which rank has which row; likewise
   std::int64_t rope;
 };
 

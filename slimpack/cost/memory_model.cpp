@@ -22,7 +22,7 @@ std::vector<Bytes> per_sequence(const SequenceLengths& lengths, std::int64_t byt
 
 /// A replica's share of a merged pack, as a pack of shorter sequences.
 MicroPack own_share(const MicroPack& pack, const SequenceLengths& lengths) {
-  MicroPack out;
+  MicroPack out{{}, pack.replicas};
   for (const Slice& s : pack.slices) {
     const std::int64_t end = s.end.count();
     const bool last = s.end == lengths[s.sequence.index()];
@@ -49,15 +49,6 @@ HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths) {
         held.lengths[s.sequence.index()] =
             Tokens(share_of(lengths[s.sequence.index()].count(), pack.replicas));
   return held;
-}
-
-/// Queries of all replicas and their outputs over this replica's keys, in the accumulate type, with
-/// their log-sum-exp; in backward also the outputs' gradients and row sums.
-std::int64_t exchanged(const LayerWidths& w, const MicroPack& pack, bool backward) {
-  if (pack.replicas == 1) return 0;
-  const std::int64_t partial = w.q / w.element * w.accumulator;
-  const std::int64_t token = backward ? 2 * w.q + partial + 2 * w.lse : w.q + partial + w.lse;
-  return pack.tokens().count() * token;
 }
 
 /// Neighbouring layers of a stage that compute the same again.
@@ -98,13 +89,10 @@ struct PackTransients {
 };
 
 std::vector<std::int64_t> forward_transients(const LayerWidths& w, const PackPlan& packs,
-                                             const HeldPacks& held, Recompute recompute) {
+                                             Recompute recompute) {
   std::vector<std::int64_t> out;
-  for (std::size_t p = 0; p < packs.forward.size(); ++p) {
-    const MicroPack& pack = held.packs.forward[p];
-    out.push_back(layer_forward_transient(w, pack, recompute) +
-                  exchanged(w, packs.forward[p], false) + pack.tokens().count() * w.gathered);
-  }
+  for (const MicroPack& pack : packs.forward)
+    out.push_back(layer_forward_transient(w, pack, recompute));
   return out;
 }
 
@@ -123,19 +111,17 @@ RowsFrom rows_from(const PackPlan& packs, const std::vector<RowSegment>& segment
                                                                         : RowsFrom::kWhole;
 }
 
-std::vector<std::int64_t> backward_transients(const LayerWidths& w, const PackPlan& packs,
-                                              const HeldPacks& held,
+std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPacks& held,
                                               const std::vector<RowsFrom>& rows,
                                               Recompute recompute, bool split) {
   std::vector<std::int64_t> out;
-  for (std::size_t p = 0; p < packs.backward.size(); ++p) {
+  for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
     const MicroPack& pack = held.packs.backward[p];
     const PutOffWidths put_off =
         split ? put_off_widths(w, recompute, rows[p] == RowsFrom::kViews) : PutOffWidths{};
     const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.kept(recompute) : 0;
     out.push_back(layer_backward_transient(w, pack, held.lengths, recompute, put_off) +
-                  exchanged(w, packs.backward[p], true) +
-                  pack.tokens().count() * (copied + w.gathered));
+                  pack.tokens().count() * copied);
   }
   return out;
 }
@@ -175,10 +161,10 @@ PackTransients pack_transients(const LayerWidths& w, const CostModel& cost, cons
                           ? recompute == Recompute::kElementwise
                           : std::ranges::find(cost.recompute, recompute) != cost.recompute.end();
     if (!used) continue;
-    out.forward[r] = forward_transients(w, packs, held, recompute);
-    out.backward[r] = backward_transients(w, packs, held, rows, recompute, false);
+    out.forward[r] = forward_transients(w, held.packs, recompute);
+    out.backward[r] = backward_transients(w, held, rows, recompute, false);
     if (cost.weight_gradient != EdgeTime())
-      out.input[r] = backward_transients(w, packs, held, rows, recompute, true);
+      out.input[r] = backward_transients(w, held, rows, recompute, true);
   }
   return out;
 }

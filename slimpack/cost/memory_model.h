@@ -28,13 +28,12 @@ namespace slimpack {
 [[nodiscard]] Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
                                    Tokens tokens);
 
-/// Of one rank. Exact for a plain pipeline, which is what the runtime's tests hold it against. With
-/// tensor parallelism rows are those of one rank (its heads and its share of the MLP; hidden states
-/// are split by tokens) and what is gathered counts whole; a merged MicroPack counts its share of
-/// rows, keys and values, and the queries and partial outputs of all its tokens while it runs.
-/// Layers keep what cost.recompute lets them; the rest counts in the layer that runs. What put-off
-/// weight gradients hold is filled only where cost.weight_gradient is known. `lengths` are by the
-/// packs' SequenceIds.
+/// Of one rank, as the runtime's tests measure it. With tensor parallelism rows are those of one
+/// rank (its heads and its share of the MLP; hidden states are split by tokens) and what is
+/// gathered counts whole; a merged MicroPack counts its share of rows, keys and values, and what
+/// visits of one other replica at a time while it runs. Layers keep what cost.recompute lets them;
+/// the rest counts in the layer that runs. What put-off weight gradients hold is filled only where
+/// cost.weight_gradient is known. `lengths` are by the packs' SequenceIds.
 ///
 /// Cost: O(stages · (slices + packs · changes of policy between its layers)).
 [[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,

@@ -40,7 +40,8 @@ class SharedKeys {
   }
   [[nodiscard]] at::Tensor unfolded(const at::Tensor& x_TN) const {
     if (sharing_ == 1) return x_TN;
-    return x_TN.unflatten(0, {sharing_, rows_}).movedim(0, 2).flatten(1, 2);
+    // With a single key head nothing but strides would change, and others read it row by row.
+    return x_TN.unflatten(0, {sharing_, rows_}).movedim(0, 2).flatten(1, 2).contiguous();
   }
 
  private:

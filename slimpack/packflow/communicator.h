@@ -41,9 +41,20 @@ class Collective {
   /// Every member's tensor. Nobody writes to what was given from then on.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(at::Tensor own) = 0;
 
-  /// parts[j] goes to member j; the result is what each member sent here. Nobody writes to what was
-  /// given from then on.
-  [[nodiscard]] virtual std::vector<at::Tensor> all_to_all(std::vector<at::Tensor> parts) = 0;
+  /// Every member's rows in one tensor: row i of member m is its row rows_of[m][i] (int64). What
+  /// was given is the caller's alone again.
+  [[nodiscard]] virtual at::Tensor all_gather_rows(const at::Tensor& own,
+                                                   const std::vector<at::Tensor>& rows_of) = 0;
+
+  /// The other way: of the sum of all members' tensors, rows rows_of[index()]. What was given is
+  /// the caller's alone again.
+  [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
+                                                       const std::vector<at::Tensor>& rows_of) = 0;
+
+  /// Hands the tensors over to the member `step` places after this one, counted in a circle, and
+  /// returns those of the member `step` places before it. The caller gives them up.
+  [[nodiscard]] virtual std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors,
+                                                      std::int32_t step) = 0;
 
   /// Replaces the tensor by the sum of all members'.
   virtual void all_reduce(at::Tensor& tensor) = 0;

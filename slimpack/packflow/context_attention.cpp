@@ -72,160 +72,145 @@ AttentionResult nothing_seen(const at::Tensor& q_TND) {
                                           -std::numeric_limits<double>::infinity(), wide(q_TND))};
 }
 
-/// Every member's queries of one slice against the own keys and values of the sequence so far.
-std::vector<AttentionResult> partial_results(const SliceBlocks& blocks, const Tensors& q_of,
-                                             const KeysValues& kv) {
+/// A member's queries of one slice against the own keys and values of the sequence so far.
+AttentionResult partial_result(const SliceBlocks& blocks, std::int32_t member,
+                               const at::Tensor& q_TND, const KeysValues& kv) {
   const std::int64_t before = blocks.own_before();
-  std::vector<AttentionResult> on_prefix(q_of.size());
-  const at::Tensor q_TND = joined(q_of);
-  if (before > 0 && q_TND.size(0) > 0) {
-    const AttentionResult all = attend(q_TND, narrowed(kv, 0, before), Mask::kNone);
-    std::int64_t row = 0;
-    for (std::size_t m = 0; m < q_of.size(); ++m) {
-      on_prefix[m] = {all.out_TND.narrow(0, row, q_of[m].size(0)),
-                      all.lse_TN.narrow(0, row, q_of[m].size(0))};
-      row += q_of[m].size(0);
-    }
-  }
-  std::vector<AttentionResult> results;
-  for (std::int32_t m = 0; m < blocks.members(); ++m) {
-    const at::Tensor& q = q_of[static_cast<std::size_t>(m)];
-    AttentionResult own = nothing_seen(q);
-    const SliceBlocks::Causal causal = blocks.causal(m);
-    if (!causal.empty()) {
-      const AttentionResult block = attend(q.narrow(0, causal.begin, causal.rows),
-                                           narrowed(kv, before, causal.keys), Mask::kCausal);
-      own.out_TND.narrow(0, causal.begin, causal.rows).copy_(block.out_TND);
-      own.lse_TN.narrow(0, causal.begin, causal.rows).copy_(block.lse_TN);
-    }
-    const AttentionResult& prefix = on_prefix[static_cast<std::size_t>(m)];
-    results.push_back(prefix.out_TND.defined() ? merged(prefix, own) : std::move(own));
-  }
-  return results;
+  AttentionResult result = before > 0 && q_TND.size(0) > 0
+                               ? attend(q_TND, narrowed(kv, 0, before), Mask::kNone)
+                               : nothing_seen(q_TND);
+  const SliceBlocks::Causal causal = blocks.causal(member);
+  if (causal.empty()) return result;
+  const auto seeing = [&](const at::Tensor& t) { return t.narrow(0, causal.begin, causal.rows); };
+  const AttentionResult block =
+      attend(seeing(q_TND), narrowed(kv, before, causal.keys), Mask::kCausal);
+  seeing(result.lse_TN)
+      .copy_(merged({seeing(result.out_TND), seeing(result.lse_TN)}, block).lse_TN);
+  return result;
 }
 
-/// Cuts each member's rows of a MicroPack into those of its slices, one after the other.
-class MemberRows {
- public:
-  explicit MemberRows(Tensors by_member) : by_member_(std::move(by_member)) {
-    row_.resize(by_member_.size());
+/// Likewise of all slices, one after the other.
+AttentionResult partial_results(const MergedPack& m, std::int32_t member, const at::Tensor& q_TND) {
+  Tensors out, lse;
+  std::int64_t row = 0;
+  for (const Slice& slice : m.pack.slices) {
+    const SliceBlocks blocks(m, slice);
+    AttentionResult result = partial_result(
+        blocks, member, q_TND.narrow(0, row, blocks.rows(member)), m.kv.upto(m.layer, slice));
+    row += blocks.rows(member);
+    out.push_back(std::move(result.out_TND));
+    lse.push_back(std::move(result.lse_TN));
   }
+  return {joined(out), joined(lse)};
+}
 
-  /// Of the next slice.
-  Tensors take(const SliceBlocks& blocks) {
-    Tensors out;
-    for (std::size_t m = 0; m < by_member_.size(); ++m) {
-      const std::int64_t rows = blocks.rows(static_cast<std::int32_t>(m));
-      out.push_back(by_member_[m].narrow(0, row_[m], rows));
-      row_[m] += rows;
+/// Gradients of the own keys and values, to which the queries of all members add.
+class KeyGradients {
+ public:
+  explicit KeyGradients(const MergedPack& m) : m_(m) {
+    for (const Slice& slice : m.pack.slices) {
+      const SliceBlocks blocks(m, slice);
+      const KeysValues own =
+          narrowed(m.kv.upto(m.layer, slice), blocks.own_before(), blocks.own_rows());
+      const KeysValues& sequence = sequences_.emplace_back(m.kv.gradient(m.layer, slice));
+      // What later slices left for these tokens is in the store, where the rest is added.
+      own_.push_back(
+          sequence.k.defined()
+              ? narrowed(sequence, blocks.own_before(), blocks.own_rows())
+              : KeysValues{at::zeros_like(own.k, wide(own.k)), at::zeros_like(own.v, wide(own.v))});
     }
-    return out;
+  }
+
+  /// Adds those that a member's queries give; returns what these get of the own keys.
+  at::Tensor add(std::int32_t member, const QueryRows& queries) {
+    Tensors dq;
+    std::int64_t row = 0;
+    for (std::size_t s = 0; s < sequences_.size(); ++s) {
+      const Slice& slice = m_.pack.slices[s];
+      const SliceBlocks blocks(m_, slice);
+      dq.push_back(add_slice(blocks, member, queries.narrow(row, blocks.rows(member)),
+                             m_.kv.upto(m_.layer, slice), sequences_[s], own_[s]));
+      row += blocks.rows(member);
+    }
+    return joined(dq);
+  }
+
+  /// Of the slices' own rows, one after the other, in the accumulate type.
+  [[nodiscard]] KeysValues own() const {
+    Tensors k, v;
+    for (const KeysValues& slice : own_) {
+      k.push_back(slice.k);
+      v.push_back(slice.v);
+    }
+    return {joined(k), joined(v)};
   }
 
  private:
-  Tensors by_member_;
-  std::vector<std::int64_t> row_;
-};
-
-/// What is sent back to every member: its rows, slice after slice.
-class MemberParts {
- public:
-  explicit MemberParts(std::int32_t members) : parts_(static_cast<std::size_t>(members)) {}
-
-  void add(std::size_t member, at::Tensor rows) { parts_[member].push_back(std::move(rows)); }
-  [[nodiscard]] Tensors exchanged(Collective& group) {
-    Tensors joined_parts;
-    for (const Tensors& parts : parts_) joined_parts.push_back(joined(parts));
-    parts_.clear();
-    return group.all_to_all(std::move(joined_parts));
+  static void add_rows(const KeysValues& to, std::int64_t rows, const AttentionGradients& g) {
+    to.k.narrow(0, 0, rows).add_(g.dk_TGD);
+    to.v.narrow(0, 0, rows).add_(g.dv_TGD);
   }
 
- private:
-  std::vector<Tensors> parts_;
-};
-
-/// Gradients that own keys and values get from the queries of all members, and what these get.
-struct SliceGradients {
-  Tensors dq_of;              ///< by member
-  at::Tensor dk_TGD, dv_TGD;  ///< of the slice's own rows, in the accumulate type
-};
-
-SliceGradients slice_backward(const SliceBlocks& blocks, const std::vector<QueryRows>& queries,
-                              const KeysValues& kv, const KeysValues& gradient) {
-  const std::int64_t before = blocks.own_before();
-  SliceGradients out;
-  for (const QueryRows& q : queries) out.dq_of.push_back(at::zeros_like(q.q_TND));
-  const KeysValues own = narrowed(kv, before, blocks.own_rows());
-  out.dk_TGD = at::zeros_like(own.k, wide(own.k));
-  out.dv_TGD = at::zeros_like(own.v, wide(own.v));
-  for (std::size_t m = 0; m < queries.size(); ++m) {
-    const QueryRows& q = queries[m];
+  static at::Tensor add_slice(const SliceBlocks& blocks, std::int32_t member, const QueryRows& q,
+                              const KeysValues& kv, const KeysValues& sequence,
+                              const KeysValues& own) {
+    const std::int64_t before = blocks.own_before();
+    at::Tensor dq_TND;
     if (before > 0 && q.q_TND.size(0) > 0) {
       const AttentionGradients on_prefix = attend_backward(q, narrowed(kv, 0, before), Mask::kNone);
-      out.dq_of[m].add_(on_prefix.dq_TND);
-      gradient.k.narrow(0, 0, before).add_(on_prefix.dk_TGD);
-      gradient.v.narrow(0, 0, before).add_(on_prefix.dv_TGD);
+      add_rows(sequence, before, on_prefix);
+      dq_TND = on_prefix.dq_TND;
+    } else {
+      dq_TND = at::zeros_like(q.q_TND);
     }
-    const SliceBlocks::Causal causal = blocks.causal(static_cast<std::int32_t>(m));
-    if (causal.empty()) continue;
-    const AttentionGradients block = attend_backward(q.narrow(causal.begin, causal.rows),
-                                                     narrowed(own, 0, causal.keys), Mask::kCausal);
-    out.dq_of[m].narrow(0, causal.begin, causal.rows).add_(block.dq_TND);
-    out.dk_TGD.narrow(0, 0, causal.keys).add_(block.dk_TGD);
-    out.dv_TGD.narrow(0, 0, causal.keys).add_(block.dv_TGD);
+    const SliceBlocks::Causal causal = blocks.causal(member);
+    if (causal.empty()) return dq_TND;
+    const AttentionGradients block = attend_backward(
+        q.narrow(causal.begin, causal.rows), narrowed(kv, before, causal.keys), Mask::kCausal);
+    dq_TND.narrow(0, causal.begin, causal.rows).add_(block.dq_TND);
+    add_rows(own, causal.keys, block);
+    return dq_TND;
   }
-  return out;
+
+  const MergedPack& m_;
+  std::vector<KeysValues> sequences_;  ///< by slice, of the whole sequence
+  std::vector<KeysValues> own_;        ///< by slice, of its own rows
+};
+
+/// Whose queries are here when those of all have gone `step` places.
+std::int32_t visitor(const Collective& group, std::int32_t step) {
+  return (group.index() + step) % group.size();
 }
 
 }  // namespace
 
 AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor& q_TND) {
-  MemberRows queries(m.group.all_gather(q_TND));
-  MemberParts outs(m.group.size()), lses(m.group.size());
-  for (const Slice& slice : m.pack.slices) {
-    const SliceBlocks blocks(m, slice);
-    auto results = partial_results(blocks, queries.take(blocks), m.kv.upto(m.layer, slice));
-    for (std::size_t j = 0; j < results.size(); ++j) {
-      outs.add(j, std::move(results[j].out_TND));
-      lses.add(j, std::move(results[j].lse_TN));
-    }
+  // Every query sees its own key: the own part is finite.
+  AttentionResult result = partial_results(m, m.group.index(), q_TND);
+  for (std::int32_t step = 1; step < m.group.size(); ++step) {
+    Tensors visiting = m.group.shift({q_TND.clone()}, -step);
+    AttentionResult part = partial_results(m, visitor(m.group, step), visiting[0]);
+    visiting.clear();
+    const Tensors back = m.group.shift({std::move(part.out_TND), std::move(part.lse_TN)}, step);
+    result = merged(std::move(result), {back[0], back[1]});
   }
-  const Tensors out_from = outs.exchanged(m.group);
-  const Tensors lse_from = lses.exchanged(m.group);
-  // Member 0 holds the first token of every sequence, which every query sees: its part is finite.
-  AttentionResult result{out_from[0].clone(), lse_from[0]};
-  for (std::size_t j = 1; j < out_from.size(); ++j)
-    result = merged(std::move(result), {out_from[j], lse_from[j]});
   return result;
 }
 
 AttentionGradients context_attention_backward(const MergedPack& m, const QueryRows& rows) {
-  MemberRows dout(m.group.all_gather(rows.dout_TND)), q(m.group.all_gather(rows.q_TND)),
-      out(m.group.all_gather(rows.out_TND)), lse(m.group.all_gather(rows.lse_TN));
-  MemberParts dqs(m.group.size());
-  Tensors dk, dv;
-  for (const Slice& slice : m.pack.slices) {
-    const SliceBlocks blocks(m, slice);
-    std::vector<QueryRows> queries;
-    const Tensors dout_of = dout.take(blocks), q_of = q.take(blocks), out_of = out.take(blocks),
-                  lse_of = lse.take(blocks);
-    for (std::size_t j = 0; j < q_of.size(); ++j)
-      queries.push_back({dout_of[j], q_of[j], out_of[j], lse_of[j]});
-    const KeysValues gradient = m.kv.gradient(m.layer, slice);
-    SliceGradients g = slice_backward(blocks, queries, m.kv.upto(m.layer, slice), gradient);
-    if (gradient.k.defined()) {
-      // What later slices left for these tokens.
-      g.dk_TGD.add_(gradient.k.narrow(0, blocks.own_before(), blocks.own_rows()));
-      g.dv_TGD.add_(gradient.v.narrow(0, blocks.own_before(), blocks.own_rows()));
-    }
-    for (std::size_t j = 0; j < g.dq_of.size(); ++j) dqs.add(j, std::move(g.dq_of[j]));
-    dk.push_back(std::move(g.dk_TGD));
-    dv.push_back(std::move(g.dv_TGD));
+  KeyGradients keys(m);
+  at::Tensor dq_TND = keys.add(m.group.index(), rows).to(wide(rows.q_TND));
+  for (std::int32_t step = 1; step < m.group.size(); ++step) {
+    Tensors visiting = m.group.shift(
+        {rows.dout_TND.clone(), rows.q_TND.clone(), rows.out_TND.clone(), rows.lse_TN.clone()},
+        -step);
+    at::Tensor part_TND =
+        keys.add(visitor(m.group, step), {visiting[0], visiting[1], visiting[2], visiting[3]});
+    visiting.clear();
+    dq_TND.add_(m.group.shift({std::move(part_TND)}, step)[0]);
   }
-  const Tensors dq_from = dqs.exchanged(m.group);
-  at::Tensor dq_TND = dq_from[0].to(wide(dq_from[0]), /*non_blocking=*/false, /*copy=*/true);
-  for (std::size_t j = 1; j < dq_from.size(); ++j) dq_TND.add_(dq_from[j]);
-  return {std::move(dq_TND), joined(dk), joined(dv)};
+  KeysValues own = keys.own();
+  return {std::move(dq_TND), std::move(own.k), std::move(own.v)};
 }
 
 }  // namespace slimpack

@@ -2,7 +2,8 @@
 //
 // Each replica holds every g-th token of a sequence (plan/row_share.h): its queries travel to the
 // others, keys and values stay, partial results come back and are merged by their log-sum-exp; so
-// what is sent does not grow with the prefix. Queries of member j against keys of member r are
+// what is sent does not grow with the prefix. Queries of one other replica visit at a time, so what
+// is held does not grow with g. Queries of member j against keys of member r are
 // causal again, row by row, when j's first position of the slice is no earlier than r's, and
 // causal without the diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked
 // away.
@@ -27,8 +28,8 @@ struct MergedPack {
   std::size_t layer;
 };
 
-/// Output and log-sum-exp of the own queries, those of all slices in their order. Sends g·T·(Q + D)
-/// numbers in all for T tokens of the pack.
+/// Output and log-sum-exp of the own queries, those of all slices in their order. Of T tokens of
+/// the pack each member sends (g − 1)·T/g queries, and as many outputs and log-sum-exps.
 [[nodiscard]] AttentionResult context_attention_forward(const MergedPack& merged,
                                                         const at::Tensor& q_TND);
 

@@ -71,9 +71,10 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_T
 at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const Normalized& norm,
                                   Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O,
                                   WeightGradients& weights) {
-  weights.add({dy_TO, c.rows.gathered(norm.n), &norm_H, &weight_OH, &bias_O});
-  const at::Tensor dn_TH = c.rows.scattered(linear_input_gradient(dy_TO, weight_OH));
+  weights.add({dy_TO, norm.n, &norm_H, &weight_OH, &bias_O}, c.rows);
+  at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
   dy_TO = at::Tensor();
+  dn_TH = c.rows.scattered(dn_TH);
   return rms_norm_backward(dn_TH, norm, norm_H);
 }
 
@@ -81,13 +82,8 @@ at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const
 /// can.
 at::Tensor row_linear_backward(const LayerContext& c, const at::Tensor& dy_TH, at::Tensor x_TI,
                                Parameter& weight_HI, Parameter& bias_H, WeightGradients& weights) {
-  if (c.rows.alone()) {
-    weights.add({dy_TH, std::move(x_TI), nullptr, &weight_HI, &bias_H});
-    return linear_input_gradient(dy_TH, weight_HI);
-  }
-  if (bias_H.defined()) accumulate_bias_gradient(dy_TH, bias_H);
   const at::Tensor all_TH = c.rows.gathered(dy_TH);
-  weights.add({all_TH, std::move(x_TI), nullptr, &weight_HI, nullptr});
+  weights.add({dy_TH, std::move(x_TI), nullptr, &weight_HI, &bias_H}, c.rows, all_TH);
   return linear_input_gradient(all_TH, weight_HI);
 }
 
@@ -108,18 +104,22 @@ at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows, cons
 at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& rows,
                                      const at::Tensor& q_TND, const at::Tensor& dout_TND) {
   const ModelShape& s = c.shape;
-  const at::Tensor dqkv_TO =
-      at::empty({q_TND.size(0), s.q_width() + 2 * s.kv_width()}, q_TND.options());
-  const Projections d = split_qkv(dqkv_TO, s);
+  const auto empty = [&] {
+    return at::empty({q_TND.size(0), s.q_width() + 2 * s.kv_width()}, q_TND.options());
+  };
   if (c.group) {
     const AttentionGradients g = context_attention_backward(
         {c.pack, *c.group, c.kv, c.layer}, {dout_TND, q_TND, rows.out_TND, rows.lse_TN});
+    const at::Tensor dqkv_TO = empty();
+    const Projections d = split_qkv(dqkv_TO, s);
     d.q_TND.copy_(g.dq_TND);
     d.k_TGD.copy_(g.dk_TGD);
     d.v_TGD.copy_(g.dv_TGD);
     for (const Slice& slice : c.pack.slices) c.kv.release(c.layer, slice);
     return dqkv_TO;
   }
+  const at::Tensor dqkv_TO = empty();
+  const Projections d = split_qkv(dqkv_TO, s);
   for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
     const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
     const KeysValues later = c.kv.gradient(c.layer, slice);

@@ -37,7 +37,8 @@ void embed_backward(Parameter& embedding_VH, const at::Tensor& tokens_T, const a
   }
   const OwnTokens own(embedding_VH, tokens_T);
   const at::Tensor all_TH = rows.gathered(dy_TH).to(gradient.scalar_type());
-  gradient.index_add_(0, own.rows_T, all_TH.mul(own.own_T.to(gradient.scalar_type()).unsqueeze(1)));
+  gradient.index_add_(0, own.rows_T,
+                      all_TH.mul_(own.own_T.to(gradient.scalar_type()).unsqueeze(1)));
 }
 
 }  // namespace slimpack

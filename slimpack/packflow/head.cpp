@@ -85,8 +85,7 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
                                   std::int64_t step_targets, const TensorRows& rows,
                                   Collective& group) {
   const Normalized norm = rms_normalize(x_TH, shape.rms_norm_eps);
-  const at::Tensor y_TH = rows.gathered(at::mul(norm.n, norm_H.value));
-  const at::Tensor dy_TH = at::empty_like(y_TH);
+  at::Tensor y_TH = rows.gathered(at::mul(norm.n, norm_H.value));
   at::Tensor sum = at::zeros({}, at::kDouble);
   Parameter no_bias;
   const std::int64_t block = head_block(shape).count();
@@ -106,9 +105,10 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
     loss_gradient_(logits_TV, targets, lse_T1, step_targets);
     const at::Tensor dlogits_TV = logits_TV.to(x_TH.scalar_type());
     accumulate_linear_gradient(dlogits_TV, y, head_VH, no_bias);
-    dy_TH.narrow(0, row, count).copy_(linear_input_gradient(dlogits_TV, head_VH));
+    y.copy_(linear_input_gradient(dlogits_TV, head_VH));  // nobody reads these rows again
   }
-  return {rms_norm_backward(rows.scattered(dy_TH), norm, norm_H), sum};
+  y_TH = rows.scattered(y_TH);
+  return {rms_norm_backward(y_TH, norm, norm_H), sum};
 }
 
 }  // namespace slimpack

@@ -96,11 +96,16 @@ MemoryScope::~MemoryScope() {
   current_rank = previous_;
 }
 
+std::int32_t tracked_rank() {
+  return current_rank;
+}
+
 void charge_to(const at::Tensor& tensor, std::int32_t rank) {
+  SLIMPACK_CHECK(rank >= 0 && rank <= kMaxTrackedRanks);
   const at::DataPtr& data = tensor.storage().data_ptr();
   if (data.get_deleter() != &free_block || data.get_context() == nullptr) return;
   Header* const header = header_of(data.get_context());
-  counter_of(rank).add(header->bytes);
+  counters()[static_cast<std::size_t>(rank)].add(header->bytes);
   const std::int32_t before = header->rank.exchange(rank);
   counters()[static_cast<std::size_t>(before)].add(-header->bytes);
 }

@@ -28,7 +28,11 @@ class MemoryScope {
   std::int32_t previous_;
 };
 
-/// Charges the tensor's storage to another rank from now on: it was handed over.
+/// The rank that this thread's tensors are charged to; kMaxTrackedRanks outside any scope.
+[[nodiscard]] std::int32_t tracked_rank();
+
+/// Charges the tensor's storage to another rank from now on: it was handed over. kMaxTrackedRanks =
+/// to nobody.
 void charge_to(const at::Tensor& tensor, std::int32_t rank);
 
 /// Bytes alive now, and the highest number since the last reset_peak of that rank. 0 when the

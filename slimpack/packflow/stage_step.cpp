@@ -91,7 +91,8 @@ at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
 }
 
 void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
-  put_off_.at(id.index()).run(complete);
+  const TensorRows rows(packs_.backward.at(id.index()), place_.holder.replica, tensor());
+  put_off_.at(id.index()).run(rows, complete);
   if (complete) complete(parameters_.buckets.size());
 }
 

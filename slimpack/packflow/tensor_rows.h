@@ -28,12 +28,9 @@ class TensorRows {
   [[nodiscard]] at::Tensor gathered(const at::Tensor& own) const;
   /// A part of all rows → own rows of the sum over the ranks, added in rank order.
   [[nodiscard]] at::Tensor scattered(const at::Tensor& part) const;
-  /// Own rows of what every rank has whole.
-  [[nodiscard]] at::Tensor own_of(const at::Tensor& all) const;
 
  private:
   Collective* group_;
-  std::int64_t count_ = 0;
   std::vector<at::Tensor> rows_;  ///< by rank: which of the MicroPack's rows are its own
 };
 

@@ -1,9 +1,12 @@
 #include "slimpack/packflow/thread_collective.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/memory_tracker.h"
 
 namespace slimpack {
 
@@ -16,17 +19,45 @@ class ThreadCollective::Member final : public Collective {
   [[nodiscard]] std::int32_t index() const override { return index_; }
 
   std::vector<at::Tensor> all_gather(at::Tensor own) override {
-    std::vector<at::Tensor> result;
-    for (Tensors& given : exchange({std::move(own)}).given) result.push_back(std::move(given[0]));
+    Tensors result;
+    for (Given& given : exchange({std::move(own)}).given)
+      result.push_back(std::move(given.tensors[0]));
     return result;
   }
 
-  std::vector<at::Tensor> all_to_all(std::vector<at::Tensor> parts) override {
-    SLIMPACK_CHECK(parts.size() == static_cast<std::size_t>(size()));
-    std::vector<at::Tensor> result;
-    for (Tensors& given : exchange(std::move(parts)).given)
-      result.push_back(std::move(given[static_cast<std::size_t>(index_)]));
-    return result;
+  // Members read each other's memory, and meet again when all have read: so a rank's bytes do not
+  // depend on how long others take.
+  at::Tensor all_gather_rows(const at::Tensor& own,
+                             const std::vector<at::Tensor>& rows_of) override {
+    std::vector<std::int64_t> sizes = own.sizes().vec();
+    sizes[0] = 0;
+    for (const at::Tensor& rows : rows_of) sizes[0] += rows.numel();
+    at::Tensor all = at::empty(sizes, own.options());
+    {
+      const Tensors parts = all_gather(own);
+      for (std::size_t m = 0; m < parts.size(); ++m) all.index_copy_(0, rows_of[m], parts[m]);
+    }
+    meet();
+    return all;
+  }
+
+  at::Tensor reduce_scatter_rows(const at::Tensor& part,
+                                 const std::vector<at::Tensor>& rows_of) override {
+    const at::Tensor& rows = rows_of[static_cast<std::size_t>(index_)];
+    at::Tensor sum;
+    {
+      const Tensors parts = all_gather(part);
+      sum = parts[0].index_select(0, rows);
+      for (std::size_t m = 1; m < parts.size(); ++m) sum.add_(parts[m].index_select(0, rows));
+    }
+    meet();
+    return sum;
+  }
+
+  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step) override {
+    const std::uint64_t number = give({std::move(tensors)}, step);
+    group_.await(number, clock_);
+    return group_.take_from(number, group_.member_at(index_ - step));
   }
 
   void all_reduce(at::Tensor& tensor) override {
@@ -40,13 +71,12 @@ class ThreadCollective::Member final : public Collective {
 
   double sum(double value) override {
     double total = 0;
-    for (const double v : exchange({}, value).values) total += v;
+    for (const Given& given : exchange({}, value).given) total += given.value;
     return total;
   }
 
   void start_reduce_scatter(at::Tensor flat_N) override {
-    reducing_.push_back(given_);
-    give({std::move(flat_N)}, 0);
+    reducing_.push_back(give({{std::move(flat_N)}}));
   }
 
   void await_reduce_scatter() override {
@@ -59,20 +89,21 @@ class ThreadCollective::Member final : public Collective {
     group_.await(reducing_.front(), clock_);
     const Round round = group_.take(reducing_.front());
     reducing_.pop_front();
-    const at::Tensor& own_N = round.given[static_cast<std::size_t>(index_)][0];
+    const auto given_N = [&](std::int32_t m) -> const at::Tensor& {
+      return round.given[static_cast<std::size_t>(m)].tensors[0];
+    };
+    const at::Tensor& own_N = given_N(index_);
     const Shard shard(own_N.numel(), size(), index_);
     at::Tensor sum = shard.of(own_N);
     if (size() == 1 || shard.size() == 0) return;
     // In member order; the first addend is added to where it stands.
     if (index_ != 0) {
       const at::Tensor own = sum.clone();
-      sum.copy_(shard.of(round.given[0][0]));
-      for (std::int32_t m = 1; m < size(); ++m)
-        sum.add_(m == index_ ? own : shard.of(round.given[static_cast<std::size_t>(m)][0]));
+      sum.copy_(shard.of(given_N(0)));
+      for (std::int32_t m = 1; m < size(); ++m) sum.add_(m == index_ ? own : shard.of(given_N(m)));
       return;
     }
-    for (std::int32_t m = 1; m < size(); ++m)
-      sum.add_(shard.of(round.given[static_cast<std::size_t>(m)][0]));
+    for (std::int32_t m = 1; m < size(); ++m) sum.add_(shard.of(given_N(m)));
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {
@@ -85,12 +116,12 @@ class ThreadCollective::Member final : public Collective {
   }
 
  private:
-  void give(Tensors tensors, double value) {
-    group_.give(given_++, index_, std::move(tensors), value, clock_.now());
+  std::uint64_t give(Given given, std::int32_t step = 0) {
+    group_.give(given_, index_, std::move(given), clock_.now(), step);
+    return given_++;
   }
   Round exchange(Tensors tensors, double value = 0) {
-    const std::uint64_t number = given_;
-    give(std::move(tensors), value);
+    const std::uint64_t number = give({std::move(tensors), value});
     group_.await(number, clock_);
     return group_.take(number);
   }
@@ -108,22 +139,30 @@ std::unique_ptr<Collective> ThreadCollective::member(std::int32_t index, RankClo
 }
 
 ThreadCollective::Round& ThreadCollective::round(std::uint64_t number) {
-  while (number - first_ >= rounds_.size()) {
-    Round& next = rounds_.emplace_back();
-    next.given.resize(static_cast<std::size_t>(size_));
-    next.values.resize(static_cast<std::size_t>(size_));
-  }
+  while (number - first_ >= rounds_.size())
+    rounds_.emplace_back().given.resize(static_cast<std::size_t>(size_));
   return rounds_[number - first_];
 }
 
-void ThreadCollective::give(std::uint64_t number, std::int32_t member, Tensors tensors,
-                            double value, Nanos time) {
+void ThreadCollective::give(std::uint64_t number, std::int32_t member, Given given, Nanos time,
+                            std::int32_t step) {
+  given.rank = tracked_rank();
   const auto lock = room_.lock();
   Round& r = round(number);
-  r.given[static_cast<std::size_t>(member)] = std::move(tensors);
-  r.values[static_cast<std::size_t>(member)] = value;
+  r.given[static_cast<std::size_t>(member)] = std::move(given);
   r.complete = std::max(r.complete, time);
-  if (++r.gave == size_) room_.notify();
+  if (++r.gave < size_) return;
+  if (step != 0) charge_receivers(r, step);
+  room_.notify();
+}
+
+// Everything leaves its giver before anything arrives: no member is seen to hold both.
+void ThreadCollective::charge_receivers(const Round& round, std::int32_t step) const {
+  for (const Given& given : round.given)
+    for (const at::Tensor& tensor : given.tensors) charge_to(tensor, kMaxTrackedRanks);
+  for (std::int32_t m = 0; m < size_; ++m)
+    for (const at::Tensor& tensor : round.given[static_cast<std::size_t>(m)].tensors)
+      charge_to(tensor, round.given[static_cast<std::size_t>(member_at(m + step))].rank);
 }
 
 void ThreadCollective::await(std::uint64_t number, RankClock& clock) {
@@ -135,12 +174,23 @@ void ThreadCollective::await(std::uint64_t number, RankClock& clock) {
 ThreadCollective::Round ThreadCollective::take(std::uint64_t number) {
   const auto lock = room_.lock();
   Round result = round(number);
+  took(number);
+  return result;
+}
+
+ThreadCollective::Tensors ThreadCollective::take_from(std::uint64_t number, std::int32_t member) {
+  const auto lock = room_.lock();
+  Tensors result = std::move(round(number).given[static_cast<std::size_t>(member)].tensors);
+  took(number);
+  return result;
+}
+
+void ThreadCollective::took(std::uint64_t number) {
   ++round(number).took;
   while (!rounds_.empty() && rounds_.front().took == size_) {
     rounds_.pop_front();
     ++first_;
   }
-  return result;
 }
 
 }  // namespace slimpack

@@ -9,11 +9,16 @@
 namespace slimpack {
 namespace {
 
-void accumulate(const LinearOperands& o) {
+/// `all_dy_TO`: the gradient of a map's output over all rows, where that has own rows.
+void accumulate(const LinearOperands& o, const TensorRows& rows, const at::Tensor& all_dy_TO) {
   Parameter no_bias;
-  accumulate_linear_gradient(o.dy_TO,
-                             o.norm_I == nullptr ? o.x_TI : at::mul(o.x_TI, o.norm_I->value),
-                             *o.weight_OI, o.bias_O == nullptr ? no_bias : *o.bias_O);
+  if (o.bias_O->defined()) accumulate_bias_gradient(o.dy_TO, *o.bias_O);
+  if (o.norm_I == nullptr) {
+    accumulate_linear_gradient(all_dy_TO, o.x_TI, *o.weight_OI, no_bias);
+    return;
+  }
+  const at::Tensor x_TI = rows.gathered(at::mul(o.x_TI, o.norm_I->value));
+  accumulate_linear_gradient(o.dy_TO, x_TI, *o.weight_OI, no_bias);
 }
 
 /// The tensor itself where it is all of its storage.
@@ -23,9 +28,10 @@ at::Tensor own(at::Tensor tensor) {
 
 }  // namespace
 
-void WeightGradients::add(LinearOperands operands) {
+void WeightGradients::add(LinearOperands operands, const TensorRows& rows,
+                          const at::Tensor& all_dy_TO) {
   if (when_ == When::kNow) {
-    accumulate(operands);
+    accumulate(operands, rows, all_dy_TO);
     return;
   }
   operands.dy_TO = own(std::move(operands.dy_TO));
@@ -33,10 +39,12 @@ void WeightGradients::add(LinearOperands operands) {
   kept_.push_back(std::move(operands));
 }
 
-void WeightGradients::run(const BucketsComplete& complete) {
+void WeightGradients::run(const TensorRows& rows, const BucketsComplete& complete) {
   for (std::size_t i = 0; i < kept_.size(); ++i) {
-    const std::size_t bucket = kept_[i].weight_OI->bucket;
-    accumulate(std::exchange(kept_[i], {}));
+    const LinearOperands operands = std::exchange(kept_[i], {});
+    const bool own_dy = operands.norm_I == nullptr;
+    accumulate(operands, rows, own_dy ? rows.gathered(operands.dy_TO) : at::Tensor());
+    const std::size_t bucket = operands.weight_OI->bucket;
     const bool last = i + 1 == kept_.size() || kept_[i + 1].weight_OI->bucket != bucket;
     if (last && complete) complete(bucket + 1);
   }

@@ -57,8 +57,10 @@ TEST(SharedMemory, TensorParallelRanksHoldTheirHeadsAndTheirTokens) {
   EXPECT_EQ(bytes.kv[0], List{Bytes(10 * 2 * 32)});
   EXPECT_EQ(bytes.forward_input, (List{Bytes(6 * 16), Bytes(4 * 16)}));
   EXPECT_EQ(bytes.backward_input, (List{Bytes(5 * 16), Bytes(5 * 16)}));
-  // silu(gate) ⊙ up 32 a token; the other rank's half of a layer's input and of its output 2 · 16.
-  EXPECT_EQ(bytes.forward_transient[0], (List{Bytes(6 * 64), Bytes(4 * 64)}));
+  // A token in the MLP: silu(gate) ⊙ up 32; its product over all rows 32, of which sum and addend
+  // are own rows, 2 · 16, and the sum becomes the head's input, 16; its row's number 8.
+  EXPECT_EQ(bytes.forward_transient[0],
+            (List{Bytes(6 * (32 + 32 + 16 + 8)), Bytes(4 * (32 + 32 + 16 + 8))}));
 }
 
 TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
@@ -92,18 +94,26 @@ TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
   }
 }
 
-TEST(SharedMemory, AMergedPackHoldsItsShareAndTheExchangeOfAllItsTokens) {
+TEST(SharedMemory, AMergedPackHoldsItsShareAndWhatVisitsOfOneOtherReplica) {
   const TaskBytes bytes = task_bytes(example_cost(), kOneStage, merged_packs(), {Tokens(20)});
   EXPECT_EQ(bytes.rows[0], (List{Bytes(3360), Bytes(2240)}));
   EXPECT_EQ(bytes.kv[0], List{Bytes(640)});
   EXPECT_EQ(bytes.dkv[0], List{Bytes(640)});
   EXPECT_EQ(bytes.forward_input, (List{Bytes(192), Bytes(128)}));
   EXPECT_EQ(bytes.backward_input, (List{Bytes(160), Bytes(160)}));
-  // All queries, their partial outputs and log-sum-exp: 32 + 32 + 8 for each of 12 and 8 tokens.
-  EXPECT_EQ(bytes.forward_transient[0], (List{Bytes(kForward + 12 * 72), Bytes(4 * 64 + 8 * 72)}));
-  // Backward also dO and the row sums: 2 · 32 + 32 + 2 · 8 for each of 10 tokens.
+  // In forward the MLP, where nobody visits, holds more: it has all rows of the layer.
+  EXPECT_EQ(bytes.forward_transient[0], (List{Bytes(kForward), Bytes(4 * 64)}));
+  // In backward dy, dmiddle and dout of the own five tokens, 5 · 96, and their dQ, 5 · 32; five
+  // rows visit with dout, q, out and log-sum-exp, 5 · 104; they are given the kernel's dQ, 5 · 40
+  // with its copy of the log-sum-exp, and beside that of their prefix dQ, dK, dV and two tiles of
+  // the own block, 5 · 64 + 200.
+  const int visited = 480 + 160 + 520 + 200 + 520;
+  // With a prefix of five tokens, dK and dV of these, 5 · 32, folded copies of what visits, 5 ·
+  // 104, and two tiles of 10 · 5 scores instead of the block.
+  const int after_prefix = 480 + 160 + 520 + 200 + 160 + 520 + 400;
+  // First pack: copied rows, one layer's dK and dV, four rows freed by the head; second: six.
   EXPECT_EQ(bytes.backward_transient[0],
-            (List{Bytes(kBackward + 10 * 112), Bytes(kSecondAttention + 10 * 112)}));
+            (List{Bytes(1320 + 320 + after_prefix - 128), Bytes(visited - 6 * 32)}));
 }
 
 TEST(SharedMemory, OwnPacksBesideMergedOnesAreWhole) {

@@ -217,8 +217,9 @@ TEST(WeightGradientBytes, OfATensorParallelRankAreItsHeadsAndItsTokens) {
   // as the one KV head is on both ranks; 3·32 of the MLP: 224.
   const TaskBytes bytes = example_bytes(cost);
   EXPECT_EQ(bytes.weight_operands[0], (BytesOf{Bytes(6 * 448), Bytes(4 * 448)}));
-  // The states of either side of a map are gathered: dy, 32 a token, before anything is freed.
-  EXPECT_EQ(bytes.weight_transient[0], (BytesOf{Bytes(192), Bytes(128)}));
+  // The states of either side of a map are gathered: dy, 32 a token, before anything is freed; 8
+  // for the number of its row.
+  EXPECT_EQ(bytes.weight_transient[0], (BytesOf{Bytes(6 * 40), Bytes(4 * 40)}));
 }
 
 TEST(WeightGradientBytes, OfAMergedPackAreThoseOfItsShare) {

@@ -168,9 +168,9 @@ std::set<std::string> all_places() {
       "F", "B", "I", "W", "in set-up", "in F", "in B", "in I", "in W", "in reduction", "in update"};
   for (const char* call :
        {"send forward", "send backward", "receive forward", "receive backward", "context sum",
-        "context all_gather", "context all_to_all", "tensor all_gather", "tensor all_to_all",
-        "data start_reduce_scatter", "data await_reduce_scatter", "data finish_reduce_scatter",
-        "data all_gather_shards", "tied all_reduce", "world sum"})
+        "context shift", "tensor all_gather", "tensor all_gather_rows",
+        "tensor reduce_scatter_rows", "data start_reduce_scatter", "data await_reduce_scatter",
+        "data finish_reduce_scatter", "data all_gather_shards", "tied all_reduce", "world sum"})
     for (const char* when : {"before ", "after "}) places.insert(std::string(when) + call);
   return places;
 }

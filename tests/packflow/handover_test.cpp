@@ -38,7 +38,7 @@ class SharedTensors final : public testing::CommunicatorWatch {
   void before(const CommunicatorCall& call) override {
     const std::lock_guard lock(mutex_);
     std::vector<Shared>& reduced = reduced_[static_cast<std::size_t>(call.rank)];
-    if (call.name.ends_with("all_gather") || call.name.ends_with("all_to_all")) {
+    if (call.name.ends_with("all_gather")) {
       for (const at::Tensor& tensor : call.tensors) until_the_end_.emplace_back(call, tensor);
     } else if (call.name.ends_with("all_gather_shards")) {
       until_the_end_.emplace_back(call, call.shard.of(call.tensors[0]));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/thread_room.h"
 
 namespace slimpack {
@@ -302,8 +303,67 @@ TEST(ThreadWorld, GathersWhatEveryMemberHas) {
     EXPECT_EQ(values_of(flat), (std::vector<double>{0, 1, 2, 2}));
     const auto all = c.data().all_gather(number(10 * r));
     for (int m = 0; m < 3; ++m) EXPECT_EQ(value_of(all[static_cast<std::size_t>(m)]), 10 * m);
-    const auto parts = c.data().all_to_all({number(r), number(r + 10), number(r + 20)});
-    for (int m = 0; m < 3; ++m) EXPECT_EQ(value_of(parts[static_cast<std::size_t>(m)]), m + 10 * r);
+  });
+}
+
+/// Six rows over three members: the first has none, the others every second one.
+std::vector<at::Tensor> rows_by_member() {
+  return {at::zeros({0}, at::kLong), at::arange(0, 6, 2), at::arange(1, 6, 2)};
+}
+
+TEST(ThreadWorld, GathersRowsOfAllMembersInTheirPlaces) {
+  Job job({.replicas = 3});
+  on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
+    // Row i of member m is 10 · m + i.
+    const at::Tensor own = at::arange(r == 0 ? 0 : 3, at::kDouble).add_(10 * r);
+    EXPECT_EQ(values_of(c.data().all_gather_rows(own, rows_by_member())),
+              (std::vector<double>{10, 20, 11, 21, 12, 22}));
+  });
+}
+
+TEST(ThreadWorld, SumsRowsAndGivesEachMemberItsOwn) {
+  Job job({.replicas = 3});
+  on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
+    // Row i of member m's part is 1e16, 1 and −1e16 for m = 0, 1, 2, and i on top in that of the
+    // last. In member order and fp64: (1e16 + 1) + (i − 1e16) = i, as 1e16 + 1 = 1e16 and i is even
+    // or rounds to even: 1 to 0, 3 to 4, 5 to 4.
+    constexpr double kValues[] = {1e16, 1, -1e16};
+    at::Tensor part = at::full({6}, kValues[r], at::kDouble);
+    if (r == 2) part.add_(at::arange(6, at::kDouble));
+    const at::Tensor own = c.data().reduce_scatter_rows(part, rows_by_member());
+    const std::vector<std::vector<double>> expected{{}, {0, 2, 4}, {0, 4, 4}};
+    EXPECT_EQ(values_of(own), expected[static_cast<std::size_t>(r)]);
+  });
+}
+
+TEST(ThreadWorld, HandsTensorsOverInACircle) {
+  Job job({.replicas = 3});
+  on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
+    for (const std::int32_t step : {1, 2, -1}) {
+      const auto got = c.data().shift({number(r), number(r + 10)}, step);
+      const int from = (r - step + 3) % 3;
+      EXPECT_EQ(value_of(got[0]), from);
+      EXPECT_EQ(value_of(got[1]), from + 10);
+    }
+  });
+}
+
+TEST(ThreadWorld, WhatIsHandedOverCountsOnItsReceiverAlone) {
+  // 100 numbers of 8 bytes from each of two ranks to the other.
+  constexpr std::int32_t kFirstRank = 40;
+  Job job({.replicas = 2});
+  on_ranks(job, 2, [&](std::int32_t r, Communicator& c) {
+    const MemoryScope charged(kFirstRank + r);
+    const Bytes before = live_bytes(kFirstRank + r);
+    reset_peak(kFirstRank + r);
+    std::vector<at::Tensor> given{at::zeros({100}, at::kDouble)};
+    const void* const data = given[0].const_data_ptr();
+    const auto got = c.data().shift(std::move(given), 1);
+    EXPECT_NE(got[0].const_data_ptr(), data);
+    c.data().meet();
+    EXPECT_EQ(live_bytes(kFirstRank + r) - before, Bytes(800));
+    EXPECT_EQ(peak_bytes(kFirstRank + r) - before, Bytes(800));
+    c.data().meet();
   });
 }
 

@@ -42,8 +42,17 @@ class WatchedCollective final : public Collective {
   std::vector<at::Tensor> all_gather(at::Tensor own) override {
     return watched("all_gather", {own}, [&] { return group_.all_gather(own); });
   }
-  std::vector<at::Tensor> all_to_all(std::vector<at::Tensor> parts) override {
-    return watched("all_to_all", parts, [&] { return group_.all_to_all(parts); });
+  at::Tensor all_gather_rows(const at::Tensor& own,
+                             const std::vector<at::Tensor>& rows_of) override {
+    return watched("all_gather_rows", {own}, [&] { return group_.all_gather_rows(own, rows_of); });
+  }
+  at::Tensor reduce_scatter_rows(const at::Tensor& part,
+                                 const std::vector<at::Tensor>& rows_of) override {
+    return watched("reduce_scatter_rows", {part},
+                   [&] { return group_.reduce_scatter_rows(part, rows_of); });
+  }
+  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step) override {
+    return watched("shift", {}, [&] { return group_.shift(std::move(tensors), step); });
   }
   void all_reduce(at::Tensor& tensor) override {
     watched("all_reduce", {tensor}, [&] { group_.all_reduce(tensor); });

@@ -15,6 +15,11 @@ using When = WeightGradients::When;
 
 constexpr std::int32_t kRank = 51;  // one that no engine of these tests uses
 
+/// Rows of a rank that has no tensor-parallel neighbour.
+TensorRows alone() {
+  return {MicroPack{}, ReplicaId(0), nullptr};
+}
+
 /// A linear map from three to two on five rows.
 struct Map {
   explicit Map(Rng& rng)
@@ -35,7 +40,7 @@ TEST(WeightGradients, AreTheProductAndTheSumOfTheDefinition) {
   Rng rng(1);
   Map map(rng);
   WeightGradients now(When::kNow);
-  now.add(map.operands());
+  now.add(map.operands(), alone(), map.dy_TO);
   for (std::int64_t o = 0; o < 2; ++o) {
     for (std::int64_t i = 0; i < 3; ++i) {
       double sum = 0;
@@ -57,8 +62,8 @@ TEST(WeightGradients, OfANormedInputAreThoseOfItsProductWithTheNormsWeight) {
   Map plain(same);
   plain.x_TI = plain.x_TI * map.norm_I.value;
   WeightGradients now(When::kNow);
-  now.add(map.normed());
-  now.add(plain.operands());
+  now.add(map.normed(), alone());
+  now.add(plain.operands(), alone(), plain.dy_TO);
   EXPECT_LT(relative_error(map.weight_OI.gradient, plain.weight_OI.gradient), 1e-15);
 }
 
@@ -69,16 +74,16 @@ TEST(WeightGradients, ThatArePutOffAreTheSameBitsAndChangeNothingBefore) {
   Map later_map(same);
   WeightGradients now(When::kNow), later(When::kLater);
   for (const bool normed : {false, true}) {
-    now.add(normed ? map.normed() : map.operands());
-    later.add(normed ? later_map.normed() : later_map.operands());
+    now.add(normed ? map.normed() : map.operands(), alone(), map.dy_TO);
+    later.add(normed ? later_map.normed() : later_map.operands(), alone(), later_map.dy_TO);
   }
   EXPECT_FALSE(later.empty());
   EXPECT_TRUE(later_map.weight_OI.gradient.eq(0).all().item<bool>());
-  later.run();
+  later.run(alone());
   EXPECT_TRUE(later.empty());
   EXPECT_TRUE(later_map.weight_OI.gradient.equal(map.weight_OI.gradient));
   EXPECT_TRUE(later_map.bias_O.gradient.equal(map.bias_O.gradient));
-  later.run();  // nothing is left to add
+  later.run(alone());  // nothing is left to add
   EXPECT_TRUE(later_map.weight_OI.gradient.equal(map.weight_OI.gradient));
 }
 
@@ -91,19 +96,21 @@ TEST(WeightGradients, KeepNothingAliveButTheOperandsUntilTheyRun) {
   const MemoryScope charged(kRank);
   at::Tensor dy_TO = random_tensor(rng, {100, 2}), x_TI = random_tensor(rng, {100, 3});
   WeightGradients later(When::kLater);
-  later.add({dy_TO.narrow(0, 20, 5), x_TI.narrow(0, 95, 5), nullptr, &map.weight_OI, &map.bias_O});
+  later.add({dy_TO.narrow(0, 20, 5), x_TI.narrow(0, 95, 5), nullptr, &map.weight_OI, &map.bias_O},
+            alone(), dy_TO);
   dy_TO.reset();
   x_TI.reset();
   EXPECT_EQ(held(), 5 * 5 * 8);
   // What is alone in its storage, a view of all of it too, is kept as it is.
   at::Tensor whole_TO = random_tensor(rng, {5, 2}), whole_TI = random_tensor(rng, {5, 3});
   const std::int64_t both = held();
-  later.add({whole_TO, whole_TI.narrow(0, 0, 5), nullptr, &map.weight_OI, &map.bias_O});
+  later.add({whole_TO, whole_TI.narrow(0, 0, 5), nullptr, &map.weight_OI, &map.bias_O}, alone(),
+            whole_TO);
   EXPECT_EQ(held(), both);
   whole_TO.reset();
   whole_TI.reset();
   EXPECT_EQ(held(), both);
-  later.run();
+  later.run(alone());
   EXPECT_EQ(held(), 0);
 }
 
@@ -117,11 +124,12 @@ TEST(WeightGradients, AreFreedMapByMap) {
   WeightGradients later(When::kLater);
   for (const Parameter* norm :
        {static_cast<const Parameter*>(nullptr), static_cast<const Parameter*>(&norm_I)})
-    later.add({random_tensor(rng, {100, 100}), random_tensor(rng, {100, 100}), norm, &weight_OI,
-               &bias_O});
+    later.add(
+        {random_tensor(rng, {100, 100}), random_tensor(rng, {100, 100}), norm, &weight_OI, &bias_O},
+        alone());
   const Bytes held = live_bytes(kRank);
   reset_peak(kRank);
-  later.run();
+  later.run(alone());
   EXPECT_EQ(peak_bytes(kRank), held);
 }
 

@@ -1,0 +1,156 @@
+// Peak memory of a pipeline that has several long documents in flight: fixed packing under 1F1B,
+// which holds whole documents, beside our plan under a cap in proportion to what that holds. Both
+// are run; peaks are measured. Random tokens: neither plan looks at them.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/random.h"
+#include "slimpack/base/table.h"
+#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/planner/planner.h"
+
+namespace slimpack {
+namespace {
+
+struct Arguments {
+  std::int64_t length = 32768;
+  std::int64_t documents = 4;
+  std::int32_t stages = 4;
+  double share = 0.4;
+  std::string json;
+};
+
+/// One layer a stage, and no wider than it has to be: attention takes most of the time.
+ModelShape narrow_model(const Arguments& a) {
+  ModelShape s;
+  s.hidden_size = 64;
+  s.intermediate_size = 176;
+  s.num_layers = a.stages;
+  s.num_heads = 2;
+  s.num_kv_heads = 1;
+  s.head_dim = 32;
+  s.vocab_size = 256;
+  s.max_positions = Tokens(a.length);
+  return s;
+}
+
+StepTokens random_tokens(const Arguments& a, std::int64_t vocab_size) {
+  Rng rng(1);
+  std::vector<std::vector<std::int64_t>> documents(static_cast<std::size_t>(a.documents));
+  for (auto& document : documents)
+    for (std::int64_t t = 0; t < a.length; ++t)
+      document.push_back(
+          static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(vocab_size))));
+  return make_step_tokens(documents, vocab_size);
+}
+
+/// What a plan holds on its worst stage.
+struct Outcome {
+  std::string name;
+  Bytes predicted, measured;
+  Nanos time;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Arguments& a)
+      : shape_(narrow_model(a)),
+        cost_(cost_from_hardware(shape_, Dtype::kFp32, HardwareSpec{})),
+        lengths_(static_cast<std::size_t>(a.documents), Tokens(a.length)),
+        tokens_(random_tokens(a, shape_.vocab_size)),
+        engine_({.shape = shape_,
+                 .layout = balanced_layout(cost_, lengths_, a.stages),
+                 .context = Tokens(a.length),
+                 .clock = ClockKind::kVirtual,
+                 .should_stop = {}}) {}
+
+  [[nodiscard]] PlannedStep plan(PlannerKind planner, std::optional<Bytes> cap) const {
+    const StageLayout& layout = engine_.options().layout;
+    PlanOutcome outcome = plan_step({.lengths = lengths_,
+                                     .pp = layout.stages(),
+                                     .planner = planner,
+                                     .context = engine_.options().context,
+                                     .memory_cap = cap,
+                                     .layout = layout},
+                                    cost_);
+    if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message("raise --share"));
+    return *std::move(outcome.step);
+  }
+
+  [[nodiscard]] Outcome run(std::string name, const PlannedStep& planned) {
+    const StepResult result = engine_.run(planned.plan, planned.schedules, tokens_, std::nullopt);
+    return {std::move(name), largest(planned.prediction.peak_activation),
+            largest(result.timeline.peak_activation), metrics_of(result.timeline).makespan};
+  }
+
+  static Bytes largest(const std::vector<Bytes>& bytes) { return *std::ranges::max_element(bytes); }
+
+ private:
+  ModelShape shape_;
+  CostModel cost_;
+  SequenceLengths lengths_;
+  StepTokens tokens_;
+  Engine engine_;
+};
+
+void run(const Arguments& a) {
+  Bench bench(a);
+  const PlannedStep packed = bench.plan(PlannerKind::kPacked, std::nullopt);
+  const Bytes cap(static_cast<std::int64_t>(
+      a.share * static_cast<double>(Bench::largest(packed.prediction.peak_activation).count())));
+  const PlannedStep sliced = bench.plan(PlannerKind::kSlimpack, cap);
+  const Outcome outcomes[] = {bench.run("packed, 1F1B", packed), bench.run("slimpack", sliced)};
+  const auto share = [&](const Outcome& o) {
+    return static_cast<double>(o.measured.count()) /
+           static_cast<double>(outcomes[0].measured.count());
+  };
+  Table table({{"", Align::kLeft}, {"peak activations"}, {"predicted"}, {"of packed"}, {"step"}});
+  nlohmann::json json{{"length", a.length}, {"documents", a.documents}, {"stages", a.stages}};
+  for (const Outcome& o : outcomes) {
+    table.add_row({o.name, human_bytes(o.measured), human_bytes(o.predicted), human_share(share(o)),
+                   fmt::format("{:.2f} s", to_seconds(o.time))});
+    json["plans"].push_back({{"name", o.name},
+                             {"peak_activation_bytes", o.measured.count()},
+                             {"predicted_peak_activation_bytes", o.predicted.count()},
+                             {"of_packed", share(o)},
+                             {"seconds", to_seconds(o.time)}});
+  }
+  fmt::print("{} documents of {} tokens on {} stages, cap {}\n\n{}", a.documents, grouped(a.length),
+             a.stages, human_bytes(cap), table.text());
+  if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
+}
+
+}  // namespace
+}  // namespace slimpack
+
+int main(int argc, char** argv) {
+  slimpack::install_memory_tracker();
+  CLI::App app{"Peak memory of long documents in a pipeline, packed and sliced."};
+  slimpack::Arguments arguments;
+  app.add_option("--length", arguments.length, "Tokens of each document")->capture_default_str();
+  app.add_option("--documents", arguments.documents, "Documents of the step")
+      ->capture_default_str();
+  app.add_option("--stages", arguments.stages, "Stages of one layer each")->capture_default_str();
+  app.add_option("--share", arguments.share, "Memory cap, as a share of what packing holds")
+      ->capture_default_str();
+  app.add_option("--json", arguments.json, "Write the figures here");
+  try {
+    app.parse(argc, argv);
+    slimpack::run(arguments);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "memory: {}\n", e.what());
+    return dynamic_cast<const slimpack::InvalidInput*>(&e) ? 2 : 1;
+  }
+}
