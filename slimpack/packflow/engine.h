@@ -66,7 +66,7 @@ class Engine {
   /// shards. With `update`, parameters are updated from them.
   /// REQUIRES: a plan and schedules by replica that their checks accept, with this engine's layout
   /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks,
-  /// each at the end of its action at the latest; the first exception is rethrown. The engine can
+  /// each at the end of a layer at the latest; the first exception is rethrown. The engine can
   /// run other steps then: parameters and optimizer are untouched, unless the rank threw in the
   /// update itself, which leaves some ranks' shards updated and others' not. Throws InvalidInput,
   /// parameters untouched, when an update's gradient norm is not finite.

@@ -144,6 +144,8 @@ void StageStep::require_drained() const {
 
 LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
                                       const RopeRows& rope, const TensorRows& rows) {
+  // Between layers too: an action of long slices can take many seconds.
+  if (communicator_ != nullptr) communicator_->require_peers();
   return {.shape = shape_,
           .parameters = parameters_.layers[layer],
           .kv = kv_,
