@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -16,6 +17,7 @@
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/profile.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {
@@ -57,14 +59,18 @@ StepTokens random_tokens(const Arguments& a, std::int64_t vocab_size) {
 struct Outcome {
   std::string name;
   Bytes predicted, measured;
-  Nanos time;
+  Nanos time, predicted_time;
 };
 
 class Bench {
  public:
   explicit Bench(const Arguments& a)
       : shape_(narrow_model(a)),
-        cost_(cost_from_hardware(shape_, Dtype::kFp32, HardwareSpec{})),
+        cost_(
+            profile_costs({.shape = shape_,
+                           .context = Tokens(a.length),
+                           .ranks = static_cast<std::int32_t>(std::thread::hardware_concurrency()),
+                           .clock = ClockKind::kVirtual})),
         lengths_(static_cast<std::size_t>(a.documents), Tokens(a.length)),
         tokens_(random_tokens(a, shape_.vocab_size)),
         engine_({.shape = shape_,
@@ -89,7 +95,8 @@ class Bench {
   [[nodiscard]] Outcome run(std::string name, const PlannedStep& planned) {
     const StepResult result = engine_.run(planned.plan, planned.schedules, tokens_, std::nullopt);
     return {std::move(name), largest(planned.prediction.peak_activation),
-            largest(result.timeline.peak_activation), metrics_of(result.timeline).makespan};
+            largest(result.timeline.peak_activation), metrics_of(result.timeline).makespan,
+            planned.prediction.makespan};
   }
 
   static Bytes largest(const std::vector<Bytes>& bytes) { return *std::ranges::max_element(bytes); }
@@ -113,11 +120,17 @@ void run(const Arguments& a) {
     return static_cast<double>(o.measured.count()) /
            static_cast<double>(outcomes[0].measured.count());
   };
-  Table table({{"", Align::kLeft}, {"peak activations"}, {"predicted"}, {"of packed"}, {"step"}});
+  Table table({{"", Align::kLeft},
+               {"peak activations"},
+               {"predicted"},
+               {"of packed"},
+               {"step"},
+               {"predicted"}});
   nlohmann::json json{{"length", a.length}, {"documents", a.documents}, {"stages", a.stages}};
   for (const Outcome& o : outcomes) {
     table.add_row({o.name, human_bytes(o.measured), human_bytes(o.predicted), human_share(share(o)),
-                   fmt::format("{:.2f} s", to_seconds(o.time))});
+                   fmt::format("{:.2f} s", to_seconds(o.time)),
+                   fmt::format("{:.2f} s", to_seconds(o.predicted_time))});
     json["plans"].push_back({{"name", o.name},
                              {"peak_activation_bytes", o.measured.count()},
                              {"predicted_peak_activation_bytes", o.predicted.count()},
