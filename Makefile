@@ -41,10 +41,12 @@ tsan: configure  ## run the runtime's tests under ThreadSanitizer
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 	@RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=20}" ctest --preset $(PRESET)
 
-bench: configure  ## build and run the benchmarks: the planner by simulation, and a step end to end
-	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end
+bench: configure  ## build and run the benchmarks: the planner by simulation, and whole steps
+	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end virtual_clock memory_bench
 	$(BUILD)/bench/planner
 	$(BUILD)/bench/end_to_end
+	$(BUILD)/bench/virtual_clock
+	$(BUILD)/bench/memory
 
 format:  ## format the C++ files (clang-format 14)
 	@tools/check_format.sh fix
