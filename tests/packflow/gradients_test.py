@@ -94,15 +94,19 @@ def assert_same_gradients(out, model, loss, bound):
     return worst[name]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_fp64_gradients_equal_autograd_on_each_document(seed, tmp_path):
-    family, sizes, sequences, plan = random_case(seed)
+def assert_fp64_gradients_equal_autograd(case, seed, tmp_path):
+    family, sizes, sequences, plan = case
     model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
     loss = loss_and_backward(model, sequences)
     out = run_driver(tmp_path, model, sequences, plan, "fp64")
     assert_same_gradients(out, model, loss, 1e-9)
     norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
     assert out["gradient_norm"].item() == pytest.approx(norm, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_fp64_gradients_equal_autograd_on_each_document(seed, tmp_path):
+    assert_fp64_gradients_equal_autograd(random_case(seed), seed, tmp_path)
 
 
 RECOMPUTE = ["nothing", "elementwise", "attention", "mlp", "full"]
@@ -181,13 +185,7 @@ GRIDS = [(pp, dp, tp) for pp in (1, 2, 4) for dp in (1, 2, 3, 4, 8) for tp in (1
 
 @pytest.mark.parametrize("seed", range(500, 560))
 def test_fp64_gradients_on_any_grid_equal_autograd_on_each_document(seed, tmp_path):
-    family, sizes, sequences, plan = random_grid(seed)
-    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
-    loss = loss_and_backward(model, sequences)
-    out = run_driver(tmp_path, model, sequences, plan, "fp64")
-    assert_same_gradients(out, model, loss, 1e-9)
-    norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
-    assert out["gradient_norm"].item() == pytest.approx(norm, rel=1e-9)
+    assert_fp64_gradients_equal_autograd(random_grid(seed), seed, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(600, 606))

@@ -184,19 +184,25 @@ void stretch(StepPlan& plan, std::int64_t times) {
       }
 }
 
+/// Any cuts on 1 to 3 stages; layers of every other seed compute any of their rows again.
+SmallStep random_memory_step(std::uint64_t seed, Rng& rng) {
+  const int stages = 1 + static_cast<int>(rng.below(3));
+  SmallStep step;
+  step.plan = slimpack::testing::random_plan(rng, stages, 6);
+  stretch(step.plan, 8 + static_cast<std::int64_t>(rng.below(9)));
+  step.cost = cost_from_hardware(shape_of(kSizes[rng.below(std::size(kSizes))], 2 * stages),
+                                 rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{});
+  if (seed % 2 == 0) step.plan.recompute = policies(2 * stages, rng).back();
+  step.schedule = *list_schedule(step.packs(), step.times(), step.bytes());
+  return step;
+}
+
 TEST(Memory, PredictedPeaksAreThoseMeasuredForRandomPlans) {
   // Random cuts in random MicroPacks: most backward rows are copied from several forward packs.
   Ratios ratios;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Rng rng(seed);
-    const int stages = 1 + static_cast<int>(rng.below(3));
-    SmallStep step;
-    step.plan = slimpack::testing::random_plan(rng, stages, 6);
-    stretch(step.plan, 8 + static_cast<std::int64_t>(rng.below(9)));
-    step.cost = cost_from_hardware(shape_of(kSizes[rng.below(std::size(kSizes))], 2 * stages),
-                                   rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{});
-    if (seed % 2 == 0) step.plan.recompute = policies(2 * stages, rng).back();
-    step.schedule = *list_schedule(step.packs(), step.times(), step.bytes());
+    const SmallStep step = random_memory_step(seed, rng);
     compare(step, fmt::format("seed {}", seed), kMebibyte, ratios);
   }
   ratios.print("random plans");
@@ -208,14 +214,7 @@ TEST(Memory, PredictedPeaksAreWithinTwoPercentForRandomPlansSplitAtRandom) {
   Ratios ratios;
   for (std::uint64_t seed = 1; seed <= 80; ++seed) {
     Rng rng(seed);
-    const int stages = 1 + static_cast<int>(rng.below(3));
-    SmallStep step;
-    step.plan = slimpack::testing::random_plan(rng, stages, 6);
-    stretch(step.plan, 8 + static_cast<std::int64_t>(rng.below(9)));
-    step.cost = cost_from_hardware(shape_of(kSizes[rng.below(std::size(kSizes))], 2 * stages),
-                                   rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{});
-    if (seed % 2 == 0) step.plan.recompute = policies(2 * stages, rng).back();
-    step.schedule = *list_schedule(step.packs(), step.times(), step.bytes());
+    SmallStep step = random_memory_step(seed, rng);
     split_randomly(step, rng);
     compare(step, fmt::format("seed {}", seed), kMebibyte, ratios);
   }
