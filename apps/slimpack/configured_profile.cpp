@@ -1,7 +1,8 @@
 #include "apps/slimpack/configured_profile.h"
 
 #include <algorithm>
-#include <thread>
+
+#include "slimpack/packflow/processor_turns.h"
 
 namespace slimpack {
 
@@ -13,10 +14,8 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.context = config.data.context;
   // Ranks of one machine slow each other down.
   options.ranks = p.pp * p.dp * p.tp;
-  if (config.train.clock == ClockKind::kVirtual) {
-    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-    options.ranks = std::max(p.tp, std::min(options.ranks, cores));
-  }
+  if (config.train.clock == ClockKind::kVirtual)
+    options.ranks = std::max(p.tp, std::min(options.ranks, processors()));
   options.tp = p.tp;
   options.most_merged = std::min(config.plan.most_merged, p.dp);
   options.clock = config.train.clock;

@@ -3,12 +3,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace slimpack {
 
 /// Keys and values of so many tokens of a sequence: [tokens, G, D].
 struct KeysValues {
   at::Tensor k;
   at::Tensor v;
+
+  [[nodiscard]] KeysValues narrow(std::int64_t begin, std::int64_t tokens) const {
+    return {k.narrow(0, begin, tokens), v.narrow(0, begin, tokens)};
+  }
 };
 
 struct AttentionResult {
@@ -47,6 +53,12 @@ struct AttentionGradients {
   at::Tensor dq_TND;
   at::Tensor dk_TGD;
   at::Tensor dv_TGD;
+
+  /// Adds those of keys and values to the first rows of a sum.
+  void add_to(const KeysValues& sum) const {
+    sum.k.narrow(0, 0, dk_TGD.size(0)).add_(dk_TGD);
+    sum.v.narrow(0, 0, dv_TGD.size(0)).add_(dv_TGD);
+  }
 };
 /// The block's share of the gradients: separable by keys (FlashAttention-2). REQUIRES: as attend.
 [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,

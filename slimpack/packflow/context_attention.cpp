@@ -1,6 +1,5 @@
 #include "slimpack/packflow/context_attention.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -9,17 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/packflow/tensor.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-/// Joined along the rows.
-at::Tensor joined(const Tensors& parts) {
-  return parts.size() == 1 ? parts.front() : at::cat(parts);
-}
 
 /// A slice as one member sees it: its own keys, and every member's queries.
 class SliceBlocks {
@@ -57,19 +52,11 @@ class SliceBlocks {
   Slice slice_;
 };
 
-KeysValues narrowed(const KeysValues& kv, std::int64_t begin, std::int64_t rows) {
-  return {kv.k.narrow(0, begin, rows), kv.v.narrow(0, begin, rows)};
-}
-
-/// What sums of the tensor's values are kept in.
-at::ScalarType wide(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 /// Of queries that see no key.
 AttentionResult nothing_seen(const at::Tensor& q_TND) {
-  return {at::zeros_like(q_TND), at::full({q_TND.size(0), q_TND.size(1)},
-                                          -std::numeric_limits<double>::infinity(), wide(q_TND))};
+  return {at::zeros_like(q_TND),
+          at::full({q_TND.size(0), q_TND.size(1)}, -std::numeric_limits<double>::infinity(),
+                   accumulate_type(q_TND))};
 }
 
 /// A member's queries of one slice against the own keys and values of the sequence so far.
@@ -77,13 +64,13 @@ AttentionResult partial_result(const SliceBlocks& blocks, std::int32_t member,
                                const at::Tensor& q_TND, const KeysValues& kv) {
   const std::int64_t before = blocks.own_before();
   AttentionResult result = before > 0 && q_TND.size(0) > 0
-                               ? attend(q_TND, narrowed(kv, 0, before), Mask::kNone)
+                               ? attend(q_TND, kv.narrow(0, before), Mask::kNone)
                                : nothing_seen(q_TND);
   const SliceBlocks::Causal causal = blocks.causal(member);
   if (causal.empty()) return result;
   const auto seeing = [&](const at::Tensor& t) { return t.narrow(0, causal.begin, causal.rows); };
   const AttentionResult block =
-      attend(seeing(q_TND), narrowed(kv, before, causal.keys), Mask::kCausal);
+      attend(seeing(q_TND), kv.narrow(before, causal.keys), Mask::kCausal);
   seeing(result.lse_TN)
       .copy_(merged({seeing(result.out_TND), seeing(result.lse_TN)}, block).lse_TN);
   return result;
@@ -101,7 +88,7 @@ AttentionResult partial_results(const MergedPack& m, std::int32_t member, const 
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
   }
-  return {joined(out), joined(lse)};
+  return {joined_rows(out), joined_rows(lse)};
 }
 
 /// Gradients of the own keys and values, to which the queries of all members add.
@@ -111,13 +98,13 @@ class KeyGradients {
     for (const Slice& slice : m.pack.slices) {
       const SliceBlocks blocks(m, slice);
       const KeysValues own =
-          narrowed(m.kv.upto(m.layer, slice), blocks.own_before(), blocks.own_rows());
+          m.kv.upto(m.layer, slice).narrow(blocks.own_before(), blocks.own_rows());
       const KeysValues& sequence = sequences_.emplace_back(m.kv.gradient(m.layer, slice));
       // What later slices left for these tokens is in the store, where the rest is added.
-      own_.push_back(
-          sequence.k.defined()
-              ? narrowed(sequence, blocks.own_before(), blocks.own_rows())
-              : KeysValues{at::zeros_like(own.k, wide(own.k)), at::zeros_like(own.v, wide(own.v))});
+      own_.push_back(sequence.k.defined()
+                         ? sequence.narrow(blocks.own_before(), blocks.own_rows())
+                         : KeysValues{at::zeros_like(own.k, accumulate_type(own.k)),
+                                      at::zeros_like(own.v, accumulate_type(own.v))});
     }
   }
 
@@ -132,7 +119,7 @@ class KeyGradients {
                              m_.kv.upto(m_.layer, slice), sequences_[s], own_[s]));
       row += blocks.rows(member);
     }
-    return joined(dq);
+    return joined_rows(dq);
   }
 
   /// Of the slices' own rows, one after the other, in the accumulate type.
@@ -142,33 +129,28 @@ class KeyGradients {
       k.push_back(slice.k);
       v.push_back(slice.v);
     }
-    return {joined(k), joined(v)};
+    return {joined_rows(k), joined_rows(v)};
   }
 
  private:
-  static void add_rows(const KeysValues& to, std::int64_t rows, const AttentionGradients& g) {
-    to.k.narrow(0, 0, rows).add_(g.dk_TGD);
-    to.v.narrow(0, 0, rows).add_(g.dv_TGD);
-  }
-
   static at::Tensor add_slice(const SliceBlocks& blocks, std::int32_t member, const QueryRows& q,
                               const KeysValues& kv, const KeysValues& sequence,
                               const KeysValues& own) {
     const std::int64_t before = blocks.own_before();
     at::Tensor dq_TND;
     if (before > 0 && q.q_TND.size(0) > 0) {
-      const AttentionGradients on_prefix = attend_backward(q, narrowed(kv, 0, before), Mask::kNone);
-      add_rows(sequence, before, on_prefix);
+      const AttentionGradients on_prefix = attend_backward(q, kv.narrow(0, before), Mask::kNone);
+      on_prefix.add_to(sequence);
       dq_TND = on_prefix.dq_TND;
     } else {
       dq_TND = at::zeros_like(q.q_TND);
     }
     const SliceBlocks::Causal causal = blocks.causal(member);
     if (causal.empty()) return dq_TND;
-    const AttentionGradients block = attend_backward(
-        q.narrow(causal.begin, causal.rows), narrowed(kv, before, causal.keys), Mask::kCausal);
+    const AttentionGradients block = attend_backward(q.narrow(causal.begin, causal.rows),
+                                                     kv.narrow(before, causal.keys), Mask::kCausal);
     dq_TND.narrow(0, causal.begin, causal.rows).add_(block.dq_TND);
-    add_rows(own, causal.keys, block);
+    block.add_to(own);
     return dq_TND;
   }
 
@@ -199,7 +181,7 @@ AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor&
 
 AttentionGradients context_attention_backward(const MergedPack& m, const QueryRows& rows) {
   KeyGradients keys(m);
-  at::Tensor dq_TND = keys.add(m.group.index(), rows).to(wide(rows.q_TND));
+  at::Tensor dq_TND = keys.add(m.group.index(), rows).to(accumulate_type(rows.q_TND));
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
     Tensors visiting = m.group.shift(
         {rows.dout_TND.clone(), rows.q_TND.clone(), rows.out_TND.clone(), rows.lse_TN.clone()},

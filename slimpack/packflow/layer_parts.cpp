@@ -1,6 +1,5 @@
 #include "slimpack/packflow/layer_parts.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/silu.h>
 
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include "slimpack/packflow/context_attention.h"
 #include "slimpack/packflow/linear.h"
+#include "slimpack/packflow/tensor.h"
 
 namespace slimpack {
 
@@ -21,10 +21,6 @@ Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
 
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
   if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
-  if (c.pack.slices.size() == 1) {
-    const Slice& slice = c.pack.slices.front();
-    return attention_forward(q_TND, c.kv.upto(c.layer, slice), slice.prefix());
-  }
   std::vector<at::Tensor> out, lse;
   for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
     AttentionResult result =
@@ -32,7 +28,7 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
   });
-  return {at::cat(out), at::cat(lse)};
+  return {joined_rows(out), joined_rows(lse)};
 }
 
 at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,

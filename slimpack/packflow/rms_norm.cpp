@@ -5,17 +5,12 @@
 #include <ATen/ops/mv.h>
 #include <ATen/ops/sum.h>
 
+#include "slimpack/packflow/tensor.h"
+
 namespace slimpack {
-namespace {
-
-at::ScalarType accumulate_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-}  // namespace
 
 Normalized rms_normalize(const at::Tensor& x, double eps) {
-  const auto accumulate = accumulate_of(x);
+  const auto accumulate = accumulate_type(x);
   at::Tensor rstd = at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true, accumulate);
   rstd.square_().div_(static_cast<double>(x.size(-1))).add_(eps).rsqrt_();
   return {at::mul(x, rstd).to(x.scalar_type()), rstd};
@@ -27,7 +22,7 @@ at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps) {
 
 at::Tensor rms_norm_backward(const at::Tensor& dy, const Normalized& x, Parameter& weight) {
   const std::int64_t width = dy.size(-1);
-  const auto accumulate = accumulate_of(dy);
+  const auto accumulate = accumulate_type(dy);
   const at::Tensor dy_n = at::mul(dy.to(accumulate), x.n);
   weight.gradient.add_(dy_n.reshape({-1, width}).sum(0));
   const at::Tensor mean = at::mv(dy_n.reshape({-1, width}), weight.value.to(accumulate))

@@ -1,7 +1,6 @@
 #include "slimpack/packflow/rope.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/outer.h>
@@ -45,7 +44,7 @@ RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {
     for (const Slice& s : pack.slices)
       parts.push_back(
           table.slice(0, std::min(share.first(s), s.end).count(), s.end.count(), share.replicas));
-    return parts.size() == 1 ? parts.front() : at::cat(parts);
+    return joined_rows(parts);
   };
   return {take(cos_), take(sin_)};
 }

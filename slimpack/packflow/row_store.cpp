@@ -1,12 +1,12 @@
 #include "slimpack/packflow/row_store.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/tensor.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
@@ -65,9 +65,7 @@ LayerRows RowStore::gather(PackId backward, std::size_t layer) const {
       if (rows.defined())
         parts.push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
     }
-    *out[i] = parts.empty()       ? *none_.at(layer).all()[i]
-              : parts.size() == 1 ? parts.front()
-                                  : at::cat(parts);
+    *out[i] = parts.empty() ? *none_.at(layer).all()[i] : joined_rows(parts);
   }
   return result;
 }

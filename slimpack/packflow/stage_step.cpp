@@ -1,6 +1,5 @@
 #include "slimpack/packflow/stage_step.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -11,6 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/embedding.h"
 #include "slimpack/packflow/head.h"
+#include "slimpack/packflow/tensor.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
@@ -170,7 +170,7 @@ at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const
     const std::int64_t missing = rows - parts.back().size(0);
     if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
-  return parts.size() == 1 ? parts.front() : at::cat(parts);
+  return joined_rows(parts);
 }
 
 }  // namespace slimpack

@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "slimpack/spec/dtype.h"
 
 namespace slimpack {
@@ -19,5 +21,9 @@ namespace slimpack {
 [[nodiscard]] constexpr at::ScalarType accumulate_type(Dtype dtype) {
   return dtype == Dtype::kFp64 ? at::kDouble : at::kFloat;
 }
+[[nodiscard]] at::ScalarType accumulate_type(const at::Tensor& tensor);
+
+/// One below the other; a single one is not copied. REQUIRES: at least one.
+[[nodiscard]] at::Tensor joined_rows(const std::vector<at::Tensor>& parts);
 
 }  // namespace slimpack

@@ -435,12 +435,10 @@ TEST(VirtualClock, ASenderWaitsUntilItsSlotWasFree) {
 }
 
 TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {
-  const auto processors =
-      static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
   ThreadWorld world(stages(2), 1);
   ProcessorTurns turns;
   std::vector<std::unique_ptr<RankClock>> computing;
-  for (std::int32_t p = 0; p < processors; ++p)
+  for (std::int32_t p = 0; p < processors(); ++p)
     computing.push_back(std::make_unique<RankClock>(ClockKind::kVirtual, Nanos(0), &turns));
   auto late = std::async(std::launch::async, [&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
