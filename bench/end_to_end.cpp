@@ -11,9 +11,11 @@
 
 #include "bench/documents.h"
 #include "bench/hugging_face.h"
+#include "bench/median.h"
 #include "bench/operator_time.h"
+#include "bench/program.h"
 #include "bench/step_model.h"
-#include "slimpack/base/error.h"
+#include "bench/step_options.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
@@ -27,18 +29,10 @@
 namespace slimpack {
 namespace {
 
-/// Steps of many seconds are worth a second of planning, which overlaps the step before.
-constexpr std::int32_t kEffort = 3;
-
-struct Arguments {
-  std::int64_t context = 16384;
-  std::int64_t step_tokens = 65536;
+struct Arguments : StepOptions {
   std::int64_t seed = 0;
-  int repetitions = 3;
   std::int32_t ranks = 2;
-  bool quick = false;
   std::string hugging_face;
-  std::string json;
   std::string timeline;
 };
 
@@ -82,9 +76,9 @@ PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const Co
   PlanOutcome outcome = plan_step({.lengths = lengths,
                                    .pp = a.ranks,
                                    .planner = planner,
-                                   .context = Tokens(a.context),
+                                   .context = a.context,
                                    .layout = layout,
-                                   .effort = kEffort,
+                                   .effort = kStepEffort,
                                    .backward = BackwardKind::kSplit},
                                   cost);
   return *std::move(outcome.step);
@@ -169,11 +163,6 @@ double outside_operators(Way& way, const StepTokens& tokens) {
   return to_seconds(outside) / to_seconds(busy);
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 /// Short documents of the same count: touches code and memory before anything is timed.
 void warm_up(Way& way, const CostModel& cost) {
   const SequenceLengths lengths(4, Tokens(256));
@@ -194,8 +183,8 @@ struct Work {
   StepTokens tokens;
 
   explicit Work(const Arguments& a)
-      : documents(standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), a.seed)),
-        shape(step_model(Tokens(a.context), 4)),
+      : documents(standard_library_documents(a.context, a.step_tokens, a.seed)),
+        shape(step_model(a.context, 4)),
         tokens(make_step_tokens(documents, shape.vocab_size)) {
     for (const auto& d : documents) lengths.emplace_back(static_cast<std::int64_t>(d.size()));
   }
@@ -209,9 +198,8 @@ std::vector<double> run_in_turn(const Arguments& a, const Work& work, std::vecto
   std::vector<double> hugging_face;
   for (int r = 0; r < a.repetitions; ++r) {
     if (!a.hugging_face.empty())
-      hugging_face.push_back(
-          to_seconds(hugging_face_step({a.hugging_face, Tokens(a.context), Tokens(a.step_tokens),
-                                        work.shape.num_layers, a.seed})));
+      hugging_face.push_back(to_seconds(hugging_face_step(
+          {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers, a.seed})));
     for (Way& way : ways) {
       way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules, work.tokens,
                                             Engine::Update{train, r}));
@@ -222,20 +210,19 @@ std::vector<double> run_in_turn(const Arguments& a, const Work& work, std::vecto
   return hugging_face;
 }
 
-void run(Arguments a) {
-  if (a.quick) a.context = 4096, a.step_tokens = 16384;
+void run(const Arguments& a) {
   const Work work(a);
   fmt::print("{} documents, {} tokens, longest {}\n", work.lengths.size(),
              grouped(total_tokens(work.lengths).count()),
              grouped(std::ranges::max_element(work.lengths)->count()));
 
   const CostModel cost = profile_costs(
-      {.shape = work.shape, .context = Tokens(a.context), .ranks = a.ranks, .pin_threads = true});
+      {.shape = work.shape, .context = a.context, .ranks = a.ranks, .pin_threads = true});
   fmt::print("{}; largest error of the fit {}\n", cost.source, human_share(cost.fit_error));
   const auto engine = [&](std::int32_t stages) {
     return EngineOptions{.shape = work.shape,
                          .layout = balanced_layout(cost, work.lengths, stages),
-                         .context = Tokens(a.context),
+                         .context = a.context,
                          .pin_threads = true,
                          .should_stop = {}};
   };
@@ -253,7 +240,7 @@ void run(Arguments a) {
   const double t1 = ways[0].median_seconds();
   nlohmann::json json{{"t1_seconds", t1},
                       {"ranks", a.ranks},
-                      {"context", a.context},
+                      {"context", a.context.count()},
                       {"tokens", total_tokens(work.lengths).count()},
                       {"fit_error", cost.fit_error},
                       {"whole", figures(ways[0], t1, 1)},
@@ -274,28 +261,13 @@ void run(Arguments a) {
 
 int main(int argc, char** argv) {
   slimpack::install_memory_tracker();
-  CLI::App app{"One training step of real documents on one rank, packed, and sliced."};
+  CLI::App app{"One training step of real documents on one rank, packed, and sliced.",
+               "end_to_end"};
   slimpack::Arguments arguments;
-  app.add_option("--context", arguments.context, "Documents are cut here")->capture_default_str();
-  app.add_option("--step-tokens", arguments.step_tokens, "Documents are drawn up to this")
-      ->capture_default_str();
+  slimpack::add_step_options(app, arguments);
   app.add_option("--seed", arguments.seed, "Which documents")->capture_default_str();
-  app.add_option("--repetitions", arguments.repetitions, "Medians are taken over these")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--quick", arguments.quick, "Context 4,096 and 16,384 tokens");
   app.add_option("--hugging-face", arguments.hugging_face,
                  "Python with torch and transformers: also time its layers on one rank");
-  app.add_option("--json", arguments.json, "Write the figures here");
   app.add_option("--timeline", arguments.timeline, "Write predicted and measured timeline here");
-  try {
-    app.parse(argc, argv);
-    slimpack::run(arguments);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "end_to_end: {}\n", e.what());
-    return dynamic_cast<const slimpack::InvalidInput*>(&e) ? 2 : 1;
-  }
+  return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
 }

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "bench/program.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -17,6 +17,7 @@
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/processor_turns.h"
 #include "slimpack/packflow/profile.h"
 #include "slimpack/planner/planner.h"
 
@@ -66,11 +67,10 @@ class Bench {
  public:
   explicit Bench(const Arguments& a)
       : shape_(narrow_model(a)),
-        cost_(
-            profile_costs({.shape = shape_,
-                           .context = Tokens(a.length),
-                           .ranks = static_cast<std::int32_t>(std::thread::hardware_concurrency()),
-                           .clock = ClockKind::kVirtual})),
+        cost_(profile_costs({.shape = shape_,
+                             .context = Tokens(a.length),
+                             .ranks = processors(),
+                             .clock = ClockKind::kVirtual})),
         lengths_(static_cast<std::size_t>(a.documents), Tokens(a.length)),
         tokens_(random_tokens(a, shape_.vocab_size)),
         engine_({.shape = shape_,
@@ -147,7 +147,7 @@ void run(const Arguments& a) {
 
 int main(int argc, char** argv) {
   slimpack::install_memory_tracker();
-  CLI::App app{"Peak memory of long documents in a pipeline, packed and sliced."};
+  CLI::App app{"Peak memory of long documents in a pipeline, packed and sliced.", "memory"};
   slimpack::Arguments arguments;
   app.add_option("--length", arguments.length, "Tokens of each document")->capture_default_str();
   app.add_option("--documents", arguments.documents, "Documents of the step")
@@ -156,14 +156,5 @@ int main(int argc, char** argv) {
   app.add_option("--share", arguments.share, "Memory cap, as a share of what packing holds")
       ->capture_default_str();
   app.add_option("--json", arguments.json, "Write the figures here");
-  try {
-    app.parse(argc, argv);
-    slimpack::run(arguments);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "memory: {}\n", e.what());
-    return dynamic_cast<const slimpack::InvalidInput*>(&e) ? 2 : 1;
-  }
+  return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
 }

@@ -9,34 +9,25 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/documents.h"
+#include "bench/median.h"
+#include "bench/program.h"
 #include "bench/step_model.h"
-#include "slimpack/base/error.h"
+#include "bench/step_options.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/processor_turns.h"
 #include "slimpack/packflow/profile.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
 namespace {
-
-/// Steps of many seconds are worth a second of planning, which overlaps the step before.
-constexpr std::int32_t kEffort = 3;
-
-struct Arguments {
-  std::int64_t context = 16384;
-  std::int64_t step_tokens = 65536;
-  int repetitions = 3;
-  bool quick = false;
-  std::string json;
-};
 
 struct Layout {
   std::int32_t pp = 1;
@@ -54,40 +45,34 @@ struct Case {
 
 using Documents = std::vector<std::vector<std::int64_t>>;
 
-Documents equal_steps(const Arguments& a) {
-  return standard_library_documents(Tokens(a.context), Tokens(a.step_tokens), 0);
+Documents equal_steps(const StepOptions& a) {
+  return standard_library_documents(a.context, a.step_tokens, 0);
 }
 
 /// One document as long as the context and shorter ones of an eighth of it at most: of the work,
 /// which is mostly attention, it has about half.
-Documents one_heavy_document(const Arguments& a) {
-  Documents documents =
-      standard_library_documents(Tokens(a.context / 8), Tokens(a.step_tokens / 2), 0);
+Documents one_heavy_document(const StepOptions& a) {
+  Documents documents = standard_library_documents(a.context / 8, a.step_tokens / 2, 0);
   std::vector<std::int64_t> heavy;
-  for (std::size_t d = 0; std::ssize(heavy) < a.context; ++d)
+  for (std::size_t d = 0; std::ssize(heavy) < a.context.count(); ++d)
     heavy.insert(heavy.end(), documents[d].begin(), documents[d].end());
-  heavy.resize(static_cast<std::size_t>(a.context));
+  heavy.resize(static_cast<std::size_t>(a.context.count()));
   documents.push_back(std::move(heavy));
   return documents;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 class Bench {
  public:
-  Bench(const Arguments& a, Documents documents, std::int64_t layers, std::int32_t most_merged = 1)
+  Bench(const StepOptions& a, Documents documents, std::int64_t layers,
+        std::int32_t most_merged = 1)
       : a_(a),
         documents_(std::move(documents)),
-        shape_(step_model(Tokens(a.context), layers)),
+        shape_(step_model(a.context, layers)),
         tokens_(make_step_tokens(documents_, shape_.vocab_size)) {
     for (const auto& d : documents_) lengths_.emplace_back(static_cast<std::int64_t>(d.size()));
-    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
     cost_ = profile_costs({.shape = shape_,
-                           .context = Tokens(a.context),
-                           .ranks = cores,
+                           .context = a.context,
+                           .ranks = processors(),
                            .most_merged = most_merged,
                            .clock = ClockKind::kVirtual});
   }
@@ -124,17 +109,17 @@ class Bench {
     EngineOptions options{.shape = shape_,
                           .layout = balanced_layout(cost_, lengths_, c.layout.pp),
                           .replicas = c.layout.dp,
-                          .context = Tokens(a_.context),
+                          .context = a_.context,
                           .clock = c.clock,
                           .should_stop = {}};
     way.planned = *plan_step({.lengths = lengths_,
                               .pp = c.layout.pp,
                               .dp = c.layout.dp,
                               .planner = c.planner,
-                              .context = Tokens(a_.context),
+                              .context = a_.context,
                               .layout = options.layout,
                               .most_merged = c.most_merged,
-                              .effort = kEffort,
+                              .effort = kStepEffort,
                               .backward = BackwardKind::kSplit},
                              cost_)
                        .step;
@@ -155,7 +140,7 @@ class Bench {
             {"bubble", bubble},   {"predicted_bubble", predicted.bubble_ratio}};
   }
 
-  Arguments a_;
+  StepOptions a_;
   Documents documents_;
   SequenceLengths lengths_;
   ModelShape shape_;
@@ -175,7 +160,7 @@ Table result_table() {
 }
 
 /// As many ranks as there are cores, by both clocks.
-nlohmann::json compare_clocks(const Arguments& a) {
+nlohmann::json compare_clocks(const StepOptions& a) {
   Table table = result_table();
   const Layout two{.pp = 2};
   const nlohmann::json both =
@@ -188,7 +173,7 @@ nlohmann::json compare_clocks(const Arguments& a) {
   return {{"virtual_over_wall", ratio}, {"cases", both}};
 }
 
-nlohmann::json run_eight_ranks(const Arguments& a) {
+nlohmann::json run_eight_ranks(const StepOptions& a) {
   Table table = result_table();
   nlohmann::json cases =
       Bench(a, equal_steps(a), 8, 2)
@@ -202,7 +187,7 @@ nlohmann::json run_eight_ranks(const Arguments& a) {
 }
 
 /// Work is what one rank takes.
-nlohmann::json merge_heavy_document(const Arguments& a) {
+nlohmann::json merge_heavy_document(const StepOptions& a) {
   constexpr std::int32_t kReplicas = 4;
   Table table = result_table();
   const Layout four{.dp = kReplicas};
@@ -222,8 +207,7 @@ nlohmann::json merge_heavy_document(const Arguments& a) {
   return cases;
 }
 
-void run(Arguments a) {
-  if (a.quick) a.context = 4096, a.step_tokens = 16384;
+void run(const StepOptions& a) {
   const nlohmann::json json{{"clocks", compare_clocks(a)},
                             {"eight_ranks", run_eight_ranks(a)},
                             {"heavy_document", merge_heavy_document(a)}};
@@ -235,24 +219,9 @@ void run(Arguments a) {
 
 int main(int argc, char** argv) {
   slimpack::install_memory_tracker();
-  CLI::App app{"Steps of real documents in virtual time, as if every rank had a core of its own."};
-  slimpack::Arguments arguments;
-  app.add_option("--context", arguments.context, "Documents are cut here")->capture_default_str();
-  app.add_option("--step-tokens", arguments.step_tokens, "Documents are drawn up to this")
-      ->capture_default_str();
-  app.add_option("--repetitions", arguments.repetitions, "Medians are taken over these")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--quick", arguments.quick, "Context 4,096 and 16,384 tokens");
-  app.add_option("--json", arguments.json, "Write the figures here");
-  try {
-    app.parse(argc, argv);
-    slimpack::run(arguments);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "virtual_clock: {}\n", e.what());
-    return dynamic_cast<const slimpack::InvalidInput*>(&e) ? 2 : 1;
-  }
+  CLI::App app{"Steps of real documents in virtual time, as if every rank had a core of its own.",
+               "virtual_clock"};
+  slimpack::StepOptions arguments;
+  slimpack::add_step_options(app, arguments);
+  return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
 }

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bench/median.h"
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "bench/planner/workloads.h"

@@ -3,12 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <vector>
 
 #include "bench/planner/parts.h"
-#include "slimpack/base/error.h"
+#include "bench/program.h"
 #include "slimpack/base/file.h"
 #include "slimpack/spec/recompute.h"
 
@@ -57,7 +56,7 @@ std::string in_k(Tokens tokens) {
 
 int main(int argc, char** argv) {
   namespace bench = slimpack::bench;
-  CLI::App app{"The planner against goals, bounds and baselines, by simulation."};
+  CLI::App app{"The planner against goals, bounds and baselines, by simulation.", "planner"};
   bench::Arguments arguments;
   for (const bench::Part& part : bench::kParts) arguments.parts.emplace_back(part.name);
   arguments.options.lengths = bench::repository_file("bench/data/wlbllm_lengths.txt");
@@ -83,14 +82,5 @@ int main(int argc, char** argv) {
   app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")
       ->capture_default_str();
   app.add_option("--json", arguments.json, "Write all figures here");
-  try {
-    app.parse(argc, argv);
-    bench::run(arguments);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "planner: {}\n", e.what());
-    return dynamic_cast<const slimpack::InvalidInput*>(&e) != nullptr ? 2 : 1;
-  }
+  return slimpack::run_benchmark(app, argc, argv, [&] { bench::run(arguments); });
 }

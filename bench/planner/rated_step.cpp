@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/median.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/baseline_step.h"
@@ -86,12 +87,6 @@ nlohmann::json to_json(const RatedStep& rated) {
           {"forward_micropacks", f.forward_packs},
           {"backward_micropacks", f.backward_packs},
           {"merged_micropacks", f.merged_packs}};
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 }  // namespace slimpack::bench

@@ -52,7 +52,4 @@ struct RatedStep {
 /// See Report::json.
 [[nodiscard]] nlohmann::json to_json(const RatedStep& rated);
 
-/// Median; of an even count the mean of the middle two. REQUIRES: not empty.
-[[nodiscard]] double median(std::vector<double> values);
-
 }  // namespace slimpack::bench

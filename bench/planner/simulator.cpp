@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "bench/median.h"
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "slimpack/base/error.h"
