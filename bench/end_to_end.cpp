@@ -163,18 +163,6 @@ double outside_operators(Way& way, const StepTokens& tokens) {
   return to_seconds(outside) / to_seconds(busy);
 }
 
-/// Short documents of the same count: touches code and memory before anything is timed.
-void warm_up(Way& way, const CostModel& cost) {
-  const SequenceLengths lengths(4, Tokens(256));
-  const StepTokens tokens = make_step_tokens(
-      std::vector<std::vector<std::int64_t>>(4, std::vector<std::int64_t>(256, 1)), 256);
-  PlanRequest request{.lengths = lengths, .pp = way.planned.plan.layout.stages()};
-  request.layout = way.planned.plan.layout;
-  const PlanOutcome outcome = plan_step(request, cost);
-  static_cast<void>(way.engine->run(outcome.step->plan, outcome.step->schedules, tokens,
-                                    Engine::Update{TrainConfig{}, 0}));
-}
-
 /// The documents of the step and the model that trains on them.
 struct Work {
   std::vector<std::vector<std::int64_t>> documents;
@@ -190,21 +178,23 @@ struct Work {
   }
 };
 
-/// Runs all ways in turn, so that they see the same machine. Returns Hugging Face's seconds, where
-/// they are asked for.
+/// Runs all ways in turn, so that they see the same machine. The first turn is not counted: it
+/// touches the memory that every later step of a training run finds at hand. Returns Hugging Face's
+/// seconds, where they are asked for.
 std::vector<double> run_in_turn(const Arguments& a, const Work& work, std::vector<Way>& ways) {
   TrainConfig train;
   train.clip_norm = 0;
   std::vector<double> hugging_face;
-  for (int r = 0; r < a.repetitions; ++r) {
-    if (!a.hugging_face.empty())
+  for (int r = 0; r <= a.repetitions; ++r) {
+    if (!a.hugging_face.empty() && r > 0)
       hugging_face.push_back(to_seconds(hugging_face_step(
           {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers, a.seed})));
     for (Way& way : ways) {
-      way.results.push_back(way.engine->run(way.planned.plan, way.planned.schedules, work.tokens,
-                                            Engine::Update{train, r}));
-      fmt::print(stderr, "repetition {}: {} {:.2f} s\n", r + 1, way.name,
-                 way.seconds(way.results.back()));
+      const StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, work.tokens,
+                                              Engine::Update{train, r});
+      fmt::print(stderr, "{}: {} {:.2f} s\n", r == 0 ? "warm-up" : fmt::format("repetition {}", r),
+                 way.name, way.seconds(step));
+      if (r > 0) way.results.push_back(step);
     }
   }
   return hugging_face;
@@ -234,7 +224,6 @@ void run(const Arguments& a) {
   ways.push_back({"whole", &one, whole_documents(work.lengths, cost), {}});
   ways.push_back({"packed", &many, with(PlannerKind::kPacked), {}});
   ways.push_back({"slimpack", &many, with(PlannerKind::kSlimpack), {}});
-  for (Way& way : ways) warm_up(way, cost);
   const std::vector<double> hugging_face = run_in_turn(a, work, ways);
 
   const double t1 = ways[0].median_seconds();

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <atomic>
-#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -81,7 +80,7 @@ void install_memory_tracker() {
   // One arena without mmap: per-thread arenas cannot hold blocks above 32 MiB.
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_MAX, 0);
-  ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  ::mallopt(M_TRIM_THRESHOLD, -1);  // never: mallopt takes no more than 2 GiB
   ::mallopt(M_TOP_PAD, 256 << 20);
   static CountingAllocator allocator;
   c10::SetCPUAllocator(&allocator, /*priority=*/100);
