@@ -38,8 +38,12 @@ class Collective {
   [[nodiscard]] virtual std::int32_t size() const = 0;
   [[nodiscard]] virtual std::int32_t index() const = 0;
 
-  /// Every member's tensor. Nobody writes to what was given from then on.
+  /// Every member's tensor; they have the same sizes. Nobody writes to what was given from then on.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(at::Tensor own) = 0;
+
+  /// Every member's tensor at the first member, elsewhere none. They may have different numbers of
+  /// rows. What was given is the caller's alone again.
+  [[nodiscard]] virtual std::vector<at::Tensor> gather(const at::Tensor& own) = 0;
 
   /// Every member's rows in one tensor: row i of member m is its row rows_of[m][i] (int64). What
   /// was given is the caller's alone again.
@@ -52,9 +56,10 @@ class Collective {
                                                        const std::vector<at::Tensor>& rows_of) = 0;
 
   /// Hands the tensors over to the member `step` places after this one, counted in a circle, and
-  /// returns those of the member `step` places before it. The caller gives them up.
+  /// returns those of the member `step` places before it, which have `rows` rows. The caller gives
+  /// its own up.
   [[nodiscard]] virtual std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors,
-                                                      std::int32_t step) = 0;
+                                                      std::int32_t step, std::int64_t rows) = 0;
 
   /// Replaces the tensor by the sum of all members'.
   virtual void all_reduce(at::Tensor& tensor) = 0;
@@ -79,14 +84,24 @@ class Collective {
   virtual void all_gather_shards(at::Tensor& flat_N) = 0;
 };
 
+/// The messages of one direction that a rank will receive in a step, in their order.
+struct ExpectedMessages {
+  std::vector<std::int64_t> rows;
+  std::int64_t width = 0;  ///< elements of a row
+  at::ScalarType type = at::kFloat;
+};
+
 /// One rank's ends.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
+  /// Said once in a step and direction, before anything is received from there: memory can be at
+  /// hand when a message comes.
+  virtual void expect(Direction direction, ExpectedMessages messages) = 0;
+
   /// Hands `rows_TH` to the neighbouring stage; waits while the channel has no free slot. The
-  /// caller gives it up. Messages of one direction arrive in the order in which they were sent;
-  /// their sizes are known to both sides from the plan.
+  /// caller gives it up. Messages of one direction arrive in the order in which they were sent.
   virtual void send(Direction direction, at::Tensor rows_TH) = 0;
 
   /// The next message of that direction; waits for it. Frees its slot.

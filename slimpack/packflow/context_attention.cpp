@@ -164,16 +164,25 @@ std::int32_t visitor(const Collective& group, std::int32_t step) {
   return (group.index() + step) % group.size();
 }
 
+/// A member's queries of the MicroPack.
+std::int64_t rows_of(const MergedPack& m, std::int32_t member) {
+  std::int64_t rows = 0;
+  for (const Slice& slice : m.pack.slices) rows += SliceBlocks(m, slice).rows(member);
+  return rows;
+}
+
 }  // namespace
 
 AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor& q_TND) {
   // Every query sees its own key: the own part is finite.
   AttentionResult result = partial_results(m, m.group.index(), q_TND);
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
-    Tensors visiting = m.group.shift({q_TND.clone()}, -step);
-    AttentionResult part = partial_results(m, visitor(m.group, step), visiting[0]);
+    const std::int32_t member = visitor(m.group, step);
+    Tensors visiting = m.group.shift({q_TND.clone()}, -step, rows_of(m, member));
+    AttentionResult part = partial_results(m, member, visiting[0]);
     visiting.clear();
-    const Tensors back = m.group.shift({std::move(part.out_TND), std::move(part.lse_TN)}, step);
+    const Tensors back =
+        m.group.shift({std::move(part.out_TND), std::move(part.lse_TN)}, step, q_TND.size(0));
     result = merged(std::move(result), {back[0], back[1]});
   }
   return result;
@@ -183,13 +192,13 @@ AttentionGradients context_attention_backward(const MergedPack& m, const QueryRo
   KeyGradients keys(m);
   at::Tensor dq_TND = keys.add(m.group.index(), rows).to(accumulate_type(rows.q_TND));
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
+    const std::int32_t member = visitor(m.group, step);
     Tensors visiting = m.group.shift(
         {rows.dout_TND.clone(), rows.q_TND.clone(), rows.out_TND.clone(), rows.lse_TN.clone()},
-        -step);
-    at::Tensor part_TND =
-        keys.add(visitor(m.group, step), {visiting[0], visiting[1], visiting[2], visiting[3]});
+        -step, rows_of(m, member));
+    at::Tensor part_TND = keys.add(member, {visiting[0], visiting[1], visiting[2], visiting[3]});
     visiting.clear();
-    dq_TND.add_(m.group.shift({std::move(part_TND)}, step)[0]);
+    dq_TND.add_(m.group.shift({std::move(part_TND)}, step, dq_TND.size(0))[0]);
   }
   KeysValues own = keys.own();
   return {std::move(dq_TND), std::move(own.k), std::move(own.v)};

@@ -2,7 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -14,21 +16,33 @@
 
 namespace slimpack {
 
+namespace {
+
+std::vector<std::int32_t> ranks_here(const EngineOptions& options) {
+  if (options.process != nullptr) return options.process->ranks();
+  std::vector<std::int32_t> all(static_cast<std::size_t>(options.grid().ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+}  // namespace
+
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
-      threads_(options_.grid().ranks(), options_.pin_threads),
-      parameters_(static_cast<std::size_t>(options_.grid().ranks())) {
+      ranks_(ranks_here(options_)),
+      threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads),
+      parameters_(ranks_.size()) {
   const RankGrid grid = options_.grid();
   std::vector<std::exception_ptr> failed(parameters_.size());
-  threads_.run([&](std::int32_t rank) {
-    const auto r = static_cast<std::size_t>(rank);
+  threads_.run([&](std::int32_t thread) {
+    const auto t = static_cast<std::size_t>(thread);
     try {
-      parameters_[r] = make_stage_parameters(options_.shape, options_.dtype, options_.layout, grid,
-                                             grid.place(rank), options_.seed);
-      if (rank == 0)
+      parameters_[t] = make_stage_parameters(options_.shape, options_.dtype, options_.layout, grid,
+                                             grid.place(ranks_[t]), options_.seed);
+      if (thread == 0)
         rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context);
     } catch (...) {
-      failed[r] = std::current_exception();
+      failed[t] = std::current_exception();
     }
   });
   for (const std::exception_ptr& cause : failed)
@@ -37,68 +51,75 @@ Engine::Engine(EngineOptions options)
 
 Engine::~Engine() = default;
 
-namespace {
-
-StepResult joined(std::vector<RankResult> ranks, const StepTokens& tokens, ClockKind clock) {
-  StepResult step;
-  step.timeline.origin = clock == ClockKind::kWall ? "measured" : "measured in virtual time";
-  step.timeline.ranks = static_cast<std::int32_t>(ranks.size());
-  step.gradient_norm = ranks.front().gradient_norm;
-  step.loss =
-      tokens.targets > 0 ? ranks.front().loss_sum / static_cast<double>(tokens.targets) : 0.0;
-  for (const RankResult& r : ranks) {
-    step.timeline.spans.insert(step.timeline.spans.end(), r.spans.begin(), r.spans.end());
-    step.timeline.memory.insert(step.timeline.memory.end(), r.memory.begin(), r.memory.end());
-    step.timeline.peak_activation.push_back(r.peak_activation);
-  }
-  return step;
+std::unique_ptr<World> Engine::make_world() const {
+  if (options_.process != nullptr) return options_.process->make_world();
+  return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots);
 }
 
-}  // namespace
+StageParameters& Engine::parameters(std::int32_t rank) {
+  const auto it = std::ranges::find(ranks_, rank);
+  SLIMPACK_CHECK(it != ranks_.end(), "another process runs rank {}", rank);
+  return parameters_[static_cast<std::size_t>(it - ranks_.begin())];
+}
+
+void Engine::on_ranks(const RankWork& work) {
+  const std::unique_ptr<World> world = make_world();
+  ProcessorTurns turns;
+  const auto start = monotonic_now();
+  threads_.run([&](std::int32_t thread) {
+    const std::int32_t rank = ranks_[static_cast<std::size_t>(thread)];
+    try {
+      RankClock clock(options_.clock, start, &turns);
+      auto communicator = world->communicator(rank, clock);
+      if (options_.wrap_communicator)
+        communicator = options_.wrap_communicator(rank, std::move(communicator));
+      work(rank, *communicator, clock);
+    } catch (const c10::Error& e) {
+      world->fail(std::make_exception_ptr(
+          std::runtime_error(fmt::format("rank {}: {}", rank, e.what_without_backtrace()))));
+    } catch (...) {
+      world->fail(std::current_exception());
+    }
+  });
+  if (world->cause()) std::rethrow_exception(world->cause());
+}
 
 StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules,
                        const StepTokens& tokens, const std::optional<Update>& update) {
   const RankGrid grid = options_.grid();
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
-  ThreadWorld world(grid, kChannelSlots);
-  std::vector<RankResult> results(parameters_.size());
   // Before any rank runs: a fast neighbour's first message already counts as an activation.
   std::vector<Bytes> resident;
-  for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
-    reset_peak(rank);
-    resident.push_back(live_bytes(rank));
+  for (std::int32_t thread = 0; thread < threads_.ranks(); ++thread) {
+    reset_peak(thread);
+    resident.push_back(live_bytes(thread));
   }
-  ProcessorTurns turns;
-  const auto start = monotonic_now();
-  threads_.run([&](std::int32_t rank) {
-    const auto r = static_cast<std::size_t>(rank);
+  StepResult step;
+  on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
     const RankPlace place = grid.place(rank);
-    try {
-      const PackPlan& packs = plan.replicas[place.replica.index()].packs;
-      RankClock clock(options_.clock, start, &turns);
-      auto communicator = world.communicator(rank, clock);
-      if (options_.wrap_communicator)
-        communicator = options_.wrap_communicator(rank, std::move(communicator));
-      zero_gradients(parameters_[r]);
-      StageStep tensors(options_.shape, options_.dtype,
-                        {place.stage.value() == 0,
-                         place.stage.value() == grid.stages - 1,
-                         {place.replica, grid.tensor, place.tensor}},
-                        parameters_[r], *rope_, packs, plan.lengths, tokens,
-                        recompute_of_stage(plan, place.stage), communicator.get());
-      results[r] = run_rank({options_, rank, parameters_[r], tensors, packs,
-                             schedules[place.replica.index()].stages[place.stage.index()],
-                             *communicator, update, clock, resident[r]});
-    } catch (const c10::Error& e) {
-      world.fail(std::make_exception_ptr(
-          std::runtime_error(fmt::format("rank {}: {}", rank, e.what_without_backtrace()))));
-    } catch (...) {
-      world.fail(std::current_exception());
-    }
+    const PackPlan& packs = plan.replicas[place.replica.index()].packs;
+    StageParameters& parameters = this->parameters(rank);
+    zero_gradients(parameters);
+    StageStep tensors(options_.shape, options_.dtype,
+                      {place.stage.value() == 0,
+                       place.stage.value() == grid.stages - 1,
+                       {place.replica, grid.tensor, place.tensor}},
+                      parameters, *rope_, packs, plan.lengths, tokens,
+                      recompute_of_stage(plan, place.stage), &communicator);
+    const RankResult own =
+        run_rank({options_, rank, parameters, tensors, packs,
+                  schedules[place.replica.index()].stages[place.stage.index()], communicator,
+                  update, clock, resident[static_cast<std::size_t>(tracked_rank())]});
+    Timeline timeline = gathered_timeline(own, communicator.world());
+    if (rank != ranks_.front()) return;
+    step.gradient_norm = own.gradient_norm;
+    step.loss = tokens.targets > 0 ? own.loss_sum / static_cast<double>(tokens.targets) : 0.0;
+    step.timeline = std::move(timeline);
   });
-  if (world.cause()) std::rethrow_exception(world.cause());
-  return joined(std::move(results), tokens, options_.clock);
+  step.timeline.origin =
+      options_.clock == ClockKind::kWall ? "measured" : "measured in virtual time";
+  return step;
 }
 
 }  // namespace slimpack

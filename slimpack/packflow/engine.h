@@ -16,6 +16,7 @@
 #include "slimpack/packflow/rank_threads.h"
 #include "slimpack/packflow/rope.h"
 #include "slimpack/packflow/stage_step.h"
+#include "slimpack/packflow/world.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/spec/model_shape.h"
@@ -34,6 +35,8 @@ struct EngineOptions {
   std::uint64_t seed = 0;
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
+  /// Which of the ranks are threads of this process; null = all. Outlives the engine.
+  JobProcess* process = nullptr;
   /// Asked before every action; true ends the step with Interrupted.
   std::function<bool()> should_stop;
   /// Puts another communicator before that of a rank, to watch or to disturb what it does; called
@@ -47,10 +50,11 @@ struct EngineOptions {
 struct StepResult {
   double loss = 0;           ///< mean over the step's targets; 0 when it has none
   double gradient_norm = 0;  ///< before clipping
-  Timeline timeline;         ///< measured, by the engine's clock
+  Timeline timeline;         ///< measured, by the engine's clock; empty where rank 0 does not run
 };
 
-/// Owns parameters and rank threads. Not thread-safe.
+/// Owns parameters and threads of the ranks that the process runs. All processes of a job make the
+/// same calls in the same order. Not thread-safe.
 class Engine {
  public:
   explicit Engine(EngineOptions options);
@@ -73,15 +77,27 @@ class Engine {
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
                                const StepTokens& tokens, const std::optional<Update>& update);
 
+  /// Runs `work` on the threads of all ranks, which may talk to each other. A rank that throws ends
+  /// it on all ranks when they next wait for one; the first exception is rethrown.
+  using RankWork = std::function<void(std::int32_t rank, Communicator&, RankClock&)>;
+  void on_ranks(const RankWork& work);
+
+  /// REQUIRES: a rank of this process.
+  [[nodiscard]] StageParameters& parameters(std::int32_t rank);
   [[nodiscard]] StageParameters& parameters(const RankPlace& place) {
-    return parameters_[static_cast<std::size_t>(options_.grid().rank(place))];
+    return parameters(options_.grid().rank(place));
   }
   [[nodiscard]] const EngineOptions& options() const { return options_; }
+  /// That this process runs, ascending.
+  [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
 
  private:
+  [[nodiscard]] std::unique_ptr<World> make_world() const;
+
   EngineOptions options_;
+  std::vector<std::int32_t> ranks_;
   RankThreads threads_;
-  std::vector<StageParameters> parameters_;  ///< by rank
+  std::vector<StageParameters> parameters_;  ///< of ranks_
   std::unique_ptr<Rope> rope_;
 };
 

@@ -6,6 +6,8 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
+#include "slimpack/packflow/tensor.h"
+#include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 namespace {
@@ -26,6 +28,8 @@ class RankRunner {
   }
 
   RankResult run() {
+    for (const Direction direction : {Direction::kForward, Direction::kBackward})
+      rank_.communicator.expect(direction, messages(direction));
     for (const Action& action : rank_.actions) {
       if (rank_.options.should_stop && rank_.options.should_stop())
         throw Interrupted("stopped on request between two actions of a step");
@@ -34,7 +38,7 @@ class RankRunner {
       run_action(action, &action == &rank_.actions.back());
     }
     rank_.tensors.require_drained();
-    result_.peak_activation = peak_bytes(rank_.rank) - rank_.resident;
+    result_.peak_activation = peak_bytes(tracked_rank()) - rank_.resident;
     finish();
     return std::move(result_);
   }
@@ -53,28 +57,51 @@ class RankRunner {
     timed(kind, PackId(-1), std::move(work));
   }
 
+  [[nodiscard]] bool forward(const Action& action) const { return action.pass == Pass::kForward; }
+  [[nodiscard]] Direction direction(const Action& action) const {
+    return forward(action) ? Direction::kForward : Direction::kBackward;
+  }
+  [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
+    return (forward(action) ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
+  }
+  /// Weight gradients need no other stage.
+  [[nodiscard]] bool has_input(const Action& action) const {
+    return action.pass != Pass::kWeightGradient && !(forward(action) ? place_.first : place_.last);
+  }
+  [[nodiscard]] bool has_output(const Action& action) const {
+    return action.pass != Pass::kWeightGradient && !(forward(action) ? place_.last : place_.first);
+  }
+
+  /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
+  [[nodiscard]] ExpectedMessages messages(Direction from) const {
+    ExpectedMessages result{{}, rank_.options.shape.hidden_size, compute_type(rank_.options.dtype)};
+    for (const Action& action : rank_.actions) {
+      if (!has_input(action) || direction(action) != from) continue;
+      const RowShare share = hidden_share(row_share(pack_of(action), place_.holder.replica),
+                                          place_.holder.tensor, place_.holder.index);
+      std::int64_t rows = 0;
+      for (const Slice& slice : pack_of(action).slices) rows += share.rows(slice).count();
+      result.rows.push_back(rows);
+    }
+    return result;
+  }
+
   void run_action(const Action& action, bool last) {
-    const bool forward = action.pass == Pass::kForward;
-    const Direction direction = forward ? Direction::kForward : Direction::kBackward;
-    const bool alone = action.pass == Pass::kWeightGradient;  // needs no other stage
-    const bool has_input = !alone && !(forward ? place_.first : place_.last);
-    const bool has_output = !alone && !(forward ? place_.last : place_.first);
     at::Tensor rows_TH;
-    if (has_input)
+    if (has_input(action))
       timed(SpanKind::kWaitReceive, action.pack,
-            [&] { rows_TH = rank_.communicator.receive(direction); });
+            [&] { rows_TH = rank_.communicator.receive(direction(action)); });
     meet(action);
     compute(action, last, rows_TH);
-    result_.memory.push_back({rank_.rank, now(), live_bytes(rank_.rank) - rank_.resident});
-    if (has_output)
+    result_.memory.push_back({rank_.rank, now(), live_bytes(tracked_rank()) - rank_.resident});
+    if (has_output(action))
       timed(SpanKind::kWaitSend, action.pack,
-            [&] { rank_.communicator.send(direction, std::move(rows_TH)); });
+            [&] { rank_.communicator.send(direction(action), std::move(rows_TH)); });
   }
 
   /// Replicas that run a merged MicroPack begin together.
   void meet(const Action& action) {
-    const auto& packs = action.pass == Pass::kForward ? rank_.packs.forward : rank_.packs.backward;
-    const std::int32_t replicas = packs[action.pack.index()].replicas;
+    const std::int32_t replicas = pack_of(action).replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rank_.communicator.context(replicas).meet(); });

@@ -1,25 +1,16 @@
 // One rank's part of a step: its actions in order, then the update, with a span for everything.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/rank_clock.h"
+#include "slimpack/packflow/rank_result.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/trace/timeline.h"
 
 namespace slimpack {
-
-struct RankResult {
-  double loss_sum = 0;  ///< over all ranks
-  double gradient_norm = 0;
-  std::vector<Span> spans;
-  std::vector<MemorySample> memory;
-  Bytes peak_activation;
-};
 
 /// What a rank's part of a step needs. References outlive the call.
 struct RankStep {

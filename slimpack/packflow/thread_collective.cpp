@@ -25,6 +25,13 @@ class ThreadCollective::Member final : public Collective {
     return result;
   }
 
+  std::vector<at::Tensor> gather(const at::Tensor& own) override {
+    Tensors all = all_gather(own);
+    for (at::Tensor& tensor : all) tensor = index_ == 0 ? tensor.clone() : at::Tensor();
+    meet();
+    return index_ == 0 ? all : Tensors{};
+  }
+
   // Members read each other's memory, and meet again when all have read: so a rank's bytes do not
   // depend on how long others take.
   at::Tensor all_gather_rows(const at::Tensor& own,
@@ -54,10 +61,13 @@ class ThreadCollective::Member final : public Collective {
     return sum;
   }
 
-  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step) override {
+  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step,
+                                std::int64_t rows) override {
     const std::uint64_t number = give({std::move(tensors)}, step);
     group_.await(number, clock_);
-    return group_.take_from(number, group_.member_at(index_ - step));
+    Tensors result = group_.take_from(number, group_.member_at(index_ - step));
+    for (const at::Tensor& tensor : result) SLIMPACK_CHECK(tensor.size(0) == rows);
+    return result;
   }
 
   void all_reduce(at::Tensor& tensor) override {

@@ -170,7 +170,8 @@ std::set<std::string> all_places() {
        {"send forward", "send backward", "receive forward", "receive backward", "context sum",
         "context shift", "tensor all_gather", "tensor all_gather_rows",
         "tensor reduce_scatter_rows", "data start_reduce_scatter", "data await_reduce_scatter",
-        "data finish_reduce_scatter", "data all_gather_shards", "tied all_reduce", "world sum"})
+        "data finish_reduce_scatter", "data all_gather_shards", "tied all_reduce", "world sum",
+        "world gather"})
     for (const char* when : {"before ", "after "}) places.insert(std::string(when) + call);
   return places;
 }

@@ -306,6 +306,21 @@ TEST(ThreadWorld, GathersWhatEveryMemberHas) {
   });
 }
 
+TEST(ThreadWorld, GathersRowsAtTheFirstMemberAlone) {
+  Job job({.replicas = 3});
+  on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
+    const at::Tensor own = at::full({r}, r, at::kDouble);  // none, one and two rows
+    const auto all = c.data().gather(own);
+    own.zero_();  // the caller's again
+    c.data().meet();
+    ASSERT_EQ(all.size(), r == 0 ? 3U : 0U);
+    if (r != 0) return;
+    EXPECT_EQ(all[0].numel(), 0);
+    EXPECT_EQ(values_of(all[1]), (std::vector<double>{1}));
+    EXPECT_EQ(values_of(all[2]), (std::vector<double>{2, 2}));
+  });
+}
+
 /// Six rows over three members: the first has none, the others every second one.
 std::vector<at::Tensor> rows_by_member() {
   return {at::zeros({0}, at::kLong), at::arange(0, 6, 2), at::arange(1, 6, 2)};
@@ -340,7 +355,7 @@ TEST(ThreadWorld, HandsTensorsOverInACircle) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     for (const std::int32_t step : {1, 2, -1}) {
-      const auto got = c.data().shift({number(r), number(r + 10)}, step);
+      const auto got = c.data().shift({number(r), number(r + 10)}, step, 1);
       const int from = (r - step + 3) % 3;
       EXPECT_EQ(value_of(got[0]), from);
       EXPECT_EQ(value_of(got[1]), from + 10);
@@ -358,7 +373,7 @@ TEST(ThreadWorld, WhatIsHandedOverCountsOnItsReceiverAlone) {
     reset_peak(kFirstRank + r);
     std::vector<at::Tensor> given{at::zeros({100}, at::kDouble)};
     const void* const data = given[0].const_data_ptr();
-    const auto got = c.data().shift(std::move(given), 1);
+    const auto got = c.data().shift(std::move(given), 1, 100);
     EXPECT_NE(got[0].const_data_ptr(), data);
     c.data().meet();
     EXPECT_EQ(live_bytes(kFirstRank + r) - before, Bytes(800));

@@ -42,6 +42,9 @@ class WatchedCollective final : public Collective {
   std::vector<at::Tensor> all_gather(at::Tensor own) override {
     return watched("all_gather", {own}, [&] { return group_.all_gather(own); });
   }
+  std::vector<at::Tensor> gather(const at::Tensor& own) override {
+    return watched("gather", {own}, [&] { return group_.gather(own); });
+  }
   at::Tensor all_gather_rows(const at::Tensor& own,
                              const std::vector<at::Tensor>& rows_of) override {
     return watched("all_gather_rows", {own}, [&] { return group_.all_gather_rows(own, rows_of); });
@@ -51,8 +54,9 @@ class WatchedCollective final : public Collective {
     return watched("reduce_scatter_rows", {part},
                    [&] { return group_.reduce_scatter_rows(part, rows_of); });
   }
-  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step) override {
-    return watched("shift", {}, [&] { return group_.shift(std::move(tensors), step); });
+  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step,
+                                std::int64_t rows) override {
+    return watched("shift", {}, [&] { return group_.shift(std::move(tensors), step, rows); });
   }
   void all_reduce(at::Tensor& tensor) override {
     watched("all_reduce", {tensor}, [&] { group_.all_reduce(tensor); });
@@ -104,6 +108,9 @@ class WatchedCommunicator final : public Communicator {
                       std::int32_t rank)
       : communicator_(std::move(communicator)), watch_(watch), rank_(rank) {}
 
+  void expect(Direction direction, ExpectedMessages messages) override {
+    communicator_->expect(direction, std::move(messages));
+  }
   void send(Direction direction, at::Tensor rows_TH) override {
     const CommunicatorCall call{rank_, "send" + name(direction), {&rows_TH, 0}, {0, 1, 0}};
     watch_.before(call);

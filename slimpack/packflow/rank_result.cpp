@@ -1,0 +1,43 @@
+#include "slimpack/packflow/rank_result.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+/// Gathers records of one type. Members run the same program, so records are bytes.
+template <class Record>
+std::vector<std::vector<Record>> gathered(std::span<const Record> own, Collective& group) {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  const at::Tensor bytes_B = at::empty({static_cast<std::int64_t>(own.size_bytes())}, at::kByte);
+  std::memcpy(bytes_B.mutable_data_ptr(), own.data(), own.size_bytes());
+  std::vector<std::vector<Record>> all;
+  for (const at::Tensor& part_B : group.gather(bytes_B)) {
+    SLIMPACK_CHECK(part_B.numel() % static_cast<std::int64_t>(sizeof(Record)) == 0);
+    auto& records = all.emplace_back(static_cast<std::size_t>(part_B.numel()) / sizeof(Record));
+    std::memcpy(records.data(), part_B.const_data_ptr(), part_B.nbytes());
+  }
+  return all;
+}
+
+}  // namespace
+
+Timeline gathered_timeline(const RankResult& own, Collective& group) {
+  Timeline timeline;
+  for (const auto& spans : gathered(std::span(own.spans), group))
+    timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
+  for (const auto& memory : gathered(std::span(own.memory), group))
+    timeline.memory.insert(timeline.memory.end(), memory.begin(), memory.end());
+  for (const auto& peak : gathered(std::span(&own.peak_activation, 1), group))
+    timeline.peak_activation.push_back(peak.front());
+  if (group.index() == 0) timeline.ranks = group.size();
+  return timeline;
+}
+
+}  // namespace slimpack
