@@ -28,6 +28,8 @@ constexpr int kGlance = 3;
 constexpr int kLongGlance = 8;
 /// Candidates beyond the first, on average over the units other than the heaviest.
 constexpr std::int64_t kMostSteps = 1;
+/// Share of the heaviest replica's load that merging a sequence must win to be tried for it alone.
+constexpr double kUnlike = 0.01;
 /// An exact assignment this near its bound is not improved further: cutting loses more.
 constexpr double kExactBalanceGap = 1e-4;
 /// Exact packs are made with as many MicroPacks as stages, and with twice as many; no more than so
@@ -253,6 +255,16 @@ void search_balanced(const StepProblem& problem, const Assignment& fast, StepSea
   keep_best(problem, variant, result);
 }
 
+/// A merged sequence or two where whole ones leave replicas unlike.
+void search_levelled(const StepProblem& problem, const Assignment& whole,
+                     StepSearchResult& result) {
+  const Assignment assignment = levelled(assign_problem(problem), whole, kUnlike);
+  if (assignment == whole || out_of_time(problem)) return;
+  Variant variant = begun(problem, assignment);
+  search_variant(problem, variant);
+  keep_best(problem, variant, result);
+}
+
 }  // namespace
 
 StepSearchResult search_step(const StepProblem& problem) {
@@ -266,6 +278,7 @@ StepSearchResult search_step(const StepProblem& problem) {
   result.favourites = unmerged.searches.front()->favourites();
   keep_best(problem, unmerged, result);
   if (rates_exact(problem)) search_balanced(problem, assignments.front(), result);
+  if (problem.most_merged > 1) search_levelled(problem, assignments.front(), result);
   if (!merge) return result;
   const std::span merged = std::span(assignments).subspan(1);
   search_merged(problem, merged, hint, result);

@@ -33,7 +33,8 @@ struct StepSearchResult {
 ///    exhausted or a few more candidates per unit have been looked at: nothing else shortens the
 ///    step.
 /// 2. Where exact answers are asked for, the slowest units rate exact packs as well, and 1 is done
-///    again for an exact balance.
+///    again for an exact balance; and where whole sequences leave replicas unlike, for an
+///    assignment that is levelled() by merging.
 /// 3. Where a sequence outweighs half a replica or memory makes the heaviest unit slower, merging
 ///    is tried: one variant for each threshold that makes a difference. A few candidates of the
 ///    heaviest unit of each show which look best; those are searched as in 1, the others only if

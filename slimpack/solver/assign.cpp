@@ -1,6 +1,7 @@
 #include "slimpack/solver/assign.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -53,7 +54,56 @@ void balance_rest(const AssignProblem& problem, const std::vector<SequenceId>& r
   assignment.load = result.load;
 }
 
+/// Largest groups first, then longest sequences.
+void sort_merged(const AssignProblem& problem, std::vector<MergedSequence>& merged) {
+  std::ranges::sort(merged, {}, [&](const MergedSequence& m) {
+    return std::tuple(-m.replicas, -problem.lengths[m.sequence.index()].count(), m.sequence);
+  });
+}
+
+/// The highest load of the group from `first` on, if `q` of its replica `heavy` ran on all 2^k.
+double highest_when_merged(const AssignProblem& problem, const Assignment& assignment, SequenceId q,
+                           std::size_t heavy, std::size_t first, std::size_t k) {
+  double highest = 0;
+  for (std::size_t r = first; r < first + (std::size_t{1} << k); ++r) {
+    const double own = r == heavy ? work_on(problem, q, 0) : 0;
+    highest =
+        std::max(highest, assignment.load[r] + (work_on(problem, q, k) - own) / problem.speed[r]);
+  }
+  return highest;
+}
+
+void level_group(const AssignProblem& problem, std::size_t first, std::size_t k, double least,
+                 Assignment& assignment) {
+  const auto group = assignment.load.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto count = std::ptrdiff_t{1} << k;
+  const auto heavy =
+      static_cast<std::size_t>(std::max_element(group, group + count) - assignment.load.begin());
+  std::vector<SequenceId>& own = assignment.own[heavy];
+  const auto highest = [&](SequenceId q) {
+    return highest_when_merged(problem, assignment, q, heavy, first, k);
+  };
+  const auto best = std::ranges::min_element(own, {}, highest);
+  if (best == own.end() || highest(*best) > assignment.load[heavy] * (1 - least)) return;
+  const SequenceId q = *best;
+  own.erase(best);
+  assignment.merged.push_back({q, ReplicaId(first), static_cast<std::int32_t>(count)});
+  assignment.load[heavy] -= work_on(problem, q, 0) / problem.speed[heavy];
+  for (std::size_t r = first; r < first + static_cast<std::size_t>(count); ++r)
+    assignment.load[r] += work_on(problem, q, k) / problem.speed[r];
+}
+
 }  // namespace
+
+Assignment levelled(const AssignProblem& problem, Assignment assignment, double least) {
+  for (std::size_t k = 1; k < problem.groups.size(); ++k) {
+    const std::size_t count = std::size_t{1} << k;
+    for (std::size_t first = 0; first + count <= assignment.load.size(); first += count)
+      level_group(problem, first, k, least, assignment);
+  }
+  sort_merged(problem, assignment.merged);
+  return assignment;
+}
 
 Assignment assign(const AssignProblem& problem, double merge_above) {
   SLIMPACK_CHECK(!problem.speed.empty() && !problem.groups.empty());
@@ -64,29 +114,27 @@ Assignment assign(const AssignProblem& problem, double merge_above) {
   const double most =
       merge_above * work / std::accumulate(problem.speed.begin(), problem.speed.end(), 0.0);
 
-  std::vector<std::pair<std::size_t, SequenceId>> merged;
+  Assignment assignment;
   std::vector<SequenceId> rest;
   for (std::size_t i = 0; i < problem.lengths.size(); ++i) {
     const std::size_t k = group_for(problem, SequenceId(i), most);
     if (k == 0)
       rest.emplace_back(i);
     else
-      merged.emplace_back(k, SequenceId(i));
+      assignment.merged.push_back(
+          {SequenceId(i), ReplicaId(0), static_cast<std::int32_t>(std::int64_t{1} << k)});
   }
-  std::sort(merged.begin(), merged.end(), [&](const auto& a, const auto& b) {
-    return std::tuple(b.first, problem.lengths[b.second.index()], a.second) <
-           std::tuple(a.first, problem.lengths[a.second.index()], b.second);
-  });
+  sort_merged(problem, assignment.merged);
 
-  Assignment assignment;
   assignment.own.resize(problem.speed.size());
   assignment.load.assign(problem.speed.size(), 0);
-  for (const auto& [k, q] : merged) {
-    const std::size_t count = std::size_t{1} << k;
+  for (MergedSequence& m : assignment.merged) {
+    const auto count = static_cast<std::size_t>(m.replicas);
     const std::size_t first = lightest_group(assignment.load, count);
-    assignment.merged.push_back({q, ReplicaId(first), static_cast<std::int32_t>(count)});
+    m.first = ReplicaId(first);
+    const double share = work_on(problem, m.sequence, std::bit_width(count) - 1);
     for (std::size_t r = first; r < first + count; ++r)
-      assignment.load[r] += work_on(problem, q, k) / problem.speed[r];
+      assignment.load[r] += share / problem.speed[r];
   }
   balance_rest(problem, rest, assignment);
   return assignment;

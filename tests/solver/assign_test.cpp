@@ -66,11 +66,17 @@ double random_threshold(Rng& rng) {
   return choices[rng.below(5)];
 }
 
+/// With any threshold, levelled or not.
+Assignment random_assignment(Rng& rng, const AssignProblem& problem) {
+  Assignment assignment = assign(problem, random_threshold(rng));
+  return rng.below(2) == 0 ? assignment : levelled(problem, std::move(assignment), 0.01);
+}
+
 RC_GTEST_PROP(Assign, PutsEverySequenceOnExactlyOneGroup, (std::uint64_t seed)) {
   Rng rng(seed);
   const SequenceLengths lengths = random_lengths(rng);
   const AssignProblem problem = random_problem(rng, lengths);
-  const Assignment assignment = assign(problem, random_threshold(rng));
+  const Assignment assignment = random_assignment(rng, problem);
   const std::size_t replicas = problem.speed.size();
   RC_ASSERT(assignment.own.size() == replicas);
   std::vector<int> times(lengths.size(), 0);
@@ -92,7 +98,7 @@ RC_GTEST_PROP(Assign, CountsTheLoadOfWhatItAssigned, (std::uint64_t seed)) {
   Rng rng(seed);
   const SequenceLengths lengths = random_lengths(rng);
   const AssignProblem problem = random_problem(rng, lengths);
-  const Assignment assignment = assign(problem, random_threshold(rng));
+  const Assignment assignment = random_assignment(rng, problem);
   const auto work = [&](SequenceId q, std::size_t k) {
     return problem.groups[k]({q, Tokens(0), lengths[q.index()]});
   };
@@ -169,6 +175,34 @@ TEST(Assign, PutsMergedSequencesOnTheLightestGroup) {
   EXPECT_EQ(assignment.merged, (std::vector{MergedSequence{SequenceId(0), ReplicaId(0), 2},
                                             MergedSequence{SequenceId(2), ReplicaId(2), 2}}));
   EXPECT_EQ(*std::max_element(assignment.load.begin(), assignment.load.end()), 48);
+}
+
+TEST(Assign, LevelsFewEqualSequences) {
+  // Five of 40 tokens on two replicas: 120 and 80 whole. One of the three on both replicas adds 20
+  // to each: 100 and 100; at 0.2 more a token 80 + 28 and 80 + 28.
+  const SequenceLengths lengths = lengths_of({40, 40, 40, 40, 40});
+  for (const auto& [exchange, load] : {std::pair(0.0, 100.0), std::pair(0.2, 108.0)}) {
+    const AssignProblem problem{lengths, {1, 1}, groups_of(2, exchange)};
+    const Assignment whole = assign(problem, kNever);
+    EXPECT_EQ(*std::max_element(whole.load.begin(), whole.load.end()), 120);
+    const Assignment level = levelled(problem, whole, 0.01);
+    EXPECT_EQ(level.merged.size(), 1U);
+    for (const double of_replica : level.load) EXPECT_NEAR(of_replica, load, 1e-9);
+    // It must gain as much as asked for: of 120 it leaves 100, or 108.
+    EXPECT_EQ(levelled(problem, whole, 0.17), whole);
+  }
+}
+
+RC_GTEST_PROP(Assign, LevellingNeverMakesTheHeaviestReplicaHeavier, (std::uint64_t seed)) {
+  Rng rng(seed);
+  const SequenceLengths lengths = random_lengths(rng);
+  const AssignProblem problem = random_problem(rng, lengths);
+  const auto largest = [](const Assignment& a) {
+    return *std::max_element(a.load.begin(), a.load.end());
+  };
+  const Assignment whole = assign(problem, kNever), level = levelled(problem, whole, 0.01);
+  RC_ASSERT(largest(level) <= largest(whole) * (1 + 1e-12));
+  RC_ASSERT(level == whole || level.merged.size() > whole.merged.size());
 }
 
 TEST(Assign, LeavesReplicasWithoutWorkWhenThereAreMoreOfThemThanSequences) {
