@@ -2,12 +2,8 @@
 # wants kineto and a CUDA toolkit. The include folder is searched last (-idirafter): it bundles
 # another version of fmt, which would shadow the system's.
 if(NOT TORCH_DIR)
-  set(torch_python ${CMAKE_SOURCE_DIR}/.venv/bin/python)
-  if(NOT EXISTS ${torch_python})
-    set(torch_python python3)
-  endif()
   execute_process(
-    COMMAND ${torch_python} -c
+    COMMAND ${Python_EXECUTABLE} -c
       "import importlib.util as u; s=u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
     OUTPUT_VARIABLE torch_found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   set(TORCH_DIR "${torch_found}" CACHE PATH "Folder of the torch wheel (holds include/ and lib/)")

@@ -25,17 +25,16 @@ void request_stop(int) {
 
 void describe(TrainingRun& run, const RunConfig& config) {
   const EngineOptions& options = run.engine().options();
-  std::int64_t parameters = 0;
   std::string layers;
-  for (std::int32_t s = 0; s < options.layout.stages(); ++s) {
-    parameters += parameter_count(run.engine().parameters({ReplicaId(0), StageId(s)}));
+  for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
-  }
   fmt::print(stderr,
-             "model: {} parameters, {} layers on pp {} × dp {} × tp {} (threads), {}; times by the "
-             "{} clock\n",
-             human_count(static_cast<double>(parameters)), layers, options.layout.stages(),
-             options.replicas, options.tensor, to_string(options.dtype), to_string(options.clock));
+             "model: {} parameters, {} layers on pp {} × dp {} × tp {} ({}), {}; times by the {} "
+             "clock\n",
+             human_count(static_cast<double>(options.shape.parameters())), layers,
+             options.layout.stages(), options.replicas, options.tensor,
+             options.process == nullptr ? "threads" : "processes", to_string(options.dtype),
+             to_string(options.clock));
   fmt::print(stderr,
              "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
              grouped(static_cast<std::int64_t>(run.dataset().documents())),
@@ -53,13 +52,14 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
 
 /// Trains until the last step or a stop request; returns the last completed step, if there is one.
 /// Documents that cannot be trained on may come late: then the steps before are kept.
-std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config,
+std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config, bool tells,
                                          RunSummary& summary) {
   TrainingLog log(config.output.dir, config.train.steps, stderr);
   std::optional<CompletedStep> last;
   try {
     for (std::int64_t s = 0; s < config.train.steps; ++s) {
       last = run.next();
+      if (!tells) continue;
       summary.steps.push_back(figures_of(*last, config.train));
       log.step(summary.steps.back());
     }
@@ -76,11 +76,14 @@ std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& conf
 }
 
 /// Runs the last step's documents again, as planned and packed; unless stopped.
-void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch,
+void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch, bool tells,
              RunSummary& summary) {
   try {
-    summary.sliced = figures_of(run.rerun(batch, config.plan.planner), config.train);
-    summary.packed = figures_of(run.rerun(batch, PlannerKind::kPacked), config.train);
+    const CompletedStep sliced = run.rerun(batch, config.plan.planner);
+    const CompletedStep packed = run.rerun(batch, PlannerKind::kPacked);
+    if (!tells) return;
+    summary.sliced = figures_of(sliced, config.train);
+    summary.packed = figures_of(packed, config.train);
   } catch (const Interrupted&) {
     summary.sliced.reset();
   }
@@ -88,7 +91,7 @@ void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch,
 
 }  // namespace
 
-void train(const TrainArguments& arguments) {
+void train(const TrainArguments& arguments, JobProcess* process) {
   RunConfig config = read_run_config(arguments.config, arguments.overrides);
   if (!arguments.clock.empty())
     config.train.clock = arguments.clock == "virtual" ? ClockKind::kVirtual : ClockKind::kWall;
@@ -96,19 +99,22 @@ void train(const TrainArguments& arguments) {
   std::signal(SIGTERM, request_stop);
   const auto& folder = config.output.dir;
   require_writable_folder(folder / "checkpoint");
-  TrainingRun run(config, [] { return stop_requested.load(); });
-  describe(run, config);
+  TrainingRun run(
+      config, [] { return stop_requested.load(); }, process);
+  // What is measured comes together in the process of the first rank.
+  const bool tells = process == nullptr || process->ranks().front() == 0;
+  if (tells) describe(run, config);
 
   RunSummary summary;
-  const auto last = train_steps(run, config, summary);
+  const auto last = train_steps(run, config, tells, summary);
   if (!last)
     throw Interrupted("stopped on request before the first step was done; nothing written");
   save_checkpoint(run.engine(), folder / "checkpoint");
-  write_timeline(folder / "timeline.json", *last, run.cost());
+  if (tells) write_timeline(folder / "timeline.json", *last, run.cost());
   summary.written = {folder / "checkpoint", folder / "metrics.jsonl", folder / "timeline.json"};
   if (!arguments.against.empty() && !stop_requested)
-    compare(run, config, last->ready.batch, summary);
-  fmt::print("{}", summary_text(summary));
+    compare(run, config, last->ready.batch, tells, summary);
+  if (tells) fmt::print("{}", summary_text(summary));
   if (stop_requested)
     throw Interrupted(fmt::format("stopped on request after {} of {} steps; {} holds the weights",
                                   summary.steps.size(), config.train.steps,

@@ -27,8 +27,11 @@ struct ProfileArguments {
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run);
 void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run);
 
-/// The actions behind them, in slimpack-train only.
-void train(const TrainArguments& arguments);
+class JobProcess;
+
+/// The actions behind them, in slimpack-train only. `process`: of a job of several, of which the
+/// first writes and tells; null = all ranks are threads of this one.
+void train(const TrainArguments& arguments, JobProcess* process = nullptr);
 void profile(const ProfileArguments& arguments);
 
 }  // namespace slimpack

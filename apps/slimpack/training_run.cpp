@@ -1,6 +1,10 @@
 #include "apps/slimpack/training_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "apps/slimpack/configured_cost.h"
@@ -13,15 +17,30 @@
 namespace slimpack {
 namespace {
 
-const RunConfig& require_trainable(const RunConfig& config) {
+/// What processes that do not share memory cannot do.
+void require_for_processes(const RunConfig& config) {
+  if (config.train.clock == ClockKind::kVirtual)
+    invalid_input(
+        "train.clock is virtual, which needs all ranks in one process; set it to wall or run "
+        "'slimpack train'");
+  if (config.plan.time_budget > 0)
+    invalid_input(
+        "plan.time_budget is {} s: every process of a job plans for itself, and what they find in "
+        "a given time would differ; set it to 0",
+        config.plan.time_budget);
+}
+
+const RunConfig& require_trainable(const RunConfig& config, const JobProcess* process) {
   if (config.data.prefix.empty())
     invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
   const ParallelConfig& p = config.parallel;
   const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
-  if (ranks > kMaxTrackedRanks)
+  if (process != nullptr) require_for_processes(config);
+  if (process == nullptr && ranks > kMaxTrackedRanks)
     invalid_input(
-        "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them", ranks,
-        kMaxTrackedRanks);
+        "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them, or "
+        "start one process for each rank with torchrun",
+        ranks, kMaxTrackedRanks);
   return config;
 }
 
@@ -41,15 +60,23 @@ ModelShape checked_shape(const RunConfig& config) {
   return shape;
 }
 
-CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape) {
+/// Of several processes the first measures, and all plan with what it found.
+CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobProcess* process) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
-  return profile_costs(configured_profile(config, shape));
+  if (process == nullptr) return profile_costs(configured_profile(config, shape));
+  const bool first = process->ranks().front() == 0;
+  const std::string measured =
+      first ? cost_to_json(profile_costs(configured_profile(config, shape))) : "";
+  return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }
 
 }  // namespace
 
-TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_stop)
-    : config_(require_trainable(config)),
+TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_stop,
+                         JobProcess* process)
+    : config_(require_trainable(config, process)),
+      process_(process),
+      should_stop_(std::move(should_stop)),
       shape_(checked_shape(config)),
       dataset_(IndexedDataset::open(config.data.prefix)),
       sampler_(dataset_.lengths(), {config.data.context, config.data.step_tokens},
@@ -59,7 +86,7 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
         StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
         return plan(std::move(batch), config_.plan.planner);
       }) {
-  cost_ = cost_or_profile(config_, shape_);
+  cost_ = cost_or_profile(config_, shape_, process_);
   engine_ = std::make_unique<Engine>(
       EngineOptions{.shape = shape_,
                     .dtype = config_.train.dtype,
@@ -70,17 +97,36 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
                     .seed = config_.train.seed,
                     .pin_threads = false,
                     .clock = config_.train.clock,
-                    .should_stop = std::move(should_stop)});
+                    .process = process_,
+                    .should_stop = process_ == nullptr ? should_stop_ : nullptr});
   ahead_.start();
 }
 
 CompletedStep TrainingRun::next() {
   auto [ready, waited] = ahead_.take();
+  require_same_step(ready.planned);
   if (step_ + 1 < config_.train.steps) ahead_.start();
   CompletedStep done = run(std::move(ready), Engine::Update{config_.train, step_});
   done.step = step_++;
   done.planning_wait = waited;
   return done;
+}
+
+void TrainingRun::require_same_step(const PlannedStep& planned) const {
+  if (process_ == nullptr) return;
+  std::string text = plan_to_json(planned.plan);
+  for (const Schedule& schedule : planned.schedules) text += schedule_to_text(schedule);
+  const std::string hash = fmt::format("{:016x}", std::hash<std::string>{}(text));
+  const std::string own = fmt::format("{} {}", should_stop_() ? "stop" : "go on", hash);
+  const std::vector<std::string> all = process_->all_gather(own);
+  if (std::ranges::any_of(all, [](const std::string& s) { return s.starts_with("stop"); }))
+    throw Interrupted("stopped on request between two steps");
+  const auto other = std::ranges::find_if(all, [&](const auto& s) { return s != all.front(); });
+  if (other != all.end())
+    invalid_input(
+        "step {}: ranks 0 and {} have planned differently ({} and {}); all processes need the same "
+        "configuration, dataset, cost file and version of SlimPack",
+        step_ + 1, other - all.begin(), all.front(), *other);
 }
 
 CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {

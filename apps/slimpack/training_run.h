@@ -45,7 +45,11 @@ struct CompletedStep {
 class TrainingRun {
  public:
   /// Measures the machine when the configuration names no cost source. Throws InvalidInput.
-  TrainingRun(const RunConfig& config, std::function<bool()> should_stop);
+  /// `should_stop` true ends a step with Interrupted; in a job of several processes (`process`,
+  /// which outlives this) it ends the run between two steps, in all of them. There all make the
+  /// same calls in the same order.
+  TrainingRun(const RunConfig& config, std::function<bool()> should_stop,
+              JobProcess* process = nullptr);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
@@ -65,10 +69,14 @@ class TrainingRun {
   void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
   [[nodiscard]] ReadyStep plan(StepBatch batch, PlannerKind planner) const;
   [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<Engine::Update>& update);
+  /// Every process plans for itself: what they run must be the same.
+  void require_same_step(const PlannedStep& planned) const;
 
   // Sampler and first batch belong to the thread that plans ahead once it runs; what it reads of
   // the others does not change.
   RunConfig config_;
+  JobProcess* process_;
+  std::function<bool()> should_stop_;
   ModelShape shape_;
   IndexedDataset dataset_;
   Sampler sampler_;

@@ -76,9 +76,10 @@ struct TrainConfig {
 };
 
 struct ParallelConfig {
-  std::int32_t pp = 1;  ///< pipeline stages
-  std::int32_t dp = 1;  ///< replicas of the pipeline
-  std::int32_t tp = 1;  ///< tensor-parallel ranks of a stage
+  std::int32_t pp = 1;   ///< pipeline stages
+  std::int32_t dp = 1;   ///< replicas of the pipeline
+  std::int32_t tp = 1;   ///< tensor-parallel ranks of a stage
+  double timeout = 300;  ///< seconds that ranks in other processes are waited for, at most
 
   bool operator==(const ParallelConfig&) const = default;
 };

@@ -178,6 +178,8 @@ std::vector<ConfigField> all_fields() {
                            &ParallelConfig::dp, 1, kMaxStages));
   fields.push_back(integer({"parallel", "tp", "tensor-parallel ranks of a stage"}, &R::parallel,
                            &ParallelConfig::tp, 1, kMaxStages));
+  fields.push_back(real({"parallel", "timeout", "seconds to wait for ranks in other processes"},
+                        &R::parallel, &ParallelConfig::timeout, kAboveZero));
   fields.push_back(choice({"plan", "planner", "packed = whole documents under plain 1F1B"},
                           &R::plan, &PlanConfig::planner,
                           std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}));

@@ -1,0 +1,85 @@
+#include "apps/slimpack/process_run.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <optional>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/peer_health.h"
+#include "slimpack/packflow/process_job.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+namespace {
+
+RankGrid grid_of(const RunConfig& config) {
+  return {config.parallel.pp, config.parallel.dp, config.parallel.tp};
+}
+
+void say(const std::string& text) {
+  fmt::print(stderr, "slimpack: {}\n", text);
+}
+
+/// What ended the run, and the exit code that says so.
+struct End {
+  int code = 0;
+  std::string cause;
+};
+
+template <class Work>
+End end_of(Work work) {
+  try {
+    work();
+    return {};
+  } catch (const InvalidInput& e) {
+    return {2, e.what()};
+  } catch (const Interrupted& e) {
+    return {130, e.what()};
+  } catch (const std::exception& e) {
+    return {1, e.what()};
+  }
+}
+
+}  // namespace
+
+ProcessNeeds process_needs(const TrainArguments& arguments, std::int32_t rank, std::int32_t ranks) {
+  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  const RankGrid grid = grid_of(config);
+  if (grid.ranks() != ranks)
+    invalid_input(
+        "parallel.pp × dp × tp is {} × {} × {} = {} ranks, but the job has {} processes; start one "
+        "for each rank",
+        grid.stages, grid.replicas, grid.tensor, grid.ranks(), ranks);
+  return {config.parallel.timeout, process_groups(grid, rank)};
+}
+
+int run_process(const TrainArguments& arguments, std::int32_t rank,
+                const std::map<RankGroup, std::string>& names) {
+  install_memory_tracker();
+  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  const RankGrid grid = grid_of(config);
+  std::optional<PeerHealth> health;
+  if (grid.ranks() > 1) {
+    const RankGroup world{GroupKind::kWorld, grid.ranks(), 0, 1};
+    health.emplace(names.at(world), from_seconds(config.parallel.timeout),
+                   [rank](const std::optional<std::string>& cause) {
+                     if (cause) say(fmt::format("rank {}: {}", rank, *cause));
+                     // The rank may wait for one that will never answer; what it writes appears
+                     // complete or not at all.
+                     std::_Exit(1);
+                   });
+  }
+  const End end = end_of([&] {
+    ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
+    train(arguments, &job);
+    static_cast<void>(job.make_world());  // all have come to their end
+  });
+  if (end.code == 0) return 0;
+  if (!health || health->report(end.cause)) say(fmt::format("rank {}: {}", rank, end.cause));
+  return end.code;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,52 @@
+// The compiled side of the Python package.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "apps/slimpack/process_run.h"
+#include "slimpack/base/error.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_native, m) {
+  using slimpack::ProcessNeeds;
+  using slimpack::RankGroup;
+  using slimpack::TrainArguments;
+
+  nb::exception<slimpack::InvalidInput>(m, "InvalidInput", PyExc_ValueError);
+
+  nb::class_<TrainArguments>(m, "TrainArguments")
+      .def(nb::init<>())
+      .def_rw("config", &TrainArguments::config)
+      .def_rw("overrides", &TrainArguments::overrides)
+      .def_rw("against", &TrainArguments::against);
+
+  nb::class_<RankGroup>(m, "RankGroup", "Ranks that talk to each other")
+      .def_prop_ro("name", &RankGroup::name)
+      .def_prop_ro("ranks", [](const RankGroup& group) {
+        std::vector<std::int32_t> ranks;
+        for (std::int32_t member = 0; member < group.size; ++member)
+          ranks.push_back(group.rank(member));
+        return ranks;
+      });
+
+  nb::class_<ProcessNeeds>(m, "ProcessNeeds")
+      .def_ro("timeout", &ProcessNeeds::timeout, "seconds")
+      .def_ro("groups", &ProcessNeeds::groups, "in the order to make them");
+
+  m.def("process_needs", &slimpack::process_needs, nb::arg("arguments"), nb::arg("rank"),
+        nb::arg("ranks"));
+  m.def(
+      "run_process",
+      [](const TrainArguments& arguments, std::int32_t rank, const std::vector<RankGroup>& groups,
+         const std::vector<std::string>& names) {
+        std::map<RankGroup, std::string> by_group;
+        for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
+        return slimpack::run_process(arguments, rank, by_group);
+      },
+      nb::arg("arguments"), nb::arg("rank"), nb::arg("groups"), nb::arg("names"),
+      nb::call_guard<nb::gil_scoped_release>(),
+      "Trains as one of the job's processes; names are those of torch's process groups. Returns "
+      "the exit code.");
+}

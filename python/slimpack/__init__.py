@@ -1,0 +1,4 @@
+"""SlimPack: training on documents of very different lengths, at full speed.
+
+`python -m slimpack.worker RUN.toml`, started by torchrun, is one process of a training run.
+"""

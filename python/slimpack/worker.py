@@ -1,0 +1,89 @@
+"""One process of a training run over several: started by torchrun, once for each rank.
+
+    torchrun --nproc-per-node 8 -m slimpack.worker run.toml
+    torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29500 \\
+        -m slimpack.worker run.toml
+
+The run configuration is that of `slimpack train`; pp × dp × tp must be the number of processes.
+"""
+
+import argparse
+import datetime
+import os
+import sys
+
+import torch.distributed as dist
+
+from slimpack import _native
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(
+        prog="python -m slimpack.worker",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", metavar="RUN.toml", help="run configuration")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="override a key of the configuration; may be given several times",
+    )
+    parser.add_argument(
+        "--against",
+        choices=["packed"],
+        default="",
+        help="at the end, run the last step's documents once more this way and compare",
+    )
+    return parser.parse_args(argv)
+
+
+def place():
+    """Rank and number of processes, which torchrun puts into the environment."""
+    missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
+    if missing:
+        sys.exit(
+            f"slimpack: {' and '.join(missing)} not in the environment; start the workers with torchrun "
+            "(slimpack train runs all ranks in one process)"
+        )
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def connect(groups, timeout):
+    """A process group for each of the rank's groups; the names that torch gave them."""
+    dist.init_process_group("gloo", timeout=timeout)
+    # Only members take part, so that a job of thousands starts as fast as one of eight.
+    return [
+        dist.new_group(group.ranks, timeout=timeout, use_local_synchronization=True).group_name
+        for group in groups
+    ]
+
+
+def main(argv=None):
+    options = parse(argv)
+    rank, ranks = place()
+    arguments = _native.TrainArguments()
+    arguments.config = options.config
+    arguments.overrides = options.set
+    arguments.against = options.against
+    try:
+        needs = _native.process_needs(arguments, rank, ranks)
+    except _native.InvalidInput as error:
+        if rank == 0:
+            print(f"slimpack: {error}", file=sys.stderr)
+        return 2
+    names = connect(needs.groups, datetime.timedelta(seconds=needs.timeout)) if ranks > 1 else []
+    code = _native.run_process(arguments, rank, needs.groups, names)
+    if code == 0 and ranks > 1:
+        dist.destroy_process_group()
+    return code
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without the end of the interpreter: it would wait for processes that have failed.
+    os._exit(code)

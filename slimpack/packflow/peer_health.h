@@ -1,0 +1,63 @@
+// Health of the processes of a job: each says that it lives, watches the next one, and the first to
+// know of a failure says why for all.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+/// Costs a thread and a few messages a second to the store, however many processes there are.
+class PeerHealth {
+ public:
+  /// Called on the watching thread, at most once. With a cause where this process is the first to
+  /// know that a rank does not live; without where another process has said why it failed, some
+  /// time ago, and this one still runs.
+  using OnFailure = std::function<void(const std::optional<std::string>& cause)>;
+
+  /// `world`: the name of the process group of all ranks, through whose store they know of each
+  /// other. A rank that has not said that it lives for `timeout` has failed.
+  PeerHealth(const std::string& world, Nanos timeout, OnFailure on_failure);
+  /// This rank has come to its end.
+  ~PeerHealth();
+  PeerHealth(const PeerHealth&) = delete;
+  PeerHealth& operator=(const PeerHealth&) = delete;
+
+  /// Says why this rank fails. True when nobody has failed before: then its cause is the job's.
+  [[nodiscard]] bool report(const std::string& cause);
+
+  /// Whether any rank has reported.
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  void watch();
+  /// Looks after everyone once; false when there is nothing left to watch.
+  [[nodiscard]] bool look();
+  [[nodiscard]] std::string alive(std::int32_t rank) const;
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::int32_t rank_ = 0;
+  std::int32_t next_ = 0;
+  Nanos timeout_;
+  OnFailure on_failure_;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
+  std::condition_variable stop_changed_;
+  bool stop_ = false;
+  // Of the watching thread:
+  std::int64_t beats_ = 0;  ///< of the next rank
+  Nanos last_beat_;
+  std::optional<Nanos> failed_since_;
+  std::thread thread_;
+};
+
+}  // namespace slimpack
