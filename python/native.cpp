@@ -43,10 +43,10 @@ NB_MODULE(_native, m) {
          const std::vector<std::string>& names) {
         std::map<RankGroup, std::string> by_group;
         for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
-        return slimpack::run_process(arguments, rank, by_group);
+        slimpack::run_process(arguments, rank, by_group);
       },
       nb::arg("arguments"), nb::arg("rank"), nb::arg("groups"), nb::arg("names"),
       nb::call_guard<nb::gil_scoped_release>(),
-      "Trains as one of the job's processes; names are those of torch's process groups. Returns "
-      "the exit code.");
+      "Trains as one of the job's processes; names are those of torch's process groups. Ends the "
+      "process where the job fails.");
 }

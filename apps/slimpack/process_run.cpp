@@ -56,8 +56,8 @@ ProcessNeeds process_needs(const TrainArguments& arguments, std::int32_t rank, s
   return {config.parallel.timeout, process_groups(grid, rank)};
 }
 
-int run_process(const TrainArguments& arguments, std::int32_t rank,
-                const std::map<RankGroup, std::string>& names) {
+void run_process(const TrainArguments& arguments, std::int32_t rank,
+                 const std::map<RankGroup, std::string>& names) {
   install_memory_tracker();
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const RankGrid grid = grid_of(config);
@@ -67,8 +67,6 @@ int run_process(const TrainArguments& arguments, std::int32_t rank,
     health.emplace(names.at(world), from_seconds(config.parallel.timeout),
                    [rank](const std::optional<std::string>& cause) {
                      if (cause) say(fmt::format("rank {}: {}", rank, *cause));
-                     // The rank may wait for one that will never answer; what it writes appears
-                     // complete or not at all.
                      std::_Exit(1);
                    });
   }
@@ -77,9 +75,11 @@ int run_process(const TrainArguments& arguments, std::int32_t rank,
     train(arguments, &job);
     static_cast<void>(job.make_world());  // all have come to their end
   });
-  if (end.code == 0) return 0;
+  if (end.code == 0) return;
   if (!health || health->report(end.cause)) say(fmt::format("rank {}: {}", rank, end.cause));
-  return end.code;
+  // At once, as others wait for the end of this process's connections; and threads of this one may
+  // wait for others that will never answer.
+  std::_Exit(end.code);
 }
 
 }  // namespace slimpack

@@ -22,10 +22,10 @@ struct ProcessNeeds {
                                          std::int32_t ranks);
 
 /// Trains as process `rank`. `names`: under which PyTorch knows the groups that are needed. Returns
-/// the exit code. Of all processes that fail, the first to know says so, with rank and cause, in
-/// one line on stderr. Where others fail and this one cannot come to an end by itself, it ends the
-/// process.
-[[nodiscard]] int run_process(const TrainArguments& arguments, std::int32_t rank,
-                              const std::map<RankGroup, std::string>& names);
+/// when all processes have trained to the end. When one fails, all end with an exit code that is
+/// not 0: the first to know of it says why, with its rank, in one line on stderr. What they write
+/// appears complete or not at all.
+void run_process(const TrainArguments& arguments, std::int32_t rank,
+                 const std::map<RankGroup, std::string>& names);
 
 }  // namespace slimpack

@@ -75,15 +75,11 @@ def main(argv=None):
             print(f"slimpack: {error}", file=sys.stderr)
         return 2
     names = connect(needs.groups, datetime.timedelta(seconds=needs.timeout)) if ranks > 1 else []
-    code = _native.run_process(arguments, rank, needs.groups, names)
-    if code == 0 and ranks > 1:
+    _native.run_process(arguments, rank, needs.groups, names)
+    if ranks > 1:
         dist.destroy_process_group()
-    return code
+    return 0
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Without the end of the interpreter: it would wait for processes that have failed.
-    os._exit(code)
+    sys.exit(main())

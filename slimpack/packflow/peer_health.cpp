@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <future>
+#include <memory>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <utility>
 
@@ -17,6 +19,8 @@ namespace {
 constexpr const char* kFailed = "slimpack/failed";
 /// What a rank's beats are at its end.
 constexpr std::int64_t kDone = std::int64_t{1} << 40;
+/// How long the store may take to answer.
+constexpr std::chrono::seconds kAnswer(2);
 /// How long a process may take to end by itself once another has failed.
 constexpr Nanos kGrace{2'000'000'000};
 
@@ -53,12 +57,19 @@ std::string PeerHealth::alive(std::int32_t rank) const {
 
 bool PeerHealth::report(const std::string& cause) {
   failed_ = true;
-  const std::string own = fmt::format("rank {}: {}", rank_, cause);
-  try {
-    return store_->compareSet(kFailed, "", own) == own;
-  } catch (const std::exception&) {
-    return true;  // nobody can be asked: better said twice than not at all
-  }
+  // The process that holds the store may have stopped, and a store waits for ever: the question has
+  // a thread of its own, which nobody waits for.
+  auto first = std::make_shared<std::promise<bool>>();
+  std::future<bool> answer = first->get_future();
+  std::thread([first, store = store_, own = fmt::format("rank {}: {}", rank_, cause)] {
+    try {
+      first->set_value(store->clone()->compareSet(kFailed, "", own) == own);
+    } catch (const std::exception&) {
+      first->set_value(true);
+    }
+  }).detach();
+  // Where nobody can be asked: better said twice than not at all.
+  return answer.wait_for(kAnswer) == std::future_status::timeout || answer.get();
 }
 
 void PeerHealth::watch() {

@@ -56,7 +56,8 @@ def random_case(seed):
     return family, sizes, sequences, plan
 
 
-def run_driver(folder, model, sequences, plan, dtype, steps=0):
+def write_step(folder, model, sequences, plan, dtype, steps=0):
+    """What the driver reads: FOLDER/step.json, and the model beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
     state = {k: v.contiguous() for k, v in model.state_dict().items()}
@@ -66,6 +67,10 @@ def run_driver(folder, model, sequences, plan, dtype, steps=0):
     step = dict(plan, config=str(folder / "config.json"), weights=str(folder / "model.safetensors"),
                 dtype=dtype, sequences=sequences, steps=steps, out=str(folder / "out.safetensors"))
     (folder / "step.json").write_text(json.dumps(step))
+
+
+def run_driver(folder, model, sequences, plan, dtype, steps=0):
+    write_step(folder, model, sequences, plan, dtype, steps)
     done = subprocess.run([DRIVER, folder / "step.json"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return load_file(folder / "out.safetensors")

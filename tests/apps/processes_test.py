@@ -1,0 +1,122 @@
+"""Training with one process a rank: the bits of the thread run, and an end with one line when a
+process is lost."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from processes import environment, job
+from program import losses, settings
+
+GRIDS = {
+    2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"]],
+    4: [["parallel.pp=2", "parallel.dp=2"], ["parallel.dp=4", "train.dtype=bf16"]],
+    8: [["parallel.pp=2", "parallel.dp=2", "parallel.tp=2", "train.dtype=fp64"]],
+}
+TIMEOUT = "parallel.timeout=5"  # seconds
+LONG = ["data.step_tokens=400", "train.steps=100000"]
+
+
+def worker(file, *overrides):
+    return ["-m", "slimpack.worker", file, *settings(overrides)]
+
+
+def complaint(processes):
+    """The one line that says why the job ended; without the lines of its log."""
+    lines = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
+    assert len(lines) == 1, processes.text()
+    return lines[0]
+
+
+@pytest.mark.parametrize(("ranks", "overrides"),
+                         [(n, grid) for n, grids in GRIDS.items() for grid in grids])
+def test_processes_train_as_threads_do_bit_for_bit(workspace, ranks, overrides):
+    name = f"ranks{ranks}-" + "-".join(o.split(".")[1].replace("=", "") for o in overrides)
+    threads = workspace.train(f"{name}-threads", *overrides)
+    file = workspace.config(name)
+    with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * ranks) as processes:
+        assert processes.codes() == [0] * ranks, processes.text()
+    assert losses(workspace.folder / name) == losses(threads)
+    assert same_weights(workspace.folder / name, threads)
+
+
+def same_weights(a, b):
+    files = [sorted(p.relative_to(f) for p in f.rglob("model*.safetensors")) for f in (a, b)]
+    assert files[0] == files[1] and files[0]
+    return all((a / f).read_bytes() == (b / f).read_bytes() for f in files[0])
+
+
+def test_torchrun_starts_the_workers(workspace):
+    file = workspace.config("torchrun")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+         *worker(file, "parallel.pp=2")],
+        capture_output=True, text=True, timeout=120, check=False, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert len(losses(workspace.folder / "torchrun")) == 3
+
+
+def test_a_worker_alone_is_told_how_it_is_started(workspace):
+    done = subprocess.run([sys.executable, *worker(workspace.config("alone"))], text=True,
+                          capture_output=True, timeout=60, check=False, env=environment())
+    assert done.returncode != 0
+    assert "torchrun" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("overrides", "parts"), [
+    (["parallel.pp=4"], ["4 × 1 × 1 = 4 ranks", "2 processes"]),
+    (["parallel.pp=2", "train.clock=virtual"], ["train.clock is virtual", "wall"]),
+    (["parallel.pp=2", "plan.time_budget=1"], ["plan.time_budget is 1", "0"]),
+    (["parallel.pp=2", "data.context=2000"], ["max_position_embeddings = 1024"]),
+])
+def test_what_cannot_run_is_refused_in_one_line(workspace, overrides, parts):
+    file = workspace.config("refused")
+    with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * 2) as processes:
+        assert processes.codes() == [2, 2], processes.text()
+        line = complaint(processes)
+    for part in parts:
+        assert part in line
+    assert not (workspace.folder / "refused").exists()
+
+
+def test_processes_that_plan_differently_do_not_train(workspace):
+    file = workspace.config("unlike")
+    commands = [worker(file, "parallel.pp=2", TIMEOUT, f"data.seed={seed}") for seed in (1, 2)]
+    with job(workspace.folder, *commands) as processes:
+        assert processes.codes() == [2, 2], processes.text()
+        line = complaint(processes)
+    assert "ranks 0 and 1 have planned differently" in line
+
+
+@pytest.mark.parametrize("grid", [["parallel.pp=2"], ["parallel.dp=2"]])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_ends_the_job(workspace, grid, rank):
+    name = f"dies{rank}{grid[0][-4:-2]}"
+    commands = [worker(workspace.config(name), *grid, *LONG, TIMEOUT)] * 2
+    with job(workspace.folder, *commands) as processes:
+        processes.wait_for("step     10/")
+        processes.signal(rank, signal.SIGKILL)
+        start = time.monotonic()
+        assert processes.codes(but=[rank]) == [1], processes.text()
+        took = time.monotonic() - start
+        line = complaint(processes)
+    # The process of rank 0 holds the store through which the ranks know of each other.
+    assert f"rank {rank}" in line or (rank == 0 and "store" in line)
+    assert line.startswith(f"slimpack: rank {1 - rank}: ")
+    assert took < 15
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_is_stopped_ends_the_job_within_the_timeout(workspace, rank):
+    commands = [worker(workspace.config(f"stopped{rank}"), "parallel.pp=2", *LONG, TIMEOUT)] * 2
+    with job(workspace.folder, *commands) as processes:
+        processes.wait_for("step     10/")
+        processes.signal(rank, signal.SIGSTOP)
+        start = time.monotonic()
+        assert processes.codes(but=[rank]) == [1], processes.text()
+        took = time.monotonic() - start
+        line = complaint(processes)
+    assert f"rank {rank}" in line or (rank == 0 and "store" in line)
+    assert took < 25  # the timeout is 5 s, the rest is for a busy machine

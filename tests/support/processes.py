@@ -1,0 +1,73 @@
+"""Jobs of several processes on this machine, started as torchrun starts them but sooner."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
+PATIENCE = 120  # seconds: a hang, on any machine
+
+
+def environment():
+    """What every process sees: the built package, Gloo on this machine alone."""
+    return dict(os.environ, PYTHONPATH=str(BUILD / "python"), GLOO_SOCKET_IFNAME="lo",
+                OMP_NUM_THREADS="1")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Job:
+    """Running processes, by rank. All write to one log, as under torchrun."""
+
+    def __init__(self, processes, log):
+        self.processes = processes
+        self.log = log
+
+    def text(self):
+        return self.log.read_text()
+
+    def wait_for(self, text):
+        """Until the log holds the text."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.text():
+            assert time.monotonic() < end, f"{text!r} never came:\n{self.text()}"
+            assert any(p.poll() is None for p in self.processes), self.text()
+            time.sleep(0.02)
+
+    def signal(self, rank, how):
+        self.processes[rank].send_signal(how)
+
+    def codes(self, but=()):
+        """Exit codes of all ranks that end by themselves."""
+        return [p.wait(PATIENCE) for rank, p in enumerate(self.processes) if rank not in but]
+
+
+@contextlib.contextmanager
+def job(folder, *commands):
+    """One process for each command, which is what follows the interpreter."""
+    port = free_port()
+    log = folder / f"job-{port}.log"
+    processes = []
+    try:
+        with log.open("w") as out:
+            for rank, command in enumerate(commands):
+                place = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(len(commands)),
+                             MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+                processes.append(subprocess.Popen(
+                    [sys.executable, *map(str, command)], stdout=out, stderr=out,
+                    env={**environment(), **place}))
+        yield Job(processes, log)
+    finally:
+        for p in processes:
+            with contextlib.suppress(ProcessLookupError):
+                p.send_signal(signal.SIGKILL)
+            p.wait()
