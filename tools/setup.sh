@@ -36,7 +36,7 @@ missing_packages() {
   if command -v "$kCompiler" >/dev/null; then
     missing_libraries
   else
-    echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev"
+    echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev"
     echo "libgtest-dev libgmock-dev librapidcheck-dev"
   fi
   python_for_venv >/dev/null || echo "python3 python3-venv"
@@ -51,6 +51,7 @@ CLI/CLI.hpp libcli11-dev
 fmt/format.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev
+xxhash.h libxxhash-dev
 gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck/gtest.h librapidcheck-dev

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/base/mapped_file.h"
 #include "slimpack/base/units.h"
-#include "slimpack/data/mapped_file.h"
 
 namespace slimpack {
 

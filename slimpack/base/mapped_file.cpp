@@ -1,4 +1,4 @@
-#include "slimpack/data/mapped_file.h"
+#include "slimpack/base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,0 +1,31 @@
+// Checksums: whether bytes are still those that were written. XXH3, 64 bits: against damage, not
+// against forgery.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace slimpack {
+
+/// Of bytes that come in parts. Moved-from objects can only be destroyed.
+class Checksum {
+ public:
+  Checksum();
+  Checksum(Checksum&&) noexcept;
+  Checksum& operator=(Checksum&&) noexcept;
+  ~Checksum();
+
+  void add(std::span<const std::byte> bytes);
+  /// Of all bytes so far: 16 hexadecimal digits, the same on every machine.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+[[nodiscard]] std::string checksum_of(std::span<const std::byte> bytes);
+
+}  // namespace slimpack
