@@ -20,7 +20,9 @@ NB_MODULE(_native, m) {
       .def(nb::init<>())
       .def_rw("config", &TrainArguments::config)
       .def_rw("overrides", &TrainArguments::overrides)
-      .def_rw("against", &TrainArguments::against);
+      .def_rw("against", &TrainArguments::against)
+      .def_rw("resume", &TrainArguments::resume)
+      .def_rw("init", &TrainArguments::init);
 
   nb::class_<RankGroup>(m, "RankGroup", "Ranks that talk to each other")
       .def_prop_ro("name", &RankGroup::name)

@@ -6,10 +6,11 @@
 #include "apps/slimpack/training_commands.h"
 #include "apps/slimpack/training_log.h"
 #include "apps/slimpack/training_run.h"
+#include "apps/slimpack/training_start.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
-#include "slimpack/packflow/checkpoint.h"
+#include "slimpack/packflow/checkpoint_writer.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -50,27 +51,40 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
              to_chrome_trace({predict(step.ready.planned, cost).timeline, step.result.timeline}));
 }
 
-/// Trains until the last step or a stop request; returns the last completed step, if there is one.
-/// Documents that cannot be trained on may come late: then the steps before are kept.
+/// The next step. Documents that cannot be trained on may come late: then the steps before are
+/// saved.
+CompletedStep next_step(TrainingRun& run, const RunConfig& config, CheckpointWriter& writer,
+                        const std::optional<CompletedStep>& last) {
+  try {
+    return run.next();
+  } catch (const InvalidInput& e) {
+    if (!last) throw;
+    writer.save(run.checkpoint_after(*last));
+    writer.finish();
+    invalid_input("{} (after {} of {} steps, saved in {})", e.what(), run.steps_done(),
+                  config.train.steps, writer.folder_of(run.steps_done()).string());
+  }
+}
+
+/// Trains until the last step or a stop request, saving on the way; returns the last completed
+/// step, if there is one.
 std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config, bool tells,
-                                         RunSummary& summary) {
-  TrainingLog log(config.output.dir, config.train.steps, stderr);
+                                         CheckpointWriter& writer, RunSummary& summary) {
+  TrainingLog log(config.output.dir, run.steps_done(), config.train.steps, stderr);
+  const std::int64_t every = config.checkpoint.every;
   std::optional<CompletedStep> last;
   try {
-    for (std::int64_t s = 0; s < config.train.steps; ++s) {
-      last = run.next();
-      if (!tells) continue;
-      summary.steps.push_back(figures_of(*last, config.train));
-      log.step(summary.steps.back());
+    while (run.steps_done() < config.train.steps) {
+      last = next_step(run, config, writer, last);
+      if (tells) {
+        summary.steps.push_back(figures_of(*last, config.train));
+        log.step(summary.steps.back());
+      }
+      writer.require_sound();
+      if (every > 0 && run.steps_done() % every == 0) writer.save(run.checkpoint_after(*last));
     }
   } catch (const Interrupted&) {
     // Weights change only at the end of a step, on all ranks: they are those of the last full one.
-  } catch (const InvalidInput& e) {
-    if (!last) throw;
-    const auto checkpoint = config.output.dir / "checkpoint";
-    save_checkpoint(run.engine(), checkpoint);
-    invalid_input("{} (after {} of {} steps, whose weights are in {})", e.what(),
-                  summary.steps.size(), config.train.steps, checkpoint.string());
   }
   return last;
 }
@@ -98,27 +112,32 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   const auto& folder = config.output.dir;
-  require_writable_folder(folder / "checkpoint");
+  require_writable_folder(checkpoints_folder(config));
+  const TrainingStart start = choose_start(arguments, config, process);
   TrainingRun run(
-      config, [] { return stop_requested.load(); }, process);
+      config, start, [] { return stop_requested.load(); }, process);
   // What is measured comes together in the process of the first rank.
   const bool tells = process == nullptr || process->ranks().front() == 0;
   if (tells) describe(run, config);
+  if (run.steps_done() == config.train.steps) return;  // said by choose_start
 
+  CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last);
   RunSummary summary;
-  const auto last = train_steps(run, config, tells, summary);
-  if (!last)
-    throw Interrupted("stopped on request before the first step was done; nothing written");
-  save_checkpoint(run.engine(), folder / "checkpoint");
+  const auto last = train_steps(run, config, tells, writer, summary);
+  if (!last) throw Interrupted("stopped on request before a step was done; nothing written");
+  writer.save(run.checkpoint_after(*last));
+  writer.finish();
+  const auto checkpoint = writer.folder_of(run.steps_done());
   if (tells) write_timeline(folder / "timeline.json", *last, run.cost());
-  summary.written = {folder / "checkpoint", folder / "metrics.jsonl", folder / "timeline.json"};
+  summary.written = {checkpoint, folder / "metrics.jsonl", folder / "timeline.json"};
   if (!arguments.against.empty() && !stop_requested)
     compare(run, config, last->ready.batch, tells, summary);
   if (tells) fmt::print("{}", summary_text(summary));
   if (stop_requested)
-    throw Interrupted(fmt::format("stopped on request after {} of {} steps; {} holds the weights",
-                                  summary.steps.size(), config.train.steps,
-                                  (folder / "checkpoint").string()));
+    throw Interrupted(
+        fmt::format("stopped on request after {} of {} steps; {} has them, --resume "
+                    "auto goes on",
+                    run.steps_done(), config.train.steps, checkpoint.string()));
 }
 
 }  // namespace slimpack

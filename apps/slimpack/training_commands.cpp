@@ -25,11 +25,23 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
                    "What times are measured by, as train.clock: virtual = as if each rank had a "
                    "core of its own")
       ->check(CLI::IsMember({"wall", "virtual"}));
+  command
+      ->add_option(
+          "--resume", arguments->resume,
+          "Go on from a checkpoint; auto = the newest in output.dir, or from the beginning "
+          "where there is none")
+      ->type_name("auto|CHECKPOINT");
+  command
+      ->add_option("--init", arguments->init,
+                   "Start from the weights in this folder of a Hugging Face model")
+      ->type_name("FOLDER");
   command->add_flag("--print-config", *print,
                     "Print a configuration with every key and its default");
   command->footer(
-      "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoint/ (for transformers)\n"
-      "to output.dir. Without a cost file it first measures this machine for a few seconds.\n\n"
+      "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoints/step-N/ "
+      "(transformers\n"
+      "loads it) to output.dir. Without a cost file it first measures this machine for a few "
+      "seconds.\n\n"
       "Example:\n"
       "  slimpack data build --from src --glob '*.py' --out runs/corpus\n"
       "  slimpack train run.toml --set train.steps=50 --set parallel.pp=2");

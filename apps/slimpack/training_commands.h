@@ -15,6 +15,8 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   std::string clock;    ///< "wall" or "virtual" instead of train.clock; empty = as that says
   std::string against;  ///< "packed": compare the last step with fixed packing
+  std::string resume;   ///< "auto" or the folder of a checkpoint; empty = from the first step
+  std::string init;     ///< folder of a Hugging Face model to start from; empty = random weights
 };
 
 struct ProfileArguments {

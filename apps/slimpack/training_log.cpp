@@ -86,6 +86,17 @@ Table comparison_table() {
                 {"tokens/s"}});
 }
 
+/// Whole lines of the steps before `first`, from the file's beginning.
+std::uint64_t bytes_before(const std::filesystem::path& file, std::int64_t first) {
+  std::ifstream in(file);
+  std::uint64_t bytes = 0;
+  for (std::string text; std::getline(in, text) && !in.eof(); bytes += text.size() + 1) {
+    const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object() || line.value("step", first) >= first) break;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 double StepFigures::tokens_per_second() const {
@@ -129,8 +140,10 @@ void require_writable_folder(const std::filesystem::path& folder) {
                   folder.string(), existing.string(), cause);
 }
 
-TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t steps, std::FILE* out)
+TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t first,
+                         std::int64_t steps, std::FILE* out)
     : file_(folder / "metrics.jsonl"),
+      first_(first),
       steps_(steps),
       out_(out),
       redraw_(progress_style(out) == ProgressStyle::kRedraw),
@@ -139,7 +152,9 @@ TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t steps
 void TrainingLog::open_metrics() {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
-  metrics_.open(file_, std::ios::trunc);
+  metrics_bytes_ = bytes_before(file_, first_);
+  if (metrics_bytes_ > 0) std::filesystem::resize_file(file_, metrics_bytes_, error);
+  metrics_.open(file_, metrics_bytes_ > 0 ? std::ios::app : std::ios::trunc);
   if (!metrics_)
     invalid_input("cannot write '{}': {}; set output.dir to a folder that can be written",
                   file_.string(), std::strerror(errno));
@@ -174,9 +189,9 @@ void TrainingLog::finish() {
 std::string TrainingLog::line(const StepFigures& f) const {
   const Nanos elapsed = monotonic_now() - start_;
   const std::int64_t done = f.step + 1;
-  const std::string time = done < steps_
-                               ? human_duration(elapsed / done * (steps_ - done)) + " left"
-                               : "took " + human_duration(elapsed);
+  const std::string time =
+      done < steps_ ? human_duration(elapsed / (done - first_) * (steps_ - done)) + " left"
+                    : "took " + human_duration(elapsed);
   // On a narrow terminal the end is cut off.
   return fmt::format(
       "step {:>{}}/{}  loss {:.4f}  {}  {} tok/s  {} tok in {} docs  bubble {} (predicted {})  "

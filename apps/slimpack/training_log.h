@@ -40,12 +40,14 @@ struct StepFigures {
 /// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
 void require_writable_folder(const std::filesystem::path& folder);
 
-/// Writes metrics.jsonl in `folder` line by line and keeps a progress line on `out`, redrawn where
-/// that is a terminal.
+/// Writes metrics.jsonl in `folder` line by line, after the lines of earlier steps, and keeps a
+/// progress line on `out`, redrawn where that is a terminal.
 class TrainingLog {
  public:
-  /// Touches no file: what an earlier run left stays until the first step is done.
-  TrainingLog(const std::filesystem::path& folder, std::int64_t steps, std::FILE* out);
+  /// Of the steps from `first` to `steps` − 1. Touches no file: what an earlier run left stays
+  /// until the first of them is done.
+  TrainingLog(const std::filesystem::path& folder, std::int64_t first, std::int64_t steps,
+              std::FILE* out);
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
   ~TrainingLog() { finish(); }
@@ -64,6 +66,7 @@ class TrainingLog {
   std::filesystem::path file_;
   std::ofstream metrics_;
   std::uint64_t metrics_bytes_ = 0;  ///< whole lines
+  std::int64_t first_;
   std::int64_t steps_;
   std::FILE* out_;
   bool redraw_;

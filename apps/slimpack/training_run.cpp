@@ -11,11 +11,15 @@
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/packflow/load_checkpoint.h"
 #include "slimpack/packflow/memory_tracker.h"
 
 namespace slimpack {
 namespace {
+
+constexpr const char* kCostFile = "cost.json";  // of a checkpoint
 
 /// What processes that do not share memory cannot do.
 void require_for_processes(const RunConfig& config) {
@@ -70,27 +74,39 @@ CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobP
   return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }
 
+/// The state of the run that `start` goes on from, with the same settings as this one.
+std::optional<RunState> saved_state(const TrainingStart& start, const RunSettings& settings) {
+  if (!start.checkpoint) return std::nullopt;
+  const std::string origin = start.checkpoint->folder.string();
+  RunState saved = run_state_from_json(start.checkpoint->state.run, origin);
+  require_same_settings(saved.settings, settings, origin);
+  return saved;
+}
+
 }  // namespace
 
-TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_stop,
-                         JobProcess* process)
+TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
+                         std::function<bool()> should_stop, JobProcess* process)
     : config_(require_trainable(config, process)),
       process_(process),
       should_stop_(std::move(should_stop)),
       shape_(checked_shape(config)),
       dataset_(IndexedDataset::open(config.data.prefix)),
+      settings_(run_settings(config, shape_, dataset_.lengths())),
+      saved_(saved_state(start, settings_)),
       sampler_(dataset_.lengths(), {config.data.context, config.data.step_tokens},
-               {config.data.seed, 0, 0}),
+               saved_ ? saved_->cursor : SamplerCursor{config.data.seed, 0, 0}),
       first_(draw()),
+      step_(start.checkpoint ? start.checkpoint->state.steps : 0),
       ahead_([this] {
         StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
         return plan(std::move(batch), config_.plan.planner);
       }) {
-  cost_ = cost_or_profile(config_, shape_, process_);
+  cost_ = choose_cost(start);
   engine_ = std::make_unique<Engine>(
       EngineOptions{.shape = shape_,
                     .dtype = config_.train.dtype,
-                    .layout = balanced_layout(cost_, first_->lengths, config_.parallel.pp),
+                    .layout = choose_layout(),
                     .replicas = config_.parallel.dp,
                     .tensor = config_.parallel.tp,
                     .context = config_.data.context,
@@ -99,7 +115,33 @@ TrainingRun::TrainingRun(const RunConfig& config, std::function<bool()> should_s
                     .clock = config_.train.clock,
                     .process = process_,
                     .should_stop = process_ == nullptr ? should_stop_ : nullptr});
-  ahead_.start();
+  if (start.checkpoint)
+    load_checkpoint(*engine_, *start.checkpoint);
+  else if (!start.model.empty())
+    load_hugging_face_model(*engine_, start.model);
+  if (step_ < config_.train.steps) ahead_.start();
+}
+
+bool TrainingRun::goes_on_alike() const {
+  const ParallelConfig& p = config_.parallel;
+  return saved_ && saved_->grid == RankGrid{p.pp, p.dp, p.tp};
+}
+
+CostModel TrainingRun::choose_cost(const TrainingStart& start) const {
+  if (!goes_on_alike()) return cost_or_profile(config_, shape_, process_);
+  const std::filesystem::path file = start.checkpoint->folder / kCostFile;
+  return cost_from_json(read_file(file, "cost file"), file.string());
+}
+
+StageLayout TrainingRun::choose_layout() const {
+  return goes_on_alike() ? saved_->layout
+                         : balanced_layout(cost_, first_->lengths, config_.parallel.pp);
+}
+
+CheckpointContents TrainingRun::checkpoint_after(const CompletedStep& last) const {
+  const EngineOptions& options = engine_->options();
+  const RunState state{settings_, last.ready.batch.cursor, options.grid(), options.layout};
+  return {last.step + 1, to_json(state), {{kCostFile, cost_to_json(cost_)}}};
 }
 
 CompletedStep TrainingRun::next() {
@@ -145,6 +187,7 @@ StepBatch TrainingRun::draw() {
     require_in_vocabulary(document.document, sequence);
   }
   batch.tokens = make_step_tokens(tokens, shape_.vocab_size);
+  batch.cursor = sampler_.cursor();
   return batch;
 }
 

@@ -7,9 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "apps/slimpack/run_state.h"
+#include "apps/slimpack/training_start.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/sampler.h"
+#include "slimpack/packflow/checkpoint_writer.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/planner/plan_ahead.h"
 #include "slimpack/planner/planner.h"
@@ -21,6 +24,7 @@ namespace slimpack {
 struct StepBatch {
   SequenceLengths lengths;
   StepTokens tokens;
+  SamplerCursor cursor;  ///< after them: other steps may have been drawn since
 };
 
 /// A step that is ready to run.
@@ -44,17 +48,22 @@ struct CompletedStep {
 /// they are drawn and planned while the step before trains.
 class TrainingRun {
  public:
-  /// Measures the machine when the configuration names no cost source. Throws InvalidInput.
+  /// Measures the machine when the configuration names no cost source. Throws InvalidInput, also
+  /// when `start` is of another model or a checkpoint of a run with other settings.
   /// `should_stop` true ends a step with Interrupted; in a job of several processes (`process`,
   /// which outlives this) it ends the run between two steps, in all of them. There all make the
   /// same calls in the same order.
-  TrainingRun(const RunConfig& config, std::function<bool()> should_stop,
-              JobProcess* process = nullptr);
+  TrainingRun(const RunConfig& config, const TrainingStart& start,
+              std::function<bool()> should_stop, JobProcess* process = nullptr);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  /// Trains one step. REQUIRES: called at most as often as the run has steps.
+  /// Trains one step. REQUIRES: steps_done() is below the run's steps.
   [[nodiscard]] CompletedStep next();
+  [[nodiscard]] std::int64_t steps_done() const { return step_; }
+
+  /// What to save so that a run goes on after `last`. REQUIRES: what next() returned last.
+  [[nodiscard]] CheckpointContents checkpoint_after(const CompletedStep& last) const;
 
   /// Runs a batch under another planner without touching the weights; planned in line.
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
@@ -65,6 +74,11 @@ class TrainingRun {
   [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
 
  private:
+  /// The checkpoint's, where the run goes on with the same ranks from one; else by configuration
+  /// and by the first step's lengths.
+  [[nodiscard]] CostModel choose_cost(const TrainingStart& start) const;
+  [[nodiscard]] StageLayout choose_layout() const;
+  [[nodiscard]] bool goes_on_alike() const;
   [[nodiscard]] StepBatch draw();
   void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
   [[nodiscard]] ReadyStep plan(StepBatch batch, PlannerKind planner) const;
@@ -79,11 +93,13 @@ class TrainingRun {
   std::function<bool()> should_stop_;
   ModelShape shape_;
   IndexedDataset dataset_;
+  RunSettings settings_;
+  std::optional<RunState> saved_;  ///< of the checkpoint that the run goes on from
   Sampler sampler_;
   CostModel cost_;
   std::optional<StepBatch> first_;  ///< drawn early: the layers are divided by its lengths
   std::unique_ptr<Engine> engine_;
-  std::int64_t step_ = 0;
+  std::int64_t step_ = 0;       ///< the next one
   PlanAhead<ReadyStep> ahead_;  ///< last: its thread ends before what it uses
 };
 

@@ -37,6 +37,18 @@ def parse(argv):
         default="",
         help="at the end, run the last step's documents once more this way and compare",
     )
+    parser.add_argument(
+        "--resume",
+        default="",
+        metavar="auto|CHECKPOINT",
+        help="go on from a checkpoint; auto = the newest in output.dir, or from the beginning where there is none",
+    )
+    parser.add_argument(
+        "--init",
+        default="",
+        metavar="FOLDER",
+        help="start from the weights in this folder of a Hugging Face model",
+    )
     return parser.parse_args(argv)
 
 
@@ -68,6 +80,8 @@ def main(argv=None):
     arguments.config = options.config
     arguments.overrides = options.set
     arguments.against = options.against
+    arguments.resume = options.resume
+    arguments.init = options.init
     try:
         needs = _native.process_needs(arguments, rank, ranks)
     except _native.InvalidInput as error:

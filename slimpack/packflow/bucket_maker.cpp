@@ -28,6 +28,13 @@ std::int64_t count(const std::vector<std::int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+/// Of the public tensor that a parameter of `sizes` has a part of.
+std::vector<std::int64_t> whole_sizes(const ParameterPart& part, std::vector<std::int64_t> sizes) {
+  sizes[0] = part.rows;
+  sizes[static_cast<std::size_t>(part.piece.dimension)] = part.piece.whole;
+  return sizes;
+}
+
 }  // namespace
 
 void BucketMaker::add(Parameter& parameter, std::vector<NamedPiece> parts,
@@ -57,6 +64,14 @@ void BucketMaker::add_bias(Parameter& parameter, std::vector<NamedPiece> parts) 
   add(parameter, std::move(parts), {}, First::kZeros);
 }
 
+std::map<std::string, std::vector<std::int64_t>> BucketMaker::tensor_sizes() const {
+  std::map<std::string, std::vector<std::int64_t>> sizes;
+  for (const Planned& planned : planned_)
+    for (const ParameterPart& part : planned.parameter->parts)
+      sizes.emplace(part.name, whole_sizes(part, planned.sizes));
+  return sizes;
+}
+
 at::Tensor BucketMaker::first_values(const Planned& planned) const {
   const auto type = accumulate_type(owner_.dtype);
   if (planned.first == First::kOnes) return at::ones(planned.sizes, type);
@@ -64,11 +79,9 @@ at::Tensor BucketMaker::first_values(const Planned& planned) const {
   at::Tensor values = at::empty(planned.sizes, type);
   for (const ParameterPart& part : planned.parameter->parts) {
     // The whole matrix is drawn, so that a weight does not depend on who holds it.
-    std::vector<std::int64_t> whole{part.rows, planned.sizes[1]};
-    whole[static_cast<std::size_t>(part.piece.dimension)] = part.piece.whole;
     const auto generator = at::detail::createCPUGenerator(owner_.seed ^ hash_name(part.name));
-    const at::Tensor drawn =
-        at::empty(whole, type).normal_(0.0, owner_.shape.initializer_range, generator);
+    const at::Tensor drawn = at::empty(whole_sizes(part, planned.sizes), type)
+                                 .normal_(0.0, owner_.shape.initializer_range, generator);
     values.narrow(0, part.begin, part.rows).copy_(part.piece.of(drawn));
   }
   return values;

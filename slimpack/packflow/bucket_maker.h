@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class BucketMaker {
   void add_matrix(Parameter& parameter, std::vector<NamedPiece> parts, std::int64_t width);
   void add_norm(Parameter& parameter, const std::string& name, std::int64_t width);
   void add_bias(Parameter& parameter, std::vector<NamedPiece> parts);
+
+  /// Names and sizes of the whole tensors that the rank has pieces of.
+  [[nodiscard]] std::map<std::string, std::vector<std::int64_t>> tensor_sizes() const;
 
   [[nodiscard]] ParameterBucket make();
 

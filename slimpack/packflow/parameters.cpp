@@ -83,6 +83,38 @@ void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& piece
   }
 }
 
+using AddParameters = std::function<void(BucketMaker&)>;
+
+/// Calls visit(add) for every bucket of a stage, in the order of StageParameters::buckets; `add`
+/// puts the bucket's parameters, which are members of `p`, into a maker.
+void for_each_bucket(const ParameterOwner& owner, const StageLayout& layout, StageParameters& p,
+                     const std::function<void(const AddParameters&)>& visit) {
+  const ModelShape& shape = owner.shape;
+  const StageId stage = owner.place.stage;
+  const bool first = stage.value() == 0;
+  const bool last = stage.value() == layout.stages() - 1;
+  const TensorPieces pieces(shape, owner.grid, owner.place);
+  const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
+  p.layers.resize(static_cast<std::size_t>(layout.layers(stage)));
+  if (last) {
+    p.head_VH.tied_copy = shape.tie_embeddings;
+    const NamedPiece matrix =
+        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
+    if (!(shape.tie_embeddings && first))
+      visit([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
+    visit([&](BucketMaker& m) {
+      m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size);
+    });
+  }
+  for (std::int32_t l = layout.layers(stage); l-- > 0;)
+    visit([&](BucketMaker& m) {
+      add_layer(m, shape, pieces, layout.layer_begin[stage.index()] + l,
+                p.layers[static_cast<std::size_t>(l)]);
+    });
+  if (first)
+    visit([&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size); });
+}
+
 }  // namespace
 
 void StageParameters::for_each(const std::function<void(Parameter&)>& visit) {
@@ -102,49 +134,44 @@ void StageParameters::for_each(const std::function<void(Parameter&)>& visit) {
 void assign(ParameterBucket& bucket, const Parameter& parameter, std::int64_t row,
             const at::Tensor& rows) {
   parameter.value.narrow(0, row, rows.size(0)).copy_(rows);
-  if (bucket.values_N.scalar_type() == bucket.masters_S.scalar_type()) return;
+  if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
+    assign_state(bucket, bucket.masters_S, parameter, row, rows);
+}
+
+void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Parameter& parameter,
+                  std::int64_t row, const at::Tensor& rows) {
   const std::int64_t begin = parameter.begin + row * parameter.value.stride(0);
   const std::int64_t from = std::max(begin, bucket.shard.begin);
   const std::int64_t to = std::min(begin + rows.numel(), bucket.shard.end);
   if (from >= to) return;
-  bucket.masters_S.narrow(0, from - bucket.shard.begin, to - from)
+  state_S.narrow(0, from - bucket.shard.begin, to - from)
       .copy_(rows.contiguous().view(-1).narrow(0, from - begin, to - from));
 }
 
 StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                       const StageLayout& layout, const RankGrid& grid,
                                       const RankPlace& place, std::uint64_t seed) {
-  const bool first = place.stage.value() == 0;
-  const bool last = place.stage.value() == layout.stages() - 1;
   const ParameterOwner owner{shape, dtype, seed, grid, place};
-  const TensorPieces pieces(shape, grid, place);
-  const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
   StageParameters p;
-  const auto add_bucket = [&](const auto& add) {
+  for_each_bucket(owner, layout, p, [&](const AddParameters& add) {
     BucketMaker make(owner, p.buckets.size());
     add(make);
     p.buckets.push_back(make.make());
-  };
-  p.layers.resize(static_cast<std::size_t>(layout.layers(place.stage)));
-  if (last) {
-    p.head_VH.tied_copy = shape.tie_embeddings;
-    const NamedPiece matrix =
-        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
-    if (!(shape.tie_embeddings && first))
-      add_bucket([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
-    add_bucket([&](BucketMaker& m) {
-      m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size);
-    });
-  }
-  for (std::int32_t l = layout.layers(place.stage); l-- > 0;)
-    add_bucket([&](BucketMaker& m) {
-      add_layer(m, shape, pieces, layout.layer_begin[place.stage.index()] + l,
-                p.layers[static_cast<std::size_t>(l)]);
-    });
-  if (first)
-    add_bucket(
-        [&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size); });
+  });
   return p;
+}
+
+std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const ModelShape& shape) {
+  const StageLayout layout{{0, static_cast<std::int32_t>(shape.num_layers)}};
+  const ParameterOwner owner{shape, Dtype::kFp32, 0, {}, {}};
+  std::map<std::string, std::vector<std::int64_t>> sizes;
+  StageParameters planned;
+  for_each_bucket(owner, layout, planned, [&](const AddParameters& add) {
+    BucketMaker make(owner, 0);
+    add(make);
+    sizes.merge(make.tensor_sizes());
+  });
+  return sizes;
 }
 
 std::int64_t parameter_count(StageParameters& parameters) {

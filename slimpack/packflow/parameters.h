@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,14 @@ struct StageParameters {
 /// REQUIRES: the parameter's bucket; rows that fit.
 void assign(ParameterBucket& bucket, const Parameter& parameter, std::int64_t row,
             const at::Tensor& rows);
+
+/// The same of the replica's share of one state: `state_S` is the bucket's masters or moments.
+void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Parameter& parameter,
+                  std::int64_t row, const at::Tensor& rows);
+
+/// Every tensor of the model by its public name, and its sizes. Allocates no tensor.
+[[nodiscard]] std::map<std::string, std::vector<std::int64_t>> tensor_sizes(
+    const ModelShape& shape);
 
 /// Allocates and initialises what the rank at `place` holds: matrices normal(0, initializer_range)
 /// from a generator seeded by (seed, Hugging Face name), so that the weights do not depend on the

@@ -4,8 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 
 namespace slimpack {
@@ -13,13 +17,26 @@ namespace slimpack {
 /// Contiguous CPU tensors by name.
 using NamedTensors = std::map<std::string, at::Tensor>;
 
-/// Writes fp64, fp32, bf16 and int64 tensors, complete or not at all. Names are sorted, so equal
-/// tensors give equal files.
+/// Takes the next bytes of a file.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+/// The file of fp64, fp32, fp16, bf16 and int64 tensors, part by part. Names are sorted, so equal
+/// tensors give equal bytes.
+void stream_safetensors(const NamedTensors& tensors, const ByteSink& sink);
+
+/// Writes such a file, complete or not at all.
 void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors);
 
-/// Reads a whole file. Throws InvalidInput naming file, tensor and rule for a header that is too
-/// long, no JSON, unknown types, offsets that overlap, leave gaps, leave the file or do not match
-/// the shape.
+/// The tensors of a file's `bytes`, not copied except where they lie unaligned: nobody may write to
+/// them. Each keeps `owner` of the bytes alive. Throws InvalidInput naming `origin`, tensor and
+/// rule for a header that is too long, no JSON, unknown types, offsets that overlap, leave gaps,
+/// leave the file or do not match the shape.
+[[nodiscard]] NamedTensors parse_safetensors(std::span<const std::byte> bytes,
+                                             std::shared_ptr<const void> owner,
+                                             const std::string& origin);
+
+/// A file's tensors, mapped into memory: what nobody looks at is not read. The file must not change
+/// as long as one of them lives.
 [[nodiscard]] NamedTensors read_safetensors(const std::filesystem::path& file);
 
 }  // namespace slimpack

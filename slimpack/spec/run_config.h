@@ -114,6 +114,13 @@ struct OutputConfig {
   bool operator==(const OutputConfig&) const = default;
 };
 
+struct CheckpointConfig {
+  std::int64_t every = 0;      ///< steps; 0 = only when the run ends or is stopped
+  std::int32_t keep_last = 2;  ///< older ones are removed
+
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
 /// Every key of the TOML file is the name of a field here: [model] config, [data] prefix, …
 /// Relative paths in the file are relative to the file's folder; in overrides, to the current one.
 struct RunConfig {
@@ -125,6 +132,7 @@ struct RunConfig {
   CostConfig cost;
   std::optional<HardwareSpec> hardware;  ///< [hardware]; used when there is no cost file
   OutputConfig output;
+  CheckpointConfig checkpoint;
 
   bool operator==(const RunConfig&) const = default;
 };

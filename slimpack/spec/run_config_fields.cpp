@@ -20,6 +20,7 @@ constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxStages = 4096;
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
+constexpr std::int64_t kMaxKept = 1'000'000;
 
 struct Name {
   std::string_view section;
@@ -203,6 +204,10 @@ std::vector<ConfigField> all_fields() {
   for (ConfigField& field : hardware_config_fields()) fields.push_back(std::move(field));
   fields.push_back(path({"output", "dir", "checkpoints, logs and traces"}, &R::output,
                         &OutputConfig::dir, false));
+  fields.push_back(integer({"checkpoint", "every", "steps; 0 = when the run ends or is stopped"},
+                           &R::checkpoint, &CheckpointConfig::every, 0, kMaxSteps));
+  fields.push_back(integer({"checkpoint", "keep_last", "older checkpoints are removed"},
+                           &R::checkpoint, &CheckpointConfig::keep_last, 1, kMaxKept));
   return fields;
 }
 

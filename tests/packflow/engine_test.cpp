@@ -10,7 +10,6 @@
 #include "slimpack/packflow/memory_tracker.h"
 #include "tests/packflow/step_outcome.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/temp_folder.h"
 
 namespace slimpack {
 namespace {
@@ -188,36 +187,6 @@ TEST(StepTokens, CountTheTargetsAndRefuseUnknownTokens) {
       },
       {"token 5", "vocabulary of 5"});
   expect_invalid_input([] { static_cast<void>(make_step_tokens({{-1}}, 5)); }, {"token -1"});
-}
-
-TEST(Checkpoint, ComesBackIntoAnEngineWithOtherStages) {
-  const TempFolder folder;
-  for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16}) {
-    Engine saved(engine_options(packed_step(small_shape(4), dtype, 1, lengths(), Tokens(70)), 1));
-    Engine loaded(engine_options(packed_step(small_shape(4), dtype, 4, lengths(), Tokens(70)), 2));
-    save_checkpoint(saved, folder.path());
-    load_parameters(loaded, read_safetensors(folder / "model.safetensors"), "checkpoint");
-    const NamedTensors expected = named_parameters(saved), actual = named_parameters(loaded);
-    ASSERT_EQ(actual.size(), expected.size());
-    for (const auto& [name, tensor] : expected) EXPECT_TRUE(actual.at(name).equal(tensor)) << name;
-  }
-}
-
-TEST(Checkpoint, RefusesTensorsOfAnotherModelByName) {
-  Engine engine(
-      engine_options(packed_step(small_shape(1), Dtype::kFp32, 1, lengths(), Tokens(70))));
-  const auto refuse = [&](const NamedTensors& tensors,
-                          std::initializer_list<std::string_view> parts) {
-    expect_invalid_input([&] { load_parameters(engine, tensors, "old.safetensors"); }, parts);
-  };
-  NamedTensors tensors = named_parameters(engine);
-  tensors.emplace("model.layers.1.extra", at::zeros({1}, at::kFloat));
-  refuse(tensors, {"old.safetensors", "model.layers.1.extra"});
-  tensors = named_parameters(engine);
-  tensors.erase("model.norm.weight");
-  refuse(tensors, {"old.safetensors", "model.norm.weight", "missing"});
-  tensors["model.norm.weight"] = at::zeros({3}, at::kFloat);
-  refuse(tensors, {"old.safetensors", "model.norm.weight", "[3]", "[48]"});
 }
 
 }  // namespace

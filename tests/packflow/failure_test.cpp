@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "slimpack/baselines/packed.h"
-#include "slimpack/packflow/checkpoint.h"
+#include "slimpack/packflow/model_tensors.h"
 #include "tests/packflow/faults.h"
 #include "tests/packflow/random_run.h"
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "slimpack/packflow/checkpoint.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/model_tensors.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/packflow/tensor.h"
 #include "tests/packflow/small_runs.h"

@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "slimpack/packflow/checkpoint.h"
 #include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/model_tensors.h"
 #include "tests/packflow/random_run.h"
 #include "tests/packflow/small_runs.h"
 #include "tests/support/expect_holds.h"

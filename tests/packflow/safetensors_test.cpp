@@ -26,6 +26,7 @@ TEST(Safetensors, RoundTripsEveryTypeAndShape) {
       {"b.float", at::randn({3, 1, 2}, at::kFloat)},
       {"c.bf16", at::randn({5}, at::kFloat).to(at::kBFloat16)},  // 10 bytes: the next is unaligned
       {"d.int64", at::arange(-2, 3, at::kLong)},
+      {"d.half", at::randn({3}, at::kFloat).to(at::kHalf)},
       {"e.scalar", at::full({}, 3.5, at::kDouble)},
       {"f.empty", at::zeros({0, 4}, at::kFloat)},
       {"g.transposed", at::arange(6, at::kFloat).view({2, 3}).t()},

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "slimpack/packflow/checkpoint.h"
+#include "slimpack/packflow/model_tensors.h"
 #include "tests/packflow/small_runs.h"
 #include "tests/packflow/tensors.h"
 

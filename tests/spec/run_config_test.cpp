@@ -78,6 +78,9 @@ ranks_per_node = 4
 link_latency_us = 0
 [output]
 dir = "out"
+[checkpoint]
+every = 5
+keep_last = 3
 )");
   RunConfig expected;
   expected.model.config = "/base/m.json";
@@ -93,6 +96,7 @@ dir = "out"
   expected.hardware->ranks_per_node = 4;
   expected.hardware->link_latency_us = 0;
   expected.output.dir = "/base/out";
+  expected.checkpoint = {.every = 5, .keep_last = 3};
   EXPECT_EQ(config, expected);
 }
 
@@ -207,7 +211,7 @@ const Bad kBad[] = {
     {"steps = 3", "run.toml:1: \"steps\" is not a section"},
     {"[[train]]\nsteps = 3", "not a section"},
     {"[trian]\nsteps = 3", "section \"trian\" is unknown; did you mean \"train\"?"},
-    {"[zzz]", "known are model, data, train, parallel, plan, cost, hardware, output"},
+    {"[zzz]", "known are model, data, train, parallel, plan, cost, hardware, output, checkpoint"},
     {"[train]\nstep = 3",
      "run.toml:2: key \"step\" is unknown in [train]; did you mean \"steps\"?"},
     {"[train]\n\"a\\nb\" = 3", "\"a\\nb\" is unknown"},

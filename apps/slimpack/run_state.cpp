@@ -1,0 +1,81 @@
+#include "apps/slimpack/run_state.h"
+
+#include <span>
+
+#include "slimpack/base/checksum.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/spec/run_config_fields.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::int64_t kMaxRanks = INT32_MAX;
+
+/// Of [data] and [train] all but the clock, which changes what is measured, not what is learned,
+/// and the dataset's path, for which its content stands.
+bool changes_the_result(const ConfigField& field) {
+  const bool counts = field.section == "data" || field.section == "train";
+  return counts && field.key != "clock" && field.key != "prefix";
+}
+
+template <class Range>
+std::string checksum_of_all(const Range& values) {
+  return checksum_of(std::as_bytes(std::span(values)));
+}
+
+}  // namespace
+
+RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
+                         const std::vector<Tokens>& lengths) {
+  RunSettings settings;
+  for (const ConfigField& field : config_fields())
+    if (changes_the_result(field))
+      settings[fmt::format("{}.{}", field.section, field.key)] = field.print(config);
+  const std::string model = model_shape_to_json(shape, hugging_face_name(Dtype::kFp32));
+  settings["model.config"] = fmt::format("a model with checksum {}", checksum_of_all(model));
+  settings["data.prefix"] = fmt::format("{} documents, lengths with checksum {}", lengths.size(),
+                                        checksum_of_all(lengths));
+  return settings;
+}
+
+nlohmann::json to_json(const RunState& state) {
+  const RankGrid& grid = state.grid;
+  return {{"settings", state.settings},
+          {"cursor", to_json(state.cursor)},
+          {"parallel", {{"pp", grid.stages}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
+          {"layer_begin", state.layout.layer_begin}};
+}
+
+RunState run_state_from_json(const nlohmann::json& json, const std::string& origin) {
+  const JsonFields fields(json, origin);
+  RunState state;
+  const JsonFields settings = fields.object("settings");
+  for (const auto& item : fields.at("settings").items())
+    state.settings[item.key()] = settings.text(item.key().c_str());
+  state.cursor = sampler_cursor_from_json(fields.object("cursor"));
+  const JsonFields parallel = fields.object("parallel");
+  const auto ranks = [&](const char* axis) {
+    return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));
+  };
+  state.grid = {ranks("pp"), ranks("dp"), ranks("tp")};
+  for (const nlohmann::json& layer : fields.array("layer_begin"))
+    state.layout.layer_begin.push_back(
+        static_cast<std::int32_t>(json_integer(layer, origin + ": layer_begin", 0, INT32_MAX)));
+  return state;
+}
+
+void require_same_settings(const RunSettings& saved, const RunSettings& now,
+                           const std::string& origin) {
+  for (const auto& [key, text] : now) {
+    const auto it = saved.find(key);
+    const std::string before = it == saved.end() ? "not there" : it->second;
+    if (before != text)
+      invalid_input(
+          "{}: {} was \"{}\" and is \"{}\" now; set it back, or start another run from these "
+          "weights with --init",
+          origin, key, before, text);
+  }
+}
+
+}  // namespace slimpack

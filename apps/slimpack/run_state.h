@@ -1,0 +1,46 @@
+// What a checkpoint keeps of a run beside weights and optimizer, so that it goes on as if it had
+// never been stopped.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/data/sampler.h"
+#include "slimpack/packflow/rank_grid.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// What the result depends on, by key: the settings of [data] and [train] as the configuration has
+/// them ("train.steps" → "steps = 100"); for paths, what is found there.
+using RunSettings = std::map<std::string, std::string>;
+
+/// `lengths` are those of the dataset's documents.
+[[nodiscard]] RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
+                                       const std::vector<Tokens>& lengths);
+
+struct RunState {
+  RunSettings settings;
+  SamplerCursor cursor;  ///< after the last step that was trained
+  /// Plans of other ranks or with other costs add in another order: with the same ranks the layout
+  /// is kept, and the checkpoint's cost model used again.
+  RankGrid grid;
+  StageLayout layout;
+
+  bool operator==(const RunState&) const = default;
+};
+
+[[nodiscard]] nlohmann::json to_json(const RunState& state);
+/// Throws InvalidInput naming a field that is missing, mistyped or out of range.
+[[nodiscard]] RunState run_state_from_json(const nlohmann::json& json, const std::string& origin);
+
+/// Throws InvalidInput naming `origin` and the first setting that differs.
+void require_same_settings(const RunSettings& saved, const RunSettings& now,
+                           const std::string& origin);
+
+}  // namespace slimpack
