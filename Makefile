@@ -25,6 +25,7 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)
+	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
 	$(BUILD)/slimpack train examples/demo.toml --against packed
 
 test: configure  ## build everything and run every test

@@ -3,15 +3,14 @@ file of an earlier run as it was."""
 
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 
 import pytest
-from program import (LENGTHS, SLIMPACK, assert_refused, metrics, read_documents, run, settings)
+from program import (LENGTHS, SLIMPACK, assert_refused, metrics, read_documents, run, settings,
+                     weights, with_full_disk)
 
-EARLIER = {"metrics.jsonl": "earlier\n", "timeline.json": "{}", "checkpoint/config.json": "{}"}
+EARLIER = {"metrics.jsonl": "earlier\n", "timeline.json": "{}", "checkpoints/notes.txt": "{}"}
 
 
 def contents(folder):
@@ -24,7 +23,7 @@ def train_over_earlier_run(workspace, output, *overrides, change=None, **model):
     if change:
         file.write_text(change(file.read_text()))
     folder = workspace.folder / output
-    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "checkpoints").mkdir(parents=True)
     for name, text in EARLIER.items():
         (folder / name).write_text(text)
     done = run("train", file, *settings(overrides))
@@ -108,27 +107,19 @@ def test_a_file_where_the_output_folder_should_be_is_named(workspace):
     assert (workspace.folder / "in-the-way").read_text() == "mine"
 
 
-def test_a_file_where_the_checkpoint_should_be_is_found_before_training(workspace):
+def test_a_file_where_the_checkpoints_should_be_is_found_before_training(workspace):
     file = workspace.config("no-room")
     (workspace.folder / "no-room").mkdir()
-    (workspace.folder / "no-room" / "checkpoint").write_text("mine")
+    (workspace.folder / "no-room" / "checkpoints").write_text("mine")
     done = run("train", file)
-    assert_refused(done, "checkpoint", "is not a folder", "output.dir")
-    assert contents(workspace.folder / "no-room") == {"checkpoint": "mine"}
+    assert_refused(done, "checkpoints", "is not a folder", "output.dir")
+    assert contents(workspace.folder / "no-room") == {"checkpoints": "mine"}
 
 
 def test_a_folder_where_the_metrics_should_be_is_named(workspace):
     file = workspace.config("metrics-folder")
     (workspace.folder / "metrics-folder" / "metrics.jsonl").mkdir(parents=True)
     assert_refused(run("train", file), "metrics.jsonl", "output.dir")
-
-
-def with_full_disk(limit, *arguments):
-    """Files end at `limit` bytes and writing beyond fails as on a full disk."""
-    def before_start():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    return run(*arguments, preexec_fn=before_start, restore_signals=False)
 
 
 def test_a_disk_that_is_full_at_the_first_metrics_leaves_no_half_line(workspace):
@@ -183,10 +174,9 @@ def test_a_bad_token_in_a_later_step_keeps_the_steps_before(workspace):
 
     done = run("train", workspace.config("late"), *settings([*short, f"data.prefix={prefix}"]))
     assert_refused(done, f"document {document} holds token 257", "vocab_size is 257",
-                   "after 2 of 3 steps", "late/checkpoint")
+                   "after 2 of 3 steps", "late/checkpoints/step-00000002")
     expected = workspace.train("two-steps", *short, "train.steps=2")
-    assert ((workspace.folder / "late" / "checkpoint" / "model.safetensors").read_bytes()
-            == (expected / "checkpoint" / "model.safetensors").read_bytes())
+    assert weights(workspace.folder / "late") == weights(expected)
     assert len(metrics(workspace.folder / "late")) == 2
 
 
@@ -202,12 +192,11 @@ def test_a_later_step_that_does_not_fit_keeps_the_steps_before(workspace):
 
     done = run("train", workspace.config("tight"), *settings(capped))
     assert_refused(done, f"{cap:,}", "raise plan.memory_cap",
-                   f"after {longest} of {len(LENGTHS)} steps", "tight/checkpoint")
+                   f"after {longest} of {len(LENGTHS)} steps", "tight/checkpoints")
     # The learning rate is the same at every step, so a run of just these ends with the same bits.
     tight = workspace.folder / "tight"
     expected = workspace.train("all-that-fit", *short, f"train.steps={longest}")
-    weights = [f / "checkpoint" / "model.safetensors" for f in (tight, expected)]
-    assert weights[0].read_bytes() == weights[1].read_bytes()
+    assert weights(tight) == weights(expected)
     assert [line["step"] for line in metrics(tight)] == list(range(longest))
 
 

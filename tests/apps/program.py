@@ -3,7 +3,9 @@
 import json
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -52,6 +54,14 @@ def run(*arguments, **options):
                           timeout=60, check=False, **options)
 
 
+def with_full_disk(limit, *arguments):
+    """Files end at `limit` bytes and writing beyond fails as on a full disk."""
+    def before_start():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    return run(*arguments, preexec_fn=before_start, restore_signals=False)
+
+
 class Workspace:
     """A folder with corpus.bin, corpus.idx and model files; each run writes to its own folder."""
 
@@ -87,6 +97,16 @@ class Workspace:
         return self.folder / name
 
 
+def newest_checkpoint(folder):
+    """The folder of the newest checkpoint that a run has written."""
+    return max((folder / "checkpoints").glob("step-*"))
+
+
+def weights(folder):
+    """The bytes of the weights in a run's newest checkpoint, file by file."""
+    return {f.name: f.read_bytes() for f in newest_checkpoint(folder).glob("model*.safetensors")}
+
+
 def settings(overrides):
     return [word for override in overrides for word in ("--set", override)]
 
@@ -119,7 +139,7 @@ def assert_refused(done, *parts):
     assert done.returncode == 2, done.stderr
     *log, line = done.stderr.splitlines()
     for before in log:
-        assert before.startswith(("model: ", "data: ", "cost: ", "step ")), done.stderr
+        assert before.startswith(("model: ", "data: ", "cost: ", "step ", "resume: ")), done.stderr
     assert line.startswith("slimpack: "), done.stderr
     for part in parts:
         assert str(part) in line

@@ -13,28 +13,16 @@ from collections import Counter
 
 import pytest
 import torch
-from program import SLIMPACK, TOKENS, losses, metrics, read_documents, run, settings
+from hugging_face_loss import hugging_face_loss
+from program import (SLIMPACK, TOKENS, losses, metrics, newest_checkpoint, read_documents, run,
+                     settings, weights)
 from transformers import AutoModelForCausalLM
-
-torch.set_num_threads(1)  # tiny tensors; threads would only wait for each other
 
 
 def numbers(value):
     if isinstance(value, list):
         return [n for v in value for n in numbers(v)]
     return [value]
-
-
-def hugging_face_loss(model, documents):
-    """Mean next-token loss over the targets of all documents, each run by itself."""
-    total = 0.0
-    with torch.no_grad():
-        for tokens in documents:
-            ids = torch.tensor([tokens])
-            logits = model(input_ids=ids).logits.double()
-            total += torch.nn.functional.cross_entropy(
-                logits[0, :-1], ids[0, 1:], reduction="sum").item()
-    return total / sum(len(d) - 1 for d in documents)
 
 
 def test_metrics_have_a_line_of_finite_numbers_for_each_step_and_the_loss_falls(workspace):
@@ -51,11 +39,15 @@ def test_metrics_have_a_line_of_finite_numbers_for_each_step_and_the_loss_falls(
     assert curve == sorted(curve, reverse=True) and curve[-1] < curve[0] - 1
 
 
+@pytest.fixture(scope="module")
+def usual_losses(workspace):
+    return losses(workspace.train("usual", "train.dtype=fp64"))
+
+
 @pytest.mark.parametrize("recompute", ["nothing", "attention", "mlp", "full", "auto"])
-def test_what_is_computed_again_does_not_change_what_is_learned(workspace, recompute):
-    usual = losses(workspace.train("usual", "train.dtype=fp64"))
+def test_what_is_computed_again_does_not_change_what_is_learned(workspace, usual_losses, recompute):
     folder = workspace.train(recompute, "train.dtype=fp64", "parallel.pp=2", f"plan.recompute={recompute}")
-    assert losses(folder) == pytest.approx(usual, rel=1e-9)
+    assert losses(folder) == pytest.approx(usual_losses, rel=1e-9)
 
 
 def test_the_timeline_has_a_predicted_and_a_measured_process_with_a_thread_per_rank(workspace):
@@ -84,7 +76,7 @@ def test_transformers_loads_the_checkpoint_and_finds_the_same_loss(workspace, fa
              "train.weight_decay=0", "parallel.pp=2", f"train.dtype={dtype}"]
     folder = workspace.train(f"{family}-{dtype}", *still, family=family, model=model)
     (line,) = metrics(folder)
-    loaded = AutoModelForCausalLM.from_pretrained(folder / "checkpoint", dtype="auto")
+    loaded = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder), dtype="auto")
     formats = dict(fp32=torch.float32, fp64=torch.float64, bf16=torch.bfloat16)
     assert {p.dtype for p in loaded.parameters()} == {formats[dtype]}
     loss = hugging_face_loss(loaded.float(), read_documents(workspace.folder / "corpus"))
@@ -101,17 +93,17 @@ def test_documents_are_cut_at_the_context_and_not_elsewhere(workspace):
     cut = [d[:100] for d in read_documents(workspace.folder / "corpus")]
     # One step holds it all: 5 documents are longer, the others have 6 + 41 + 2 + 34 + 65 + 91 + 21.
     assert line["tokens"] == sum(map(len, cut)) == 5 * 100 + 260
-    model = AutoModelForCausalLM.from_pretrained(folder / "checkpoint")
+    model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder))
     assert line["loss"] == pytest.approx(hugging_face_loss(model, cut), rel=1e-5)
 
 
 def test_the_same_run_twice_gives_the_same_bits_and_another_seed_does_not(workspace):
     overrides = ["parallel.pp=2", "data.step_tokens=400"]
     first, second, other = (
-        workspace.train(name, *overrides, f"train.seed={seed}") / "checkpoint" / "model.safetensors"
+        weights(workspace.train(name, *overrides, f"train.seed={seed}"))
         for name, seed in (("first", 7), ("second", 7), ("other", 8)))
-    assert first.read_bytes() == second.read_bytes()
-    assert first.read_bytes() != other.read_bytes()
+    assert first == second
+    assert first != other
 
 
 @pytest.fixture(scope="module")

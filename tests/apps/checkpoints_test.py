@@ -1,0 +1,255 @@
+"""Checkpoints: a run that is killed goes on as if it had not been, and nothing broken is used."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from processes import job
+from program import (SLIMPACK, assert_refused, losses, metrics, newest_checkpoint, run, settings,
+                     with_full_disk)
+
+
+def names(folder):
+    return sorted(p.name for p in (folder / "checkpoints").iterdir())
+
+
+def tensors(folder):
+    """The bytes of weights and optimizer in the newest checkpoint, file by file."""
+    return {f.name: f.read_bytes() for f in newest_checkpoint(folder).glob("*.safetensors")}
+
+
+def learned(folder):
+    """What does not depend on how fast a step was."""
+    keys = ["step", "loss", "gradient_norm", "learning_rate", "documents", "tokens"]
+    return [[line[key] for key in keys] for line in metrics(folder)]
+
+
+def resume(workspace, output, *overrides, path="auto", **options):
+    return run("train", workspace.config(output), *settings(overrides), "--resume", path, **options)
+
+
+def train_and_kill(file, overrides, r):
+    """Goes on with the run and kills it at a random moment: while it starts, trains, or saves."""
+    command = [SLIMPACK, "train", file, *settings(overrides), "--resume", "auto"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        steps = r.randrange(4)
+        for line in process.stderr:
+            assert "passed over" not in line
+            steps -= line.startswith("step ")
+            if steps <= 0:
+                break
+        time.sleep(r.uniform(0, 0.1))
+        process.kill()
+
+
+@pytest.mark.parametrize("name, grid", [
+    ("fp32", ["parallel.pp=2"]),
+    ("bf16", ["parallel.pp=2", "parallel.dp=2", "train.dtype=bf16"]),
+])
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspace, name, grid):
+    steps = 45  # ten kills after at most three steps, and what is left to do
+    usual = ["data.step_tokens=200", "plan.granularity=32", f"train.steps={steps}", *grid]
+    expected = workspace.train(f"{name}-never-killed", *usual)
+    killed = workspace.folder / f"{name}-killed"
+    file = workspace.config(killed.name)
+    often = [*usual, "checkpoint.every=1"]
+    r = random.Random(name)
+    for _ in range(10):
+        train_and_kill(file, often, r)
+    done = resume(workspace, killed.name, *often)
+    assert done.returncode == 0, done.stderr
+    assert "passed over" not in done.stderr
+    assert learned(killed) == learned(expected)
+    assert [line["step"] for line in metrics(killed)] == list(range(steps))
+    assert tensors(killed) == tensors(expected)
+    assert names(killed) == [f"step-{steps - 1:08}", f"step-{steps:08}"]
+
+
+def test_a_job_of_processes_of_which_one_is_killed_goes_on(workspace):
+    usual = ["data.step_tokens=200", "train.steps=12", "parallel.pp=2", "parallel.dp=2"]
+    expected = workspace.train("threads", *usual)
+    command = ["-m", "slimpack.worker", workspace.config("processes"), "--resume", "auto",
+               *settings([*usual, "checkpoint.every=1"])]
+    with job(workspace.folder, *[command] * 4) as processes:
+        processes.wait_for("step  4/12")
+        processes.signal(3, signal.SIGKILL)
+        assert set(processes.codes(but=[3])) == {1}, processes.text()
+    with job(workspace.folder, *[command] * 4) as processes:
+        assert processes.codes() == [0] * 4, processes.text()
+        assert processes.text().count("resume: ") == 1  # the first tells
+    folder = workspace.folder / "processes"
+    assert learned(folder) == learned(expected)
+    assert tensors(folder) == tensors(expected)
+
+
+@pytest.fixture(scope="module")
+def six_steps(workspace):
+    """A run in fp64 on one rank that has kept the state after each of its steps."""
+    return workspace.train("six", *SIX, "checkpoint.every=1", "checkpoint.keep_last=6")
+
+
+SIX = ["data.step_tokens=300", "train.steps=6", "train.dtype=fp64", "train.epsilon=1e-4"]
+
+
+@pytest.mark.parametrize("grid", [(4, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 2)])
+def test_other_ranks_go_on_with_the_same_losses(workspace, six_steps, grid):
+    name = "six-on-" + "-".join(map(str, grid))
+    axes = [f"parallel.{axis}={n}" for axis, n in zip(("pp", "dp", "tp"), grid)]
+    third = six_steps / "checkpoints" / "step-00000003"
+    done = resume(workspace, name, *SIX, *axes, path=third)
+    assert done.returncode == 0, done.stderr
+    assert losses(workspace.folder / name) == pytest.approx(losses(six_steps)[3:], rel=1e-12)
+    assert [line["step"] for line in metrics(workspace.folder / name)] == [3, 4, 5]
+
+
+def copied(workspace, six_steps, name):
+    return shutil.copytree(six_steps, workspace.folder / name)
+
+
+@pytest.mark.parametrize("name, damage", [
+    ("removed", lambda file: file.unlink()),
+    ("short", lambda file: file.write_bytes(file.read_bytes()[:-1])),
+    ("changed", lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?")),
+])
+def test_a_broken_checkpoint_is_named_and_passed_over(workspace, six_steps, name, damage):
+    folder = copied(workspace, six_steps, name)
+    damage(newest_checkpoint(folder) / "optimizer.safetensors")
+    done = resume(workspace, name, *SIX)
+    assert done.returncode == 0, done.stderr
+    first, second, *_ = done.stderr.splitlines()
+    assert "step-00000006 is passed over: " in first and "optimizer.safetensors" in first
+    assert second.endswith("step-00000005, 5 of 6 steps are done")
+    assert learned(folder) == learned(six_steps)
+    assert tensors(folder) == tensors(six_steps)
+
+
+def test_going_back_to_an_earlier_checkpoint_repeats_the_steps_after_it(workspace, six_steps):
+    folder = copied(workspace, six_steps, "back")
+    done = resume(workspace, "back", *SIX, path=folder / "checkpoints" / "step-00000002/")
+    assert done.returncode == 0, done.stderr
+    assert learned(folder) == learned(six_steps)
+    assert tensors(folder) == tensors(six_steps)
+
+
+def test_costs_that_are_other_ones_now_do_not_change_the_plans(workspace):
+    """As when they are measured again: with these, the layers would be divided otherwise."""
+    usual = ["data.step_tokens=300", "train.steps=4", "parallel.pp=2", "checkpoint.every=2"]
+    whole = workspace.train("costs", *usual)
+    slow = ["hardware.linear_flops=1e9"]  # then the head weighs as much as two layers
+    otherwise = workspace.train("other-costs", *usual, *slow)
+    halfway = workspace.folder / "costs-halfway"
+    shutil.copytree(whole / "checkpoints" / "step-00000002",
+                    halfway / "checkpoints" / "step-00000002")
+    done = resume(workspace, "costs-halfway", *usual, *slow)
+    assert done.returncode == 0, done.stderr
+    assert learned(halfway) == learned(whole)[2:]
+    assert tensors(halfway) == tensors(whole)
+    states = [json.loads((newest_checkpoint(f) / "training_state.json").read_text())
+              for f in (whole, halfway, otherwise)]
+    layers = [state["run"]["layer_begin"] for state in states]
+    assert layers[0] == layers[1] != layers[2]
+
+
+def test_a_finished_run_has_nothing_to_go_on_with(workspace, six_steps):
+    folder = copied(workspace, six_steps, "finished")
+    done = resume(workspace, "finished", *SIX)
+    assert done.returncode == 0, done.stderr
+    assert "6 of 6 steps are done" in done.stderr
+    assert learned(folder) == learned(six_steps) and names(folder) == names(six_steps)
+
+
+def test_without_a_checkpoint_it_begins_and_says_so(workspace):
+    done = resume(workspace, "begin")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("resume: no checkpoint in ")
+    assert [line["step"] for line in metrics(workspace.folder / "begin")] == [0, 1, 2]
+
+
+def test_without_a_sound_checkpoint_it_touches_nothing(workspace, six_steps):
+    folder = copied(workspace, six_steps, "hopeless")
+    for checkpoint in (folder / "checkpoints").iterdir():
+        (checkpoint / "training_state.json").write_text("{}")
+    done = resume(workspace, "hopeless", *SIX)
+    assert_refused(done, "hopeless/checkpoints", "no checkpoint that can be used", "remove")
+    assert learned(folder) == learned(six_steps) and names(folder) == names(six_steps)
+
+
+def test_a_run_does_not_replace_the_checkpoints_of_another(workspace, six_steps):
+    folder = copied(workspace, six_steps, "occupied")
+    own = resume(workspace, "occupied", *SIX, path=six_steps / "checkpoints" / "step-00000001")
+    for done in (run("train", workspace.config("occupied"), *settings(SIX)), own):
+        assert_refused(done, "occupied/checkpoints", "after 6 steps", "--resume auto", "output.dir")
+    assert names(folder) == names(six_steps)
+
+
+@pytest.mark.parametrize("override, parts", [
+    ("train.learning_rate=2e-2", ["train.learning_rate", "0.01", "0.02"]),
+    ("train.steps=7", ["train.steps", "steps = 6", "steps = 7"]),
+    ("train.dtype=fp32", ["train.dtype", "fp64", "fp32"]),
+    ("data.seed=1", ["data.seed"]),
+    ("data.context=512", ["data.context", "1024", "512"]),
+])
+def test_other_settings_cannot_go_on(workspace, six_steps, override, parts):
+    name = "other-" + override.split("=")[0]
+    folder = copied(workspace, six_steps, name)
+    done = resume(workspace, name, *SIX, override)
+    assert_refused(done, "step-00000006", "set it back", "--init", *parts)
+    assert learned(folder) == learned(six_steps) and names(folder) == names(six_steps)
+
+
+def test_other_data_or_another_model_cannot_go_on(workspace, six_steps):
+    copied(workspace, six_steps, "other-model")
+    file = workspace.config("other-model", rope_theta=5e5)
+    done = run("train", file, *settings(SIX), "--resume", "auto")
+    assert_refused(done, "step-00000006", "model.config", "set it back")
+
+    copied(workspace, six_steps, "other-data")
+    (workspace.folder / "shorter").mkdir()
+    (workspace.folder / "shorter" / "one.txt").write_text("abcd")
+    prefix = workspace.folder / "shorter" / "corpus"
+    assert run("data", "build", "--from", prefix.parent, "--out", prefix).returncode == 0
+    done = resume(workspace, "other-data", *SIX, f"data.prefix={prefix}")
+    assert_refused(done, "step-00000006", "data.prefix", "12 documents", "1 documents")
+
+
+def test_as_many_checkpoints_are_kept_as_was_asked_for(workspace):
+    folder = workspace.train("kept", "train.steps=7", "checkpoint.every=2", "checkpoint.keep_last=3",
+                             "data.step_tokens=200")
+    assert names(folder) == ["step-00000004", "step-00000006", "step-00000007"]
+
+
+def test_a_full_disk_ends_the_run_and_leaves_the_checkpoints_before(workspace, six_steps):
+    folder = copied(workspace, six_steps, "full")
+    shutil.rmtree(newest_checkpoint(folder))
+    before = tensors(folder)
+    # The largest file is that of the optimizer; metrics have room.
+    done = with_full_disk(50_000, "train", workspace.config("full"), *settings(SIX), "--resume",
+                          "auto")
+    assert_refused(done, ".partial-step-00000006", "File too large", "earlier checkpoints are intact")
+    assert names(folder) == [f"step-{s:08}" for s in range(1, 6)]
+    assert tensors(folder) == before
+    assert resume(workspace, "full", *SIX).returncode == 0
+    assert tensors(folder) == tensors(six_steps)
+
+
+def test_a_disk_that_is_full_ends_the_run_at_the_next_step(workspace):
+    done = with_full_disk(20_000, "train", workspace.config("full-early"),
+                          *settings(["train.steps=1000", "checkpoint.every=1"]))
+    assert_refused(done, "step-00000001", "File too large")
+    # The save is found to have failed after the step that ran meanwhile, or when the next begins.
+    assert len(metrics(workspace.folder / "full-early")) <= 2
+    assert not names(workspace.folder / "full-early")
+
+
+def test_a_folder_that_cannot_be_written_is_named(workspace):
+    file = workspace.config("read-only")
+    (workspace.folder / "read-only").mkdir()
+    # Not even root makes files there.
+    (workspace.folder / "read-only" / "checkpoints").symlink_to("/proc/self")
+    done = run("train", file)
+    assert_refused(done, "read-only/checkpoints")

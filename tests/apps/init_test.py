@@ -1,0 +1,112 @@
+"""`slimpack train --init`: from a Hugging Face model and back."""
+
+import json
+
+import pytest
+import torch
+from hugging_face_loss import hugging_face_loss
+from program import MODEL, assert_refused, metrics, newest_checkpoint, read_documents, run, settings
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+FORMATS = dict(fp32=torch.float32, fp64=torch.float64, bf16=torch.bfloat16, fp16=torch.float16)
+STILL = ["train.steps=1", "train.learning_rate=1e-30", "train.min_learning_rate=0",
+         "train.weight_decay=0"]
+
+
+def save_model(folder, family="llama", dtype="fp32", shard="5GB", **sizes):
+    """A Hugging Face model with random weights and norms, saved by transformers; as it loads it."""
+    torch.manual_seed(3)
+    config = AutoConfig.for_model(family, **{**MODEL, **sizes})
+    model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    model.to(FORMATS[dtype]).save_pretrained(folder, max_shard_size=shard)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def logits(model, documents):
+    with torch.no_grad():
+        return torch.cat([model(input_ids=torch.tensor([d])).logits[0] for d in documents])
+
+
+def train(workspace, output, init, *overrides, family="llama", **sizes):
+    done = run("train", workspace.config(output, family, **sizes), *settings(overrides), "--init", init)
+    assert done.returncode == 0, done.stderr
+    return workspace.folder / output
+
+
+@pytest.mark.parametrize("family, dtype, shard, sizes", [
+    ("llama", "fp32", "5GB", {}),
+    ("llama", "fp16", "20KB", {}),
+    ("llama", "fp64", "5GB", {}),
+    ("mistral", "bf16", "20KB", {}),
+    ("qwen2", "fp32", "20KB", dict(tie_word_embeddings=True)),
+    ("qwen3", "fp32", "5GB", dict(head_dim=16)),
+])
+def test_a_model_of_transformers_comes_through_unchanged(workspace, family, dtype, shard, sizes):
+    name = f"{family}-{dtype}-{shard}"
+    model = save_model(workspace.folder / f"hf-{name}", family, dtype, shard, **sizes)
+    parts = list((workspace.folder / f"hf-{name}").glob("*.safetensors"))
+    assert (len(parts) > 1) == (shard == "20KB")
+    folder = train(workspace, name, workspace.folder / f"hf-{name}", *STILL, "parallel.pp=2",
+                   "parallel.tp=2", family=family, **sizes)
+    documents = read_documents(workspace.folder / "corpus")
+    (line,) = metrics(folder)
+    assert line["loss"] == pytest.approx(hugging_face_loss(model, documents), rel=1e-5)
+    back = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder), dtype=torch.float32)
+    expected = logits(model, documents)
+    assert (logits(back, documents) - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+def test_what_was_trained_is_what_transformers_loads(workspace):
+    """The loss that the next step would begin with, by us and by transformers."""
+    save_model(workspace.folder / "hf-trained")
+    trained = train(workspace, "trained", workspace.folder / "hf-trained", "parallel.pp=2")
+    losses = [line["loss"] for line in metrics(trained)]
+    assert losses[-1] < losses[0]
+    model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(trained))
+    (line,) = metrics(train(workspace, "trained-on", newest_checkpoint(trained), *STILL))
+    assert line["loss"] < losses[-1]
+    documents = read_documents(workspace.folder / "corpus")
+    assert line["loss"] == pytest.approx(hugging_face_loss(model, documents), rel=1e-5)
+
+
+def test_a_tied_model_may_bring_its_head_along(workspace):
+    folder = workspace.folder / "hf-with-head"
+    save_model(folder, "qwen2", tie_word_embeddings=True)
+    (before,) = metrics(train(workspace, "without-head", folder, *STILL, family="qwen2",
+                              tie_word_embeddings=True))
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    assert "lm_head.weight" in state
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    (after,) = metrics(train(workspace, "with-head", folder, *STILL, family="qwen2",
+                             tie_word_embeddings=True))
+    assert after["loss"] == before["loss"]
+
+
+@pytest.mark.parametrize("change, parts", [
+    (dict(hidden_size=64), ["lm_head.weight", "[257, 32]", "[257, 64]"]),
+    (dict(num_hidden_layers=3), ["model.layers.3.", "no place"]),
+    (dict(intermediate_size=64), ["down_proj", "[32, 48]", "[32, 64]"]),
+    (dict(num_attention_heads=2, num_key_value_heads=1), ["num_attention_heads is 4", "has 2"]),
+])
+def test_a_model_of_another_shape_is_refused_in_one_line(workspace, change, parts):
+    name = "not-" + next(iter(change))
+    save_model(workspace.folder / name)
+    file = workspace.config(f"run-{name}", **change)
+    done = run("train", file, *settings(STILL), "--init", workspace.folder / name)
+    assert_refused(done, *parts)
+    assert not (workspace.folder / f"run-{name}").exists()
+
+
+def test_a_folder_without_a_model_is_refused(workspace):
+    empty = workspace.folder / "empty"
+    empty.mkdir()
+    done = run("train", workspace.config("from-nothing"), "--init", empty)
+    assert_refused(done, "empty", "config.json")
+    (empty / "config.json").write_text(json.dumps({"model_type": "llama", **MODEL}))
+    assert_refused(run("train", workspace.config("from-nothing"), "--init", empty),
+                   "neither model.safetensors nor model.safetensors.index.json")
