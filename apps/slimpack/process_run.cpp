@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <thread>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/memory_tracker.h"
@@ -77,8 +79,10 @@ void run_process(const TrainArguments& arguments, std::int32_t rank,
   });
   if (end.code == 0) return;
   if (!health || health->report(end.cause)) say(fmt::format("rank {}: {}", rank, end.cause));
-  // At once, as others wait for the end of this process's connections; and threads of this one may
-  // wait for others that will never answer.
+  // The store may be in this process, and others that fail just now have to ask it.
+  if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  // Others wait for the end of this process's connections, and threads of this one perhaps for
+  // others that will never answer.
   std::_Exit(end.code);
 }
 

@@ -12,9 +12,12 @@ import datetime
 import os
 import sys
 
-import torch.distributed as dist
+# The end of a job is told in one line; PyTorch would add a page for every connection.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-from slimpack import _native
+import torch.distributed as dist  # noqa: E402
+
+from slimpack import _native  # noqa: E402
 
 
 def parse(argv):
