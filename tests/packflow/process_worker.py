@@ -10,12 +10,16 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(os.environ["SLIMPACK_BUILD"]) / "tests" / "packflow"))
 import process_driver  # noqa: E402
 
-rank = int(os.environ["RANK"])
-dist.init_process_group("gloo")
-for file in sys.argv[1:]:
+rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), ranks, rank == 0)
+for case, file in enumerate(sys.argv[1:]):
+    # PyTorch names a group by how many its ranks have made, which after a grid differs among them:
+    # every case begins anew.
+    dist.init_process_group("gloo", store=dist.PrefixStore(f"case{case}", store), rank=rank,
+                            world_size=ranks)
     step = json.loads(Path(file).read_text())
     grid = process_driver.RankGrid(step["pp"], step["dp"], step["tp"])
-    names = [dist.new_group(ranks, use_local_synchronization=True).group_name
-             for ranks in process_driver.group_ranks(grid, rank)]
+    names = [dist.new_group(members, use_local_synchronization=True).group_name
+             for members in process_driver.group_ranks(grid, rank)]
     process_driver.run(file, grid, rank, names)
-dist.destroy_process_group()
+    dist.destroy_process_group()
