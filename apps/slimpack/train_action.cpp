@@ -16,12 +16,20 @@
 namespace slimpack {
 namespace {
 
-// A signal handler can reach nothing but a global.
-std::atomic<bool> stop_requested{false};
+// A signal handler can reach nothing but a global. 0 = go on.
+std::atomic<int> stop_signal{0};
 
-void request_stop(int) {
-  stop_requested = true;
+void request_stop(int signal) {
+  stop_signal = signal;
   std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
+}
+
+/// The end of a run that was asked to stop. SIGTERM comes from a scheduler, for which a run that
+/// has saved what it did has ended well; a process that was not asked itself ends as well as the
+/// others.
+void end_stopped(const std::string& text, bool tells) {
+  if (stop_signal == SIGINT) throw Interrupted(text);
+  if (tells) fmt::print(stderr, "slimpack: {}\n", text);
 }
 
 void describe(TrainingRun& run, const RunConfig& config) {
@@ -115,7 +123,7 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   require_writable_folder(checkpoints_folder(config));
   const TrainingStart start = choose_start(arguments, config, process);
   TrainingRun run(
-      config, start, [] { return stop_requested.load(); }, process);
+      config, start, [] { return stop_signal != 0; }, process);
   // What is measured comes together in the process of the first rank.
   const bool tells = process == nullptr || process->ranks().front() == 0;
   if (tells) describe(run, config);
@@ -124,20 +132,25 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last);
   RunSummary summary;
   const auto last = train_steps(run, config, tells, writer, summary);
-  if (!last) throw Interrupted("stopped on request before a step was done; nothing written");
+  if (!last)
+    return end_stopped("stopped on request before a step was done; nothing written", tells);
   writer.save(run.checkpoint_after(*last));
   writer.finish();
   const auto checkpoint = writer.folder_of(run.steps_done());
   if (tells) write_timeline(folder / "timeline.json", *last, run.cost());
   summary.written = {checkpoint, folder / "metrics.jsonl", folder / "timeline.json"};
-  if (!arguments.against.empty() && !stop_requested)
+  // Processes have agreed on a stop in front of a step; a request that comes later is too late.
+  const auto stopped = [&] {
+    return run.steps_done() < config.train.steps || (process == nullptr && stop_signal != 0);
+  };
+  if (!arguments.against.empty() && !stopped())
     compare(run, config, last->ready.batch, tells, summary);
   if (tells) fmt::print("{}", summary_text(summary));
-  if (stop_requested)
-    throw Interrupted(
-        fmt::format("stopped on request after {} of {} steps; {} has them, --resume "
-                    "auto goes on",
-                    run.steps_done(), config.train.steps, checkpoint.string()));
+  if (stopped())
+    end_stopped(fmt::format("stopped on request after {} of {} steps; {} has them, --resume auto "
+                            "goes on",
+                            run.steps_done(), config.train.steps, checkpoint.string()),
+                tells);
 }
 
 }  // namespace slimpack

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from processes import environment, job
-from program import losses, settings
+from program import losses, newest_checkpoint, settings
 
 GRIDS = {
     2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"]],
@@ -120,3 +120,15 @@ def test_a_process_that_is_stopped_ends_the_job_within_the_timeout(workspace, ra
         line = complaint(processes)
     assert f"rank {rank}" in line or (rank == 0 and "store" in line)
     assert took < 25  # the timeout is 5 s, the rest is for a busy machine
+
+
+def test_a_scheduler_stops_all_processes_by_asking_one(workspace):
+    commands = [worker(workspace.config("asked"), "parallel.pp=2", *LONG, TIMEOUT)] * 2
+    with job(workspace.folder, *commands) as processes:
+        processes.wait_for("step     10/")
+        processes.signal(1, signal.SIGTERM)
+        assert processes.codes() == [0, 0], processes.text()
+        line = complaint(processes)
+    done = len(losses(workspace.folder / "asked"))
+    assert line.startswith(f"slimpack: stopped on request after {done} of 100000 steps; ")
+    assert newest_checkpoint(workspace.folder / "asked").name == f"step-{done:08}"
