@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
+#include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
@@ -158,8 +159,8 @@ void TrainingRun::require_same_step(const PlannedStep& planned) const {
   if (process_ == nullptr) return;
   std::string text = plan_to_json(planned.plan);
   for (const Schedule& schedule : planned.schedules) text += schedule_to_text(schedule);
-  const std::string hash = fmt::format("{:016x}", std::hash<std::string>{}(text));
-  const std::string own = fmt::format("{} {}", should_stop_() ? "stop" : "go on", hash);
+  const std::string own = fmt::format("{} {}", should_stop_() ? "stop" : "plan",
+                                      checksum_of(std::as_bytes(std::span(text))));
   const std::vector<std::string> all = process_->all_gather(own);
   if (std::ranges::any_of(all, [](const std::string& s) { return s.starts_with("stop"); }))
     throw Interrupted("stopped on request between two steps");

@@ -73,7 +73,8 @@ double highest_when_merged(const AssignProblem& problem, const Assignment& assig
   return highest;
 }
 
-void level_group(const AssignProblem& problem, std::size_t first, std::size_t k, double least,
+/// False: no sequence of the heaviest replica is worth it.
+bool level_group(const AssignProblem& problem, std::size_t first, std::size_t k, double least,
                  Assignment& assignment) {
   const auto group = assignment.load.begin() + static_cast<std::ptrdiff_t>(first);
   const auto count = std::ptrdiff_t{1} << k;
@@ -84,13 +85,14 @@ void level_group(const AssignProblem& problem, std::size_t first, std::size_t k,
     return highest_when_merged(problem, assignment, q, heavy, first, k);
   };
   const auto best = std::ranges::min_element(own, {}, highest);
-  if (best == own.end() || highest(*best) > assignment.load[heavy] * (1 - least)) return;
+  if (best == own.end() || highest(*best) > assignment.load[heavy] * (1 - least)) return false;
   const SequenceId q = *best;
   own.erase(best);
   assignment.merged.push_back({q, ReplicaId(first), static_cast<std::int32_t>(count)});
   assignment.load[heavy] -= work_on(problem, q, 0) / problem.speed[heavy];
   for (std::size_t r = first; r < first + static_cast<std::size_t>(count); ++r)
     assignment.load[r] += work_on(problem, q, k) / problem.speed[r];
+  return true;
 }
 
 }  // namespace
@@ -99,7 +101,7 @@ Assignment levelled(const AssignProblem& problem, Assignment assignment, double 
   for (std::size_t k = 1; k < problem.groups.size(); ++k) {
     const std::size_t count = std::size_t{1} << k;
     for (std::size_t first = 0; first + count <= assignment.load.size(); first += count)
-      level_group(problem, first, k, least, assignment);
+      while (level_group(problem, first, k, least, assignment)) continue;
   }
   sort_merged(problem, assignment.merged);
   return assignment;

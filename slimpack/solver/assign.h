@@ -48,9 +48,9 @@ struct AssignProblem {
 /// REQUIRES: at least one replica; groups no larger than their number. Cost: as balance.
 [[nodiscard]] Assignment assign(const AssignProblem& problem, double merge_above);
 
-/// Few long sequences cannot be balanced whole: of each group's heaviest replica, the sequence is
-/// merged that makes the group lightest so, smallest groups first, where any gains at least `least`
-/// of the replica's load. Cost: O(sequences · group sizes).
+/// Few long sequences cannot be balanced whole: group by group, smallest groups first, that
+/// sequence of the heaviest replica is merged which makes the group lightest so, as long as this
+/// gains at least `least` of the replica's load. Cost: O(sequences · groups · group size / least).
 [[nodiscard]] Assignment levelled(const AssignProblem& problem, Assignment assignment,
                                   double least);
 

@@ -193,6 +193,17 @@ TEST(Assign, LevelsFewEqualSequences) {
   }
 }
 
+TEST(Assign, LevelsWithAsManySequencesAsItTakes) {
+  // 188 + 21 and 188 + 6. The 21 on both replicas, 10.5 + 0.21 each, leaves the other heavier:
+  // 198.71 and 204.71. The 6 on both, 3.06 each, makes them equal.
+  const SequenceLengths lengths = lengths_of({188, 188, 21, 6});
+  const AssignProblem problem{lengths, {1, 1}, groups_of(2, 0.01)};
+  const Assignment level = levelled(problem, assign(problem, kNever), 0.01);
+  EXPECT_EQ(level.merged, (std::vector{MergedSequence{SequenceId(2), ReplicaId(0), 2},
+                                       MergedSequence{SequenceId(3), ReplicaId(0), 2}}));
+  for (const double load : level.load) EXPECT_NEAR(load, 201.77, 1e-9);
+}
+
 RC_GTEST_PROP(Assign, LevellingNeverMakesTheHeaviestReplicaHeavier, (std::uint64_t seed)) {
   Rng rng(seed);
   const SequenceLengths lengths = random_lengths(rng);
