@@ -18,8 +18,8 @@ setup:  ## install what is missing: system packages (apt) and .venv (pinned)
 configure: setup
 	@cmake --preset $(PRESET) --log-level=WARNING > /dev/null
 
-build: configure  ## build the program: build/release/slimpack
-	@cmake --build $(BUILD) -j $(JOBS) --target slimpack
+build: configure  ## build the program, build/release/slimpack, and its Python package
+	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_native
 
 demo: build  ## train a small model on this machine, planned by SlimPack and packed as usual
 	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
