@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <exception>
 
 namespace slimpack {
 
@@ -11,6 +12,10 @@ void add_data_command(CLI::App& app);     ///< data build, data inspect
 void add_fit_command(CLI::App& app, int& answer);
 void add_plan_command(CLI::App& app);      ///< plan
 void add_simulate_command(CLI::App& app);  ///< simulate
+
+/// What the program exits with where this ends it: 2 for bad input, 130 when interrupted, 1 for
+/// anything else.
+int exit_code(const std::exception& cause);
 
 /// Parses the command line and runs the chosen subcommand. Returns the exit code: 0; 1 for a
 /// failed run; 2 for bad input, after one line on stderr; 130 when interrupted.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "apps/slimpack/commands.h"
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/peer_health.h"
@@ -23,26 +24,6 @@ RankGrid grid_of(const RunConfig& config) {
 
 void say(const std::string& text) {
   fmt::print(stderr, "slimpack: {}\n", text);
-}
-
-/// What ended the run, and the exit code that says so.
-struct End {
-  int code = 0;
-  std::string cause;
-};
-
-template <class Work>
-End end_of(Work work) {
-  try {
-    work();
-    return {};
-  } catch (const InvalidInput& e) {
-    return {2, e.what()};
-  } catch (const Interrupted& e) {
-    return {130, e.what()};
-  } catch (const std::exception& e) {
-    return {1, e.what()};
-  }
 }
 
 }  // namespace
@@ -72,18 +53,21 @@ void run_process(const TrainArguments& arguments, std::int32_t rank,
                      std::_Exit(1);
                    });
   }
-  const End end = end_of([&] {
+  int code = 0;
+  try {
     ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
     train(arguments, &job);
     static_cast<void>(job.make_world());  // all have come to their end
-  });
-  if (end.code == 0) return;
-  if (!health || health->report(end.cause)) say(fmt::format("rank {}: {}", rank, end.cause));
+    return;
+  } catch (const std::exception& e) {
+    code = exit_code(e);
+    if (!health || health->report(e.what())) say(fmt::format("rank {}: {}", rank, e.what()));
+  }
   // The store may be in this process, and others that fail just now have to ask it.
   if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   // Others wait for the end of this process's connections, and threads of this one perhaps for
   // others that will never answer.
-  std::_Exit(end.code);
+  std::_Exit(code);
 }
 
 }  // namespace slimpack

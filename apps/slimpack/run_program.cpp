@@ -36,6 +36,11 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
 
 }  // namespace
 
+int exit_code(const std::exception& cause) {
+  if (dynamic_cast<const InvalidInput*>(&cause) != nullptr) return 2;
+  return dynamic_cast<const Interrupted*>(&cause) != nullptr ? 130 : 1;
+}
+
 int run_program(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -44,15 +49,10 @@ int run_program(CLI::App& app, int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e);  // help
     fmt::print(stderr, "slimpack: {}\n", mistake_text(app, e));
     return 2;
-  } catch (const InvalidInput& e) {
-    fmt::print(stderr, "slimpack: {}\n", e.what());
-    return 2;
-  } catch (const Interrupted& e) {
-    fmt::print(stderr, "slimpack: {}\n", e.what());
-    return 130;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "slimpack: failed: {}\n", e.what());
-    return 1;
+    const int code = exit_code(e);
+    fmt::print(stderr, "slimpack: {}{}\n", code == 1 ? "failed: " : "", e.what());
+    return code;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/member_sum.h"
 
 namespace slimpack {
 namespace {
@@ -143,18 +144,8 @@ class ProcessCollective final : public Collective {
 
   void finish_reduce_scatter() override {
     await_reduce_scatter();
-    const Tensors parts_S = std::move(reducing_.front().parts_S);
+    add_up_members(reducing_.front().parts_S, index());
     reducing_.pop_front();
-    // In member order; the sum goes to where the own part stands.
-    const at::Tensor& own_S = parts_S[static_cast<std::size_t>(index())];
-    if (index() != 0) {
-      const at::Tensor own = own_S.clone();
-      own_S.copy_(parts_S[0]);
-      for (std::int32_t m = 1; m < size(); ++m)
-        own_S.add_(m == index() ? own : parts_S[static_cast<std::size_t>(m)]);
-      return;
-    }
-    for (std::int32_t m = 1; m < size(); ++m) own_S.add_(parts_S[static_cast<std::size_t>(m)]);
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {

@@ -38,40 +38,30 @@ PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) co
       fmt::format("rank {} does not answer ({}): {}", group_.rank(member), group_.name(), reason));
 }
 
-ProcessPeers::Message ProcessPeers::begin(at::Tensor tensor, std::int32_t member) {
+ProcessPeers::Message ProcessPeers::begin(at::Tensor tensor, std::int32_t member, Counts& counts,
+                                          Operation operation) {
   SLIMPACK_CHECK(member >= 0 && member < group_.size && tensor.is_contiguous());
   Message message;
   message.peers_ = this;
   message.member_ = member;
   message.tensor_ = std::move(tensor);
-  return message;
-}
-
-// Empty tensors are not sent: both sides know.
-ProcessPeers::Message ProcessPeers::send(at::Tensor tensor, std::int32_t member) {
-  Message message = begin(std::move(tensor), member);
-  if (message.tensor_.numel() == 0) return message;
+  if (message.tensor_.numel() == 0) return message;  // not sent: both sides know
   std::vector<at::Tensor> tensors{message.tensor_};
   try {
-    message.work_ =
-        backend_->send(tensors, member, next_tag(sent_[static_cast<std::size_t>(member)]));
+    message.work_ = ((*backend_).*operation)(tensors, member,
+                                             next_tag(counts[static_cast<std::size_t>(member)]));
   } catch (const std::exception& e) {
     throw lost(member, e);
   }
   return message;
+}
+
+ProcessPeers::Message ProcessPeers::send(at::Tensor tensor, std::int32_t member) {
+  return begin(std::move(tensor), member, sent_, &c10d::ProcessGroup::send);
 }
 
 ProcessPeers::Message ProcessPeers::receive(at::Tensor tensor, std::int32_t member) {
-  Message message = begin(std::move(tensor), member);
-  if (message.tensor_.numel() == 0) return message;
-  std::vector<at::Tensor> tensors{message.tensor_};
-  try {
-    message.work_ =
-        backend_->recv(tensors, member, next_tag(received_[static_cast<std::size_t>(member)]));
-  } catch (const std::exception& e) {
-    throw lost(member, e);
-  }
-  return message;
+  return begin(std::move(tensor), member, received_, &c10d::ProcessGroup::recv);
 }
 
 void ProcessPeers::Message::wait() {

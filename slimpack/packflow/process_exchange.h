@@ -51,12 +51,16 @@ class ProcessPeers {
   [[nodiscard]] Message receive(at::Tensor tensor, std::int32_t member);
 
  private:
-  [[nodiscard]] Message begin(at::Tensor tensor, std::int32_t member);
+  using Counts = std::vector<std::int32_t>;  ///< by member: messages so far
+  using Operation = c10::intrusive_ptr<c10d::Work> (c10d::ProcessGroup::*)(std::vector<at::Tensor>&,
+                                                                           int member, int tag);
+  [[nodiscard]] Message begin(at::Tensor tensor, std::int32_t member, Counts& counts,
+                              Operation operation);
   [[nodiscard]] PeerLost lost(std::int32_t member, const std::exception& cause) const;
 
   RankGroup group_;
   c10::intrusive_ptr<c10d::ProcessGroup> backend_;
-  std::vector<std::int32_t> sent_, received_;  ///< by member: messages so far
+  Counts sent_, received_;
 };
 
 }  // namespace slimpack

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/member_sum.h"
 #include "slimpack/packflow/memory_tracker.h"
 
 namespace slimpack {
@@ -99,21 +100,12 @@ class ThreadCollective::Member final : public Collective {
     group_.await(reducing_.front(), clock_);
     const Round round = group_.take(reducing_.front());
     reducing_.pop_front();
-    const auto given_N = [&](std::int32_t m) -> const at::Tensor& {
-      return round.given[static_cast<std::size_t>(m)].tensors[0];
-    };
-    const at::Tensor& own_N = given_N(index_);
+    const at::Tensor& own_N = round.given[static_cast<std::size_t>(index_)].tensors[0];
     const Shard shard(own_N.numel(), size(), index_);
-    at::Tensor sum = shard.of(own_N);
     if (size() == 1 || shard.size() == 0) return;
-    // In member order; the first addend is added to where it stands.
-    if (index_ != 0) {
-      const at::Tensor own = sum.clone();
-      sum.copy_(shard.of(given_N(0)));
-      for (std::int32_t m = 1; m < size(); ++m) sum.add_(m == index_ ? own : shard.of(given_N(m)));
-      return;
-    }
-    for (std::int32_t m = 1; m < size(); ++m) sum.add_(shard.of(given_N(m)));
+    Tensors parts_S;
+    for (const Given& given : round.given) parts_S.push_back(shard.of(given.tensors[0]));
+    add_up_members(parts_S, index_);
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {

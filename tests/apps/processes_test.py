@@ -90,35 +90,32 @@ def test_processes_that_plan_differently_do_not_train(workspace):
     assert "ranks 0 and 1 have planned differently" in line
 
 
-@pytest.mark.parametrize("grid", [["parallel.pp=2"], ["parallel.dp=2"]])
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_process_that_dies_ends_the_job(workspace, grid, rank):
-    name = f"dies{rank}{grid[0][-4:-2]}"
+def lose(workspace, name, grid, rank, how):
+    """Sends a signal to one of two processes that train; how long the other lives, and what it says."""
     commands = [worker(workspace.config(name), *grid, *LONG, TIMEOUT)] * 2
     with job(workspace.folder, *commands) as processes:
         processes.wait_for("step     10/")
-        processes.signal(rank, signal.SIGKILL)
+        processes.signal(rank, how)
         start = time.monotonic()
         assert processes.codes(but=[rank]) == [1], processes.text()
         took = time.monotonic() - start
         line = complaint(processes)
     # The process of rank 0 holds the store through which the ranks know of each other.
     assert f"rank {rank}" in line or (rank == 0 and "store" in line)
+    return took, line
+
+
+@pytest.mark.parametrize("grid", [["parallel.pp=2"], ["parallel.dp=2"]])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_ends_the_job(workspace, grid, rank):
+    took, line = lose(workspace, f"dies{rank}{grid[0][-4:-2]}", grid, rank, signal.SIGKILL)
     assert line.startswith(f"slimpack: rank {1 - rank}: ")
     assert took < 15
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_that_is_stopped_ends_the_job_within_the_timeout(workspace, rank):
-    commands = [worker(workspace.config(f"stopped{rank}"), "parallel.pp=2", *LONG, TIMEOUT)] * 2
-    with job(workspace.folder, *commands) as processes:
-        processes.wait_for("step     10/")
-        processes.signal(rank, signal.SIGSTOP)
-        start = time.monotonic()
-        assert processes.codes(but=[rank]) == [1], processes.text()
-        took = time.monotonic() - start
-        line = complaint(processes)
-    assert f"rank {rank}" in line or (rank == 0 and "store" in line)
+    took, _ = lose(workspace, f"stopped{rank}", ["parallel.pp=2"], rank, signal.SIGSTOP)
     assert took < 25  # the timeout is 5 s, the rest is for a busy machine
 
 

@@ -166,16 +166,20 @@ def test_split_backwards_give_the_bits_of_whole_ones(seed, dtype, tmp_path):
         assert torch.equal(split[name], tensor), name
 
 
-def random_grid(seed):
-    """A case on several replicas and tensor-parallel ranks, at most eight in all, with random packs,
-    merged sequences, split backwards and memory policies."""
+GRIDS = [(pp, dp, tp) for pp in (1, 2, 4) for dp in (1, 2, 3, 4, 8) for tp in (1, 2, 4)
+         if pp * dp * tp <= 8]
+
+
+def random_grid(seed, grids=GRIDS):
+    """A case on one of the grids (pp, dp, tp), with random packs, merged sequences, split backwards
+    and memory policies."""
     r = random.Random(seed)
     family, sizes, sequences, plan = random_case(seed)
     # Heads that tensor parallelism can divide: 4 query heads over 1 or 2 key/value heads.
     sizes.update(num_attention_heads=4, num_key_value_heads=r.choice([1, 2]))
     if family in ("qwen2", "llama"):
         sizes["hidden_size"] = 4 * sizes["head_dim"]
-    pp, dp, tp = r.choice([g for g in GRIDS if g[0] * g[1] * g[2] <= 8])
+    pp, dp, tp = r.choice(grids)
     sequences = [s[:80] for s in sequences]
     plan.update(random=seed, pp=pp, dp=dp, tp=tp)
     if r.random() < 0.5:
@@ -183,9 +187,6 @@ def random_grid(seed):
     if r.random() < 0.5:
         plan["recompute"] = [r.choice(RECOMPUTE) for _ in range(4)]
     return family, sizes, sequences, plan
-
-
-GRIDS = [(pp, dp, tp) for pp in (1, 2, 4) for dp in (1, 2, 3, 4, 8) for tp in (1, 2, 4)]
 
 
 @pytest.mark.parametrize("seed", range(500, 560))

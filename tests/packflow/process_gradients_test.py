@@ -1,13 +1,11 @@
 """Steps whose ranks are processes give the bits of those whose ranks are threads, and the gradients
 of Hugging Face with autograd."""
 
-import random
 from pathlib import Path
 
 import pytest
 import torch
-from gradients_test import (BUILD, RECOMPUTE, assert_same_gradients, random_case, run_driver,
-                            write_step)
+from gradients_test import BUILD, assert_same_gradients, random_grid, run_driver, write_step
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
 from processes import job
 from safetensors.torch import load_file
@@ -18,28 +16,13 @@ GRIDS = {2: [(2, 1, 1), (1, 2, 1), (1, 1, 2)],
          8: [(2, 2, 2), (4, 2, 1), (1, 8, 1), (2, 4, 1)]}
 
 
-def case_on(grid, seed):
-    """Random packs, merged sequences, split backwards and memory policies on a grid."""
-    r = random.Random(seed)
-    family, sizes, sequences, plan = random_case(seed)
-    sizes.update(num_attention_heads=4, num_key_value_heads=r.choice([1, 2]))
-    if family in ("qwen2", "llama"):
-        sizes["hidden_size"] = 4 * sizes["head_dim"]
-    plan.update(random=seed, pp=grid[0], dp=grid[1], tp=grid[2])
-    if r.random() < 0.5:
-        plan["split_from"] = 0
-    if r.random() < 0.5:
-        plan["recompute"] = [r.choice(RECOMPUTE) for _ in range(4)]
-    return family, sizes, [s[:80] for s in sequences], plan
-
-
 @pytest.mark.parametrize("ranks", GRIDS)
 def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks, tmp_path,
                                                                           monkeypatch):
     monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
     cases = []
     for i, grid in enumerate(2 * GRIDS[ranks]):
-        family, sizes, sequences, plan = case_on(grid, 900 + 20 * ranks + i)
+        family, sizes, sequences, plan = random_grid(900 + 20 * ranks + i, [grid])
         model = use_fp64_casts(make_model(family, i, torch.float64, **sizes))
         folder = tmp_path / str(i)
         cases.append((model, sequences, plan, folder))
