@@ -1,13 +1,12 @@
 #include "slimpack/packflow/model_tensors.h"
 
-#include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/byte_tensor.h"
 #include "slimpack/packflow/stage_tensors.h"
 
 namespace slimpack {
@@ -24,9 +23,7 @@ at::Tensor bytes_of(const NamedTensors& tensors) {
   stream_safetensors(tensors, [&](std::span<const std::byte> next) {
     bytes.insert(bytes.end(), next.begin(), next.end());
   });
-  at::Tensor bytes_B = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(bytes_B.mutable_data_ptr(), bytes.data(), bytes.size());
-  return bytes_B;
+  return byte_tensor(bytes);
 }
 
 NamedTensors tensors_of(const at::Tensor& bytes_B) {

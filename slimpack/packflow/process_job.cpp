@@ -1,14 +1,14 @@
 #include "slimpack/packflow/process_job.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
-#include <cstring>
+#include <span>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/byte_tensor.h"
 #include "slimpack/packflow/grouped_communicator.h"
 #include "slimpack/packflow/process_channel.h"
 #include "slimpack/packflow/process_collective.h"
@@ -112,8 +112,7 @@ std::unique_ptr<World> ProcessJob::make_world() {
 
 std::vector<std::string> ProcessJob::all_gather(const std::string& own) {
   const auto world = process_collective(ends_->world());
-  const at::Tensor own_B = at::empty({static_cast<std::int64_t>(own.size())}, at::kByte);
-  std::memcpy(own_B.mutable_data_ptr(), own.data(), own.size());
+  const at::Tensor own_B = byte_tensor(std::as_bytes(std::span(own)));
   const at::Tensor size = at::full({1}, own_B.numel(), at::kLong);
   std::vector<at::Tensor> rows_of;
   std::int64_t row = 0;

@@ -1,12 +1,11 @@
 #include "slimpack/packflow/rank_result.h"
 
-#include <ATen/ops/empty.h>
-
 #include <cstring>
 #include <span>
 #include <type_traits>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/byte_tensor.h"
 
 namespace slimpack {
 namespace {
@@ -15,10 +14,8 @@ namespace {
 template <class Record>
 std::vector<std::vector<Record>> gathered(std::span<const Record> own, Collective& group) {
   static_assert(std::is_trivially_copyable_v<Record>);
-  const at::Tensor bytes_B = at::empty({static_cast<std::int64_t>(own.size_bytes())}, at::kByte);
-  std::memcpy(bytes_B.mutable_data_ptr(), own.data(), own.size_bytes());
   std::vector<std::vector<Record>> all;
-  for (const at::Tensor& part_B : group.gather(bytes_B)) {
+  for (const at::Tensor& part_B : group.gather(byte_tensor(std::as_bytes(own)))) {
     SLIMPACK_CHECK(part_B.numel() % static_cast<std::int64_t>(sizeof(Record)) == 0);
     auto& records = all.emplace_back(static_cast<std::size_t>(part_B.numel()) / sizeof(Record));
     std::memcpy(records.data(), part_B.const_data_ptr(), part_B.nbytes());
