@@ -1,9 +1,10 @@
 // Attention of one slice against the keys and values of its sequence, forward and backward.
 //
-// A slice's queries see its prefix without a mask and its own tokens causally. The CPU kernel
-// aligns a causal mask top-left, so the two parts are two calls whose outputs are merged by their
-// log-sum-exp. Backward is separable by key block once the merged output and log-sum-exp are given
-// (FlashAttention-2), so forward and backward may be cut at different tokens.
+// A slice's queries see its prefix without a mask and its own tokens causally. Where a kernel
+// aligns its causal mask bottom-right, that is one call; where top-left, the two parts are two
+// calls whose outputs are merged by their log-sum-exp. Backward is separable by key block once the
+// merged output and log-sum-exp are given (FlashAttention-2), so forward and backward may be cut at
+// different tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,9 +1,14 @@
-// Attention kernel: one block of queries against one block of keys, and the merging of blocks.
+// Attention kernels: one block of queries against one block of keys, and the merging of blocks.
+//
+// Which kernel computes a block follows from where its tensors are and from their type: libtorch's
+// flash attention on CPUs, its FlashAttention-2 on CUDA devices in bf16, plain matrix products
+// elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace slimpack {
 
@@ -22,13 +27,19 @@ struct AttentionResult {
   at::Tensor lse_TN;  ///< accumulate type
 };
 
-enum class Mask : bool {
+enum class Mask : std::uint8_t {
   kNone,
-  kCausal,  ///< query i sees keys 0 to i
+  kCausal,     ///< query i sees keys 0 to i
+  kCausalEnd,  ///< the last query sees all keys, the one before it all but the last, and so on
 };
 
-/// REQUIRES: at least one query and one key; q, k, v of one type; last dimensions contiguous.
+/// REQUIRES: at least one query and one key; q, k, v of one type; last dimensions contiguous; with
+/// kCausal no more keys than queries, with kCausalEnd no fewer, and has_causal_end(q).
 [[nodiscard]] AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask);
+
+/// Whether the kernel of these queries knows Mask::kCausalEnd: a slice and its prefix then are one
+/// call.
+[[nodiscard]] bool has_causal_end(const at::Tensor& q_TND);
 
 /// Weighs two results of the same queries on different keys by their share of the softmax mass
 /// (log- sum-exp); the first is reused. A query may see no key in one of them: its log-sum-exp is
@@ -63,5 +74,19 @@ struct AttentionGradients {
 /// The block's share of the gradients: separable by keys (FlashAttention-2). REQUIRES: as attend.
 [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
                                                  Mask mask);
+
+/// Whole sequences that lie end to end, so many tokens each: one call for all of them.
+using Lengths = std::vector<std::int64_t>;
+
+/// Whether there is such a call for these queries.
+[[nodiscard]] bool takes_several_sequences(const at::Tensor& q_TND);
+
+/// Causal attention inside each of them. REQUIRES: takes_several_sequences(q); as many keys as
+/// queries, Σ lengths.
+[[nodiscard]] AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
+                                               const Lengths& lengths);
+[[nodiscard]] AttentionGradients attend_sequences_backward(const QueryRows& rows,
+                                                           const KeysValues& kv,
+                                                           const Lengths& lengths);
 
 }  // namespace slimpack

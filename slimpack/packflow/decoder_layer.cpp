@@ -7,10 +7,9 @@
 
 #include <utility>
 
-#include "slimpack/packflow/attention.h"
-#include "slimpack/packflow/context_attention.h"
 #include "slimpack/packflow/layer_parts.h"
 #include "slimpack/packflow/linear.h"
+#include "slimpack/packflow/pack_attention.h"
 #include "slimpack/packflow/recompute_rows.h"
 #include "slimpack/packflow/rms_norm.h"
 
@@ -43,9 +42,13 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
     q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
     k_TGD = rotate(raw.k_TGD, c.rope);
   }
-  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
-    c.kv.write(c.layer, slice, k_TGD.narrow(0, row, count), raw.v_TGD.narrow(0, row, count));
-  });
+  std::int64_t row = 0;
+  for (const Slice& slice : c.pack.slices) {
+    const std::int64_t rows_of_slice = c.share.rows(slice).count();
+    const auto own = [&](const at::Tensor& all) { return all.narrow(0, row, rows_of_slice); };
+    c.kv.write(c.layer, slice, own(k_TGD), own(raw.v_TGD));
+    row += rows_of_slice;
+  }
   AttentionResult result = attend(c, q_TND);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
@@ -100,47 +103,6 @@ at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows, cons
       .add_(dy_TH);
 }
 
-/// Gradients of the rotated q and k and of v, side by side [T, Q + 2K].
-at::Tensor attention_slices_backward(const LayerContext& c, const LayerRows& rows,
-                                     const at::Tensor& q_TND, const at::Tensor& dout_TND) {
-  const ModelShape& s = c.shape;
-  const auto empty = [&] {
-    return at::empty({q_TND.size(0), s.q_width() + 2 * s.kv_width()}, q_TND.options());
-  };
-  if (c.group) {
-    const AttentionGradients g = context_attention_backward(
-        {c.pack, *c.group, c.kv, c.layer}, {dout_TND, q_TND, rows.out_TND, rows.lse_TN});
-    const at::Tensor dqkv_TO = empty();
-    const Projections d = split_qkv(dqkv_TO, s);
-    d.q_TND.copy_(g.dq_TND);
-    d.k_TGD.copy_(g.dk_TGD);
-    d.v_TGD.copy_(g.dv_TGD);
-    for (const Slice& slice : c.pack.slices) c.kv.release(c.layer, slice);
-    return dqkv_TO;
-  }
-  const at::Tensor dqkv_TO = empty();
-  const Projections d = split_qkv(dqkv_TO, s);
-  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t count) {
-    const auto at_rows = [&](const at::Tensor& t) { return t.narrow(0, row, count); };
-    const KeysValues later = c.kv.gradient(c.layer, slice);
-    const AttentionGradients g =
-        attention_backward(at_rows(dout_TND), at_rows(q_TND), c.kv.upto(c.layer, slice),
-                           {at_rows(rows.out_TND), at_rows(rows.lse_TN)}, slice.prefix(), later);
-    at_rows(d.q_TND).copy_(g.dq_TND);
-    if (later.k.defined()) {
-      // What later slices left for these tokens joins before the projection's backward.
-      const std::int64_t begin = slice.begin.count();
-      at_rows(d.k_TGD).copy_(later.k.narrow(0, begin, count).add_(g.dk_TGD));
-      at_rows(d.v_TGD).copy_(later.v.narrow(0, begin, count).add_(g.dv_TGD));
-    } else {
-      at_rows(d.k_TGD).copy_(g.dk_TGD);
-      at_rows(d.v_TGD).copy_(g.dv_TGD);
-    }
-    c.kv.release(c.layer, slice);
-  });
-  return dqkv_TO;
-}
-
 /// Undoes rope and the q/k norms in place: gradients of the projection's own output.
 void projection_gradient(const LayerContext& c, const Queries& seen, at::Tensor& dqkv_TO) {
   const Projections d = split_qkv(dqkv_TO, c.shape);
@@ -163,7 +125,7 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
                                                     p.output_HQ, p.output_bias_H, weights)
                                     .view(rows.out_TND.sizes());
     const Queries seen = queries(c, rows);
-    dqkv_TO = attention_slices_backward(c, rows, seen.q_TND, dout_TND);
+    dqkv_TO = attend_backward(c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN});
     projection_gradient(c, seen, dqkv_TO);
   }
   return normed_linear_backward(c, std::move(dqkv_TO),

@@ -2,12 +2,7 @@
 
 #include <ATen/ops/silu.h>
 
-#include <utility>
-#include <vector>
-
-#include "slimpack/packflow/context_attention.h"
 #include "slimpack/packflow/linear.h"
-#include "slimpack/packflow/tensor.h"
 
 namespace slimpack {
 
@@ -17,18 +12,6 @@ Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
   };
   return {part(0, s.num_heads), part(s.q_width(), s.num_kv_heads),
           part(s.q_width() + s.kv_width(), s.num_kv_heads)};
-}
-
-AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
-  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
-  std::vector<at::Tensor> out, lse;
-  for_each_slice(c, [&](const Slice& slice, std::int64_t row, std::int64_t rows) {
-    AttentionResult result =
-        attention_forward(q_TND.narrow(0, row, rows), c.kv.upto(c.layer, slice), slice.prefix());
-    out.push_back(std::move(result.out_TND));
-    lse.push_back(std::move(result.lse_TN));
-  });
-  return {joined_rows(out), joined_rows(lse)};
 }
 
 at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,

@@ -3,11 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
-#include "slimpack/packflow/attention.h"
 #include "slimpack/packflow/decoder_layer.h"
-#include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
@@ -17,21 +13,6 @@ struct Projections {
   at::Tensor q_TND, k_TGD, v_TGD;
 };
 [[nodiscard]] Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
-
-/// Calls visit(slice, first row, rows) for every slice of the MicroPack.
-template <class Visit>
-void for_each_slice(const LayerContext& c, Visit visit) {
-  std::int64_t row = 0;
-  for (const Slice& slice : c.pack.slices) {
-    const std::int64_t rows = c.share.rows(slice).count();
-    visit(slice, row, rows);
-    row += rows;
-  }
-}
-
-/// Attention of the MicroPack's queries, slice by slice, to the keys and values of their sequences
-/// up to each slice's end, wherever these are. REQUIRES: they are in the stores.
-[[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND);
 
 /// residual + x Wᵀ + b where the rank has all rows of x but its columns alone: summed over the
 /// tensor-parallel ranks, own rows of the residual and of the result.

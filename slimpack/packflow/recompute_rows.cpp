@@ -6,6 +6,7 @@
 
 #include "slimpack/packflow/layer_parts.h"
 #include "slimpack/packflow/linear.h"
+#include "slimpack/packflow/pack_attention.h"
 
 namespace slimpack {
 namespace {
