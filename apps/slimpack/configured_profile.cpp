@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "slimpack/packflow/device.h"
 #include "slimpack/packflow/processor_turns.h"
 
 namespace slimpack {
 
-ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape) {
+ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape,
+                                  bool several_processes) {
   const ParallelConfig& p = config.parallel;
   ProfileOptions options;
   options.shape = shape;
@@ -16,7 +18,9 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.ranks = p.pp * p.dp * p.tp;
   if (config.train.clock == ClockKind::kVirtual)
     options.ranks = std::max(p.tp, std::min(options.ranks, processors()));
+  if (config.train.device == DeviceKind::kCuda && several_processes) options.ranks = p.tp;
   options.tp = p.tp;
+  options.device = find_device(config.train.device);
   options.most_merged = std::min(config.plan.most_merged, p.dp);
   options.clock = config.train.clock;
   return options;

@@ -36,7 +36,8 @@ ProcessNeeds process_needs(const TrainArguments& arguments, std::int32_t rank, s
         "parallel.pp × dp × tp is {} × {} × {} = {} ranks, but the job has {} processes; start one "
         "for each rank",
         grid.stages, grid.replicas, grid.tensor, grid.ranks(), ranks);
-  return {config.parallel.timeout, process_groups(grid, rank)};
+  return {config.parallel.timeout, std::string(to_string(config.train.device)),
+          process_groups(grid, rank)};
 }
 
 void run_process(const TrainArguments& arguments, std::int32_t rank,

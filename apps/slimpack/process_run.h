@@ -14,6 +14,7 @@ namespace slimpack {
 /// What a process must know before it can be connected to the others.
 struct ProcessNeeds {
   double timeout = 0;             ///< seconds
+  std::string device;             ///< cpu or cuda
   std::vector<RankGroup> groups;  ///< that it needs a process group for, in the order to make them
 };
 

@@ -13,10 +13,10 @@ namespace {
 constexpr std::int64_t kMaxRanks = INT32_MAX;
 
 /// Of [data] and [train] all but the clock, which changes what is measured, not what is learned,
-/// and the dataset's path, for which its content stands.
+/// the device, and the dataset's path, for which its content stands.
 bool changes_the_result(const ConfigField& field) {
   const bool counts = field.section == "data" || field.section == "train";
-  return counts && field.key != "clock" && field.key != "prefix";
+  return counts && field.key != "clock" && field.key != "device" && field.key != "prefix";
 }
 
 template <class Range>

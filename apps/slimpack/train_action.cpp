@@ -37,13 +37,13 @@ void describe(TrainingRun& run, const RunConfig& config) {
   std::string layers;
   for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
-  fmt::print(stderr,
-             "model: {} parameters, {} layers on pp {} × dp {} × tp {} ({}), {}; times by the {} "
-             "clock\n",
-             human_count(static_cast<double>(options.shape.parameters())), layers,
-             options.layout.stages(), options.replicas, options.tensor,
-             options.process == nullptr ? "threads" : "processes", to_string(options.dtype),
-             to_string(options.clock));
+  fmt::print(
+      stderr,
+      "model: {} parameters, {} layers on pp {} × dp {} × tp {} ({} on {}), {}; times by the "
+      "{} clock\n",
+      human_count(static_cast<double>(options.shape.parameters())), layers, options.layout.stages(),
+      options.replicas, options.tensor, options.process == nullptr ? "threads" : "processes",
+      options.device.str(), to_string(options.dtype), to_string(options.clock));
   fmt::print(stderr,
              "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
              grouped(static_cast<std::int64_t>(run.dataset().documents())),

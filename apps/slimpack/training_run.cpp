@@ -14,6 +14,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/packflow/device.h"
 #include "slimpack/packflow/load_checkpoint.h"
 #include "slimpack/packflow/memory_tracker.h"
 
@@ -41,6 +42,11 @@ const RunConfig& require_trainable(const RunConfig& config, const JobProcess* pr
   const ParallelConfig& p = config.parallel;
   const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
   if (process != nullptr) require_for_processes(config);
+  if (config.train.clock == ClockKind::kVirtual && config.train.device != DeviceKind::kCpu)
+    invalid_input(
+        "train.clock is virtual, which counts the time of processors, but train.device is {}; set "
+        "the clock to wall",
+        to_string(config.train.device));
   if (process == nullptr && ranks > kMaxTrackedRanks)
     invalid_input(
         "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them, or "
@@ -71,7 +77,7 @@ CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobP
   if (process == nullptr) return profile_costs(configured_profile(config, shape));
   const bool first = process->ranks().front() == 0;
   const std::string measured =
-      first ? cost_to_json(profile_costs(configured_profile(config, shape))) : "";
+      first ? cost_to_json(profile_costs(configured_profile(config, shape, true))) : "";
   return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }
 
@@ -114,6 +120,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
                     .seed = config_.train.seed,
                     .pin_threads = false,
                     .clock = config_.train.clock,
+                    .device = find_device(config_.train.device),
                     .process = process_,
                     .should_stop = process_ == nullptr ? should_stop_ : nullptr});
   if (start.checkpoint)

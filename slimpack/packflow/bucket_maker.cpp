@@ -72,6 +72,7 @@ std::map<std::string, std::vector<std::int64_t>> BucketMaker::tensor_sizes() con
   return sizes;
 }
 
+// On the CPU, so that they do not depend on the device.
 at::Tensor BucketMaker::first_values(const Planned& planned) const {
   const auto type = accumulate_type(owner_.dtype);
   if (planned.first == First::kOnes) return at::ones(planned.sizes, type);
@@ -116,9 +117,9 @@ ParameterBucket BucketMaker::make() {
     size += (count(p.sizes) + kAlignment - 1) / kAlignment * kAlignment;
     add_stretches(p, size, stretches);
   }
-  const auto wide = accumulate_type(owner_.dtype);
+  const auto wide = at::dtype(accumulate_type(owner_.dtype)).device(owner_.device);
   const Shard shard(size, owner_.grid.replicas, owner_.place.replica.value());
-  ParameterBucket bucket{at::zeros({size}, compute_type(owner_.dtype)),
+  ParameterBucket bucket{at::zeros({size}, wide.dtype(compute_type(owner_.dtype))),
                          at::zeros({size}, wide),
                          std::move(stretches),
                          shard,

@@ -19,6 +19,7 @@ struct ParameterOwner {
   std::uint64_t seed;
   RankGrid grid;
   RankPlace place;
+  at::Device device;
 };
 
 /// A part of a parameter to be made: its name and piece.

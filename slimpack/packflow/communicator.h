@@ -88,7 +88,7 @@ class Collective {
 struct ExpectedMessages {
   std::vector<std::int64_t> rows;
   std::int64_t width = 0;  ///< elements of a row
-  at::ScalarType type = at::kFloat;
+  at::TensorOptions options;
 };
 
 /// One rank's ends.

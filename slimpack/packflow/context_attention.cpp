@@ -56,7 +56,7 @@ class SliceBlocks {
 AttentionResult nothing_seen(const at::Tensor& q_TND) {
   return {at::zeros_like(q_TND),
           at::full({q_TND.size(0), q_TND.size(1)}, -std::numeric_limits<double>::infinity(),
-                   accumulate_type(q_TND))};
+                   q_TND.options().dtype(accumulate_type(q_TND)))};
 }
 
 /// A member's queries of one slice against the own keys and values of the sequence so far.

@@ -9,8 +9,10 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/packflow/device.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
+#include "slimpack/packflow/rank_memory.h"
 #include "slimpack/packflow/rank_step.h"
 #include "slimpack/packflow/thread_world.h"
 
@@ -30,17 +32,20 @@ std::vector<std::int32_t> ranks_here(const EngineOptions& options) {
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       ranks_(ranks_here(options_)),
-      threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads),
+      threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device),
       parameters_(ranks_.size()) {
   const RankGrid grid = options_.grid();
+  require_same_bits(options_.device);
   std::vector<std::exception_ptr> failed(parameters_.size());
   threads_.run([&](std::int32_t thread) {
     const auto t = static_cast<std::size_t>(thread);
     try {
       parameters_[t] = make_stage_parameters(options_.shape, options_.dtype, options_.layout, grid,
-                                             grid.place(ranks_[t]), options_.seed);
+                                             grid.place(ranks_[t]), options_.seed, options_.device);
       if (thread == 0)
-        rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context);
+        rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context,
+                                       options_.device);
+      finish_queue(options_.device);  // other ranks read the table
     } catch (...) {
       failed[t] = std::current_exception();
     }
@@ -69,7 +74,7 @@ void Engine::on_ranks(const RankWork& work) {
   threads_.run([&](std::int32_t thread) {
     const std::int32_t rank = ranks_[static_cast<std::size_t>(thread)];
     try {
-      RankClock clock(options_.clock, start, &turns);
+      RankClock clock(options_.clock, start, &turns, options_.device);
       auto communicator = world->communicator(rank, clock);
       if (options_.wrap_communicator)
         communicator = options_.wrap_communicator(rank, std::move(communicator));
@@ -92,8 +97,9 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
   // Before any rank runs: a fast neighbour's first message already counts as an activation.
   std::vector<Bytes> resident;
   for (std::int32_t thread = 0; thread < threads_.ranks(); ++thread) {
-    reset_peak(thread);
-    resident.push_back(live_bytes(thread));
+    const RankMemory memory(options_.device, thread);
+    memory.reset_peak();
+    resident.push_back(memory.live());
   }
   StepResult step;
   on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
@@ -101,7 +107,7 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     const PackPlan& packs = plan.replicas[place.replica.index()].packs;
     StageParameters& parameters = this->parameters(rank);
     zero_gradients(parameters);
-    StageStep tensors(options_.shape, options_.dtype,
+    StageStep tensors(options_.shape,
                       {place.stage.value() == 0,
                        place.stage.value() == grid.stages - 1,
                        {place.replica, grid.tensor, place.tensor}},

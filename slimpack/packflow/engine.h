@@ -35,6 +35,7 @@ struct EngineOptions {
   std::uint64_t seed = 0;
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
+  at::Device device = at::Device(at::kCPU);  ///< of all ranks of this process
   /// Which of the ranks are threads of this process; null = all. Outlives the engine.
   JobProcess* process = nullptr;
   /// Asked before every action; true ends the step with Interrupted.

@@ -16,31 +16,29 @@ namespace {
 /// size does not matter.
 double hand_over_time() {
   constexpr int kRoundTrips = 200;
-  return on_profile_ranks<double>(
-      {.stages = 2}, ClockKind::kWall, /*pin=*/false, [](const ProfileRank& rank) {
-        const at::Tensor message = at::zeros({1});
-        const bool first = rank.place().stage.value() == 0;
-        const Nanos taken = rank.time_of([&] {
-          for (int i = 0; i < kRoundTrips; ++i) {
-            if (first) rank.communicator().send(Direction::kForward, message);
-            static_cast<void>(
-                rank.communicator().receive(first ? Direction::kBackward : Direction::kForward));
-            if (!first) rank.communicator().send(Direction::kBackward, message);
-          }
-        });
-        return static_cast<double>(taken.count()) / (2 * kRoundTrips);
-      });
+  return on_profile_ranks<double>({.stages = 2}, ProfileThreads{}, [](const ProfileRank& rank) {
+    const at::Tensor message = at::zeros({1});
+    const bool first = rank.place().stage.value() == 0;
+    const Nanos taken = rank.time_of([&] {
+      for (int i = 0; i < kRoundTrips; ++i) {
+        if (first) rank.communicator().send(Direction::kForward, message);
+        static_cast<void>(
+            rank.communicator().receive(first ? Direction::kBackward : Direction::kForward));
+        if (!first) rank.communicator().send(Direction::kBackward, message);
+      }
+    });
+    return static_cast<double>(taken.count()) / (2 * kRoundTrips);
+  });
 }
 
 /// Of gradients over two replicas: either adds up half of the bytes, as it would in a ring.
 EdgeTime reduction_time(const ProfileOptions& options) {
   return on_profile_ranks<EdgeTime>(
-      {.stages = 1, .replicas = 2}, options.clock, options.pin_threads,
-      [](const ProfileRank& rank) {
+      {.stages = 1, .replicas = 2}, options.threads(), [&](const ProfileRank& rank) {
         std::vector<EdgeMeasurement> times;
         Collective& data = rank.communicator().data();
         for (const std::int64_t elements : {1 << 12, 1 << 16, 1 << 20}) {
-          const at::Tensor gradients_N = at::zeros({elements});
+          const at::Tensor gradients_N = at::zeros({elements}, options.device);
           const Nanos time = rank.fastest_of_three([&] {
             data.start_reduce_scatter(gradients_N);
             data.finish_reduce_scatter();
@@ -69,21 +67,20 @@ Nanos beyond_share(Nanos measured, const LayerTime& layer, const ProfilePoint& p
 
 MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::int32_t group) {
   const RankGrid grid{.stages = 1, .replicas = group, .tensor = options.tp};
-  return on_profile_ranks<MergeTime>(
-      grid, options.clock, options.pin_threads, [&](const ProfileRank& rank) {
-        PartBench bench(options, rank, PartBench::Part::kLayer);
-        std::vector<EdgeMeasurement> forward, backward;
-        for (const std::int64_t tokens : {256, 1024, 4096}) {
-          const Tokens measured = std::min(Tokens(tokens), options.context);
-          for (const Tokens prefix : {Tokens(0), (options.context - measured) / 2}) {
-            const ProfilePoint point{measured, prefix, 1, group};
-            const PassTimes t = bench.measure(point, options.budget / 60);
-            forward.push_back({measured, beyond_share(t.forward, cost.forward, point)});
-            backward.push_back({measured, beyond_share(t.backward, cost.backward, point)});
-          }
-        }
-        return MergeTime{fit_edge_time(forward).time, fit_edge_time(backward).time};
-      });
+  return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
+    PartBench bench(options, rank, PartBench::Part::kLayer);
+    std::vector<EdgeMeasurement> forward, backward;
+    for (const std::int64_t tokens : {256, 1024, 4096}) {
+      const Tokens measured = std::min(Tokens(tokens), options.context);
+      for (const Tokens prefix : {Tokens(0), (options.context - measured) / 2}) {
+        const ProfilePoint point{measured, prefix, 1, group};
+        const PassTimes t = bench.measure(point, options.budget / 60);
+        forward.push_back({measured, beyond_share(t.forward, cost.forward, point)});
+        backward.push_back({measured, beyond_share(t.backward, cost.backward, point)});
+      }
+    }
+    return MergeTime{fit_edge_time(forward).time, fit_edge_time(backward).time};
+  });
 }
 
 }  // namespace

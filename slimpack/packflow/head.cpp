@@ -58,7 +58,7 @@ at::Tensor loss_sum(const at::Tensor& lse_T1, const at::Tensor& target_T1, const
 HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH,
                          const at::Tensor& x_TH, const at::Tensor& targets_T,
                          std::int64_t step_targets) {
-  HeadResult result{at::empty_like(x_TH), at::zeros({}, at::kDouble)};
+  HeadResult result{at::empty_like(x_TH), at::zeros({}, x_TH.options().dtype(at::kDouble))};
   Parameter no_bias;
   const std::int64_t rows = x_TH.size(0);
   const std::int64_t block = head_block(shape).count();
@@ -86,7 +86,7 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
                                   Collective& group) {
   const Normalized norm = rms_normalize(x_TH, shape.rms_norm_eps);
   at::Tensor y_TH = rows.gathered(at::mul(norm.n, norm_H.value));
-  at::Tensor sum = at::zeros({}, at::kDouble);
+  at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
   Parameter no_bias;
   const std::int64_t block = head_block(shape).count();
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {

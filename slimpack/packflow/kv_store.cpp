@@ -11,11 +11,10 @@
 
 namespace slimpack {
 
-KvStore::KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers,
+KvStore::KvStore(const ModelShape& shape, SequenceLengths lengths, std::size_t layers,
                  std::vector<RowShare> shares)
     : kv_heads_(shape.num_kv_heads),
       head_dim_(shape.head_dim),
-      dtype_(dtype),
       lengths_(std::move(lengths)),
       shares_(std::move(shares)),
       entries_(layers, std::vector<Entry>(lengths_.size())) {}
@@ -23,7 +22,7 @@ KvStore::KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, 
 void KvStore::write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
                     const at::Tensor& v_TGD) {
   Entry& e = entry(layer, slice.sequence);
-  if (slice.begin == Tokens(0)) e.values = allocate_values(slice.sequence);
+  if (slice.begin == Tokens(0)) e.values = allocate_values(slice.sequence, k_TGD.options());
   SLIMPACK_CHECK(e.values.k.defined(), "forward slices of a sequence must ascend from token 0");
   const RowShare own = share(slice.sequence);
   const std::int64_t begin = own.before(slice.begin).count();
@@ -41,8 +40,9 @@ KeysValues KvStore::upto(std::size_t layer, const Slice& slice) const {
 
 KeysValues KvStore::gradient(std::size_t layer, const Slice& slice) {
   Entry& e = entry(layer, slice.sequence);
+  SLIMPACK_CHECK(e.values.k.defined(), "a sequence runs backward that has not run forward");
   const bool last = slice.end == lengths_[slice.sequence.index()];
-  if (last && slice.begin > Tokens(0)) e.gradient = allocate_gradient(slice.sequence);
+  if (last && slice.begin > Tokens(0)) e.gradient = allocate_gradient(slice.sequence, e.values.k);
   SLIMPACK_CHECK(last || e.gradient.k.defined(), "backward slices of a sequence must descend");
   return e.gradient;
 }
@@ -71,18 +71,16 @@ std::int64_t KvStore::tokens(SequenceId sequence) const {
 
 // Keys and values lie head by head: the attention kernel then reads them in one run, which made it
 // 5% faster (docs/results.md). Gradients lie token by token, as the kernel returns its addends.
-KeysValues KvStore::allocate_values(SequenceId sequence) const {
+KeysValues KvStore::allocate_values(SequenceId sequence, const at::TensorOptions& options) const {
   const auto make = [&] {
-    return at::empty({kv_heads_, tokens(sequence), head_dim_}, compute_type(dtype_))
-        .transpose(0, 1);
+    return at::empty({kv_heads_, tokens(sequence), head_dim_}, options).transpose(0, 1);
   };
   return {make(), make()};
 }
 
-KeysValues KvStore::allocate_gradient(SequenceId sequence) const {
-  const auto make = [&] {
-    return at::zeros({tokens(sequence), kv_heads_, head_dim_}, accumulate_type(dtype_));
-  };
+KeysValues KvStore::allocate_gradient(SequenceId sequence, const at::Tensor& k_TGD) const {
+  const auto options = k_TGD.options().dtype(accumulate_type(k_TGD));
+  const auto make = [&] { return at::zeros({tokens(sequence), kv_heads_, head_dim_}, options); };
   return {make(), make()};
 }
 

@@ -10,7 +10,6 @@
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/attention.h"
 #include "slimpack/plan/row_share.h"
-#include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/workload/slice.h"
 
@@ -23,10 +22,11 @@ namespace slimpack {
 class KvStore {
  public:
   /// `shares` by sequence, or empty = all whole.
-  KvStore(const ModelShape& shape, Dtype dtype, SequenceLengths lengths, std::size_t layers,
+  KvStore(const ModelShape& shape, SequenceLengths lengths, std::size_t layers,
           std::vector<RowShare> shares = {});
 
-  /// Writes the slice's rows; opens the sequence when the slice is its first.
+  /// Writes the slice's rows; opens the sequence, on their device and in their type, when the slice
+  /// is its first.
   void write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
              const at::Tensor& v_TGD);
 
@@ -51,12 +51,12 @@ class KvStore {
   [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
   [[nodiscard]] RowShare share(SequenceId sequence) const;
   [[nodiscard]] std::int64_t tokens(SequenceId sequence) const;
-  [[nodiscard]] KeysValues allocate_values(SequenceId sequence) const;
-  [[nodiscard]] KeysValues allocate_gradient(SequenceId sequence) const;
+  [[nodiscard]] KeysValues allocate_values(SequenceId sequence,
+                                           const at::TensorOptions& options) const;
+  [[nodiscard]] KeysValues allocate_gradient(SequenceId sequence, const at::Tensor& k_TGD) const;
 
   std::int64_t kv_heads_;
   std::int64_t head_dim_;
-  Dtype dtype_;
   SequenceLengths lengths_;
   std::vector<RowShare> shares_;
   std::vector<std::vector<Entry>> entries_;  ///< [layer][sequence]

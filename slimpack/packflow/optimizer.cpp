@@ -33,7 +33,8 @@ struct UpdateGroup {
     gradients.push_back(own.of(bucket.shard.of(bucket.gradients_N)));
     first_moments.push_back(own.of(bucket.first_moments_S));
     second_moments.push_back(own.of(bucket.second_moments_S));
-    steps.push_back(at::full({}, static_cast<double>(step + 1), at::kFloat));
+    steps.push_back(
+        at::full({}, static_cast<double>(step + 1), bucket.masters_S.options().dtype(at::kFloat)));
   }
 
   void update(const TrainConfig& c, double rate, double weight_decay) const {

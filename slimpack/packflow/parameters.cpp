@@ -150,8 +150,9 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
 
 StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                       const StageLayout& layout, const RankGrid& grid,
-                                      const RankPlace& place, std::uint64_t seed) {
-  const ParameterOwner owner{shape, dtype, seed, grid, place};
+                                      const RankPlace& place, std::uint64_t seed,
+                                      at::Device device) {
+  const ParameterOwner owner{shape, dtype, seed, grid, place, device};
   StageParameters p;
   for_each_bucket(owner, layout, p, [&](const AddParameters& add) {
     BucketMaker make(owner, p.buckets.size());
@@ -163,7 +164,7 @@ StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
 
 std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const ModelShape& shape) {
   const StageLayout layout{{0, static_cast<std::int32_t>(shape.num_layers)}};
-  const ParameterOwner owner{shape, Dtype::kFp32, 0, {}, {}};
+  const ParameterOwner owner{shape, Dtype::kFp32, 0, {}, {}, at::Device(at::kCPU)};
   std::map<std::string, std::vector<std::int64_t>> sizes;
   StageParameters planned;
   for_each_bucket(owner, layout, planned, [&](const AddParameters& add) {

@@ -107,6 +107,8 @@ struct StageParameters {
   /// The matrix of the head on the last stage: head_VH, or the embedding when tied on one stage.
   [[nodiscard]] Parameter& head() { return head_VH.defined() ? head_VH : embedding_VH; }
 
+  [[nodiscard]] at::Device device() const { return buckets.front().values_N.device(); }
+
   /// Calls `visit` for every defined parameter, in a fixed order.
   void for_each(const std::function<void(Parameter&)>& visit);
 };
@@ -129,7 +131,8 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
 /// grid; norms 1, biases 0; gradients and moments 0. REQUIRES: the grid has the layout's stages.
 [[nodiscard]] StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                                     const StageLayout& layout, const RankGrid& grid,
-                                                    const RankPlace& place, std::uint64_t seed);
+                                                    const RankPlace& place, std::uint64_t seed,
+                                                    at::Device device = at::Device(at::kCPU));
 
 /// Parameters of the stage without tied copies, those of all its tensor-parallel ranks together.
 [[nodiscard]] std::int64_t parameter_count(StageParameters& parameters);

@@ -32,6 +32,10 @@ PackPlan plan_of(const ProfilePoint& point) {
 
 }  // namespace
 
+at::TensorOptions tensor_options(const ProfileOptions& options) {
+  return at::dtype(compute_type(options.dtype)).device(options.device);
+}
+
 PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Part part)
     : options_(options),
       rank_(rank),
@@ -39,12 +43,12 @@ PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Par
       place_{part == Part::kEmbedding,
              part == Part::kHead,
              {rank.place().replica, rank.tensor(), rank.place().tensor}},
-      rope_(shape_, options.dtype, options.context) {
+      rope_(shape_, options.dtype, options.context, options.device) {
   shape_.num_layers = 1;
   // The optimizer's state of a layer whole: shares of it cost as much an element.
   const RankGrid alone{.stages = 1, .replicas = 1, .tensor = rank.tensor()};
   parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, alone,
-                                      alone.place(rank.place().tensor), 0);
+                                      alone.place(rank.place().tensor), 0, options.device);
   if (part != Part::kLayer) parameters_.layers.clear();
 }
 
@@ -87,7 +91,7 @@ void PartBench::on_rows(const ProfilePoint& point,
   const StepTokens tokens = make_step_tokens(
       {sequences, std::vector<std::int64_t>(static_cast<std::size_t>(lengths[0].count()), 0)},
       shape_.vocab_size);
-  StageStep step(shape_, options_.dtype, place_, parameters_, rope_, packs, lengths, tokens, {},
+  StageStep step(shape_, place_, parameters_, rope_, packs, lengths, tokens, {},
                  &rank_.communicator());
   if (point.prefix > Tokens(0) && !parameters_.layers.empty())
     fill_prefix(step, packs.forward.front());
@@ -97,7 +101,7 @@ void PartBench::on_rows(const ProfilePoint& point,
   std::int64_t rows = 0;
   for (const Slice& slice : own.slices) rows += share.rows(slice).count();
   visit(step, PackId(packs.forward.size() - 1),
-        at::randn({rows, shape_.hidden_size}, compute_type(options_.dtype)));
+        at::randn({rows, shape_.hidden_size}, tensor_options(options_)));
 }
 
 void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {
@@ -105,7 +109,7 @@ void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {
   const RowShare share = row_share(prefix, place_.holder.replica);
   for (const Slice& slice : prefix.slices) {
     const at::Tensor kv = at::randn({share.rows(slice).count(), part.num_kv_heads, part.head_dim},
-                                    compute_type(options_.dtype));
+                                    tensor_options(options_));
     step.kv().write(0, slice, kv, kv);
   }
 }

@@ -1,6 +1,8 @@
 // Part bench: runs one part of the model on MicroPacks of a profile's choosing.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 
@@ -18,6 +20,9 @@ struct PassTimes {
   Nanos forward;
   Nanos backward;
 };
+
+/// Of what a layer computes on.
+[[nodiscard]] at::TensorOptions tensor_options(const ProfileOptions& options);
 
 /// `slices` equal slices in one MicroPack, each the tail of its own sequence, run by `replicas`
 /// together.

@@ -5,7 +5,6 @@
 #include "slimpack/packflow/attention.h"
 #include "slimpack/packflow/part_bench.h"
 #include "slimpack/packflow/profile_ranks.h"
-#include "slimpack/packflow/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -13,7 +12,7 @@ namespace {
 std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRank& rank) {
   PartBench bench(options, rank, PartBench::Part::kLayer);
   const ModelShape s = tensor_parallel_part(options.shape, options.tp);
-  const auto type = compute_type(options.dtype);
+  const auto type = tensor_options(options);
   std::vector<PassRatio> ratios;
   for (Tokens tokens{256}; tokens <= options.context; tokens = tokens * 4) {
     const std::int64_t n = tokens.count();
@@ -37,7 +36,7 @@ std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRan
 
 std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options) {
   return on_profile_ranks<std::vector<PassRatio>>(
-      options.grid(), options.clock, options.pin_threads,
+      options.grid(), options.threads(),
       [&](const ProfileRank& rank) { return ratios_on(options, rank); });
 }
 

@@ -16,7 +16,8 @@ void ProcessChannel::expect(ExpectedMessages messages) {
 }
 
 void ProcessChannel::post() {
-  const at::Tensor rows_TH = at::empty({expected_.rows[next_++], expected_.width}, expected_.type);
+  const at::Tensor rows_TH =
+      at::empty({expected_.rows[next_++], expected_.width}, expected_.options);
   incoming_.push_back(peers_.receive(rows_TH, peers_.index() - step_));
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 using Messages = std::vector<ProcessPeers::Message>;
+using Transfer = ProcessPeers::Transfer;
+using Kind = Transfer::Kind;
 
 void wait_for(Messages& messages) {
   for (ProcessPeers::Message& message : messages) message.wait();
@@ -96,13 +98,14 @@ class ProcessCollective final : public Collective {
     const auto at_distance = [&](std::int32_t d) {
       return ((index() + d) % size() + size()) % size();
     };
-    Messages messages;
+    std::vector<Transfer> transfers;
     Tensors received;
     for (at::Tensor& tensor : tensors) {
       received.push_back(empty_rows(tensor, rows));
-      messages.push_back(peers_.receive(received.back(), at_distance(-step)));
-      messages.push_back(peers_.send(std::exchange(tensor, {}).contiguous(), at_distance(step)));
+      transfers.push_back({Kind::kReceive, received.back(), at_distance(-step)});
+      transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), at_distance(step)});
     }
+    Messages messages = peers_.begin(std::move(transfers));
     wait_for(messages);
     return received;
   }
@@ -125,15 +128,12 @@ class ProcessCollective final : public Collective {
   void start_reduce_scatter(at::Tensor flat_N) override {
     Reduction reduction;
     const Shard own = shard(flat_N, index());
-    for (std::int32_t m = 0; m < size(); ++m) {
-      if (m == index()) {
-        reduction.parts_S.push_back(own.of(flat_N));
-        continue;
-      }
-      reduction.parts_S.push_back(at::empty({own.size()}, flat_N.options()));
-      reduction.messages.push_back(peers_.receive(reduction.parts_S.back(), m));
-      reduction.messages.push_back(peers_.send(shard(flat_N, m).of(flat_N), m));
-    }
+    for (std::int32_t m = 0; m < size(); ++m)
+      reduction.parts_S.push_back(m == index() ? own.of(flat_N)
+                                               : at::empty({own.size()}, flat_N.options()));
+    reduction.messages = begin_exchange(
+        [&](std::int32_t to) { return shard(flat_N, to).of(flat_N); },
+        [&](std::int32_t from) { return reduction.parts_S[static_cast<std::size_t>(from)]; });
     reducing_.push_back(std::move(reduction));
   }
 
@@ -172,15 +172,21 @@ class ProcessCollective final : public Collective {
     return at::empty(sizes, tensor.options());
   }
 
-  /// With every other member: sends it given(member), receives from it into taken(member).
+  /// With every other member: begins to send it given(member), and to receive from it into
+  /// taken(member).
   template <class Given, class Taken>
-  void exchange(const Given& given, const Taken& taken) {
-    Messages messages;
+  [[nodiscard]] Messages begin_exchange(const Given& given, const Taken& taken) {
+    std::vector<Transfer> transfers;
     for (std::int32_t m = 0; m < size(); ++m) {
       if (m == index()) continue;
-      messages.push_back(peers_.receive(taken(m), m));
-      messages.push_back(peers_.send(given(m), m));
+      transfers.push_back({Kind::kReceive, taken(m), m});
+      transfers.push_back({Kind::kSend, given(m), m});
     }
+    return peers_.begin(std::move(transfers));
+  }
+  template <class Given, class Taken>
+  void exchange(const Given& given, const Taken& taken) {
+    Messages messages = begin_exchange(given, taken);
     wait_for(messages);
   }
 

@@ -38,8 +38,8 @@ PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) co
       fmt::format("rank {} does not answer ({}): {}", group_.rank(member), group_.name(), reason));
 }
 
-ProcessPeers::Message ProcessPeers::begin(at::Tensor tensor, std::int32_t member, Counts& counts,
-                                          Operation operation) {
+ProcessPeers::Message ProcessPeers::begin_one(at::Tensor tensor, std::int32_t member,
+                                              Counts& counts, Operation operation) {
   SLIMPACK_CHECK(member >= 0 && member < group_.size && tensor.is_contiguous());
   Message message;
   message.peers_ = this;
@@ -57,11 +57,24 @@ ProcessPeers::Message ProcessPeers::begin(at::Tensor tensor, std::int32_t member
 }
 
 ProcessPeers::Message ProcessPeers::send(at::Tensor tensor, std::int32_t member) {
-  return begin(std::move(tensor), member, sent_, &c10d::ProcessGroup::send);
+  return begin_one(std::move(tensor), member, sent_, &c10d::ProcessGroup::send);
 }
 
 ProcessPeers::Message ProcessPeers::receive(at::Tensor tensor, std::int32_t member) {
-  return begin(std::move(tensor), member, received_, &c10d::ProcessGroup::recv);
+  return begin_one(std::move(tensor), member, received_, &c10d::ProcessGroup::recv);
+}
+
+std::vector<ProcessPeers::Message> ProcessPeers::begin(std::vector<Transfer> transfers) {
+  const bool coalesced = !transfers.empty() && transfers.front().tensor.is_cuda();
+  if (coalesced) backend_->startCoalescing(at::kCUDA);
+  std::vector<Message> messages;
+  for (Transfer& t : transfers)
+    messages.push_back(t.kind == Transfer::Kind::kSend ? send(std::move(t.tensor), t.member)
+                                                       : receive(std::move(t.tensor), t.member));
+  if (!coalesced) return messages;
+  const c10::intrusive_ptr<c10d::Work> all = backend_->endCoalescing(at::kCUDA);
+  for (Message& message : messages) message.work_ = message.tensor_.numel() > 0 ? all : nullptr;
+  return messages;
 }
 
 void ProcessPeers::Message::wait() {

@@ -50,12 +50,21 @@ class ProcessPeers {
   [[nodiscard]] Message send(at::Tensor tensor, std::int32_t member);
   [[nodiscard]] Message receive(at::Tensor tensor, std::int32_t member);
 
+  struct Transfer {
+    enum class Kind : bool { kSend, kReceive } kind;
+    at::Tensor tensor;
+    std::int32_t member;
+  };
+  /// Begins several at once, of tensors on one device: what two members send each other does not
+  /// wait for its turn, which NCCL otherwise has both wait for.
+  [[nodiscard]] std::vector<Message> begin(std::vector<Transfer> transfers);
+
  private:
   using Counts = std::vector<std::int32_t>;  ///< by member: messages so far
   using Operation = c10::intrusive_ptr<c10d::Work> (c10d::ProcessGroup::*)(std::vector<at::Tensor>&,
                                                                            int member, int tag);
-  [[nodiscard]] Message begin(at::Tensor tensor, std::int32_t member, Counts& counts,
-                              Operation operation);
+  [[nodiscard]] Message begin_one(at::Tensor tensor, std::int32_t member, Counts& counts,
+                                  Operation operation);
   [[nodiscard]] PeerLost lost(std::int32_t member, const std::exception& cause) const;
 
   RankGroup group_;

@@ -13,7 +13,6 @@
 #include "slimpack/packflow/profile_ranks.h"
 #include "slimpack/packflow/recompute_rows.h"
 #include "slimpack/packflow/rms_norm.h"
-#include "slimpack/packflow/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -101,7 +100,7 @@ std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& opti
 /// shared machine adds to either.
 std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
                                                  const ProfileRank& rank) {
-  const auto type = compute_type(options.dtype);
+  const auto type = tensor_options(options);
   const ModelShape part = tensor_parallel_part(options.shape, rank.tensor());
   std::vector<EdgeMeasurement> times;
   for (const std::int64_t tokens : {64, 512, 2048}) {
@@ -179,7 +178,7 @@ std::string source_of(const ProfileOptions& options) {
 
 CostModel profile_costs(const ProfileOptions& options) {
   CostModel cost = on_profile_ranks<CostModel>(
-      options.grid(), options.clock, options.pin_threads,
+      options.grid(), options.threads(),
       [&](const ProfileRank& rank) { return measure_model(options, rank); });
   cost.source = source_of(options);
   measure_exchanges(options, cost);

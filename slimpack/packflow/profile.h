@@ -1,6 +1,8 @@
 // Profile: measures this machine with the runtime's own code and fits the cost model to it.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -13,6 +15,13 @@
 
 namespace slimpack {
 
+/// Threads that measure, and by which clock.
+struct ProfileThreads {
+  ClockKind clock = ClockKind::kWall;
+  bool pin = false;
+  c10::Device device = c10::Device(c10::kCPU);
+};
+
 struct ProfileOptions {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
@@ -21,9 +30,12 @@ struct ProfileOptions {
   std::int32_t tp = 1;     ///< tensor-parallel ranks of a stage; as many threads at least
   std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
   bool pin_threads = false;
+  c10::Device device = c10::Device(c10::kCPU);
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   /// Wall time to aim at. Points that would take more than a fifth of it are left out.
   Nanos budget = from_seconds(6);
+
+  [[nodiscard]] ProfileThreads threads() const { return {clock, pin_threads, device}; }
 
   /// One stage, on as many threads as measure at once.
   [[nodiscard]] RankGrid grid() const {

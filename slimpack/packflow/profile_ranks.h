@@ -11,11 +11,11 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/communicator.h"
+#include "slimpack/packflow/profile.h"
 #include "slimpack/packflow/rank_clock.h"
 #include "slimpack/packflow/rank_grid.h"
 #include "slimpack/packflow/rank_threads.h"
 #include "slimpack/packflow/thread_world.h"
-#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
@@ -66,16 +66,16 @@ class ProfileRank {
 /// Runs `work` on every rank of the grid at once and returns what the first rank found. A rank that
 /// throws ends all; its exception is rethrown.
 template <class Result>
-[[nodiscard]] Result on_profile_ranks(const RankGrid& grid, ClockKind kind, bool pin,
+[[nodiscard]] Result on_profile_ranks(const RankGrid& grid, const ProfileThreads& how,
                                       const std::function<Result(const ProfileRank&)>& work) {
-  RankThreads threads(grid.ranks(), pin);
+  RankThreads threads(grid.ranks(), how.pin, how.device);
   ThreadWorld world(grid, 1);
   std::optional<Result> result;
   ProcessorTurns turns;
   const Nanos start = monotonic_now();
   threads.run([&](std::int32_t rank) {
     try {
-      RankClock clock(kind, start, &turns);
+      RankClock clock(how.clock, start, &turns, how.device);
       const auto communicator = world.communicator(rank, clock);
       Result mine = work(ProfileRank(grid, rank, clock, *communicator));
       if (rank == 0) result = std::move(mine);

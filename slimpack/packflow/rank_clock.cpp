@@ -6,6 +6,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/packflow/device.h"
 
 namespace slimpack {
 namespace {
@@ -18,10 +19,11 @@ Nanos thread_time() {
 
 }  // namespace
 
-RankClock::RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns)
+RankClock::RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns, c10::Device device)
     : kind_(kind),
       start_(kind == ClockKind::kWall ? start : thread_time()),
-      turns_(kind == ClockKind::kWall ? nullptr : turns) {
+      turns_(kind == ClockKind::kWall ? nullptr : turns),
+      device_(device) {
   return_to_processor();
 }
 
@@ -30,6 +32,7 @@ RankClock::~RankClock() {
 }
 
 Nanos RankClock::now() const {
+  finish_queue(device_);
   return (kind_ == ClockKind::kWall ? monotonic_now() : thread_time()) - start_;
 }
 

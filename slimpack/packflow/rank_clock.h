@@ -1,6 +1,8 @@
 // Rank clock: what time it is on a rank, by the wall or in virtual time (design §6).
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/processor_turns.h"
 #include "slimpack/spec/run_config.h"
@@ -14,12 +16,15 @@ class RankClock {
  public:
   /// `start` is when time 0 was by the wall clock (monotonic_now); virtual time begins now, at 0.
   /// In virtual time the rank has one of the `turns`, which it waits for here, until the clock is
-  /// destroyed; null = it needs none.
-  RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns = nullptr);
+  /// destroyed; null = it needs none. `device` is the rank's.
+  RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns = nullptr,
+            c10::Device device = c10::Device(c10::kCPU));
   ~RankClock();
   RankClock(const RankClock&) = delete;
   RankClock& operator=(const RankClock&) = delete;
 
+  /// Once all that the rank has begun on its device is done: what it then hands over is complete,
+  /// and spans between two calls are those of the work.
   [[nodiscard]] Nanos now() const;
 
   /// What the rank waited for has happened at `time` on another rank's clock: virtual time goes on
@@ -34,6 +39,7 @@ class RankClock {
   ClockKind kind_;
   Nanos start_;            ///< on the clock that is read
   ProcessorTurns* turns_;  ///< null = none is needed
+  c10::Device device_;
 };
 
 }  // namespace slimpack

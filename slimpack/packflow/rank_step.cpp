@@ -6,6 +6,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
+#include "slimpack/packflow/rank_memory.h"
 #include "slimpack/packflow/tensor.h"
 #include "slimpack/plan/row_share.h"
 
@@ -23,7 +24,8 @@ void require_finite(double gradient_norm) {
 
 class RankRunner {
  public:
-  explicit RankRunner(const RankStep& rank) : rank_(rank), place_(rank.tensors.place()) {
+  explicit RankRunner(const RankStep& rank)
+      : rank_(rank), place_(rank.tensors.place()), memory_(rank.options.device, tracked_rank()) {
     result_.spans.reserve(4 * rank.actions.size() + 4);
   }
 
@@ -38,7 +40,7 @@ class RankRunner {
       run_action(action, &action == &rank_.actions.back());
     }
     rank_.tensors.require_drained();
-    result_.peak_activation = peak_bytes(tracked_rank()) - rank_.resident;
+    result_.peak_activation = memory_.peak() - rank_.resident;
     finish();
     return std::move(result_);
   }
@@ -74,7 +76,10 @@ class RankRunner {
 
   /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
   [[nodiscard]] ExpectedMessages messages(Direction from) const {
-    ExpectedMessages result{{}, rank_.options.shape.hidden_size, compute_type(rank_.options.dtype)};
+    ExpectedMessages result{
+        {},
+        rank_.options.shape.hidden_size,
+        at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
     for (const Action& action : rank_.actions) {
       if (!has_input(action) || direction(action) != from) continue;
       const RowShare share = hidden_share(row_share(pack_of(action), place_.holder.replica),
@@ -93,7 +98,7 @@ class RankRunner {
             [&] { rows_TH = rank_.communicator.receive(direction(action)); });
     meet(action);
     compute(action, last, rows_TH);
-    result_.memory.push_back({rank_.rank, now(), live_bytes(tracked_rank()) - rank_.resident});
+    result_.memory.push_back({rank_.rank, now(), memory_.live() - rank_.resident});
     if (has_output(action))
       timed(SpanKind::kWaitSend, action.pack,
             [&] { rank_.communicator.send(direction(action), std::move(rows_TH)); });
@@ -211,6 +216,7 @@ class RankRunner {
 
   const RankStep& rank_;
   StagePlace place_;
+  RankMemory memory_;
   RankResult result_;
   std::size_t reducing_ = 0;  ///< buckets, from the first on
 };

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "slimpack/packflow/device.h"
 #include "slimpack/packflow/memory_tracker.h"
 
 namespace slimpack {
@@ -24,7 +25,7 @@ void pin_thread(std::thread& thread, std::int32_t rank) {
 
 }  // namespace
 
-RankThreads::RankThreads(std::int32_t ranks, bool pin) {
+RankThreads::RankThreads(std::int32_t ranks, bool pin, c10::Device device) : device_(device) {
   for (std::int32_t r = 0; r < ranks; ++r) {
     threads_.emplace_back([this, r] { loop(r); });
     if (pin) pin_thread(threads_.back(), r);
@@ -53,6 +54,7 @@ void RankThreads::loop(std::int32_t rank) {
   at::set_num_threads(1);
   const c10::InferenceMode no_autograd;
   const MemoryScope charged(rank);
+  use_own_queue(device_);
   std::uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   for (;;) {

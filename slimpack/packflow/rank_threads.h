@@ -1,6 +1,8 @@
 // Persistent threads, one per rank: libtorch's settings are per thread, and so are caches.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -11,11 +13,11 @@
 namespace slimpack {
 
 /// Each thread computes on its own (one libtorch thread), without autograd, and its tensors are
-/// charged to its rank.
+/// charged to its rank. Work on a device other than the CPU goes through the thread's own queue.
 class RankThreads {
  public:
   /// `pin`: thread r stays on the r-th processor that this process may use (modulo their number).
-  RankThreads(std::int32_t ranks, bool pin);
+  RankThreads(std::int32_t ranks, bool pin, c10::Device device = c10::Device(c10::kCPU));
   ~RankThreads();
   RankThreads(const RankThreads&) = delete;
   RankThreads& operator=(const RankThreads&) = delete;
@@ -28,6 +30,7 @@ class RankThreads {
  private:
   void loop(std::int32_t rank);
 
+  c10::Device device_;
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(std::int32_t)>* work_ = nullptr;

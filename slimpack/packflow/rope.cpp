@@ -29,13 +29,14 @@ void rotate_into(const at::Tensor& x, const RopeRows& rows, double sign, at::Ten
 
 }  // namespace
 
-Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions) {
+Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions, at::Device device) {
   const auto angle_type = accumulate_type(dtype);
   const auto exponent = at::arange(0, shape.head_dim, 2, angle_type).div_(shape.head_dim);
   const auto inverse_frequency = at::pow(shape.rope_theta, exponent).reciprocal_();
   const auto angles = at::outer(at::arange(positions.count(), angle_type), inverse_frequency);
-  cos_ = angles.cos().to(compute_type(dtype)).unsqueeze(1);
-  sin_ = angles.sin().to(compute_type(dtype)).unsqueeze(1);
+  const auto table = at::dtype(compute_type(dtype)).device(device);
+  cos_ = angles.cos().to(table).unsqueeze(1);
+  sin_ = angles.sin().to(table).unsqueeze(1);
 }
 
 RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {

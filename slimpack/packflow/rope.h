@@ -19,7 +19,8 @@ struct RopeRows {
 /// Tables for positions [0, positions). fp32 angles as in Hugging Face; fp64 ones in fp64 runs.
 class Rope {
  public:
-  Rope(const ModelShape& shape, Dtype dtype, Tokens positions);
+  Rope(const ModelShape& shape, Dtype dtype, Tokens positions,
+       at::Device device = at::Device(at::kCPU));
 
   /// Views for a single slice, copies for several. Cost: O(T·D).
   [[nodiscard]] RopeRows rows(const MicroPack& pack, const RowShare& share = {}) const;

@@ -46,10 +46,10 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
 
 }  // namespace
 
-StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
-                     StageParameters& parameters, const Rope& rope, const PackPlan& packs,
-                     const SequenceLengths& lengths, const StepTokens& tokens,
-                     RecomputeByLayer recompute, Communicator* communicator)
+StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
+                     const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
+                     const StepTokens& tokens, RecomputeByLayer recompute,
+                     Communicator* communicator)
     : shape_(tensor_parallel_part(shape, place.holder.tensor)),
       place_(place),
       parameters_(parameters),
@@ -59,14 +59,14 @@ StageStep::StageStep(const ModelShape& shape, Dtype dtype, StagePlace place,
       recompute_(std::move(recompute)),
       communicator_(communicator),
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder),
-      kv_(shape_, dtype, lengths, parameters.layers.size(),
+      kv_(shape_, lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.holder.replica)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
-      loss_sum_(at::zeros({}, at::kDouble)) {}
+      loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
-  const TensorRows rows(pack, place_.holder.replica, tensor());
+  const TensorRows rows = rows_of(pack);
   if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
   const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
@@ -91,7 +91,7 @@ at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
 }
 
 void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
-  const TensorRows rows(packs_.backward.at(id.index()), place_.holder.replica, tensor());
+  const TensorRows rows = rows_of(packs_.backward.at(id.index()));
   put_off_.at(id.index()).run(rows, complete);
   if (complete) complete(parameters_.buckets.size());
 }
@@ -99,7 +99,7 @@ void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
 at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights,
                                    const BucketsComplete& complete) {
   const MicroPack& pack = packs_.backward.at(id.index());
-  const TensorRows rows(pack, place_.holder.replica, tensor());
+  const TensorRows rows = rows_of(pack);
   if (place_.last) {
     HeadResult result = run_head(id, rows);
     // Every tensor-parallel rank has the whole loss.
@@ -170,7 +170,7 @@ at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const
     const std::int64_t missing = rows - parts.back().size(0);
     if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
-  return joined_rows(parts);
+  return joined_rows(parts).to(parameters_.device());
 }
 
 }  // namespace slimpack

@@ -44,7 +44,7 @@ struct StagePlace {
 /// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
-  StageStep(const ModelShape& shape, Dtype dtype, StagePlace place, StageParameters& parameters,
+  StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
             const StepTokens& tokens, RecomputeByLayer recompute = {},
             Communicator* communicator = nullptr);
@@ -85,6 +85,9 @@ class StageStep {
   /// The stage's tensor-parallel ranks; null for a rank that is alone.
   [[nodiscard]] Collective* tensor() const {
     return place_.holder.tensor > 1 ? &communicator_->tensor() : nullptr;
+  }
+  [[nodiscard]] TensorRows rows_of(const MicroPack& pack) const {
+    return {pack, place_.holder.replica, tensor(), parameters_.device()};
   }
   [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,

@@ -29,8 +29,8 @@ void add_bucket(NamedTensors& result, const std::string& prefix, StageParameters
     if (p.bucket != bucket || p.tied_copy) return;
     const at::Tensor own = elements_N.narrow(0, p.begin, p.value.numel()).view(p.value.sizes());
     for (const ParameterPart& part : p.parts) {
-      at::Tensor whole = whole_part(part, own.narrow(0, part.begin, part.rows), tensor);
-      if (tensor.index() == 0) result.emplace(prefix + part.name, std::move(whole));
+      const at::Tensor whole = whole_part(part, own.narrow(0, part.begin, part.rows), tensor);
+      if (tensor.index() == 0) result.emplace(prefix + part.name, whole.cpu());
     }
   });
 }

@@ -7,14 +7,15 @@
 namespace slimpack {
 namespace {
 
-at::Tensor index_tensor(std::vector<std::int64_t> values) {
-  return at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kLong)
-      .clone();
+at::Tensor index_tensor(std::vector<std::int64_t> values, at::Device device) {
+  const auto size = static_cast<std::int64_t>(values.size());
+  return at::from_blob(values.data(), {size}, at::kLong).to(device, at::kLong, false, true);
 }
 
 }  // namespace
 
-TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group)
+TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
+                       at::Device device)
     : group_(group) {
   if (!group) return;
   const RowShare held = row_share(pack, replica);
@@ -23,7 +24,7 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
   for (const Slice& slice : pack.slices)
     for (std::int64_t n = held.before(slice.begin).count(); n < held.before(slice.end).count(); ++n)
       rows[static_cast<std::size_t>(n % group->size())].push_back(row++);
-  for (auto& of_rank : rows) rows_.push_back(index_tensor(std::move(of_rank)));
+  for (auto& of_rank : rows) rows_.push_back(index_tensor(std::move(of_rank), device));
 }
 
 at::Tensor TensorRows::gathered(const at::Tensor& own) const {

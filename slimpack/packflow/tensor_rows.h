@@ -19,8 +19,9 @@ namespace slimpack {
 class TensorRows {
  public:
   /// Of the rows that `replica` holds of `pack`. `group`: the tensor-parallel ranks, or null for a
-  /// rank that is alone, on which nothing below costs anything.
-  TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group);
+  /// rank that is alone, on which nothing below costs anything. `device`: of the rows.
+  TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
+             at::Device device = at::Device(at::kCPU));
 
   [[nodiscard]] bool alone() const { return group_ == nullptr; }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "slimpack/packflow/device.h"
 #include "slimpack/packflow/memory_tracker.h"
 
 namespace slimpack {
@@ -27,6 +28,7 @@ at::Tensor ThreadChannel::receive(RankClock& clock) {
   clock.wait_until(message.put);
   free_slots_.push_back(clock.now());
   room_.notify();
+  keep_for_queue(message.rows_TH);
   return std::move(message.rows_TH);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/device.h"
 #include "slimpack/packflow/member_sum.h"
 #include "slimpack/packflow/memory_tracker.h"
 
@@ -177,6 +178,8 @@ ThreadCollective::Round ThreadCollective::take(std::uint64_t number) {
   const auto lock = room_.lock();
   Round result = round(number);
   took(number);
+  for (const Given& given : result.given)
+    for (const at::Tensor& tensor : given.tensors) keep_for_queue(tensor);
   return result;
 }
 
@@ -184,6 +187,7 @@ ThreadCollective::Tensors ThreadCollective::take_from(std::uint64_t number, std:
   const auto lock = room_.lock();
   Tensors result = std::move(round(number).given[static_cast<std::size_t>(member)].tensors);
   took(number);
+  for (const at::Tensor& tensor : result) keep_for_queue(tensor);
   return result;
 }
 

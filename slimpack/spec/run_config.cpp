@@ -117,6 +117,10 @@ std::string_view to_string(ClockKind kind) {
   return kind == ClockKind::kWall ? "wall" : "virtual";
 }
 
+std::string_view to_string(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
+}
+
 RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                std::span<const std::string> overrides, const fs::path& base) {
   RunConfig config;

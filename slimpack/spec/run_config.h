@@ -43,6 +43,13 @@ enum class ClockKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(ClockKind kind);
 
+/// What computes.
+enum class DeviceKind : std::uint8_t {
+  kCpu,
+  kCuda,  ///< one GPU for each process
+};
+[[nodiscard]] std::string_view to_string(DeviceKind kind);
+
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
 
@@ -71,6 +78,7 @@ struct TrainConfig {
   double epsilon = 1e-8;
   double clip_norm = 1.0;  ///< global gradient norm; 0 = no clipping
   ClockKind clock = ClockKind::kWall;
+  DeviceKind device = DeviceKind::kCpu;
 
   bool operator==(const TrainConfig&) const = default;
 };

@@ -155,6 +155,8 @@ std::vector<ConfigField> train_fields() {
            &T::clip_norm, kNotNegative),
       choice({"train", "clock", "virtual: times as if each rank had a core of its own"}, &R::train,
              &T::clock, std::array{ClockKind::kWall, ClockKind::kVirtual}),
+      choice({"train", "device", "cuda: one GPU for each process"}, &R::train, &T::device,
+             std::array{DeviceKind::kCpu, DeviceKind::kCuda}),
   };
 }
 

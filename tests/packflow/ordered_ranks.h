@@ -38,7 +38,7 @@ class OrderedRanks {
       own.clock = std::make_unique<RankClock>(ClockKind::kWall, Nanos(0));
       own.communicator = world_.communicator(rank, *own.clock);
       own.step = std::make_unique<StageStep>(
-          cost.shape, cost.dtype,
+          cost.shape,
           StagePlace{is_first(place), is_last(place), {place.replica, grid_.tensor, place.tensor}},
           own.parameters, rope_, packs(place.replica), plan.lengths, tokens,
           recompute_of_stage(plan, place.stage), own.communicator.get());

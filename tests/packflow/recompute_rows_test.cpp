@@ -77,8 +77,8 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
       const at::Tensor x_TH =
           slimpack::testing::random_tensor(rng, {115, shape.hidden_size}).to(compute_type(dtype));
       const MemoryScope charged(kRank);
-      StageStep stage(shape, dtype, {false, false}, parameters, rope, step.packs(), lengths(),
-                      tokens, everywhere());
+      StageStep stage(shape, {false, false}, parameters, rope, step.packs(), lengths(), tokens,
+                      everywhere());
       const Bytes before = live_bytes(kRank);
       const at::Tensor y_TH = stage.forward(PackId(0), x_TH.clone());
       const Bytes output = Bytes(y_TH.numel() * y_TH.element_size());

@@ -159,10 +159,10 @@ RC_GTEST_PROP(RowStore, EveryBackwardPackFindsItsTokensAndTheLastOneLeavesNothin
 /// Two key/value heads of two numbers: a token takes 4 · 8 bytes in K and as many in V.
 constexpr std::int64_t kTokenBytes = 2 * 4 * 8;
 
-KvStore kv_store(Dtype dtype = Dtype::kFp64) {
+KvStore kv_store() {
   ModelShape shape;
   shape.num_kv_heads = shape.head_dim = 2;
-  return {shape, dtype, {Tokens(10), Tokens(3)}, 2};
+  return {shape, {Tokens(10), Tokens(3)}, 2};
 }
 
 at::Tensor kv_rows(const Slice& s, double first) {
@@ -220,7 +220,7 @@ TEST(KvStore, CarriesGradientsFromLaterSlicesToEarlierOnes) {
 }
 
 TEST(KvStore, AccumulatesBf16GradientsInFp32) {
-  KvStore store = kv_store(Dtype::kBf16);
+  KvStore store = kv_store();
   const at::Tensor rows = kv_rows(slice(0, 0, 10), 0).to(at::kBFloat16);
   store.write(0, slice(0, 0, 10), rows, rows);
   EXPECT_EQ(store.upto(0, slice(0, 0, 10)).k.scalar_type(), at::kBFloat16);
@@ -233,6 +233,7 @@ TEST(KvStore, RefusesSlicesOutOfOrder) {
   EXPECT_THROW(store.write(0, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6)),
                InternalError);
   EXPECT_THROW(static_cast<void>(store.upto(0, slice(0, 0, 4))), InternalError);
+  EXPECT_THROW(static_cast<void>(store.gradient(0, slice(0, 4, 10))), InternalError);
   store.write(0, slice(0, 0, 10), rows, rows);
   EXPECT_THROW(static_cast<void>(store.gradient(0, slice(0, 2, 5))), InternalError);
 }

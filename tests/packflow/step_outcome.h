@@ -15,13 +15,16 @@ struct StepOutcome {
 };
 
 /// Runs the step on a new engine, on tokens that depend on nothing but the shape and the lengths.
-inline StepOutcome run_once(const SmallStep& step) {
-  Engine engine(engine_options(step));
+inline StepOutcome run_once(const SmallStep& step, const EngineOptions& options) {
+  Engine engine(options);
   Rng rng(11);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
   StepOutcome out{engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt), {}};
   out.gradients = named_gradients(engine);
   return out;
+}
+inline StepOutcome run_once(const SmallStep& step) {
+  return run_once(step, engine_options(step));
 }
 
 /// Loss, norm and every gradient, relative to the largest number of each.

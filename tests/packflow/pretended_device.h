@@ -1,0 +1,25 @@
+// A pretended device: libtorch's slot for devices outside its tree, in memory of the CPU, for tests
+// of what must not depend on the device.
+//
+// It is as strict as a GPU: tensors of one operator must lie on one device, and only copies cross.
+// Operators run on the CPU behind it. Streams are numbers; allocations are counted. Linking
+// pretended_device.cpp registers it, for the whole program.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace slimpack::testing {
+
+inline const c10::Device kPretended{c10::DeviceType::PrivateUse1, 0};
+
+/// What has been asked of the device since the program began.
+struct PretendedCalls {
+  std::int64_t queues = 0;        ///< streams that were taken from the pool
+  std::int64_t synchronized = 0;  ///< waits for a stream
+  std::int64_t kept = 0;          ///< tensors whose memory was kept for a stream
+};
+[[nodiscard]] PretendedCalls pretended_calls();
+
+}  // namespace slimpack::testing
