@@ -19,5 +19,12 @@ foreach(name torch_cpu c10)
 endforeach()
 add_library(torch_wheel INTERFACE)
 target_link_libraries(torch_wheel INTERFACE torch_cpu c10)
+# Nothing refers to the CUDA part by name: its kernels register themselves when it is loaded.
+if(EXISTS ${TORCH_DIR}/lib/libtorch_cuda.so)
+  add_library(torch_cuda SHARED IMPORTED)
+  set_target_properties(torch_cuda PROPERTIES IMPORTED_LOCATION ${TORCH_DIR}/lib/libtorch_cuda.so)
+  target_link_libraries(torch_wheel INTERFACE -Wl,--push-state,--no-as-needed torch_cuda
+                                              -Wl,--pop-state)
+endif()
 target_compile_options(torch_wheel INTERFACE "SHELL:-idirafter ${TORCH_DIR}/include"
                        -Wno-unused-parameter -Wno-shadow)

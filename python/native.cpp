@@ -35,6 +35,7 @@ NB_MODULE(_native, m) {
 
   nb::class_<ProcessNeeds>(m, "ProcessNeeds")
       .def_ro("timeout", &ProcessNeeds::timeout, "seconds")
+      .def_ro("device", &ProcessNeeds::device, "cpu or cuda")
       .def_ro("groups", &ProcessNeeds::groups, "in the order to make them");
 
   m.def("process_needs", &slimpack::process_needs, nb::arg("arguments"), nb::arg("rank"),

@@ -15,6 +15,7 @@ import sys
 # The end of a job is told in one line; PyTorch would add a page for every connection.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
+import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 from slimpack import _native  # noqa: E402
@@ -66,9 +67,21 @@ def place():
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-def connect(groups, timeout):
+def take_gpu():
+    """Each process of a machine works on the GPU of its number there."""
+    number, gpus = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
+    if number >= gpus:
+        sys.exit(
+            f"slimpack: train.device is cuda, but process {number} of this machine finds {gpus} GPUs; "
+            "start one process for each GPU (--nproc-per-node), or set train.device to cpu"
+        )
+    torch.cuda.set_device(number)
+
+
+def connect(groups, device, timeout):
     """A process group for each of the rank's groups; the names that torch gave them."""
-    dist.init_process_group("gloo", timeout=timeout)
+    # What the runtime itself has to say stays on the CPU.
+    dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
     # Only members take part, so that a job of thousands starts as fast as one of eight.
     return [
         dist.new_group(group.ranks, timeout=timeout, use_local_synchronization=True).group_name
@@ -91,7 +104,10 @@ def main(argv=None):
         if rank == 0:
             print(f"slimpack: {error}", file=sys.stderr)
         return 2
-    names = connect(needs.groups, datetime.timedelta(seconds=needs.timeout)) if ranks > 1 else []
+    if needs.device == "cuda":
+        take_gpu()
+    timeout = datetime.timedelta(seconds=needs.timeout)
+    names = connect(needs.groups, needs.device, timeout) if ranks > 1 else []
     _native.run_process(arguments, rank, needs.groups, names)
     if ranks > 1:
         dist.destroy_process_group()
