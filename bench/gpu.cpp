@@ -1,0 +1,236 @@
+// One training step of a Llama on real lengths on one GPU: step time, tokens a second, model FLOPs
+// utilisation and peak memory beside their predictions, for sliced MicroPacks and for fixed
+// packing; on request Hugging Face's model with packed documents on the same GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bench/command.h"
+#include "bench/median.h"
+#include "bench/program.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/random.h"
+#include "slimpack/base/table.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/data/lengths.h"
+#include "slimpack/packflow/device.h"
+#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/profile.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+namespace {
+
+struct Arguments {
+  std::string device = "cuda";
+  std::string lengths = SLIMPACK_SOURCE_DIR "/bench/data/wlbllm_lengths.txt";
+  std::int64_t hidden = 2048, ffn = 8192, layers = 16, vocabulary = 128'256;
+  std::int64_t context = 32'768;
+  std::int64_t step_tokens = 262'144;
+  double peak_flops = 989e12;  ///< bf16, dense: H100 and H200
+  int repetitions = 3;
+  std::string hugging_face;
+  std::string json;
+};
+
+/// The published shape of Llama 3.2 1B where nothing else is asked for.
+ModelShape shape_of(const Arguments& a) {
+  ModelShape s;
+  s.hidden_size = a.hidden;
+  s.intermediate_size = a.ffn;
+  s.num_layers = a.layers;
+  s.head_dim = 64;
+  s.num_heads = a.hidden / s.head_dim;
+  s.num_kv_heads = std::max<std::int64_t>(1, s.num_heads / 4);
+  s.vocab_size = a.vocabulary;
+  s.max_positions = Tokens(a.context);
+  s.rope_theta = 5e5;
+  s.tie_embeddings = true;
+  return s;
+}
+
+/// Documents of the list, cut at the context, until the step holds its tokens.
+SequenceLengths lengths_of(const Arguments& a) {
+  SequenceLengths lengths;
+  std::int64_t total = 0;
+  for (const Tokens length : read_lengths(a.lengths)) {
+    if (total >= a.step_tokens) return lengths;
+    lengths.push_back(std::min(length, Tokens(a.context)));
+    total += lengths.back().count();
+  }
+  invalid_input("{} holds {} tokens, fewer than --step-tokens {}; ask for fewer", a.lengths, total,
+                a.step_tokens);
+}
+
+StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
+  Rng rng(1);
+  std::vector<std::vector<std::int64_t>> documents;
+  for (const Tokens length : lengths) {
+    auto& tokens = documents.emplace_back(static_cast<std::size_t>(length.count()));
+    for (std::int64_t& token : tokens)
+      token = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(vocabulary)));
+  }
+  return make_step_tokens(documents, vocabulary);
+}
+
+struct Way {
+  const char* name;
+  PlannedStep planned;
+  std::vector<double> seconds;
+  Bytes peak{0};
+};
+
+PlannedStep planned(const SequenceLengths& lengths, const CostModel& cost, PlannerKind planner,
+                    const Arguments& a) {
+  PlanOutcome outcome =
+      plan_step({.lengths = lengths, .planner = planner, .context = Tokens(a.context)}, cost);
+  return *std::move(outcome.step);
+}
+
+/// Seconds and peak bytes of Hugging Face's step.
+nlohmann::json hugging_face_step(const Arguments& a, const SequenceLengths& lengths) {
+  nlohmann::json request{{"hidden", a.hidden},
+                         {"ffn", a.ffn},
+                         {"layers", a.layers},
+                         {"vocabulary", a.vocabulary},
+                         {"context", a.context},
+                         {"device", a.device},
+                         {"lengths", nlohmann::json::array()}};
+  for (const Tokens length : lengths) request["lengths"].push_back(length.count());
+  const auto file = std::filesystem::temp_directory_path() / "slimpack_bench_gpu.json";
+  write_file(file, request.dump());
+  const auto lines = lines_of(fmt::format("{} {}/bench/gpu_hugging_face.py {}", a.hugging_face,
+                                          SLIMPACK_SOURCE_DIR, file.string()));
+  std::filesystem::remove(file);
+  auto json = nlohmann::json::parse(lines.empty() ? "" : lines.back(), nullptr, false);
+  if (!json.is_object() || !json.contains("seconds"))
+    invalid_input("'{}' printed no time; give a Python with torch 2.10 and transformers",
+                  a.hugging_face);
+  return json;
+}
+
+/// Runs all ways in turn; the first turn is not counted.
+void run_in_turn(const Arguments& a, Engine& engine, const SequenceLengths& lengths,
+                 std::vector<Way>& ways) {
+  const StepTokens tokens = tokens_of(lengths, a.vocabulary);
+  const TrainConfig train;
+  for (int r = 0; r <= a.repetitions; ++r)
+    for (Way& way : ways) {
+      const StepResult step =
+          engine.run(way.planned.plan, way.planned.schedules, tokens, Engine::Update{train, r});
+      const double seconds = to_seconds(metrics_of(step.timeline).makespan);
+      fmt::print(stderr, "{}: {} {:.3f} s\n", r == 0 ? "warm-up" : "step", way.name, seconds);
+      if (r == 0) continue;
+      way.seconds.push_back(seconds);
+      way.peak = std::max(way.peak, step.timeline.peak_activation.front());
+    }
+}
+
+nlohmann::json figures(const Way& way, const Arguments& a, const ModelShape& shape,
+                       const SequenceLengths& lengths) {
+  const double seconds = median(way.seconds);
+  const SimulationResult& p = way.planned.prediction;
+  return {{"way", way.name},
+          {"seconds", seconds},
+          {"all_seconds", way.seconds},
+          {"predicted_seconds", to_seconds(p.makespan)},
+          {"tokens_per_second", static_cast<double>(total_tokens(lengths).count()) / seconds},
+          {"mfu", model_flops(shape, lengths).count() / (seconds * a.peak_flops)},
+          {"peak_activation_bytes", way.peak.count()},
+          {"predicted_peak_activation_bytes", p.peak_activation.front().count()}};
+}
+
+void print_table(const nlohmann::json& ways) {
+  Table table({{"", Align::kLeft},
+               {"step"},
+               {"predicted"},
+               {"tokens/s"},
+               {"MFU"},
+               {"peak activations"},
+               {"predicted"}});
+  for (const auto& f : ways)
+    table.add_row({f["way"], fmt::format("{:.3f} s", f["seconds"].get<double>()),
+                   fmt::format("{:.3f} s", f["predicted_seconds"].get<double>()),
+                   human_count(f["tokens_per_second"]), human_share(f["mfu"]),
+                   human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>())),
+                   human_bytes(Bytes(f["predicted_peak_activation_bytes"].get<std::int64_t>()))});
+  fmt::print("{}", table.text());
+}
+
+void run(const Arguments& a) {
+  const ModelShape shape = shape_of(a);
+  const SequenceLengths lengths = lengths_of(a);
+  const at::Device device = find_device(a.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda);
+  fmt::print("{} parameters; {} documents, {} tokens, longest {}, bf16 on {}\n",
+             human_count(static_cast<double>(shape.parameters())), lengths.size(),
+             grouped(total_tokens(lengths).count()),
+             grouped(std::ranges::max_element(lengths)->count()), device.str());
+  const CostModel cost = profile_costs(
+      {.shape = shape, .dtype = Dtype::kBf16, .context = Tokens(a.context), .device = device});
+  EngineOptions options;
+  options.shape = shape;
+  options.dtype = Dtype::kBf16;
+  options.layout = balanced_layout(cost, lengths, 1);
+  options.context = Tokens(a.context);
+  options.device = device;
+  std::vector<Way> ways;
+  ways.push_back({"packed", planned(lengths, cost, PlannerKind::kPacked, a), {}});
+  ways.push_back({"slimpack", planned(lengths, cost, PlannerKind::kSlimpack, a), {}});
+  {
+    Engine engine(options);
+    run_in_turn(a, engine, lengths, ways);
+  }
+  nlohmann::json json{{"device", device.str()}, {"ways", nlohmann::json::array()}};
+  for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
+  print_table(json["ways"]);
+  if (!a.hugging_face.empty()) {
+    json["hugging_face"] = hugging_face_step(a, lengths);
+    const double seconds = json["hugging_face"]["seconds"];
+    fmt::print("Hugging Face, packed: {:.3f} s, {:.2f} × slimpack's; peak memory {}\n", seconds,
+               seconds / median(ways.back().seconds),
+               human_bytes(Bytes(json["hugging_face"]["peak_bytes"].get<std::int64_t>())));
+  }
+  if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
+}
+
+void add_options(CLI::App& app, Arguments& a) {
+  const auto count = [&](const char* name, std::int64_t& value, const char* help) {
+    app.add_option(name, value, help)->capture_default_str()->check(CLI::PositiveNumber);
+  };
+  app.add_option("--device", a.device, "cuda, or cpu to try the program")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cuda", "cpu"}));
+  app.add_option("--lengths", a.lengths, "Documents' lengths, one a line");
+  count("--hidden", a.hidden, "Hidden size, a multiple of 64");
+  count("--ffn", a.ffn, "FFN width");
+  count("--layers", a.layers, "Layers");
+  count("--vocabulary", a.vocabulary, "Tokens of the vocabulary");
+  count("--context", a.context, "Documents are cut here");
+  count("--step-tokens", a.step_tokens, "Documents are taken up to this");
+  app.add_option("--peak-flops", a.peak_flops, "Of the GPU in bf16, per second")
+      ->capture_default_str();
+  app.add_option("--repetitions", a.repetitions, "Medians are taken over these")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--hugging-face", a.hugging_face,
+                 "Python with torch and transformers: also time its model");
+  app.add_option("--json", a.json, "Write the figures here");
+}
+
+}  // namespace
+}  // namespace slimpack
+
+int main(int argc, char** argv) {
+  slimpack::install_memory_tracker();
+  CLI::App app{"One training step of a Llama on real lengths on one GPU.", "gpu"};
+  slimpack::Arguments arguments;
+  slimpack::add_options(app, arguments);
+  return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
+}
