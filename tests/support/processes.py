@@ -35,10 +35,10 @@ class Job:
     def text(self):
         return self.log.read_text()
 
-    def wait_for(self, text):
-        """Until the log holds the text."""
+    def wait_for(self, text, times=1):
+        """Until the log holds the text so many times."""
         end = time.monotonic() + PATIENCE
-        while text not in self.text():
+        while self.text().count(text) < times:
             assert time.monotonic() < end, f"{text!r} never came:\n{self.text()}"
             assert any(p.poll() is None for p in self.processes), self.text()
             time.sleep(0.02)
