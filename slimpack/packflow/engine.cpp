@@ -89,8 +89,9 @@ void Engine::on_ranks(const RankWork& work) {
   if (world->cause()) std::rethrow_exception(world->cause());
 }
 
-StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules,
-                       const StepTokens& tokens, const std::optional<Update>& update) {
+void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
+                       const StepTokens& tokens, const std::optional<Update>& update,
+                       const std::function<void(const RankStep&)>& work) {
   const RankGrid grid = options_.grid();
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
@@ -101,24 +102,30 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     memory.reset_peak();
     resident.push_back(memory.live());
   }
-  StepResult step;
   on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
     const RankPlace place = grid.place(rank);
     const PackPlan& packs = plan.replicas[place.replica.index()].packs;
     StageParameters& parameters = this->parameters(rank);
-    zero_gradients(parameters);
     StageStep tensors(options_.shape,
                       {place.stage.value() == 0,
                        place.stage.value() == grid.stages - 1,
                        {place.replica, grid.tensor, place.tensor}},
                       parameters, *rope_, packs, plan.lengths, tokens,
                       recompute_of_stage(plan, place.stage), &communicator);
-    const RankResult own =
-        run_rank({options_, rank, parameters, tensors, packs,
-                  schedules[place.replica.index()].stages[place.stage.index()], communicator,
-                  update, clock, resident[static_cast<std::size_t>(tracked_rank())]});
-    Timeline timeline = gathered_timeline(own, communicator.world());
-    if (rank != ranks_.front()) return;
+    work({options_, rank, parameters, tensors, packs,
+          schedules[place.replica.index()].stages[place.stage.index()], communicator, update, clock,
+          resident[static_cast<std::size_t>(tracked_rank())]});
+  });
+}
+
+StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules,
+                       const StepTokens& tokens, const std::optional<Update>& update) {
+  StepResult step;
+  on_stages(plan, schedules, tokens, update, [&](const RankStep& rank) {
+    zero_gradients(rank.parameters);
+    const RankResult own = run_rank(rank);
+    Timeline timeline = gathered_timeline(own, rank.communicator.world());
+    if (rank.rank != ranks_.front()) return;
     step.gradient_norm = own.gradient_norm;
     step.loss = tokens.targets > 0 ? own.loss_sum / static_cast<double>(tokens.targets) : 0.0;
     step.timeline = std::move(timeline);
@@ -126,6 +133,16 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
   step.timeline.origin =
       options_.clock == ClockKind::kWall ? "measured" : "measured in virtual time";
   return step;
+}
+
+double Engine::evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
+                        const StepTokens& tokens) {
+  double loss_sum = 0;
+  on_stages(plan, schedules, tokens, std::nullopt, [&](const RankStep& rank) {
+    const double all = evaluate_rank(rank);
+    if (rank.rank == ranks_.front()) loss_sum = all;
+  });
+  return loss_sum;
 }
 
 }  // namespace slimpack

@@ -25,6 +25,8 @@
 
 namespace slimpack {
 
+struct RankStep;
+
 struct EngineOptions {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
@@ -78,6 +80,12 @@ class Engine {
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
                                const StepTokens& tokens, const std::optional<Update>& update);
 
+  /// Σ loss over the targets of `tokens`, which the plan's documents have: by the forward actions
+  /// of the schedules alone, without keeping what backward would need. Parameters, gradients and
+  /// optimizer stay as they are. REQUIRES and throws as run().
+  [[nodiscard]] double evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
+                                const StepTokens& tokens);
+
   /// Runs `work` on the threads of all ranks, which may talk to each other. A rank that throws ends
   /// it on all ranks when they next wait for one; the first exception is rethrown.
   using RankWork = std::function<void(std::int32_t rank, Communicator&, RankClock&)>;
@@ -94,6 +102,10 @@ class Engine {
 
  private:
   [[nodiscard]] std::unique_ptr<World> make_world() const;
+  /// Runs `work` on all ranks, each with its part of the step.
+  void on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
+                 const StepTokens& tokens, const std::optional<Update>& update,
+                 const std::function<void(const RankStep&)>& work);
 
   EngineOptions options_;
   std::vector<std::int32_t> ranks_;

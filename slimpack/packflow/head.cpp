@@ -11,11 +11,12 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/linear.h"
 #include "slimpack/packflow/rms_norm.h"
+#include "slimpack/packflow/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -40,17 +41,40 @@ struct Targets {
   }
 };
 
-/// Turns logits into the gradient of Σ loss / step_targets, in place; `lse_T1` is over all logits.
-void loss_gradient_(at::Tensor& logits_TV, const Targets& targets, const at::Tensor& lse_T1,
-                    std::int64_t step_targets) {
-  logits_TV.sub_(lse_T1).exp_();
-  logits_TV.scatter_add_(1, targets.columns_T1, targets.here_T1.neg());
-  logits_TV.mul_(
-      targets.valid_T1.div(static_cast<double>(std::max<std::int64_t>(step_targets, 1))));
+/// A block of rows on its way from logits to the loss's gradient.
+struct BlockLogits {
+  at::Tensor logits_TV;  ///< of the rank's columns
+  Targets targets;
+  at::Tensor lse_T1;  ///< over all columns
+};
+
+/// Adds the rows' loss to `sum`. `group` as for head_loss().
+BlockLogits block_logits(const at::Tensor& y_TH, const Parameter& head_VH,
+                         const at::Tensor& targets_T, Collective* group, at::Tensor& sum) {
+  const Parameter no_bias;
+  // Hugging Face rounds logits to the compute type before the loss widens them.
+  at::Tensor logits_TV = linear(y_TH, head_VH, no_bias).to(accumulate_type(y_TH));
+  const std::int64_t from = group == nullptr ? 0 : head_VH.parts.front().piece.from;
+  Targets targets(targets_T, from, logits_TV);
+  at::Tensor lse_T1 = at::logsumexp(logits_TV, {1}, /*keepdim=*/true);
+  at::Tensor target_T1 = targets.logits(logits_TV);
+  if (group != nullptr) {
+    // Those of the own columns, then of all.
+    const at::Tensor all_TR2 = at::stack(group->all_gather(at::cat({lse_T1, target_T1}, 1)), 1);
+    lse_T1 = at::logsumexp(all_TR2.select(2, 0), {1}, /*keepdim=*/true);
+    target_T1 = all_TR2.select(2, 1).sum(1, /*keepdim=*/true);
+  }
+  sum.add_(at::sub(lse_T1, target_T1).mul_(targets.valid_T1).sum(at::kDouble));
+  return {std::move(logits_TV), std::move(targets), std::move(lse_T1)};
 }
 
-at::Tensor loss_sum(const at::Tensor& lse_T1, const at::Tensor& target_T1, const Targets& targets) {
-  return at::sub(lse_T1, target_T1).mul_(targets.valid_T1).sum(at::kDouble);
+/// Turns the logits into the gradient of Σ loss / step_targets, in place.
+void loss_gradient_(BlockLogits& block, std::int64_t step_targets) {
+  const Targets& targets = block.targets;
+  block.logits_TV.sub_(block.lse_T1).exp_();
+  block.logits_TV.scatter_add_(1, targets.columns_T1, targets.here_T1.neg());
+  block.logits_TV.mul_(
+      targets.valid_T1.div(static_cast<double>(std::max<std::int64_t>(step_targets, 1))));
 }
 
 }  // namespace
@@ -66,13 +90,10 @@ HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& 
     const std::int64_t count = std::min(block, rows - row);
     const Normalized norm = rms_normalize(x_TH.narrow(0, row, count), shape.rms_norm_eps);
     const at::Tensor y_TH = at::mul(norm.n, norm_H.value);
-    // Hugging Face rounds logits to the compute type before the loss widens them.
-    at::Tensor logits_TV = linear(y_TH, head_VH, no_bias).to(norm.rstd.scalar_type());
-    const Targets targets(targets_T.narrow(0, row, count), 0, logits_TV);
-    const at::Tensor lse_T1 = at::logsumexp(logits_TV, {1}, /*keepdim=*/true);
-    result.loss_sum.add_(loss_sum(lse_T1, targets.logits(logits_TV), targets));
-    loss_gradient_(logits_TV, targets, lse_T1, step_targets);
-    const at::Tensor dlogits_TV = logits_TV.to(x_TH.scalar_type());
+    BlockLogits logits =
+        block_logits(y_TH, head_VH, targets_T.narrow(0, row, count), nullptr, result.loss_sum);
+    loss_gradient_(logits, step_targets);
+    const at::Tensor dlogits_TV = logits.logits_TV.to(x_TH.scalar_type());
     accumulate_linear_gradient(dlogits_TV, y_TH, head_VH, no_bias);
     result.dx_TH.narrow(0, row, count)
         .copy_(rms_norm_backward(linear_input_gradient(dlogits_TV, head_VH), norm, norm_H));
@@ -92,23 +113,28 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
     const std::int64_t count = std::min(block, y_TH.size(0) - row);
     const at::Tensor y = y_TH.narrow(0, row, count);
-    at::Tensor logits_TV = linear(y, head_VH, no_bias).to(norm.rstd.scalar_type());
-    const Targets targets(targets_T.narrow(0, row, count), head_VH.parts.front().piece.from,
-                          logits_TV);
-    // Log-sum-exp and target logit of the own columns, then of all.
-    const std::vector<at::Tensor> parts = group.all_gather(
-        at::cat({at::logsumexp(logits_TV, {1}, /*keepdim=*/true), targets.logits(logits_TV)}, 1));
-    const at::Tensor all_TR2 = at::stack(parts, 1);
-    const at::Tensor lse_T1 = at::logsumexp(all_TR2.select(2, 0), {1}, /*keepdim=*/true);
-    const at::Tensor target_T1 = all_TR2.select(2, 1).sum(1, /*keepdim=*/true);
-    sum.add_(loss_sum(lse_T1, target_T1, targets));
-    loss_gradient_(logits_TV, targets, lse_T1, step_targets);
-    const at::Tensor dlogits_TV = logits_TV.to(x_TH.scalar_type());
+    BlockLogits logits = block_logits(y, head_VH, targets_T.narrow(0, row, count), &group, sum);
+    loss_gradient_(logits, step_targets);
+    const at::Tensor dlogits_TV = logits.logits_TV.to(x_TH.scalar_type());
     accumulate_linear_gradient(dlogits_TV, y, head_VH, no_bias);
     y.copy_(linear_input_gradient(dlogits_TV, head_VH));  // nobody reads these rows again
   }
   y_TH = rows.scattered(y_TH);
   return {rms_norm_backward(y_TH, norm, norm_H), sum};
+}
+
+at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H, const Parameter& head_VH,
+                     const at::Tensor& x_TH, const at::Tensor& targets_T, const TensorRows& rows,
+                     Collective* group) {
+  const at::Tensor y_TH = rows.gathered(rms_norm(x_TH, norm_H, shape.rms_norm_eps));
+  at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
+  const std::int64_t block = head_block(shape).count();
+  for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
+    const std::int64_t count = std::min(block, y_TH.size(0) - row);
+    static_cast<void>(block_logits(y_TH.narrow(0, row, count), head_VH,
+                                   targets_T.narrow(0, row, count), group, sum));
+  }
+  return sum;
 }
 
 }  // namespace slimpack

@@ -1,5 +1,5 @@
-// Final norm, head and loss, forward and backward in one go and in blocks of rows, so that the
-// logits of a MicroPack never exist whole.
+// Final norm, head and loss, in blocks of rows, so that the logits of a MicroPack never exist
+// whole: forward and backward in one go, or the loss alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,5 +33,12 @@ struct HeadResult {
                                                 const at::Tensor& targets_T,
                                                 std::int64_t step_targets, const TensorRows& rows,
                                                 Collective& group);
+
+/// loss_sum of the same rows, without a gradient. `group`: the ranks over which the vocabulary is
+/// cut, null where it is whole; `x_TH` and `targets_T` as above. Every rank has the whole loss.
+[[nodiscard]] at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H,
+                                   const Parameter& head_VH, const at::Tensor& x_TH,
+                                   const at::Tensor& targets_T, const TensorRows& rows,
+                                   Collective* group);
 
 }  // namespace slimpack

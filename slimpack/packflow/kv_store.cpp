@@ -41,7 +41,7 @@ KeysValues KvStore::upto(std::size_t layer, const Slice& slice) const {
 KeysValues KvStore::gradient(std::size_t layer, const Slice& slice) {
   Entry& e = entry(layer, slice.sequence);
   SLIMPACK_CHECK(e.values.k.defined(), "a sequence runs backward that has not run forward");
-  const bool last = slice.end == lengths_[slice.sequence.index()];
+  const bool last = is_last(slice);
   if (last && slice.begin > Tokens(0)) e.gradient = allocate_gradient(slice.sequence, e.values.k);
   SLIMPACK_CHECK(last || e.gradient.k.defined(), "backward slices of a sequence must descend");
   return e.gradient;
@@ -51,10 +51,18 @@ void KvStore::release(std::size_t layer, const Slice& slice) {
   if (slice.begin == Tokens(0)) entry(layer, slice.sequence) = Entry{};
 }
 
+void KvStore::release_forward(std::size_t layer, const Slice& slice) {
+  if (is_last(slice)) entry(layer, slice.sequence) = Entry{};
+}
+
 bool KvStore::empty() const {
   return std::ranges::all_of(entries_, [](const std::vector<Entry>& layer) {
     return std::ranges::none_of(layer, [](const Entry& e) { return e.values.k.defined(); });
   });
+}
+
+bool KvStore::is_last(const Slice& slice) const {
+  return slice.end == lengths_[slice.sequence.index()];
 }
 
 KvStore::Entry& KvStore::entry(std::size_t layer, SequenceId sequence) {

@@ -18,7 +18,8 @@ namespace slimpack {
 /// Keys and values of one stage during one step, per layer and sequence, each allocated once at
 /// full length; of a merged sequence those of the rank's share (plan/row_share.h), which slices
 /// stand for everywhere here. K/V live from the first forward slice of their sequence to its last
-/// backward slice; the gradient accumulators only while a sequence is between its backward slices.
+/// backward slice, or, where no backward comes, to its last forward slice; the gradient
+/// accumulators only while a sequence is between its backward slices.
 class KvStore {
  public:
   /// `shares` by sequence, or empty = all whole.
@@ -41,6 +42,10 @@ class KvStore {
   /// The slice has run backward; its sequence is freed in this layer when it was the first slice.
   void release(std::size_t layer, const Slice& slice);
 
+  /// The slice has run forward and no backward comes; its sequence is freed in this layer when it
+  /// was the last slice.
+  void release_forward(std::size_t layer, const Slice& slice);
+
   [[nodiscard]] bool empty() const;
 
  private:
@@ -48,6 +53,7 @@ class KvStore {
     KeysValues values;
     KeysValues gradient;
   };
+  [[nodiscard]] bool is_last(const Slice& slice) const;  ///< of its sequence
   [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
   [[nodiscard]] RowShare share(SequenceId sequence) const;
   [[nodiscard]] std::int64_t tokens(SequenceId sequence) const;

@@ -32,17 +32,26 @@ class RankRunner {
   RankResult run() {
     for (const Direction direction : {Direction::kForward, Direction::kBackward})
       rank_.communicator.expect(direction, messages(direction));
-    for (const Action& action : rank_.actions) {
-      if (rank_.options.should_stop && rank_.options.should_stop())
-        throw Interrupted("stopped on request between two actions of a step");
-      // Actions that wait for nobody would otherwise run to the end of the step.
-      rank_.communicator.require_peers();
-      run_action(action, &action == &rank_.actions.back());
-    }
+    for (const Action& action : rank_.actions)
+      run_action(action, [&](at::Tensor& rows_TH) {
+        compute(action, &action == &rank_.actions.back(), rows_TH);
+      });
     rank_.tensors.require_drained();
     result_.peak_activation = memory_.peak() - rank_.resident;
     finish();
     return std::move(result_);
+  }
+
+  double evaluate() {
+    rank_.communicator.expect(Direction::kForward, messages(Direction::kForward));
+    for (const Action& action : rank_.actions) {
+      if (!forward(action)) continue;
+      run_action(action, [&](at::Tensor& rows_TH) {
+        rows_TH = rank_.tensors.evaluate(action.pack, std::move(rows_TH));
+      });
+    }
+    rank_.tensors.require_drained();
+    return rank_.communicator.world().sum(rank_.tensors.loss_sum());
   }
 
  private:
@@ -91,13 +100,19 @@ class RankRunner {
     return result;
   }
 
-  void run_action(const Action& action, bool last) {
+  /// Receives what the action needs, has `work` turn it into what it sends, and sends that.
+  template <class Work>
+  void run_action(const Action& action, Work work) {
+    if (rank_.options.should_stop && rank_.options.should_stop())
+      throw Interrupted("stopped on request between two actions of a step");
+    // Actions that wait for nobody would otherwise run to the end of the step.
+    rank_.communicator.require_peers();
     at::Tensor rows_TH;
     if (has_input(action))
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rows_TH = rank_.communicator.receive(direction(action)); });
     meet(action);
-    compute(action, last, rows_TH);
+    work(rows_TH);
     result_.memory.push_back({rank_.rank, now(), memory_.live() - rank_.resident});
     if (has_output(action))
       timed(SpanKind::kWaitSend, action.pack,
@@ -225,6 +240,10 @@ class RankRunner {
 
 RankResult run_rank(const RankStep& rank) {
   return RankRunner(rank).run();
+}
+
+double evaluate_rank(const RankStep& rank) {
+  return RankRunner(rank).evaluate();
 }
 
 }  // namespace slimpack

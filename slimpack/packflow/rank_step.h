@@ -1,4 +1,5 @@
-// One rank's part of a step: its actions in order, then the update, with a span for everything.
+// One rank's part of a step: its actions in order, then the update, with a span for everything; or
+// its forward actions alone.
 #pragma once
 
 #include <vector>
@@ -27,5 +28,9 @@ struct RankStep {
 };
 
 [[nodiscard]] RankResult run_rank(const RankStep& rank);
+
+/// Runs forward actions alone, without keeping anything for backward; Σ loss over all ranks. Orders
+/// that come to an end still do without their backward actions, which only ever make others wait.
+[[nodiscard]] double evaluate_rank(const RankStep& rank);
 
 }  // namespace slimpack

@@ -64,20 +64,40 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
-at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
-  const MicroPack& pack = packs_.forward.at(id.index());
-  const TensorRows rows = rows_of(pack);
+at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows, at::Tensor x_TH,
+                                  const LayerDone& done) {
   if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
   const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
     LayerForward result = layer_forward(layer_context(l, pack, rope, rows), x_TH);
-    rows_.put(id, l, std::move(result.rows));
+    done(l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
+  return x_TH;
+}
+
+at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
+  const MicroPack& pack = packs_.forward.at(id.index());
+  const TensorRows rows = rows_of(pack);
+  x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, LayerRows kept) {
+    rows_.put(id, layer, std::move(kept));
+  });
   if (!place_.last) return x_TH;
   LayerRows head_input;
   head_input.x_TH = std::move(x_TH);
   rows_.put(id, parameters_.layers.size(), std::move(head_input));
+  return {};
+}
+
+at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
+  const MicroPack& pack = packs_.forward.at(id.index());
+  const TensorRows rows = rows_of(pack);
+  x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, const LayerRows&) {
+    for (const Slice& slice : pack.slices) kv_.release_forward(layer, slice);
+  });
+  if (!place_.last) return x_TH;
+  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, tokens_of(pack, 1),
+                     rows, tensor()));
   return {};
 }
 
@@ -102,8 +122,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
   const TensorRows rows = rows_of(pack);
   if (place_.last) {
     HeadResult result = run_head(id, rows);
-    // Every tensor-parallel rank has the whole loss.
-    if (place_.holder.index == 0) loss_sum_.add_(result.loss_sum);
+    add_loss(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
   const RopeRows rope = rope_.rows(pack, held(pack));
@@ -131,13 +150,19 @@ HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
   return result;
 }
 
+void StageStep::add_loss(const at::Tensor& loss_sum) {
+  // Every tensor-parallel rank has the whole loss.
+  if (place_.holder.index == 0) loss_sum_.add_(loss_sum);
+}
+
 double StageStep::loss_sum() const {
   return loss_sum_.item<double>();
 }
 
 void StageStep::require_drained() const {
   SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
-  SLIMPACK_CHECK(kv_.empty(), "keys and values were kept of a sequence that never ran backward");
+  SLIMPACK_CHECK(kv_.empty(),
+                 "keys and values were kept of a sequence that did not run to its end");
   SLIMPACK_CHECK(std::ranges::all_of(put_off_, &WeightGradients::empty),
                  "weight gradients were put off and never run");
 }

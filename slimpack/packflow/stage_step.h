@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "slimpack/packflow/communicator.h"
@@ -66,17 +68,25 @@ class StageStep {
   [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
   void weight_gradients(PackId pack, const BucketsComplete& complete = {});
 
-  /// Σ loss over the rows that have run backward; 0 on all but the last stage.
+  /// forward() where no backward comes: keeps no rows, frees keys and values with a sequence's last
+  /// slice, and on the last stage adds to the loss.
+  [[nodiscard]] at::Tensor evaluate(PackId pack, at::Tensor x_TH);
+
+  /// Σ loss over the rows that have run backward or were evaluated; 0 on all but the last stage.
   [[nodiscard]] double loss_sum() const;
 
-  /// Throws InternalError if anything is left in the stores: some row never ran backward, or
-  /// weight gradients that were put off did not run.
+  /// Throws InternalError if anything is left in the stores: some row never ran backward, some
+  /// sequence was not evaluated to its end, or weight gradients that were put off did not run.
   void require_drained() const;
 
   [[nodiscard]] StagePlace place() const { return place_; }
   [[nodiscard]] KvStore& kv() { return kv_; }
 
  private:
+  /// Runs the stage's layers on a MicroPack; each one's rows are handed to `done` after it.
+  using LayerDone = std::function<void(std::size_t layer, LayerRows rows)>;
+  [[nodiscard]] at::Tensor run_forward(const MicroPack& pack, const TensorRows& rows,
+                                       at::Tensor x_TH, const LayerDone& done);
   [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights,
                                         const BucketsComplete& complete);
   [[nodiscard]] RowShare held(const MicroPack& pack) const {
@@ -90,6 +100,7 @@ class StageStep {
     return {pack, place_.holder.replica, tensor(), parameters_.device()};
   }
   [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
+  void add_loss(const at::Tensor& loss_sum);
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
                                            const RopeRows& rope, const TensorRows& rows);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
@@ -131,12 +133,18 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   train.steps = step.integer("steps");
   const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
   StepResult result = engine.run(plan, made.schedules, tokens, std::nullopt);
+  // Leaves the gradients, weights and moments that are compared below as they are.
+  const double evaluated = engine.evaluate(plan, made.schedules, tokens);
   NamedTensors out;
+  out["evaluated_loss"] = at::full(
+      {}, evaluated / static_cast<double>(std::max<std::int64_t>(tokens.targets, 1)), at::kDouble);
   for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
   out["loss"] = at::full({}, result.loss, at::kDouble);
   out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
-  for (std::int64_t s = 0; s < train.steps; ++s)
+  for (std::int64_t s = 0; s < train.steps; ++s) {
     result = engine.run(plan, made.schedules, tokens, Engine::Update{train, s});
+    static_cast<void>(engine.evaluate(plan, made.schedules, tokens));
+  }
   if (train.steps > 0)
     for (auto& [name, tensor] : named_parameters(engine)) out["parameter/" + name] = tensor;
   if (engine.ranks().front() == 0) write_safetensors(step.text("out"), out);

@@ -1,5 +1,6 @@
 """Gradients of sliced, pipelined steps equal those of Hugging Face with autograd, where each document
-runs by itself; so do the weights after three optimizer steps."""
+runs by itself; so do the loss that forward passes alone find, and the weights after three optimizer
+steps."""
 import json
 import os
 import random
@@ -90,6 +91,7 @@ def gradient_floor(gradients):
 
 def assert_same_gradients(out, model, loss, bound):
     assert out["loss"].item() == pytest.approx(loss, rel=bound)
+    assert out["evaluated_loss"].item() == pytest.approx(loss, rel=bound)
     names = {name for name, _ in model.named_parameters()}
     assert {k.removeprefix("gradient/") for k in out if k.startswith("gradient/")} == names
     floor = gradient_floor(p.grad for p in model.parameters())

@@ -201,6 +201,17 @@ TEST(Head, LossAndGradientsFollowFromTheDefinition) {
             kDerivative);
 }
 
+TEST(Head, LossAloneFollowsFromTheDefinition) {
+  Rng rng(9);
+  HeadCase c = head_case(rng, 150, 4, 20000);  // three blocks, as below
+  c.targets_T[2] = kNoTarget;
+  const TensorRows alone({{{SequenceId(0), Tokens(0), Tokens(150)}}}, ReplicaId(0), nullptr);
+  const at::Tensor loss =
+      head_loss(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets_T, alone, nullptr);
+  const double expected = naive_loss(c);
+  EXPECT_NEAR(loss.item<double>(), expected, 1e-13 * expected);
+}
+
 TEST(Head, RowsWithoutATargetLeaveNoTrace) {
   Rng rng(7);
   HeadCase c = head_case(rng, 3, 4, 5);

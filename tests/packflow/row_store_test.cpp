@@ -204,6 +204,22 @@ TEST(KvStore, HoldsASequenceFromItsFirstForwardToItsFirstTokensBackward) {
   EXPECT_TRUE(store.empty());
 }
 
+TEST(KvStore, WithoutBackwardHoldsASequenceToItsLastSliceForward) {
+  const Bytes before = live_bytes(kRank);
+  const auto held = [&] { return (live_bytes(kRank) - before).count(); };
+  KvStore store = kv_store();
+  const at::Tensor rows = kv_rows(slice(0, 0, 10), 0);
+  const MemoryScope charged(kRank);
+  for (const std::size_t layer : {0, 1})
+    store.write(layer, slice(0, 0, 4), rows.narrow(0, 0, 4), rows.narrow(0, 0, 4));
+  store.release_forward(0, slice(0, 0, 4));
+  EXPECT_EQ(held(), 2 * 10 * kTokenBytes);
+  store.write(0, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6));
+  store.release_forward(0, slice(0, 4, 10));
+  EXPECT_EQ(held(), 10 * kTokenBytes);  // of the other layer
+  EXPECT_FALSE(store.empty());
+}
+
 TEST(KvStore, KeepsNoGradientsForASliceThatIsItsWholeSequence) {
   KvStore store = kv_store();
   store.write(0, slice(1, 0, 3), kv_rows(slice(1, 0, 3), 0), kv_rows(slice(1, 0, 3), 0));
