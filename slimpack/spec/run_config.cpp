@@ -131,6 +131,11 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
   if (config.train.min_learning_rate > config.train.learning_rate)
     invalid_input("{}: train.min_learning_rate is {}, above train.learning_rate, {}; lower it",
                   origin, config.train.min_learning_rate, config.train.learning_rate);
+  if (config.evaluation.every > 0 && config.evaluation.prefix.empty())
+    invalid_input(
+        "{}: evaluation.every is {} and evaluation.prefix is not set; name a held-out dataset, or "
+        "set evaluation.every to 0",
+        origin, config.evaluation.every);
   return config;
 }
 

@@ -67,6 +67,8 @@ struct DataConfig {
 
 struct TrainConfig {
   std::int64_t steps = 100;
+  Tokens max_tokens{0};    ///< of all starts together; 0 = no limit
+  double max_seconds = 0;  ///< of this start; 0 = no limit
   Dtype dtype = Dtype::kFp32;
   std::uint64_t seed = 0;           ///< initial weights
   double learning_rate = 3e-4;      ///< after warm-up
@@ -81,6 +83,14 @@ struct TrainConfig {
   DeviceKind device = DeviceKind::kCpu;
 
   bool operator==(const TrainConfig&) const = default;
+};
+
+struct EvaluationConfig {
+  std::filesystem::path prefix;  ///< held-out dataset PREFIX.bin and PREFIX.idx
+  std::int64_t every = 0;        ///< steps, and after the last one; 0 = never
+  Tokens tokens{131072};         ///< of its first documents, at most
+
+  bool operator==(const EvaluationConfig&) const = default;
 };
 
 struct ParallelConfig {
@@ -135,6 +145,7 @@ struct RunConfig {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
+  EvaluationConfig evaluation;
   ParallelConfig parallel;
   PlanConfig plan;
   CostConfig cost;

@@ -2,8 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -139,6 +141,10 @@ std::vector<ConfigField> train_fields() {
   using T = TrainConfig;
   return {
       integer({"train", "steps", "optimizer steps"}, &R::train, &T::steps, 1, kMaxSteps),
+      integer({"train", "max_tokens", "the run ends with the step that reaches them; 0 = no limit"},
+              &R::train, &T::max_tokens, 0, kUnbounded),
+      real({"train", "max_seconds", "likewise, counted from this start; 0 = no limit"}, &R::train,
+           &T::max_seconds, kNotNegative),
       choice({"train", "dtype", "bf16 keeps fp32 master weights; fp64 is for checks"}, &R::train,
              &T::dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
       integer({"train", "seed", "initial weights"}, &R::train, &T::seed, 0, kUnbounded),
@@ -160,56 +166,94 @@ std::vector<ConfigField> train_fields() {
   };
 }
 
+std::vector<ConfigField> evaluation_fields() {
+  using R = RunConfig;
+  using E = EvaluationConfig;
+  return {
+      path({"evaluation", "prefix", "held-out dataset PREFIX.bin and PREFIX.idx"}, &R::evaluation,
+           &E::prefix, true),
+      integer({"evaluation", "every", "steps, and after the last one; 0 = never"}, &R::evaluation,
+              &E::every, 0, kMaxSteps),
+      integer({"evaluation", "tokens", "of its first documents, at most"}, &R::evaluation,
+              &E::tokens, 1, kUnbounded),
+  };
+}
+
+std::vector<ConfigField> parallel_fields() {
+  using R = RunConfig;
+  using P = ParallelConfig;
+  return {
+      integer({"parallel", "pp", "pipeline stages"}, &R::parallel, &P::pp, 1, kMaxStages),
+      integer({"parallel", "dp", "replicas of the pipeline"}, &R::parallel, &P::dp, 1, kMaxStages),
+      integer({"parallel", "tp", "tensor-parallel ranks of a stage"}, &R::parallel, &P::tp, 1,
+              kMaxStages),
+      real({"parallel", "timeout", "seconds to wait for ranks in other processes"}, &R::parallel,
+           &P::timeout, kAboveZero),
+  };
+}
+
+std::vector<ConfigField> plan_fields() {
+  using R = RunConfig;
+  using P = PlanConfig;
+  return {
+      choice({"plan", "planner", "packed = whole documents under plain 1F1B"}, &R::plan,
+             &P::planner, std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}),
+      integer({"plan", "granularity", "slices end at multiples of this many tokens"}, &R::plan,
+              &P::granularity, 1, kMaxTokens),
+      memory_cap(),
+      integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,
+              &P::most_merged, 1, kMaxStages),
+      recompute(),
+      choice({"plan", "backward", "split: weight gradients may wait"}, &R::plan, &P::backward,
+             std::array{BackwardKind::kWhole, BackwardKind::kSplit}),
+      choice({"plan", "solver", "milp also solves programs on coarse grids"}, &R::plan, &P::solver,
+             std::array{SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp}),
+      real({"plan", "time_budget", "seconds to look for shorter steps; 0 = none"}, &R::plan,
+           &P::time_budget, kTimeBudget),
+  };
+}
+
+std::vector<ConfigField> data_fields() {
+  using R = RunConfig;
+  using D = DataConfig;
+  return {
+      path({"data", "prefix", "dataset PREFIX.bin and PREFIX.idx"}, &R::data, &D::prefix, true),
+      integer({"data", "context", "documents longer than this many tokens are cut"}, &R::data,
+              &D::context, 1, kMaxTokens),
+      integer({"data", "step_tokens", "documents are drawn until this many tokens are reached"},
+              &R::data, &D::step_tokens, 1, kMaxTokens),
+      integer({"data", "seed", "order of the documents"}, &R::data, &D::seed, 0, kUnbounded),
+  };
+}
+
+std::vector<ConfigField> output_fields() {
+  using R = RunConfig;
+  return {
+      path({"output", "dir", "checkpoints, logs and traces"}, &R::output, &OutputConfig::dir,
+           false),
+      integer({"checkpoint", "every", "steps; 0 = when the run ends or is stopped"}, &R::checkpoint,
+              &CheckpointConfig::every, 0, kMaxSteps),
+      integer({"checkpoint", "keep_last", "older checkpoints are removed"}, &R::checkpoint,
+              &CheckpointConfig::keep_last, 1, kMaxKept),
+  };
+}
+
 std::vector<ConfigField> all_fields() {
   using R = RunConfig;
-  std::vector<ConfigField> fields{
-      path({"model", "config", "Hugging Face config.json; required"}, &R::model,
-           &ModelConfig::config, false, "config.json"),
-      path({"data", "prefix", "dataset PREFIX.bin and PREFIX.idx"}, &R::data, &DataConfig::prefix,
-           true),
-      integer({"data", "context", "documents longer than this many tokens are cut"}, &R::data,
-              &DataConfig::context, 1, kMaxTokens),
-      integer({"data", "step_tokens", "documents are drawn until this many tokens are reached"},
-              &R::data, &DataConfig::step_tokens, 1, kMaxTokens),
-      integer({"data", "seed", "order of the documents"}, &R::data, &DataConfig::seed, 0,
-              kUnbounded),
+  std::vector<ConfigField> fields{path({"model", "config", "Hugging Face config.json; required"},
+                                       &R::model, &ModelConfig::config, false, "config.json")};
+  const auto append = [&](std::vector<ConfigField> section) {
+    std::ranges::move(section, std::back_inserter(fields));
   };
-  for (ConfigField& field : train_fields()) fields.push_back(std::move(field));
-  fields.push_back(integer({"parallel", "pp", "pipeline stages"}, &R::parallel, &ParallelConfig::pp,
-                           1, kMaxStages));
-  fields.push_back(integer({"parallel", "dp", "replicas of the pipeline"}, &R::parallel,
-                           &ParallelConfig::dp, 1, kMaxStages));
-  fields.push_back(integer({"parallel", "tp", "tensor-parallel ranks of a stage"}, &R::parallel,
-                           &ParallelConfig::tp, 1, kMaxStages));
-  fields.push_back(real({"parallel", "timeout", "seconds to wait for ranks in other processes"},
-                        &R::parallel, &ParallelConfig::timeout, kAboveZero));
-  fields.push_back(choice({"plan", "planner", "packed = whole documents under plain 1F1B"},
-                          &R::plan, &PlanConfig::planner,
-                          std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}));
-  fields.push_back(integer({"plan", "granularity", "slices end at multiples of this many tokens"},
-                           &R::plan, &PlanConfig::granularity, 1, kMaxTokens));
-  fields.push_back(memory_cap());
-  fields.push_back(
-      integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,
-              &PlanConfig::most_merged, 1, kMaxStages));
-  fields.push_back(recompute());
-  fields.push_back(choice({"plan", "backward", "split: weight gradients may wait"}, &R::plan,
-                          &PlanConfig::backward,
-                          std::array{BackwardKind::kWhole, BackwardKind::kSplit}));
-  fields.push_back(choice({"plan", "solver", "milp also solves programs on coarse grids"}, &R::plan,
-                          &PlanConfig::solver,
-                          std::array{SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp}));
-  fields.push_back(real({"plan", "time_budget", "seconds to look for shorter steps; 0 = none"},
-                        &R::plan, &PlanConfig::time_budget, kTimeBudget));
+  append(data_fields());
+  append(train_fields());
+  append(evaluation_fields());
+  append(parallel_fields());
+  append(plan_fields());
   fields.push_back(path({"cost", "file", "written by slimpack profile; \"\" = measure at start"},
                         &R::cost, &CostConfig::file, true));
-  for (ConfigField& field : hardware_config_fields()) fields.push_back(std::move(field));
-  fields.push_back(path({"output", "dir", "checkpoints, logs and traces"}, &R::output,
-                        &OutputConfig::dir, false));
-  fields.push_back(integer({"checkpoint", "every", "steps; 0 = when the run ends or is stopped"},
-                           &R::checkpoint, &CheckpointConfig::every, 0, kMaxSteps));
-  fields.push_back(integer({"checkpoint", "keep_last", "older checkpoints are removed"},
-                           &R::checkpoint, &CheckpointConfig::keep_last, 1, kMaxKept));
+  append(hardware_config_fields());
+  append(output_fields());
   return fields;
 }
 

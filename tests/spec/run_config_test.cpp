@@ -39,8 +39,7 @@ TEST(RunConfig, AbsentKeysHaveTheirDefaults) {
   EXPECT_EQ(parse(kModel), expected);
 }
 
-TEST(RunConfig, EveryKeyIsRead) {
-  const RunConfig config = parse_more(R"(
+constexpr std::string_view kEveryKey = R"(
 [data]
 prefix = "d/corpus"
 context = 1024
@@ -48,6 +47,8 @@ step_tokens = 2048
 seed = 3
 [train]
 steps = 7
+max_tokens = 9000000000
+max_seconds = 1.5
 dtype = "bf16"
 seed = 9223372036854775807
 learning_rate = 1
@@ -58,6 +59,10 @@ beta1 = 0.8
 beta2 = 0
 epsilon = 1e-6
 clip_norm = 0
+[evaluation]
+prefix = "d/held-out"
+every = 50
+tokens = 4096
 [parallel]
 pp = 4
 dp = 3
@@ -81,11 +86,27 @@ dir = "out"
 [checkpoint]
 every = 5
 keep_last = 3
-)");
+)";
+
+TEST(RunConfig, EveryKeyIsRead) {
+  const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
   expected.model.config = "/base/m.json";
   expected.data = {"/base/d/corpus", Tokens(1024), Tokens(2048), 3};
-  expected.train = {7, Dtype::kBf16, INT64_MAX, 1.0, 0.5, 0, 0.0, 0.8, 0.0, 1e-6, 0.0};
+  expected.train = {.steps = 7,
+                    .max_tokens = Tokens(9'000'000'000),
+                    .max_seconds = 1.5,
+                    .dtype = Dtype::kBf16,
+                    .seed = INT64_MAX,
+                    .learning_rate = 1.0,
+                    .min_learning_rate = 0.5,
+                    .warmup_steps = 0,
+                    .weight_decay = 0.0,
+                    .beta1 = 0.8,
+                    .beta2 = 0.0,
+                    .epsilon = 1e-6,
+                    .clip_norm = 0.0};
+  expected.evaluation = {"/base/d/held-out", 50, Tokens(4096)};
   expected.parallel = {.pp = 4, .dp = 3, .tp = 2};
   expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888), 2, Recompute::kMlp};
   expected.cost.file = "/base/cost.json";
@@ -211,7 +232,9 @@ const Bad kBad[] = {
     {"steps = 3", "run.toml:1: \"steps\" is not a section"},
     {"[[train]]\nsteps = 3", "not a section"},
     {"[trian]\nsteps = 3", "section \"trian\" is unknown; did you mean \"train\"?"},
-    {"[zzz]", "known are model, data, train, parallel, plan, cost, hardware, output, checkpoint"},
+    {"[zzz]",
+     "known are model, data, train, evaluation, parallel, plan, cost, hardware, output, "
+     "checkpoint"},
     {"[train]\nstep = 3",
      "run.toml:2: key \"step\" is unknown in [train]; did you mean \"steps\"?"},
     {"[train]\n\"a\\nb\" = 3", "\"a\\nb\" is unknown"},
@@ -233,6 +256,16 @@ const Bad kBad[] = {
     {"[train]\nlearning_rate = inf", "learning_rate is inf"},
     {"[train]\nbeta1 = 1.0", "must be a number from 0 to below 1"},
     {"[train]\nclip_norm = -0.5", "must be a number of 0 or more"},
+    {"[train]\nmax_tokens = -1", "train.max_tokens is -1, must be an integer of 0 or more"},
+    {"[train]\nmax_tokens = 1.5", "train.max_tokens is 1.5, must be an integer"},
+    {"[train]\nmax_seconds = -1", "train.max_seconds is -1, must be a number of 0 or more"},
+    {"[train]\nmax_seconds = inf", "train.max_seconds is inf"},
+    {"[evaluation]\nevery = -1", "evaluation.every is -1, must be an integer from 0"},
+    {"[evaluation]\ntokens = 0", "evaluation.tokens is 0, must be an integer of 1 or more"},
+    {"[evaluation]\nprefix = 3", "evaluation.prefix is 3, must be a path"},
+    {"[evaluation]\nstep = 3", "key \"step\" is unknown in [evaluation]"},
+    {"[model]\nconfig=\"m\"\n[evaluation]\nevery = 5",
+     "evaluation.every is 5 and evaluation.prefix is not set; name a held-out dataset"},
     {"[train]\ndtype = \"fp16\"", "dtype is \"fp16\", must be one of \"fp32\", \"bf16\", \"fp64\""},
     {"[train]\ndtype = 32", "must be one of"},
     {"[plan]\nplanner = \"best\"", "must be one of \"slimpack\", \"packed\""},
