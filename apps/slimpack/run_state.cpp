@@ -1,6 +1,9 @@
 #include "apps/slimpack/run_state.h"
 
+#include <algorithm>
+#include <array>
 #include <span>
+#include <string_view>
 
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
@@ -13,10 +16,13 @@ namespace {
 constexpr std::int64_t kMaxRanks = INT32_MAX;
 
 /// Of [data] and [train] all but the clock, which changes what is measured, not what is learned,
-/// the device, and the dataset's path, for which its content stands.
+/// the device, limits after which the same steps go on, and the dataset's path, for which its
+/// content stands.
 bool changes_the_result(const ConfigField& field) {
+  constexpr std::array<std::string_view, 5> kOthers{"clock", "device", "max_tokens", "max_seconds",
+                                                    "prefix"};
   const bool counts = field.section == "data" || field.section == "train";
-  return counts && field.key != "clock" && field.key != "device" && field.key != "prefix";
+  return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
 }
 
 template <class Range>
@@ -43,6 +49,8 @@ nlohmann::json to_json(const RunState& state) {
   const RankGrid& grid = state.grid;
   return {{"settings", state.settings},
           {"cursor", to_json(state.cursor)},
+          {"tokens", state.tokens.count()},
+          {"evaluated_steps", state.evaluated_steps},
           {"parallel", {{"pp", grid.stages}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
           {"layer_begin", state.layout.layer_begin}};
 }
@@ -54,6 +62,8 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   for (const auto& item : fields.at("settings").items())
     state.settings[item.key()] = settings.text(item.key().c_str());
   state.cursor = sampler_cursor_from_json(fields.object("cursor"));
+  state.tokens = Tokens(fields.integer("tokens", 0));
+  state.evaluated_steps = fields.integer("evaluated_steps", 0);
   const JsonFields parallel = fields.object("parallel");
   const auto ranks = [&](const char* axis) {
     return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));

@@ -17,7 +17,8 @@
 namespace slimpack {
 
 /// What the result depends on, by key: the settings of [data] and [train] as the configuration has
-/// them ("train.steps" → "steps = 100"); for paths, what is found there.
+/// them ("train.steps" → "steps = 100"), without limits that only end a run; for paths, what is
+/// found there.
 using RunSettings = std::map<std::string, std::string>;
 
 /// `lengths` are those of the dataset's documents.
@@ -26,7 +27,9 @@ using RunSettings = std::map<std::string, std::string>;
 
 struct RunState {
   RunSettings settings;
-  SamplerCursor cursor;  ///< after the last step that was trained
+  SamplerCursor cursor;              ///< after the last step that was trained
+  Tokens tokens;                     ///< trained on from the first step on
+  std::int64_t evaluated_steps = 0;  ///< done when the loss was last evaluated; 0 = never
   /// Plans of other ranks or with other costs add in another order: with the same ranks the layout
   /// is kept, and the checkpoint's cost model used again.
   RankGrid grid;

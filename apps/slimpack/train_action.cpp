@@ -2,6 +2,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "apps/slimpack/training_commands.h"
 #include "apps/slimpack/training_log.h"
@@ -59,10 +63,11 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
              to_chrome_trace({predict(step.ready.planned, cost).timeline, step.result.timeline}));
 }
 
-/// The next step. Documents that cannot be trained on may come late: then the steps before are
-/// saved.
-CompletedStep next_step(TrainingRun& run, const RunConfig& config, CheckpointWriter& writer,
-                        const std::optional<CompletedStep>& last) {
+/// The next step, if one comes. Documents that cannot be trained on may come late: then the steps
+/// before are saved.
+std::optional<CompletedStep> next_step(TrainingRun& run, const RunConfig& config,
+                                       CheckpointWriter& writer,
+                                       const std::optional<CompletedStep>& last) {
   try {
     return run.next();
   } catch (const InvalidInput& e) {
@@ -74,27 +79,43 @@ CompletedStep next_step(TrainingRun& run, const RunConfig& config, CheckpointWri
   }
 }
 
-/// Trains until the last step or a stop request, saving on the way; returns the last completed
-/// step, if there is one.
-std::optional<CompletedStep> train_steps(TrainingRun& run, const RunConfig& config, bool tells,
-                                         CheckpointWriter& writer, RunSummary& summary) {
+void evaluate_if_due(TrainingRun& run, bool tells, TrainingLog& log, RunSummary& summary) {
+  if (!run.evaluation_due()) return;
+  const EvaluationResult result = run.evaluate();
+  if (!tells) return;
+  summary.evaluations.push_back({run.steps_done() - 1, result});
+  log.evaluation(summary.evaluations.back());
+}
+
+struct TrainingEnd {
+  std::optional<CompletedStep> last;  ///< completed, if any
+  bool interrupted = false;           ///< by a stop request
+};
+
+/// Trains and evaluates until the last step, a limit or a stop request, saving on the way.
+TrainingEnd train_steps(TrainingRun& run, const RunConfig& config, bool tells,
+                        CheckpointWriter& writer, RunSummary& summary) {
   TrainingLog log(config.output.dir, run.steps_done(), config.train.steps, stderr);
   const std::int64_t every = config.checkpoint.every;
-  std::optional<CompletedStep> last;
+  TrainingEnd end;
   try {
-    while (run.steps_done() < config.train.steps) {
-      last = next_step(run, config, writer, last);
+    evaluate_if_due(run, tells, log, summary);
+    while (auto step = next_step(run, config, writer, end.last)) {
+      end.last = std::move(step);
       if (tells) {
-        summary.steps.push_back(figures_of(*last, config.train));
+        summary.steps.push_back(figures_of(*end.last, config.train));
         log.step(summary.steps.back());
       }
+      evaluate_if_due(run, tells, log, summary);
       writer.require_sound();
-      if (every > 0 && run.steps_done() % every == 0) writer.save(run.checkpoint_after(*last));
+      if (every > 0 && run.steps_done() % every == 0) writer.save(run.checkpoint_after(*end.last));
     }
+    evaluate_if_due(run, tells, log, summary);  // time may end the run in front of a step
   } catch (const Interrupted&) {
     // Weights change only at the end of a step, on all ranks: they are those of the last full one.
+    end.interrupted = true;
   }
-  return last;
+  return end;
 }
 
 /// Runs the last step's documents again, as planned and packed; unless stopped.
@@ -109,6 +130,14 @@ void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch, 
   } catch (const Interrupted&) {
     summary.sliced.reset();
   }
+}
+
+void end_without_step(const TrainingRun& run, const TrainingEnd& end, bool tells) {
+  if (end.interrupted)
+    return end_stopped("stopped on request before a step was done; nothing written", tells);
+  if (tells)
+    fmt::print(stderr, "slimpack: {} already after {} steps; raise it to go on\n",
+               run.limit_reached(), run.steps_done());
 }
 
 }  // namespace
@@ -131,26 +160,26 @@ void train(const TrainArguments& arguments, JobProcess* process) {
 
   CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last);
   RunSummary summary;
-  const auto last = train_steps(run, config, tells, writer, summary);
-  if (!last)
-    return end_stopped("stopped on request before a step was done; nothing written", tells);
-  writer.save(run.checkpoint_after(*last));
+  const TrainingEnd end = train_steps(run, config, tells, writer, summary);
+  if (!end.last) return end_without_step(run, end, tells);
+  writer.save(run.checkpoint_after(*end.last));
   writer.finish();
   const auto checkpoint = writer.folder_of(run.steps_done());
-  if (tells) write_timeline(folder / "timeline.json", *last, run.cost());
+  if (tells) write_timeline(folder / "timeline.json", *end.last, run.cost());
   summary.written = {checkpoint, folder / "metrics.jsonl", folder / "timeline.json"};
-  // Processes have agreed on a stop in front of a step; a request that comes later is too late.
-  const auto stopped = [&] {
-    return run.steps_done() < config.train.steps || (process == nullptr && stop_signal != 0);
-  };
-  if (!arguments.against.empty() && !stopped())
-    compare(run, config, last->ready.batch, tells, summary);
+  // Processes agree on a stop in front of steps; a request that comes later is too late.
+  const auto stopped = [&] { return end.interrupted || (process == nullptr && stop_signal != 0); };
+  if (!arguments.against.empty() && !stopped() && run.limit_reached().empty())
+    compare(run, config, end.last->ready.batch, tells, summary);
   if (tells) fmt::print("{}", summary_text(summary));
+  const auto ended = [&](std::string_view why) {
+    return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on", why,
+                       run.steps_done(), config.train.steps, checkpoint.string());
+  };
   if (stopped())
-    end_stopped(fmt::format("stopped on request after {} of {} steps; {} has them, --resume auto "
-                            "goes on",
-                            run.steps_done(), config.train.steps, checkpoint.string()),
-                tells);
+    end_stopped(ended("stopped on request"), tells);
+  else if (!run.limit_reached().empty() && tells)
+    fmt::print(stderr, "slimpack: {}\n", ended(run.limit_reached()));
 }
 
 }  // namespace slimpack

@@ -40,11 +40,15 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   command->footer(
       "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoints/step-N/ "
       "(transformers\n"
-      "loads it) to output.dir. Without a cost file it first measures this machine for a few "
-      "seconds.\n\n"
+      "loads it) to output.dir; python -m slimpack.tensorboard makes event files of the metrics. "
+      "Without\n"
+      "a cost file it first measures this machine for a few seconds. SIGTERM saves and ends with "
+      "exit\n"
+      "code 0, as do train.max_tokens and train.max_seconds; --resume auto goes on.\n\n"
       "Example:\n"
       "  slimpack data build --from src --glob '*.py' --out runs/corpus\n"
-      "  slimpack train run.toml --set train.steps=50 --set parallel.pp=2");
+      "  slimpack train run.toml --set train.steps=50 --set parallel.pp=2\n"
+      "  slimpack train run.toml --set evaluation.prefix=runs/held-out --set evaluation.every=10");
   command->callback([arguments, print, run = std::move(run)] {
     if (*print) {
       fmt::print("{}", run_config_reference());

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
@@ -17,6 +18,8 @@
 
 namespace slimpack {
 namespace {
+
+constexpr const char* kEvaluationLoss = "evaluation_loss";  // only lines of evaluations have it
 
 Bytes largest(const std::vector<Bytes>& bytes) {
   return bytes.empty() ? Bytes(0) : *std::ranges::max_element(bytes);
@@ -46,6 +49,14 @@ nlohmann::ordered_json to_json(const StepFigures& f) {
           {"predicted_peak_activation_bytes", counts(f.predicted_peak_activation)},
           {"planning_ns", f.planning_time.count()},
           {"planning_wait_ns", f.planning_wait.count()}};
+}
+
+nlohmann::ordered_json to_json(const EvaluationFigures& f) {
+  return {{"step", f.step},
+          {kEvaluationLoss, f.result.loss},
+          {"evaluation_documents", f.result.documents},
+          {"evaluation_tokens", f.result.tokens.count()},
+          {"evaluation_ns", f.result.time.count()}};
 }
 
 /// Steps in the middle of the order: one slow step of a shared machine does not count.
@@ -86,13 +97,23 @@ Table comparison_table() {
                 {"tokens/s"}});
 }
 
-/// Whole lines of the steps before `first`, from the file's beginning.
-std::uint64_t bytes_before(const std::filesystem::path& file, std::int64_t first) {
+/// Where a line stands among others: a step's evaluation comes after it. Absent for what is no line
+/// of metrics.
+template <class Json>
+std::optional<std::pair<std::int64_t, bool>> place_of(const Json& line) {
+  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
+    return std::nullopt;
+  return std::pair(line["step"].template get<std::int64_t>(), line.contains(kEvaluationLoss));
+}
+
+/// Whole lines that stand before `first_line`, from the file's beginning.
+std::uint64_t bytes_before(const std::filesystem::path& file,
+                           const nlohmann::ordered_json& first_line) {
   std::ifstream in(file);
   std::uint64_t bytes = 0;
   for (std::string text; std::getline(in, text) && !in.eof(); bytes += text.size() + 1) {
-    const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object() || line.value("step", first) >= first) break;
+    const auto place = place_of(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false));
+    if (!place || place >= place_of(first_line)) break;
   }
   return bytes;
 }
@@ -149,10 +170,10 @@ TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t first
       redraw_(progress_style(out) == ProgressStyle::kRedraw),
       start_(monotonic_now()) {}
 
-void TrainingLog::open_metrics() {
+void TrainingLog::open_metrics(const nlohmann::ordered_json& first_line) {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
-  metrics_bytes_ = bytes_before(file_, first_);
+  metrics_bytes_ = bytes_before(file_, first_line);
   if (metrics_bytes_ > 0) std::filesystem::resize_file(file_, metrics_bytes_, error);
   metrics_.open(file_, metrics_bytes_ > 0 ? std::ios::app : std::ios::trunc);
   if (!metrics_)
@@ -160,9 +181,11 @@ void TrainingLog::open_metrics() {
                   file_.string(), std::strerror(errno));
 }
 
-void TrainingLog::step(const StepFigures& figures) {
-  if (!metrics_.is_open()) open_metrics();
-  const std::string text = to_json(figures).dump() + '\n';
+void TrainingLog::write(nlohmann::ordered_json line) {
+  if (!metrics_.is_open()) open_metrics(line);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  line["unix_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  const std::string text = line.dump() + '\n';
   metrics_ << text << std::flush;
   if (!metrics_) {
     const int cause = errno;
@@ -172,6 +195,10 @@ void TrainingLog::step(const StepFigures& figures) {
                   file_.string(), std::strerror(cause));
   }
   metrics_bytes_ += text.size();
+}
+
+void TrainingLog::step(const StepFigures& figures) {
+  write(to_json(figures));
   if (redraw_)
     // A line that wraps could not be redrawn.
     fmt::print(out_, "\r\033[K{:.{}}", line(figures), terminal_columns(out_) - 1);
@@ -179,6 +206,15 @@ void TrainingLog::step(const StepFigures& figures) {
     fmt::print(out_, "{}\n", line(figures));
   std::fflush(out_);
   line_open_ = redraw_;
+}
+
+void TrainingLog::evaluation(const EvaluationFigures& f) {
+  write(to_json(f));
+  finish();
+  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {} docs, took {}\n",
+             f.step + 1, f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
+             f.result.documents, human_duration(f.result.time));
+  std::fflush(out_);
 }
 
 void TrainingLog::finish() {
@@ -210,8 +246,13 @@ std::string summary_text(const RunSummary& summary) {
   add_comparison(table, "median step", median_step(steps));
   if (summary.sliced) add_comparison(table, "last step's documents again, sliced", *summary.sliced);
   if (summary.packed) add_comparison(table, "the same under fixed packing + 1F1B", *summary.packed);
-  std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n\n{}", first.loss, last.loss,
-                                 summary.steps.size(), table.text());
+  std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n", first.loss, last.loss,
+                                 summary.steps.size());
+  if (!summary.evaluations.empty())
+    text +=
+        fmt::format("evaluation loss {:.4f} → {:.4f}\n", summary.evaluations.front().result.loss,
+                    summary.evaluations.back().result.loss);
+  text += "\n" + table.text();
   if (summary.sliced && summary.packed)
     text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing on these documents\n",
                         static_cast<double>(summary.packed->step_time.count()) /

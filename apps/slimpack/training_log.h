@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/slimpack/evaluation.h"
 #include "apps/slimpack/training_run.h"
 #include "slimpack/base/units.h"
 #include "slimpack/spec/run_config.h"
@@ -37,15 +39,21 @@ struct StepFigures {
 };
 [[nodiscard]] StepFigures figures_of(const CompletedStep& step, const TrainConfig& config);
 
+/// The loss on held-out documents after a step.
+struct EvaluationFigures {
+  std::int64_t step = 0;
+  EvaluationResult result;
+};
+
 /// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
 void require_writable_folder(const std::filesystem::path& folder);
 
-/// Writes metrics.jsonl in `folder` line by line, after the lines of earlier steps, and keeps a
-/// progress line on `out`, redrawn where that is a terminal.
+/// Writes metrics.jsonl in `folder` line by line (docs/metrics.md), after the lines of earlier
+/// steps, and keeps a progress line on `out`, redrawn where that is a terminal.
 class TrainingLog {
  public:
   /// Of the steps from `first` to `steps` − 1. Touches no file: what an earlier run left stays
-  /// until the first of them is done.
+  /// until the first line is due.
   TrainingLog(const std::filesystem::path& folder, std::int64_t first, std::int64_t steps,
               std::FILE* out);
   TrainingLog(const TrainingLog&) = delete;
@@ -55,12 +63,15 @@ class TrainingLog {
   /// Throws InvalidInput when the line cannot be written (full disk); the file then ends with the
   /// line before.
   void step(const StepFigures& figures);
+  /// Likewise; on a line of its own.
+  void evaluation(const EvaluationFigures& figures);
 
   /// Ends the progress line.
   void finish();
 
  private:
-  void open_metrics();
+  void write(nlohmann::ordered_json line);
+  void open_metrics(const nlohmann::ordered_json& first_line);
   [[nodiscard]] std::string line(const StepFigures& figures) const;
 
   std::filesystem::path file_;
@@ -79,6 +90,7 @@ class TrainingLog {
 /// was asked for.
 struct RunSummary {
   std::vector<StepFigures> steps;
+  std::vector<EvaluationFigures> evaluations;
   std::optional<StepFigures> sliced;
   std::optional<StepFigures> packed;
   std::vector<std::filesystem::path> written;

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "apps/slimpack/checked_plan.h"
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
-#include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
@@ -94,17 +95,21 @@ std::optional<RunState> saved_state(const TrainingStart& start, const RunSetting
 
 TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
                          std::function<bool()> should_stop, JobProcess* process)
-    : config_(require_trainable(config, process)),
+    : start_(monotonic_now()),
+      config_(require_trainable(config, process)),
       process_(process),
       should_stop_(std::move(should_stop)),
       shape_(checked_shape(config)),
-      dataset_(IndexedDataset::open(config.data.prefix)),
-      settings_(run_settings(config, shape_, dataset_.lengths())),
+      reader_(config.data.prefix, shape_, config.model.config),
+      settings_(run_settings(config, shape_, dataset().lengths())),
       saved_(saved_state(start, settings_)),
-      sampler_(dataset_.lengths(), {config.data.context, config.data.step_tokens},
+      sampler_(dataset().lengths(), {config.data.context, config.data.step_tokens},
                saved_ ? saved_->cursor : SamplerCursor{config.data.seed, 0, 0}),
       first_(draw()),
       step_(start.checkpoint ? start.checkpoint->state.steps : 0),
+      first_step_(step_),
+      tokens_(saved_ ? saved_->tokens : Tokens(0)),
+      evaluated_steps_(saved_ ? saved_->evaluated_steps : 0),
       ahead_([this] {
         StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
         return plan(std::move(batch), config_.plan.planner);
@@ -127,7 +132,11 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
     load_checkpoint(*engine_, *start.checkpoint);
   else if (!start.model.empty())
     load_hugging_face_model(*engine_, start.model);
-  if (step_ < config_.train.steps) ahead_.start();
+  note_token_limit();
+  if (!goes_on(step_, tokens_)) return;
+  if (config_.evaluation.every > 0)
+    evaluation_.emplace(config_, shape_, cost_, engine_->options().layout);
+  ahead_.start();
 }
 
 bool TrainingRun::goes_on_alike() const {
@@ -148,35 +157,78 @@ StageLayout TrainingRun::choose_layout() const {
 
 CheckpointContents TrainingRun::checkpoint_after(const CompletedStep& last) const {
   const EngineOptions& options = engine_->options();
-  const RunState state{settings_, last.ready.batch.cursor, options.grid(), options.layout};
+  const RunState state{.settings = settings_,
+                       .cursor = last.ready.batch.cursor,
+                       .tokens = tokens_,
+                       .evaluated_steps = evaluated_steps_,
+                       .grid = options.grid(),
+                       .layout = options.layout};
   return {last.step + 1, to_json(state), {{kCostFile, cost_to_json(cost_)}}};
 }
 
-CompletedStep TrainingRun::next() {
+bool TrainingRun::goes_on(std::int64_t steps, Tokens tokens) const {
+  const Tokens limit = config_.train.max_tokens;
+  return steps < config_.train.steps && (limit == Tokens(0) || tokens < limit);
+}
+
+bool TrainingRun::out_of_time() const {
+  const double limit = config_.train.max_seconds;
+  return limit > 0 && step_ > first_step_ && to_seconds(monotonic_now() - start_) >= limit;
+}
+
+void TrainingRun::note_token_limit() {
+  if (step_ < config_.train.steps && !goes_on(step_, tokens_))
+    limit_ = fmt::format("train.max_tokens = {} is reached", config_.train.max_tokens.count());
+}
+
+std::optional<CompletedStep> TrainingRun::next() {
+  if (!goes_on(step_, tokens_)) return std::nullopt;
   auto [ready, waited] = ahead_.take();
-  require_same_step(ready.planned);
-  if (step_ + 1 < config_.train.steps) ahead_.start();
+  if (!all_go_on(ready.planned, out_of_time())) {
+    limit_ = fmt::format("train.max_seconds = {} is reached", config_.train.max_seconds);
+    return std::nullopt;
+  }
+  const Tokens tokens = tokens_ + total_tokens(ready.batch.lengths);
+  if (goes_on(step_ + 1, tokens)) ahead_.start();
   CompletedStep done = run(std::move(ready), Engine::Update{config_.train, step_});
   done.step = step_++;
   done.planning_wait = waited;
+  tokens_ = tokens;
+  note_token_limit();
   return done;
 }
 
-void TrainingRun::require_same_step(const PlannedStep& planned) const {
-  if (process_ == nullptr) return;
-  std::string text = plan_to_json(planned.plan);
-  for (const Schedule& schedule : planned.schedules) text += schedule_to_text(schedule);
-  const std::string own = fmt::format("{} {}", should_stop_() ? "stop" : "plan",
-                                      checksum_of(std::as_bytes(std::span(text))));
-  const std::vector<std::string> all = process_->all_gather(own);
-  if (std::ranges::any_of(all, [](const std::string& s) { return s.starts_with("stop"); }))
-    throw Interrupted("stopped on request between two steps");
+bool TrainingRun::evaluation_due() const {
+  if (!evaluation_ || step_ == 0 || evaluated_steps_ == step_) return false;
+  const bool ended = step_ == config_.train.steps || !limit_.empty();
+  return ended || step_ % config_.evaluation.every == 0;
+}
+
+EvaluationResult TrainingRun::evaluate() {
+  EvaluationResult result = evaluation_->run(*engine_, [this](const PlannedStep& batch) {
+    static_cast<void>(all_go_on(batch, /*out_of_time=*/false));
+  });
+  evaluated_steps_ = step_;
+  return result;
+}
+
+bool TrainingRun::all_go_on(const PlannedStep& planned, bool out_of_time) const {
+  if (process_ == nullptr) return !out_of_time;
+  const char* const word = should_stop_() ? "stop" : out_of_time ? "time" : "plan";
+  const std::vector<std::string> all =
+      process_->all_gather(fmt::format("{} {}", word, checksum_of_plan(planned)));
+  const auto any_says = [&](std::string_view said) {
+    return std::ranges::any_of(all, [&](const auto& s) { return s.starts_with(said); });
+  };
+  if (any_says("stop")) throw Interrupted("stopped on request between two steps");
+  if (any_says("time")) return false;
   const auto other = std::ranges::find_if(all, [&](const auto& s) { return s != all.front(); });
   if (other != all.end())
     invalid_input(
         "step {}: ranks 0 and {} have planned differently ({} and {}); all processes need the same "
         "configuration, dataset, cost file and version of SlimPack",
         step_ + 1, other - all.begin(), all.front(), *other);
+  return true;
 }
 
 CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
@@ -186,28 +238,8 @@ CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
 }
 
 StepBatch TrainingRun::draw() {
-  StepBatch batch;
-  std::vector<std::vector<std::int64_t>> tokens;
-  for (const SampledDocument& document : sampler_.next_step()) {
-    batch.lengths.push_back(document.length);
-    auto& sequence = tokens.emplace_back(static_cast<std::size_t>(document.length.count()));
-    dataset_.copy_tokens(document.document, sequence);
-    require_in_vocabulary(document.document, sequence);
-  }
-  batch.tokens = make_step_tokens(tokens, shape_.vocab_size);
-  batch.cursor = sampler_.cursor();
-  return batch;
-}
-
-void TrainingRun::require_in_vocabulary(std::size_t document,
-                                        std::span<const std::int64_t> tokens) const {
-  const std::int64_t largest = *std::ranges::max_element(tokens);
-  if (largest >= shape_.vocab_size)
-    invalid_input(
-        "dataset '{}': document {} holds token {}, but vocab_size is {} in {}; build the dataset "
-        "with this model's tokenizer or raise vocab_size",
-        config_.data.prefix.string(), document, largest, shape_.vocab_size,
-        config_.model.config.string());
+  const std::vector<SampledDocument> documents = sampler_.next_step();
+  return {lengths_of(documents), reader_.read(documents), sampler_.cursor()};
 }
 
 ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
@@ -215,12 +247,7 @@ ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   PlanRequest request =
       configured_request(config_, cost_, batch.lengths, engine_->options().layout);
   request.planner = planner;
-  PlanOutcome outcome = plan_step(request, cost_);
-  if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
-  PlannedStep planned = *std::move(outcome.step);
-  require_valid_plan(planned.plan, "planner");
-  const auto errors = check_step_schedules(planned.plan, planned.schedules);
-  SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
+  PlannedStep planned = checked_plan(config_, request, cost_);
   return {std::move(batch), std::move(planned), monotonic_now() - start};
 }
 

@@ -4,9 +4,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
-#include <vector>
+#include <string>
 
+#include "apps/slimpack/document_reader.h"
+#include "apps/slimpack/evaluation.h"
 #include "apps/slimpack/run_state.h"
 #include "apps/slimpack/training_start.h"
 #include "slimpack/cost/cost_model.h"
@@ -58,9 +59,19 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  /// Trains one step. REQUIRES: steps_done() is below the run's steps.
-  [[nodiscard]] CompletedStep next();
+  /// Trains one step; none when all are done or a limit is reached. The first step of a start
+  /// comes however little time the configuration gives.
+  [[nodiscard]] std::optional<CompletedStep> next();
   [[nodiscard]] std::int64_t steps_done() const { return step_; }
+  /// "train.max_tokens = 5000 is reached"; empty when no limit has ended the run.
+  [[nodiscard]] const std::string& limit_reached() const { return limit_; }
+
+  /// Whether the loss is to be evaluated before another step: it is once after every so many steps,
+  /// and where the run ends by itself. A run that goes on makes up for what the one before was
+  /// stopped in.
+  [[nodiscard]] bool evaluation_due() const;
+  /// Leaves everything else as it is. REQUIRES: it is due.
+  [[nodiscard]] EvaluationResult evaluate();
 
   /// What to save so that a run goes on after `last`. REQUIRES: what next() returned last.
   [[nodiscard]] CheckpointContents checkpoint_after(const CompletedStep& last) const;
@@ -71,7 +82,7 @@ class TrainingRun {
   [[nodiscard]] const CostModel& cost() const { return cost_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const Truncation& truncation() const { return sampler_.truncation_per_epoch(); }
-  [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
+  [[nodiscard]] const IndexedDataset& dataset() const { return reader_.dataset(); }
 
  private:
   /// The checkpoint's, where the run goes on with the same ranks from one; else by configuration
@@ -80,26 +91,36 @@ class TrainingRun {
   [[nodiscard]] StageLayout choose_layout() const;
   [[nodiscard]] bool goes_on_alike() const;
   [[nodiscard]] StepBatch draw();
-  void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
   [[nodiscard]] ReadyStep plan(StepBatch batch, PlannerKind planner) const;
   [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<Engine::Update>& update);
-  /// Every process plans for itself: what they run must be the same.
-  void require_same_step(const PlannedStep& planned) const;
+  /// Whether another step comes after so many steps of so many tokens, unless time is over.
+  [[nodiscard]] bool goes_on(std::int64_t steps, Tokens tokens) const;
+  [[nodiscard]] bool out_of_time() const;
+  void note_token_limit();
+  /// Processes plan and look at their clocks by themselves: whether all go on with `planned`, which
+  /// must be the same. Throws Interrupted when any was asked to stop.
+  [[nodiscard]] bool all_go_on(const PlannedStep& planned, bool out_of_time) const;
 
+  Nanos start_;  ///< of the run's time, by monotonic_now()
   // Sampler and first batch belong to the thread that plans ahead once it runs; what it reads of
   // the others does not change.
   RunConfig config_;
   JobProcess* process_;
   std::function<bool()> should_stop_;
   ModelShape shape_;
-  IndexedDataset dataset_;
+  DocumentReader reader_;
   RunSettings settings_;
   std::optional<RunState> saved_;  ///< of the checkpoint that the run goes on from
   Sampler sampler_;
   CostModel cost_;
   std::optional<StepBatch> first_;  ///< drawn early: the layers are divided by its lengths
   std::unique_ptr<Engine> engine_;
-  std::int64_t step_ = 0;       ///< the next one
+  std::optional<Evaluation> evaluation_;
+  std::int64_t step_ = 0;             ///< the next one
+  std::int64_t first_step_ = 0;       ///< of this start
+  Tokens tokens_;                     ///< of the steps done
+  std::int64_t evaluated_steps_ = 0;  ///< done at the last evaluation
+  std::string limit_;
   PlanAhead<ReadyStep> ahead_;  ///< last: its thread ends before what it uses
 };
 

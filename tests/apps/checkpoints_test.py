@@ -10,23 +10,12 @@ import time
 
 import pytest
 from processes import job
-from program import (SLIMPACK, assert_refused, losses, metrics, newest_checkpoint, run, settings,
-                     with_full_disk)
+from program import (SLIMPACK, assert_refused, learned, losses, metrics, newest_checkpoint, run,
+                     settings, tensors, with_full_disk)
 
 
 def names(folder):
     return sorted(p.name for p in (folder / "checkpoints").iterdir())
-
-
-def tensors(folder):
-    """The bytes of weights and optimizer in the newest checkpoint, file by file."""
-    return {f.name: f.read_bytes() for f in newest_checkpoint(folder).glob("*.safetensors")}
-
-
-def learned(folder):
-    """What does not depend on how fast a step was."""
-    keys = ["step", "loss", "gradient_norm", "learning_rate", "documents", "tokens"]
-    return [[line[key] for key in keys] for line in metrics(folder)]
 
 
 def resume(workspace, output, *overrides, path="auto", **options):

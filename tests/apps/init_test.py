@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 from hugging_face_loss import hugging_face_loss
-from program import MODEL, assert_refused, metrics, newest_checkpoint, read_documents, run, settings
+from program import (MODEL, assert_refused, evaluations, metrics, newest_checkpoint, read_documents,
+                     run, settings)
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -61,16 +62,20 @@ def test_a_model_of_transformers_comes_through_unchanged(workspace, family, dtyp
 
 
 def test_what_was_trained_is_what_transformers_loads(workspace):
-    """The loss that the next step would begin with, by us and by transformers."""
+    """The loss at the end and the one that the next step would begin with, by us and by
+    transformers."""
     save_model(workspace.folder / "hf-trained")
-    trained = train(workspace, "trained", workspace.folder / "hf-trained", "parallel.pp=2")
+    trained = train(workspace, "trained", workspace.folder / "hf-trained", "parallel.pp=2",
+                    f"evaluation.prefix={workspace.folder}/corpus", "evaluation.every=3")
     losses = [line["loss"] for line in metrics(trained)]
     assert losses[-1] < losses[0]
     model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(trained))
     (line,) = metrics(train(workspace, "trained-on", newest_checkpoint(trained), *STILL))
     assert line["loss"] < losses[-1]
     documents = read_documents(workspace.folder / "corpus")
-    assert line["loss"] == pytest.approx(hugging_face_loss(model, documents), rel=1e-5)
+    (evaluation,) = evaluations(trained)
+    for ours in (line["loss"], evaluation["evaluation_loss"]):
+        assert ours == pytest.approx(hugging_face_loss(model, documents), rel=1e-5)
 
 
 def test_a_tied_model_may_bring_its_head_along(workspace):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from processes import environment, job
-from program import losses, newest_checkpoint, settings
+from program import evaluations, losses, newest_checkpoint, settings
 
 GRIDS = {
     2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"]],
@@ -34,11 +34,15 @@ def complaint(processes):
                          [(n, grid) for n, grids in GRIDS.items() for grid in grids])
 def test_processes_train_as_threads_do_bit_for_bit(workspace, ranks, overrides):
     name = f"ranks{ranks}-" + "-".join(o.split(".")[1].replace("=", "") for o in overrides)
+    overrides = [*overrides, f"evaluation.prefix={workspace.folder}/corpus", "evaluation.every=2",
+                 "evaluation.tokens=1000", "data.step_tokens=700"]
     threads = workspace.train(f"{name}-threads", *overrides)
     file = workspace.config(name)
     with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * ranks) as processes:
         assert processes.codes() == [0] * ranks, processes.text()
     assert losses(workspace.folder / name) == losses(threads)
+    assert evaluations(workspace.folder / name) == evaluations(threads)
+    assert [line["step"] for line in evaluations(threads)] == [1, 2]
     assert same_weights(workspace.folder / name, threads)
 
 

@@ -107,12 +107,34 @@ def weights(folder):
     return {f.name: f.read_bytes() for f in newest_checkpoint(folder).glob("model*.safetensors")}
 
 
+def tensors(folder):
+    """The bytes of weights and optimizer in the newest checkpoint, file by file."""
+    return {f.name: f.read_bytes() for f in newest_checkpoint(folder).glob("*.safetensors")}
+
+
 def settings(overrides):
     return [word for override in overrides for word in ("--set", override)]
 
 
-def metrics(folder):
+def all_metrics(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def metrics(folder):
+    """The lines of steps."""
+    return [line for line in all_metrics(folder) if "loss" in line]
+
+
+def learned(folder):
+    """What does not depend on how fast a step was."""
+    keys = ["step", "loss", "gradient_norm", "learning_rate", "documents", "tokens"]
+    return [[line[key] for key in keys] for line in metrics(folder)]
+
+
+def evaluations(folder):
+    """The lines of evaluations, without what the machine's speed and the time of day decide."""
+    return [{k: v for k, v in line.items() if k not in ("evaluation_ns", "unix_ms")}
+            for line in all_metrics(folder) if "evaluation_loss" in line]
 
 
 def losses(folder):
@@ -139,7 +161,8 @@ def assert_refused(done, *parts):
     assert done.returncode == 2, done.stderr
     *log, line = done.stderr.splitlines()
     for before in log:
-        assert before.startswith(("model: ", "data: ", "cost: ", "step ", "resume: ")), done.stderr
+        assert before.startswith(("model: ", "data: ", "cost: ", "step ", "resume: ",
+                                  "evaluation ")), done.stderr
     assert line.startswith("slimpack: "), done.stderr
     for part in parts:
         assert str(part) in line

@@ -1,0 +1,19 @@
+// A plan that is about to run: made, and checked by what shares no code with its maker.
+#pragma once
+
+#include <string>
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// Throws InvalidInput when nothing fits. `config` is the request's.
+[[nodiscard]] PlannedStep checked_plan(const RunConfig& config, const PlanRequest& request,
+                                       const CostModel& cost);
+
+/// Of everything that ranks run together: plan and schedules.
+[[nodiscard]] std::string checksum_of_plan(const PlannedStep& planned);
+
+}  // namespace slimpack

@@ -1,0 +1,39 @@
+// Documents of a dataset, as a model takes them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "slimpack/data/indexed_dataset.h"
+#include "slimpack/data/sampler.h"
+#include "slimpack/packflow/stage_step.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+[[nodiscard]] SequenceLengths lengths_of(std::span<const SampledDocument> documents);
+
+/// Thread-safe.
+class DocumentReader {
+ public:
+  /// `model` is the file that `shape` came from. Throws InvalidInput as IndexedDataset::open.
+  DocumentReader(std::filesystem::path prefix, const ModelShape& shape,
+                 std::filesystem::path model);
+
+  [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
+
+  /// Throws InvalidInput naming dataset, document and token when the model does not know one.
+  [[nodiscard]] StepTokens read(std::span<const SampledDocument> documents) const;
+
+ private:
+  void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
+
+  std::filesystem::path prefix_;
+  std::filesystem::path model_;
+  std::int64_t vocab_size_;
+  IndexedDataset dataset_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,50 @@
+// Evaluation: the loss on documents that are not trained on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "apps/slimpack/document_reader.h"
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/data/sampler.h"
+#include "slimpack/packflow/engine.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+struct EvaluationResult {
+  double loss = 0;  ///< mean over the targets of all documents
+  std::int64_t documents = 0;
+  Tokens tokens;
+  Nanos time;  ///< by the wall clock
+};
+
+/// Held-out documents in the order of their dataset, each cut at the context, as many as
+/// evaluation.tokens holds; in batches of at most data.step_tokens, unless one document alone has
+/// more. What batches run is planned once, as training steps are.
+class Evaluation {
+ public:
+  /// Reads every token once. Throws InvalidInput for a dataset that cannot be used, one without
+  /// any target in reach, and documents that do not fit.
+  Evaluation(const RunConfig& config, const ModelShape& shape, const CostModel& cost,
+             const StageLayout& layout);
+
+  /// The engine's parameters stay as they are. `before_batch` may throw, which ends it.
+  [[nodiscard]] EvaluationResult run(
+      Engine& engine, const std::function<void(const PlannedStep&)>& before_batch) const;
+
+ private:
+  struct Batch {
+    std::vector<SampledDocument> documents;
+    PlannedStep planned;
+  };
+
+  DocumentReader reader_;
+  std::vector<Batch> batches_;
+  std::int64_t targets_ = 0;  ///< of all batches
+};
+
+}  // namespace slimpack
