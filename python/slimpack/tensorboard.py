@@ -1,0 +1,149 @@
+"""TensorBoard event files from the metrics of a training run.
+
+    python -m slimpack.tensorboard runs/mine            # what is there
+    python -m slimpack.tensorboard runs/mine --follow   # and what comes, until Ctrl-C
+    tensorboard --logdir runs/mine/tensorboard
+
+Every number in metrics.jsonl is a scalar of the same name at its step; of figures by rank, the
+largest. Event files of an earlier conversion are replaced.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+NOT_SCALARS = ("step", "unix_ms")
+INTERVAL = 1.0  # seconds between two looks at a file that is followed
+
+
+class CannotConvert(Exception):
+    """In one line: what is wrong, and what to do."""
+
+
+class MetricsFile:
+    """metrics.jsonl, read on as whole lines come."""
+
+    def __init__(self, file):
+        self.file = file
+        self.end = 0  # of the whole lines that were read
+        self.last = b""  # of these
+        self.lines = 0
+
+    def read(self):
+        """The new lines as objects; None when those read before are no longer there, because a run
+        has gone back to an earlier checkpoint."""
+        with self.file.open("rb") as f:
+            f.seek(self.end - len(self.last))
+            data = f.read()
+        if not data.startswith(self.last):
+            return None
+        # A line that is half-written is left for later.
+        new = data[len(self.last) : data.rfind(b"\n") + 1].splitlines(keepends=True)
+        lines = [self.parse(text) for text in new]
+        self.end += sum(map(len, new))
+        self.last = new[-1] if new else self.last
+        return lines
+
+    def parse(self, text):
+        self.lines += 1
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if not isinstance(line, dict) or type(line.get("step")) is not int:
+            raise CannotConvert(
+                f"{self.file}:{self.lines}: no line of metrics (a JSON object with a step); name the "
+                "folder that a training run has written to (output.dir)"
+            )
+        return line
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def scalars(line):
+    """The line's figures by name."""
+    result = {}
+    for name, value in line.items():
+        numbers = [v for v in (value if isinstance(value, list) else [value]) if is_number(v)]
+        if numbers and name not in NOT_SCALARS:
+            result[name] = max(numbers)
+    return result
+
+
+def open_events(folder):
+    """A writer of a new event file in `folder`, which takes the place of all that were there."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise CannotConvert(f"{error}; install what is missing: pip install tensorboard") from error
+    for old in folder.glob("events.out.tfevents.*"):
+        old.unlink()
+    # A TensorBoard that is watching forgets what it had from the files before.
+    return SummaryWriter(folder, purge_step=0)
+
+
+def write(writer, lines):
+    for line in lines:
+        wall = line["unix_ms"] / 1000 if is_number(line.get("unix_ms")) else None
+        for name, value in scalars(line).items():
+            writer.add_scalar(name, value, line["step"], walltime=wall)
+    writer.flush()
+
+
+def convert(metrics, events):
+    try:
+        lines = MetricsFile(metrics).read()
+    except FileNotFoundError as error:
+        raise CannotConvert(
+            f"{metrics} is not there; name the folder that a training run writes to (output.dir), or "
+            "wait for its first step with --follow"
+        ) from error
+    with open_events(events) as writer:
+        write(writer, lines)
+    print(f"{len(lines)} lines of metrics are in {events}; tensorboard --logdir {events}")
+
+
+def follow(metrics, events):
+    """Does not return."""
+    if not metrics.exists():
+        print(f"waiting for {metrics}", file=sys.stderr)
+    while not metrics.exists():
+        time.sleep(INTERVAL)
+    while True:
+        source = MetricsFile(metrics)
+        with open_events(events) as writer:
+            while (lines := source.read()) is not None:
+                write(writer, lines)
+                time.sleep(INTERVAL)
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(
+        prog="python -m slimpack.tensorboard",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", metavar="RUN_DIR", type=Path, help="output.dir of the run")
+    parser.add_argument("--follow", action="store_true", help="go on with what the run writes")
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    options = parse(argv)
+    act = follow if options.follow else convert
+    try:
+        act(options.run / "metrics.jsonl", options.run / "tensorboard")
+    except (CannotConvert, OSError) as error:
+        print(f"slimpack: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
