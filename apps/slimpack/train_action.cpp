@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/slimpack/run_summary.h"
+#include "apps/slimpack/step_figures.h"
 #include "apps/slimpack/training_commands.h"
 #include "apps/slimpack/training_log.h"
 #include "apps/slimpack/training_run.h"
@@ -172,14 +174,14 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   if (!arguments.against.empty() && !stopped() && run.limit_reached().empty())
     compare(run, config, end.last->ready.batch, tells, summary);
   if (tells) fmt::print("{}", summary_text(summary));
-  const auto ended = [&](std::string_view why) {
-    return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on", why,
-                       run.steps_done(), config.train.steps, checkpoint.string());
+  const auto ended = [&](std::string_view why, std::string_view where) {
+    return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on{}", why,
+                       run.steps_done(), config.train.steps, checkpoint.string(), where);
   };
   if (stopped())
-    end_stopped(ended("stopped on request"), tells);
+    end_stopped(ended("stopped on request", ""), tells);
   else if (!run.limit_reached().empty() && tells)
-    fmt::print(stderr, "slimpack: {}\n", ended(run.limit_reached()));
+    fmt::print(stderr, "slimpack: {}\n", ended(run.limit_reached(), " where limits allow"));
 }
 
 }  // namespace slimpack

@@ -3,27 +3,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/base/table.h"
-#include "slimpack/packflow/optimizer.h"
-#include "slimpack/trace/timeline.h"
 
 namespace slimpack {
 namespace {
 
 constexpr const char* kEvaluationLoss = "evaluation_loss";  // only lines of evaluations have it
-
-Bytes largest(const std::vector<Bytes>& bytes) {
-  return bytes.empty() ? Bytes(0) : *std::ranges::max_element(bytes);
-}
 
 std::vector<std::int64_t> counts(const std::vector<Bytes>& bytes) {
   std::vector<std::int64_t> result;
@@ -59,44 +53,6 @@ nlohmann::ordered_json to_json(const EvaluationFigures& f) {
           {"evaluation_ns", f.result.time.count()}};
 }
 
-/// Steps in the middle of the order: one slow step of a shared machine does not count.
-const StepFigures& median_step(std::vector<StepFigures>& steps) {
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
-  std::ranges::nth_element(steps, middle, {}, &StepFigures::tokens_per_second);
-  return *middle;
-}
-
-void add_comparison(Table& table, const char* name, const StepFigures& f) {
-  table.add_row(
-      {name, human_duration(f.step_time), human_duration(f.predicted_time), human_share(f.bubble),
-       human_share(f.predicted_bubble), human_bytes(largest(f.peak_activation)),
-       human_bytes(largest(f.predicted_peak_activation)), human_count(f.tokens_per_second())});
-}
-
-std::string planning_text(const std::vector<StepFigures>& steps) {
-  Nanos planning;
-  Nanos waiting;
-  for (const StepFigures& f : steps) {
-    planning += f.planning_time;
-    waiting += f.planning_wait;
-  }
-  return fmt::format(
-      "planning took {}, of which training waited {} ({} of it for the first step)\n",
-      human_duration(planning), human_duration(waiting),
-      human_duration(steps.front().planning_wait));
-}
-
-Table comparison_table() {
-  return Table({{"", Align::kLeft},
-                {"step"},
-                {"predicted"},
-                {"bubble"},
-                {"predicted"},
-                {"peak activations"},
-                {"predicted"},
-                {"tokens/s"}});
-}
-
 /// Where a line stands among others: a step's evaluation comes after it. Absent for what is no line
 /// of metrics.
 template <class Json>
@@ -119,34 +75,6 @@ std::uint64_t bytes_before(const std::filesystem::path& file,
 }
 
 }  // namespace
-
-double StepFigures::tokens_per_second() const {
-  return static_cast<double>(tokens.count()) / to_seconds(step_time);
-}
-
-StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
-  const TimelineMetrics measured = metrics_of(step.result.timeline);
-  const SequenceLengths& lengths = step.ready.batch.lengths;
-  const SimulationResult& predicted = step.ready.planned.prediction;
-  StepFigures f;
-  f.step = step.step;
-  f.loss = step.result.loss;
-  f.gradient_norm = step.result.gradient_norm;
-  f.learning_rate = learning_rate(config, step.step);
-  f.documents = static_cast<std::int64_t>(lengths.size());
-  f.tokens = total_tokens(lengths);
-  f.longest = *std::ranges::max_element(lengths);
-  f.clock = config.clock;
-  f.step_time = measured.makespan;
-  f.predicted_time = predicted.makespan;
-  f.bubble = measured.bubble_ratio;
-  f.predicted_bubble = predicted.bubble_ratio;
-  f.peak_activation = step.result.timeline.peak_activation;
-  f.predicted_peak_activation = predicted.peak_activation;
-  f.planning_time = step.ready.planning_time;
-  f.planning_wait = step.planning_wait;
-  return f;
-}
 
 void require_writable_folder(const std::filesystem::path& folder) {
   std::error_code error;
@@ -236,30 +164,6 @@ std::string TrainingLog::line(const StepFigures& f) const {
       human_count(f.tokens_per_second()), human_count(static_cast<double>(f.tokens.count())),
       f.documents, human_share(f.bubble), human_share(f.predicted_bubble),
       human_bytes(largest(f.peak_activation)), human_duration(f.planning_wait));
-}
-
-std::string summary_text(const RunSummary& summary) {
-  const StepFigures& first = summary.steps.front();
-  const StepFigures& last = summary.steps.back();
-  std::vector<StepFigures> steps = summary.steps;
-  Table table = comparison_table();
-  add_comparison(table, "median step", median_step(steps));
-  if (summary.sliced) add_comparison(table, "last step's documents again, sliced", *summary.sliced);
-  if (summary.packed) add_comparison(table, "the same under fixed packing + 1F1B", *summary.packed);
-  std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n", first.loss, last.loss,
-                                 summary.steps.size());
-  if (!summary.evaluations.empty())
-    text +=
-        fmt::format("evaluation loss {:.4f} → {:.4f}\n", summary.evaluations.front().result.loss,
-                    summary.evaluations.back().result.loss);
-  text += "\n" + table.text();
-  if (summary.sliced && summary.packed)
-    text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing on these documents\n",
-                        static_cast<double>(summary.packed->step_time.count()) /
-                            static_cast<double>(summary.sliced->step_time.count()));
-  text += fmt::format("\n{}\nwritten:\n", planning_text(summary.steps));
-  for (const auto& path : summary.written) text += "  " + path.string() + "\n";
-  return text;
 }
 
 }  // namespace slimpack
