@@ -29,10 +29,13 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Throws InvalidInput with a formatted message.
+/// The text with '?' for every control character: what messages quote may hold line ends.
+[[nodiscard]] std::string one_line(std::string text);
+
+/// Throws InvalidInput with a formatted message, as one line.
 template <class... Args>
 [[noreturn]] void invalid_input(fmt::format_string<Args...> format, Args&&... args) {
-  throw InvalidInput(fmt::format(format, std::forward<Args>(args)...));
+  throw InvalidInput(one_line(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,

@@ -35,14 +35,11 @@ std::int64_t parse_length(std::string_view text) {
   return whole && value >= 1 && value <= kLongest ? value : 0;
 }
 
-/// The quoted beginning of a line; control characters would spoil the one-line message.
+/// The quoted beginning of a line.
 std::string quoted(std::string_view text) {
   std::size_t end = std::min(text.size(), kQuotedBytes);
   while (end < text.size() && end > 0 && (text[end] & 0xc0) == 0x80) --end;  // whole characters
-  std::string quote(text.substr(0, end));
-  std::replace_if(
-      quote.begin(), quote.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return fmt::format("'{}{}'", quote, end < text.size() ? "…" : "");
+  return fmt::format("'{}{}'", text.substr(0, end), end < text.size() ? "…" : "");
 }
 
 double square(Tokens length) {
