@@ -6,7 +6,37 @@ namespace slimpack {
 
 using nlohmann::json;
 
+namespace {
+
+constexpr int kDeepest = 100;
+
+/// The place of the first bracket that opens a value deeper than that; npos if there is none. The
+/// library reads any depth, but its recursion would exhaust the stack as soon as such a value is
+/// copied or printed.
+std::size_t too_deep_at(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"')
+      in_string = !in_string;
+    else if (in_string)
+      i += c == '\\' ? 1 : 0;
+    else if (c == '[' || c == '{')
+      ++depth;
+    else if (c == ']' || c == '}')
+      --depth;
+    if (depth > kDeepest) return i;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
 json parse_json(std::string_view text, std::string_view origin) {
+  if (const std::size_t place = too_deep_at(text); place != std::string_view::npos)
+    invalid_input("{}: values are nested more than {} deep at byte {}; nest them less", origin,
+                  kDeepest, place);
   try {
     return json::parse(text);
   } catch (const json::parse_error& e) {

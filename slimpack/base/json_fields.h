@@ -12,7 +12,8 @@
 
 namespace slimpack {
 
-/// Parses JSON text; throws InvalidInput naming `origin` and the place of the error.
+/// Parses JSON text; throws InvalidInput naming `origin` and the place of the error, also for
+/// values that are nested absurdly deep.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view origin);
 
 /// A JSON object together with where it came from ("plan.json: replicas[0]").

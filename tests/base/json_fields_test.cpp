@@ -16,6 +16,24 @@ TEST(ParseJson, names_origin_and_place_of_an_error) {
                        {"plan.json", "not valid JSON", "byte 6"});
 }
 
+TEST(ParseJson, refuses_values_that_are_nested_too_deep_to_be_printed) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_EQ(parse_json(nested(100), "f").dump(), nested(100));
+  expect_invalid_input([&] { (void)parse_json(nested(101), "f"); },
+                       {"f: ", "100 deep at byte 100"});
+  expect_invalid_input([&] { (void)parse_json(R"({"version": )" + nested(1'000'000) + "}", "f"); },
+                       {"100 deep"});
+}
+
+TEST(ParseJson, counts_no_brackets_in_texts) {
+  // The text of the value ends with the third quote: the second is escaped, and so is its
+  // backslash.
+  const std::string text = R"(["\\\"[[)" + std::string(200, '{') + R"(\\"])";
+  EXPECT_EQ(parse_json(text, "f").at(0).get<std::string>().size(), 2 + 2 + 200 + 1U);
+}
+
 TEST(JsonFields, must_be_an_object) {
   const json array = json::array({1});
   expect_invalid_input([&] { JsonFields(array, "plan.json"); },
