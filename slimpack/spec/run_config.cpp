@@ -58,8 +58,8 @@ void apply_file(RunConfig& config, std::string_view text, std::string_view origi
       // A section that is named without figures still asks for the default ones, and figures beside
       // a file win over the file's.
       if (!config.hardware) config.hardware.emplace();
-      std::ranges::stable_partition(section.entries,
-                                    [](const TomlEntry& e) { return e.key == "file"; });
+      std::stable_partition(section.entries.begin(), section.entries.end(),
+                            [](const TomlEntry& e) { return e.key == "file"; });
     }
     for (const TomlEntry& entry : section.entries)
       assign(config, section.key, entry.key, entry, base);

@@ -302,6 +302,10 @@ const Bad kBad[] = {
     {"[train]\nsteps = 3\nsteps = 4", "run.toml:3: not valid TOML"},
     {"[train\n", "run.toml:1: not valid TOML"},
     {"\xff\xfe", "not valid TOML"},
+    {"[\n", "run.toml:1: not valid TOML"},
+    {"# é\n[model]\nconfig = é", "run.toml:3: not valid TOML"},
+    {"é = 1", "run.toml:1: not valid TOML"},
+    {"a = 1979-05-7T\"b\xef\xbb\xbb", "run.toml:1: not valid TOML"},
     {"[model]\nconfig=\"m\"\n[train]\nlearning_rate = 1e-5", "train.min_learning_rate is 3e-05"},
 };
 
@@ -345,6 +349,18 @@ TEST(RunConfig, TheExampleIsValidAndStartsAtItsFolder) {
 
 TEST(RunConfig, AMissingFileIsNamed) {
   EXPECT_THROW((void)read_run_config("/nonexistent/run.toml", {}), InvalidInput);
+}
+
+TEST(RunConfig, AnyCharacterMayStandInQuotesAndComments) {
+  const auto config_of = [](std::string_view value) {
+    return parse(fmt::format("# ü\n[model]  # 'ä\nconfig = {}  # \"é", value)).model.config;
+  };
+  EXPECT_EQ(config_of("\"/é\\\"é\""), "/é\"é");
+  EXPECT_EQ(config_of("'/é\\'"), "/é\\");
+  EXPECT_EQ(config_of("\"\"\"/\\\n é\"\"\""), "/é");
+  EXPECT_EQ(config_of("\"\"\"/\"é\n\"\"é\"\"\"\"\""), "/\"é\n\"\"é\"\"");
+  EXPECT_EQ(config_of("'''/é\n\"é'''"), "/é\n\"é");
+  EXPECT_EQ(parse("\xef\xbb\xbf[model]\nconfig = \"/c\"").model.config, "/c");
 }
 
 TEST(RunConfig, DeepNestingIsRefusedRatherThanFatal) {
