@@ -150,8 +150,8 @@ struct Replication {
 /// hidden state of the run's number format per token. A merged MicroPack takes a replica its share
 /// of the slices' terms and the exchange of queries and outputs. Gradients are reduced in a ring,
 /// in the accumulate type; updated parameters are gathered in the run's number format. Throws
-/// InvalidInput when the cost model knows no merging of as many replicas as a pack has. Cost:
-/// O(slices + stages · packs).
+/// InvalidInput when the cost model knows no merging of as many replicas as a pack has, and for
+/// times that could not be added up in 64 bits. Cost: O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});
 

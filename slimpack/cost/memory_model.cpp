@@ -6,12 +6,29 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/base/error.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/plan/regroup.h"
 
 namespace slimpack {
 namespace {
+
+/// Throws for so many tokens of so wide a model that their bytes could not be added up in 64 bits;
+/// `layers` hold them.
+void require_countable(const CostModel& cost, std::int32_t layers, double tokens) {
+  constexpr double kMostBytes = 0x1p62;
+  constexpr double kStores = 16;  // no rank holds more of a layer at once: rows, keys, operands …
+  const ModelShape& s = cost.shape;
+  const auto width = static_cast<double>(
+      8 * (s.hidden_size + 2 * s.q_width() + 2 * s.kv_width() + 3 * s.intermediate_size));
+  if (kStores * std::max(width, cost.row_bytes) * layers * tokens >= kMostBytes)
+    invalid_input(
+        "activations of {:.0f} tokens in {} layers of up to {} bytes per token cannot be counted "
+        "in 64 "
+        "bits; give fewer tokens or correct the cost model",
+        tokens, layers, std::max(width, cost.row_bytes));
+}
 
 std::vector<Bytes> per_sequence(const SequenceLengths& lengths, std::int64_t bytes_per_token) {
   std::vector<Bytes> result;
@@ -303,6 +320,7 @@ Tokens head_block(const ModelShape& shape) {
 
 Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
                      Tokens tokens) {
+  require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
   const std::int64_t rows = kept_rows(w, runs_of(cost, layout, stage));
   if (cost.row_bytes > 0)
@@ -314,6 +332,8 @@ Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId s
 
 TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
+  require_countable(cost, layout.layer_begin.back(),
+                    static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths);
   if (cost.row_bytes > 0) return bytes_of_rows(cost, layout, held);
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);

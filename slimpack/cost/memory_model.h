@@ -24,7 +24,8 @@ namespace slimpack {
 [[nodiscard]] Tokens head_block(const ModelShape& shape);
 
 /// Rows, keys and values that a rank of the stage holds of `tokens` tokens between their forward
-/// and their backward: of a sequence, what every plan has to hold at some moment.
+/// and their backward: of a sequence, what every plan has to hold at some moment. Throws as
+/// task_bytes.
 [[nodiscard]] Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
                                    Tokens tokens);
 
@@ -33,7 +34,8 @@ namespace slimpack {
 /// gathered counts whole; a merged MicroPack counts its share of rows, keys and values, and what
 /// visits of one other replica at a time while it runs. Layers keep what cost.recompute lets them;
 /// the rest counts in the layer that runs. What put-off weight gradients hold is filled only where
-/// cost.weight_gradient is known. `lengths` are by the packs' SequenceIds.
+/// cost.weight_gradient is known. `lengths` are by the packs' SequenceIds. Throws InvalidInput for
+/// more bytes than 64 bits count.
 ///
 /// Cost: O(stages · (slices + packs · changes of policy between its layers)).
 [[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,

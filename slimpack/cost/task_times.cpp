@@ -8,8 +8,37 @@
 namespace slimpack {
 namespace {
 
+/// 104 days, the end of every timeline: times of a step up to here can be added up in 64 bits.
+constexpr double kLongest = 0x1p53;
+
+/// Longer times, infinite ones and what is no number count as the longest.
 Nanos rounded(double nanos) {
-  return Nanos(std::llround(nanos));
+  return Nanos(std::llround(nanos < kLongest ? nanos : kLongest));
+}
+
+double sum_of(const std::vector<Nanos>& times) {
+  double sum = 0;
+  for (const Nanos time : times) sum += static_cast<double>(time.count());
+  return sum;
+}
+
+double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
+  double sum = 0;
+  for (const std::vector<Nanos>& times : times_of_stages) sum += sum_of(times);
+  return sum;
+}
+
+/// Throws unless the times of all replicas together can be added up, if all take as long as this.
+void require_countable(const TaskTimes& times, const CostModel& cost, std::int32_t replicas) {
+  const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
+  const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
+                     sum_of(times.step_end) + times.stages() * transfers;
+  const double most = std::min(kLongest, 0x1p62 / replicas);
+  if (all >= most)
+    invalid_input(
+        "by the cost model ({}), a replica's actions take {:.3g} s together, below {:.3g} s can be "
+        "planned; correct the cost model's times, or the speeds",
+        cost.source, all * 1e-9, most * 1e-9);
 }
 
 double speed_of(const Replication& replication, StageId stage) {
@@ -158,6 +187,7 @@ TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const Pac
   times.forward_transfer = transfer_times(cost, forward);
   times.backward_transfer = transfer_times(cost, backward);
   add_step_end(times, cost, layout, replication);
+  require_countable(times, cost, replication.replicas);
   return times;
 }
 

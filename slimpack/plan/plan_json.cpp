@@ -17,8 +17,8 @@ constexpr const char* kFormat = "slimpack-plan";
 constexpr std::int64_t kVersion = 3;
 constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
-/// Keeps every sum of tokens of a step far inside 64 bits.
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
+/// As in length lists and datasets; keeps every sum of tokens of a step far inside 64 bits.
+constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 json packs_to_json(const std::vector<MicroPack>& packs) {
   json out = json::array();

@@ -47,6 +47,9 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
 std::vector<std::vector<double>> speed_from(const JsonFields& fields, const StepPlan& plan) {
   std::vector<std::vector<double>> speed;
   for (const json& row : fields.array("speed")) {
+    if (!row.is_array())
+      invalid_input("{}: speed[{}] must be an array, found {}; plan again", fields.origin(),
+                    speed.size(), row.type_name());
     auto& stages = speed.emplace_back();
     for (const json& factor : row) {
       if (!factor.is_number() || !(factor.get<double>() > 0))

@@ -33,6 +33,28 @@ void require_speed(const PlanRequest& request) {
   }
 }
 
+/// Searches divide by times and compare their sums: neither goes with infinite ones.
+void require_times(const PlanRequest& request, const CostModel& cost) {
+  constexpr double kLongest = 0x1p53;  // ns: 104 days, the end of every timeline
+  const StageLayout one{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
+  double slowest = 1;
+  for (const std::vector<double>& speeds : request.speed)
+    for (const double speed : speeds) slowest = std::min(slowest, speed);
+  double work = 0;
+  for (const bool backward : {false, true}) {
+    const SliceCost slice = slice_cost(cost, one, StageId(std::int32_t{0}), backward);
+    const double overhead = pack_overhead(cost, one, StageId(std::int32_t{0}), backward);
+    for (const Tokens length : request.lengths)
+      work += overhead + slice(Slice{SequenceId(), Tokens(0), length});
+  }
+  const double share = work / slowest / request.dp;
+  if (!(share < kLongest))
+    invalid_input(
+        "by the cost model ({}), a replica's share takes one rank {:.3g} s, below {:.3g} s can be "
+        "planned; correct the cost model's times, or the speeds",
+        cost.source, share * 1e-9, kLongest * 1e-9);
+}
+
 void require_replicas(const PlanRequest& request, const CostModel& cost) {
   if (request.dp < 1)
     invalid_input("{} replicas (parallel.dp), the least is 1; give 1 or more", request.dp);
@@ -54,6 +76,7 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
   require_lengths(request);
   require_replicas(request, cost);
   require_speed(request);
+  require_times(request, cost);
   if (request.effort < 1)
     invalid_input("the planner's effort is {} rounds, the least is 1; 1 is usual", request.effort);
   if (request.time_budget < Nanos(0))

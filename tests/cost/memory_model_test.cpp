@@ -5,6 +5,7 @@
 
 #include "slimpack/schedule/activation_ledger.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/random_plan.h"
 
 namespace slimpack {
@@ -114,6 +115,20 @@ TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
   EXPECT_EQ(head_block(shape), Tokens(4096));
   shape.vocab_size = 1 << 20;
   EXPECT_EQ(head_block(shape), Tokens(64));
+}
+
+TEST(MemoryModel, RefusesBytesThatCannotBeCounted) {
+  const PackPlan packs{{one_slice(0, 10)}, {one_slice(0, 10)}};
+  const auto bytes_of = [&](std::int64_t length, double row_bytes) {
+    CostModel cost = cost_of(example_shape(), Dtype::kFp32);
+    cost.row_bytes = row_bytes;
+    return task_bytes(cost, {{0, 2}}, packs, {Tokens(length)}).rows.front().front();
+  };
+  EXPECT_EQ(bytes_of(std::int64_t{1} << 31, 100), Bytes(10 * 2 * 100));
+  for (const double row_bytes : {0.0, 1.0})
+    expect_invalid_input([&] { (void)bytes_of(std::int64_t{1} << 60, row_bytes); },
+                         {"cannot be counted", "fewer tokens"});
+  expect_invalid_input([&] { (void)bytes_of(10, 1e300); }, {"1e+300 bytes", "correct the cost"});
 }
 
 RC_GTEST_PROP(MemoryModel, NoTermIsNegativeAndRowsAddUp, (std::uint64_t seed)) {

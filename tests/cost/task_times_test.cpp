@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+
 #include "tests/cost/round_model.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/random_step.h"
@@ -143,6 +145,24 @@ RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
         }
       }
   }
+}
+
+TEST(TaskTimes, RefuseWhatCannotBeAddedUp) {
+  const PackPlan packs{{{{slice(0, 0, 1)}}}, {{{slice(0, 0, 1)}}}};
+  const auto with_latency = [&](double latency, std::int32_t replicas) {
+    CostModel cost = round_model();
+    cost.transfer_latency = latency;
+    return task_times(cost, kTwoStages, packs, {.replicas = replicas}).forward_transfer.front();
+  };
+  // Two passes over the two stages count four times the latency: it may have 2^51 ns, at 2^10
+  // replicas 2^50, and the other times are below 2^20.
+  const auto below = [](int bits) { return std::ldexp(1.0, bits) - std::ldexp(1.0, 20); };
+  EXPECT_GT(with_latency(below(51), 1).count(), std::int64_t{1} << 50);
+  expect_invalid_input([&] { (void)with_latency(std::ldexp(1.0, 51), 1); }, {"actions take"});
+  EXPECT_GT(with_latency(below(50), 1 << 10).count(), std::int64_t{1} << 49);
+  expect_invalid_input([&] { (void)with_latency(std::ldexp(1.0, 50), 1 << 10); },
+                       {"correct the cost model's times"});
+  expect_invalid_input([&] { (void)with_latency(1e300, 1); }, {"a replica's actions take"});
 }
 
 }  // namespace

@@ -145,6 +145,17 @@ TEST(BadRequest, OfSpeeds) {
         {"replica 2", "must be above 0"});
 }
 
+TEST(BadRequest, OfTimesThatNoSearchCanCompare) {
+  for (const double per_pair : {1e300, std::numeric_limits<double>::infinity()}) {
+    CostModel cost = small_cost();
+    cost.source = "a file";
+    cost.backward.per_pair = per_pair;
+    expect_invalid_input([&] { (void)plan_step({.lengths = {Tokens(300)}}, cost); },
+                         {"(a file)", "correct the cost model's times"});
+  }
+  expect_refused([](PlanRequest& r) { r.speed.assign(4, {1e-300, 1}); }, {"or the speeds"});
+}
+
 TEST(BadRequest, OfPacking) {
   using R = PlanRequest;
   const auto packed = [](R& r, std::int64_t context) {

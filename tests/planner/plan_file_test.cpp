@@ -58,6 +58,10 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
       {"/version", 4, "version 4 is not known"},
       {"/speed", json::array({json::array({1.0})}), "speed[0] has 1 entries, the plan has 2"},
       {"/speed", json::array({json::array({1.0, 0})}), "must be a number above 0"},
+      {"/speed", json::array({1.0}), "speed[0] must be an array"},
+      {"/speed", json::array({json::array({1e-300, 1.0})}), "correct the cost model's times"},
+      {"/cost/forward/per_pair", 1e300, "correct the cost model's times"},
+      {"/cost/row_bytes", 1e300, "cannot be counted in 64 bits"},
       {"/cost", json::object(), "plan.json: cost"},
       {"/plan", json::array(), "plan.json: plan"},
   };
