@@ -10,6 +10,13 @@
 
 namespace slimpack {
 
+namespace {
+
+/// Beyond what anybody trains, and far below where counting on would overflow.
+constexpr std::int64_t kMaxEpoch = std::int64_t{1} << 53;
+
+}  // namespace
+
 nlohmann::json to_json(const SamplerCursor& cursor) {
   return {{"seed", cursor.seed}, {"epoch", cursor.epoch}, {"position", cursor.position}};
 }
@@ -20,7 +27,7 @@ SamplerCursor sampler_cursor_from_json(const JsonFields& fields) {
   const nlohmann::json& seed = fields.at("seed");
   cursor.seed = seed.is_number_unsigned() ? seed.get<std::uint64_t>()
                                           : static_cast<std::uint64_t>(fields.integer("seed", 0));
-  cursor.epoch = fields.integer("epoch", 0);
+  cursor.epoch = fields.integer("epoch", 0, kMaxEpoch);
   cursor.position = fields.integer("position", 0);
   return cursor;
 }

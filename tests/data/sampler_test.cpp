@@ -181,6 +181,9 @@ TEST(SamplerCursor, names_the_wrong_field) {
   expect_invalid_input([&] { read(R"({"seed": -1, "epoch": 0, "position": 0})"); }, {"\"seed\""});
   expect_invalid_input([&] { read(R"({"seed": "x", "epoch": 0, "position": 0})"); }, {"\"seed\""});
   expect_invalid_input([&] { read(R"({"seed": 0, "epoch": -1, "position": 0})"); }, {"\"epoch\""});
+  // The epoch after it would not fit into 64 bits.
+  expect_invalid_input([&] { read(R"({"seed": 0, "epoch": 9223372036854775807, "position": 0})"); },
+                       {"\"epoch\""});
   expect_invalid_input([&] { read(R"({"seed": 0, "epoch": 0, "position": 1.5})"); },
                        {"\"position\""});
 }
