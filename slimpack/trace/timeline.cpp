@@ -26,8 +26,8 @@ void add_span(RankMetrics& rank, const Span& span) {
   if (is_backward(span.kind)) rank.backward += duration;
 }
 
-double bubble(Nanos busy, double available_ns) {
-  return available_ns > 0 ? 1.0 - static_cast<double>(busy.count()) / available_ns : 0.0;
+double bubble(double busy_ns, double available_ns) {
+  return available_ns > 0 ? 1.0 - busy_ns / available_ns : 0.0;
 }
 
 }  // namespace
@@ -70,12 +70,13 @@ TimelineMetrics metrics_of(const Timeline& timeline) {
   }
 
   const auto makespan = static_cast<double>(metrics.makespan.count());
-  Nanos busy;
+  double busy_ns = 0;  // over many ranks more than 64 bits hold
   for (const RankMetrics& rank : metrics.ranks) {
-    busy += rank.busy;
-    metrics.worst_bubble = std::max(metrics.worst_bubble, bubble(rank.busy, makespan));
+    const auto own_ns = static_cast<double>(rank.busy.count());
+    busy_ns += own_ns;
+    metrics.worst_bubble = std::max(metrics.worst_bubble, bubble(own_ns, makespan));
   }
-  metrics.bubble_ratio = bubble(busy, makespan * timeline.ranks);
+  metrics.bubble_ratio = bubble(busy_ns, makespan * timeline.ranks);
 
   if (timeline.peak_activation.empty()) {
     for (const MemorySample& sample : timeline.memory) {

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::string_view kFormat = "slimpack-timeline";
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMaxRanks = 1 << 20;
-// 104 days in nanoseconds: exact as a double, and sums over ranks do not overflow.
+// 104 days in nanoseconds: exact as a double.
 constexpr std::int64_t kMaxNanos = std::int64_t{1} << 53;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
 

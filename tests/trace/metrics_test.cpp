@@ -63,6 +63,15 @@ TEST(Metrics, UtilizationIsWorkOverWhatTheRanksCouldDo) {
   EXPECT_THROW((void)model_flops_utilization(Flops(1), metrics_of(two_stages()), 0), InternalError);
 }
 
+TEST(Metrics, BusyTimeOfManyRanksMayExceed64Bits) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 53;
+  Timeline t;
+  t.ranks = 2048;  // 2^11 of 2^53 ns are 2^64
+  for (std::int32_t rank = 0; rank < t.ranks; ++rank)
+    t.spans.push_back(span(rank, SpanKind::kForward, 0, 0, rank == 0 ? kLongest / 2 : kLongest));
+  EXPECT_DOUBLE_EQ(metrics_of(t).bubble_ratio, 0.5 / 2048);
+}
+
 TEST(Metrics, SpansOutsideTheRanksAreABug) {
   Timeline t = two_stages();
   t.spans[0].rank = 2;
