@@ -6,18 +6,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <optional>
-#include <utility>
 #include <vector>
 
+#include "apps/slimpack/metrics_lines.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 
 namespace slimpack {
 namespace {
-
-constexpr const char* kEvaluationLoss = "evaluation_loss";  // only lines of evaluations have it
 
 std::vector<std::int64_t> counts(const std::vector<Bytes>& bytes) {
   std::vector<std::int64_t> result;
@@ -53,27 +50,6 @@ nlohmann::ordered_json to_json(const EvaluationFigures& f) {
           {"evaluation_ns", f.result.time.count()}};
 }
 
-/// Where a line stands among others: a step's evaluation comes after it. Absent for what is no line
-/// of metrics.
-template <class Json>
-std::optional<std::pair<std::int64_t, bool>> place_of(const Json& line) {
-  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
-    return std::nullopt;
-  return std::pair(line["step"].template get<std::int64_t>(), line.contains(kEvaluationLoss));
-}
-
-/// Whole lines that stand before `first_line`, from the file's beginning.
-std::uint64_t bytes_before(const std::filesystem::path& file,
-                           const nlohmann::ordered_json& first_line) {
-  std::ifstream in(file);
-  std::uint64_t bytes = 0;
-  for (std::string text; std::getline(in, text) && !in.eof(); bytes += text.size() + 1) {
-    const auto place = place_of(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false));
-    if (!place || place >= place_of(first_line)) break;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 void require_writable_folder(const std::filesystem::path& folder) {
@@ -101,7 +77,8 @@ TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t first
 void TrainingLog::open_metrics(const nlohmann::ordered_json& first_line) {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
-  metrics_bytes_ = bytes_before(file_, first_line);
+  std::ifstream earlier(file_);
+  metrics_bytes_ = bytes_of_lines_before(first_line, earlier);
   if (metrics_bytes_ > 0) std::filesystem::resize_file(file_, metrics_bytes_, error);
   metrics_.open(file_, metrics_bytes_ > 0 ? std::ios::app : std::ios::trunc);
   if (!metrics_)
