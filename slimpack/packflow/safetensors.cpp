@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -42,18 +43,21 @@ at::ScalarType type_of(const std::string& name, const std::string& where) {
 
 struct ShapedBytes {
   std::vector<std::int64_t> shape;
-  std::int64_t bytes;
+  std::int64_t bytes = 0;
 };
 
 ShapedBytes shape_of(const JsonFields& entry, at::ScalarType type) {
-  ShapedBytes result{{}, static_cast<std::int64_t>(c10::elementSize(type))};
+  ShapedBytes result;
+  auto stride =
+      static_cast<std::int64_t>(c10::elementSize(type));  // over an empty axis as over one
   for (const auto& value : entry.array("shape")) {
     const std::int64_t size =
         json_integer(value, entry.origin() + ": shape", 0, std::int64_t{1} << 40);
     result.shape.push_back(size);
-    if (__builtin_mul_overflow(result.bytes, size, &result.bytes))
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(size, 1), &stride))
       invalid_input("{}: the shape has too many elements", entry.origin());
   }
+  result.bytes = std::ranges::count(result.shape, 0) > 0 ? 0 : stride;
   return result;
 }
 
@@ -79,7 +83,7 @@ at::Tensor tensor_at(const std::byte* data, const std::vector<std::int64_t>& sha
     return at::from_blob(
         address, shape, [owner](void*) {}, type);
   at::Tensor copy = at::empty(shape, type);
-  std::memcpy(copy.mutable_data_ptr(), data, copy.nbytes());
+  std::copy_n(data, copy.nbytes(), static_cast<std::byte*>(copy.mutable_data_ptr()));  // may be 0
   return copy;
 }
 
