@@ -229,13 +229,6 @@ PlanOutcome outcome_of(const PlanRequest& request, const StepProblem& problem, A
 
 }  // namespace
 
-double PlannedStep::gap() const {
-  return lower_bound > Nanos(0) ? static_cast<double>(prediction.makespan.count()) /
-                                          static_cast<double>(lower_bound.count()) -
-                                      1
-                                : 0;
-}
-
 PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
   require_sensible(request, known);
   CostModel cost = known;

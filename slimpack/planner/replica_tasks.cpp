@@ -55,6 +55,13 @@ StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
   return largest_need(stage_needs(step, cost));
 }
 
+double PlannedStep::gap() const {
+  return lower_bound > Nanos(0) ? static_cast<double>(prediction.makespan.count()) /
+                                          static_cast<double>(lower_bound.count()) -
+                                      1
+                                : 0;
+}
+
 SimulationResult predict(const PlannedStep& step, const CostModel& cost,
                          const SimulationOptions& options) {
   const CostModel recomputing = with_recompute(cost, step.plan.recompute);
