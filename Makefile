@@ -4,10 +4,12 @@ BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 JOBS ?= $(shell tools/jobs.sh)
 CORPUS := runs/demo/corpus
+FUZZ_SECONDS ?= 60
+FUZZ_INPUTS := 2000
 STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test soak tsan bench format clean
+.PHONY: help setup configure build demo test soak tsan fuzzers fuzz bench format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -28,10 +30,11 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
 	$(BUILD)/slimpack train examples/demo.toml --against packed
 
-test: configure  ## build everything and run every test
+test: configure fuzzers  ## build everything and run every test
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="$${RC_PARAMS:-seed=1}" ctest --preset $(PRESET)
 	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
+	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
 
 soak: configure  ## run every property test on ten times as many cases, other ones every time
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -41,6 +44,13 @@ tsan: PRESET := tsan
 tsan: configure  ## run the runtime's tests under ThreadSanitizer
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 	@RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=20}" ctest --preset $(PRESET)
+
+fuzzers: setup
+	@cmake --preset fuzz --log-level=WARNING > /dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+
+fuzz: fuzzers  ## feed mutated files to all that reads files, FUZZ_SECONDS=60 to each
+	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 
 bench: configure  ## build and run the benchmarks: the planner by simulation, and whole steps
 	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end virtual_clock memory_bench

@@ -39,7 +39,15 @@ missing_packages() {
     echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev"
     echo "libgtest-dev libgmock-dev librapidcheck-dev"
   fi
+  has_libfuzzer || echo "clang libclang-rt-dev"
   python_for_venv >/dev/null || echo "python3 python3-venv"
+}
+
+# libFuzzer is part of clang's runtime library, which a clang without that package lacks.
+has_libfuzzer() {
+  local library
+  library=$(clang++ -fsanitize=fuzzer -x c++ /dev/null '-###' 2>&1 |
+    grep -o '[^" ]*libclang_rt\.fuzzer[^" ]*\.a') && [ -f "$(head -n 1 <<<"$library")" ]
 }
 
 missing_libraries() {

@@ -1,0 +1,18 @@
+// Model configurations (config.json).
+#include "slimpack/spec/model_shape.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace slimpack;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto shape = fuzz::accepted(
+      [&] { return model_shape_from_json(fuzz::text_of(data, size), "config.json"); });
+  if (!shape) return 0;
+  fuzz::require(shape_errors(*shape).empty(), "a shape that is read is valid");
+  fuzz::require(shape->parameters() > shape->layer_parameters(), "parameters can be counted");
+  fuzz::require(model_shape_from_json(model_shape_to_json(*shape, "bfloat16"), "written") == *shape,
+                "a shape reads as it is written");
+  for (const std::int32_t tp : {2, 3, 8})
+    (void)fuzz::accepted([&] { return tensor_parallel_part(*shape, tp); });
+  return 0;
+}
