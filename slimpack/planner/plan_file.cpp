@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
@@ -26,6 +27,13 @@ json prediction_to_json(const PlannedStep& step) {
           {"gap", step.gap()}};
 }
 
+bool splits_backward(const Schedule& schedule) {
+  for (const std::vector<Action>& actions : schedule.stages)
+    for (const Action& action : actions)
+      if (action.pass == Pass::kInputGradient) return true;
+  return false;
+}
+
 void require_consistent(const PlanFile& file, std::string_view origin) {
   const StepPlan& plan = file.step.plan;
   require_valid_plan(plan, origin);
@@ -42,6 +50,12 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
   const auto errors = check_step_schedules(plan, file.step.schedules);
   if (!errors.empty())
     invalid_input("{}: not a correct schedule: {}; plan again", origin, errors.front());
+  if (file.cost.weight_gradient == EdgeTime() &&
+      std::ranges::any_of(file.step.schedules, splits_backward))
+    invalid_input(
+        "{}: the schedule splits backward, but the cost model has no weight_gradient to say what "
+        "the parts take; plan again",
+        origin);
 }
 
 std::vector<std::vector<double>> speed_from(const JsonFields& fields, const StepPlan& plan) {

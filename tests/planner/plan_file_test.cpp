@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "slimpack/base/error.h"
 #include "slimpack/planner/planner.h"
@@ -75,6 +76,15 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
   two["plan"]["replicas"].push_back(
       {{"sequences", json::array()}, {"forward", json::array()}, {"backward", json::array()}});
   EXPECT_NE(error_of(two).find("1 schedules for 2 replicas"), std::string::npos) << error_of(two);
+}
+
+TEST(PlanFile, RefusesASplitBackwardWhosePartsHaveNoTimes) {
+  json split = json::parse(small_file());
+  auto& schedule = split["schedules"][0].get_ref<std::string&>();
+  schedule = std::regex_replace(schedule, std::regex("([0-9]+)B([0-9]+)"), "$1I$2,$1W$2");
+  EXPECT_EQ(error_of(split), "");
+  split["cost"].erase("weight_gradient");
+  EXPECT_NE(error_of(split).find("has no weight_gradient"), std::string::npos) << error_of(split);
 }
 
 TEST(PlanFile, RefusesCutText) {
