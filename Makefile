@@ -36,9 +36,11 @@ test: configure fuzzers  ## build everything and run every test
 	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
 	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
 
-soak: configure  ## run every property test on ten times as many cases, other ones every time
+soak: configure  ## run property tests on ten times as many cases, others every time; kill jobs
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="max_success=1000" ctest --preset $(PRESET)
+	@SLIMPACK_KILLS=20 SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -k "killed or loses" \
+	  tests/apps/checkpoints_test.py
 
 tsan: PRESET := tsan
 tsan: configure  ## run the runtime's tests under ThreadSanitizer
