@@ -14,6 +14,7 @@ namespace slimpack {
 namespace {
 
 constexpr std::int64_t kMaxRanks = INT32_MAX;
+constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // steps can still be added
 
 /// Of [data] and [train] all but the clock, which changes what is measured, not what is learned,
 /// the device, limits after which the same steps go on, and the dataset's path, for which its
@@ -62,7 +63,7 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   for (const auto& item : fields.at("settings").items())
     state.settings[item.key()] = settings.text(item.key().c_str());
   state.cursor = sampler_cursor_from_json(fields.object("cursor"));
-  state.tokens = Tokens(fields.integer("tokens", 0));
+  state.tokens = Tokens(fields.integer("tokens", 0, kMaxTrainedTokens));
   state.evaluated_steps = fields.integer("evaluated_steps", 0);
   const JsonFields parallel = fields.object("parallel");
   const auto ranks = [&](const char* axis) {
