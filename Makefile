@@ -33,7 +33,7 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 test: configure fuzzers  ## build everything and run every test
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="$${RC_PARAMS:-seed=1}" ctest --preset $(PRESET)
-	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q
+	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -n 2 --dist loadfile
 	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
 
 soak: configure  ## run property tests on ten times as many cases, others every time; kill jobs

@@ -28,6 +28,9 @@ class Machine:
         self.command("df", "echo; echo 'disk 99999 1 50000 1% /'")
         self.memory_mib(16384)
         self.python("exit 0")
+        self.library = folder / "libclang_rt.fuzzer-any.a"
+        self.library.touch()
+        self.command("clang++", f"echo '\"{self.library}\"' >&2")
         self.archive = self.root / ".cache" / "highspy-9.9.tar.gz"
         self.archive.parent.mkdir()
         self.archive.write_text("source")
@@ -102,6 +105,13 @@ def test_an_index_for_torch_serves_torch_only(machine):
     torch, others = machine.pip_calls()
     assert "--index-url https://example.org/cpu torch==" in torch
     assert "-r requirements.txt" in others and "example.org" not in others
+
+
+def test_a_clang_without_its_runtime_library_is_not_enough(machine):
+    machine.library.unlink()
+    machine.command("id", "echo 0")
+    machine.command("apt-get", "echo 'Err: Could not resolve deb.debian.org'; exit 100")
+    fails_with(machine.run(), "cannot install clang libclang-rt-dev", "no network")
 
 
 def test_missing_packages_without_network_are_named(machine):
