@@ -11,59 +11,52 @@
 namespace slimpack {
 namespace {
 
-enum class Kernel : std::uint8_t { kCpu, kFlash, kComposed };
+struct Kernel {
+  decltype(&cpu_attend) forward;
+  decltype(&cpu_attend_backward) backward;
+  bool causal_end = false;
+  // Of several sequences; null where there is no such call.
+  decltype(&flash_attend_sequences) sequences = nullptr;
+  decltype(&flash_attend_sequences_backward) sequences_backward = nullptr;
+};
 
 Kernel kernel_of(const at::Tensor& q_TND) {
-  if (q_TND.is_cpu()) return Kernel::kCpu;
+  if (q_TND.is_cpu()) return {cpu_attend, cpu_attend_backward};
   const bool known_size = q_TND.size(2) % 8 == 0 && q_TND.size(2) <= 256;
-  return q_TND.is_cuda() && q_TND.scalar_type() == at::kBFloat16 && known_size ? Kernel::kFlash
-                                                                               : Kernel::kComposed;
+  if (q_TND.is_cuda() && q_TND.scalar_type() == at::kBFloat16 && known_size)
+    return {flash_attend, flash_attend_backward, true, flash_attend_sequences,
+            flash_attend_sequences_backward};
+  return {composed_attend, composed_attend_backward, true};
 }
 
 }  // namespace
 
 AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask) {
-  switch (kernel_of(q_TND)) {
-    case Kernel::kCpu:
-      return cpu_attend(q_TND, kv, mask);
-    case Kernel::kFlash:
-      return flash_attend(q_TND, kv, mask);
-    case Kernel::kComposed:
-      break;
-  }
-  return composed_attend(q_TND, kv, mask);
+  return kernel_of(q_TND).forward(q_TND, kv, mask);
 }
 
 AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv, Mask mask) {
-  switch (kernel_of(rows.q_TND)) {
-    case Kernel::kCpu:
-      return cpu_attend_backward(rows, kv, mask);
-    case Kernel::kFlash:
-      return flash_attend_backward(rows, kv, mask);
-    case Kernel::kComposed:
-      break;
-  }
-  return composed_attend_backward(rows, kv, mask);
+  return kernel_of(rows.q_TND).backward(rows, kv, mask);
 }
 
 bool has_causal_end(const at::Tensor& q_TND) {
-  return kernel_of(q_TND) != Kernel::kCpu;
+  return kernel_of(q_TND).causal_end;
 }
 
 bool takes_several_sequences(const at::Tensor& q_TND) {
-  return kernel_of(q_TND) == Kernel::kFlash;
+  return kernel_of(q_TND).sequences != nullptr;
 }
 
 AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
                                  const Lengths& lengths) {
   SLIMPACK_CHECK(takes_several_sequences(q_TND));
-  return flash_attend_sequences(q_TND, kv, lengths);
+  return kernel_of(q_TND).sequences(q_TND, kv, lengths);
 }
 
 AttentionGradients attend_sequences_backward(const QueryRows& rows, const KeysValues& kv,
                                              const Lengths& lengths) {
   SLIMPACK_CHECK(takes_several_sequences(rows.q_TND));
-  return flash_attend_sequences_backward(rows, kv, lengths);
+  return kernel_of(rows.q_TND).sequences_backward(rows, kv, lengths);
 }
 
 AttentionResult merged(AttentionResult a, const AttentionResult& b) {
