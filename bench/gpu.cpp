@@ -23,6 +23,7 @@
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/profile.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/spec/model_shape.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -31,7 +32,7 @@ namespace {
 struct Arguments {
   std::string device = "cuda";
   std::string lengths = SLIMPACK_SOURCE_DIR "/bench/data/wlbllm_lengths.txt";
-  std::int64_t hidden = 2048, ffn = 8192, layers = 16, vocabulary = 128'256;
+  std::string model = SLIMPACK_SOURCE_DIR "/bench/data/llama_1b.json";
   std::int64_t context = 32'768;
   std::int64_t step_tokens = 262'144;
   double peak_flops = 989e12;  ///< bf16, dense: H100 and H200
@@ -39,22 +40,6 @@ struct Arguments {
   std::string hugging_face;
   std::string json;
 };
-
-/// The published shape of Llama 3.2 1B where nothing else is asked for.
-ModelShape shape_of(const Arguments& a) {
-  ModelShape s;
-  s.hidden_size = a.hidden;
-  s.intermediate_size = a.ffn;
-  s.num_layers = a.layers;
-  s.head_dim = 64;
-  s.num_heads = a.hidden / s.head_dim;
-  s.num_kv_heads = std::max<std::int64_t>(1, s.num_heads / 4);
-  s.vocab_size = a.vocabulary;
-  s.max_positions = Tokens(a.context);
-  s.rope_theta = 5e5;
-  s.tie_embeddings = true;
-  return s;
-}
 
 /// Documents of the list, cut at the context, until the step holds its tokens.
 SequenceLengths lengths_of(const Arguments& a) {
@@ -96,10 +81,7 @@ PlannedStep planned(const SequenceLengths& lengths, const CostModel& cost, Plann
 
 /// Seconds and peak bytes of Hugging Face's step.
 nlohmann::json hugging_face_step(const Arguments& a, const SequenceLengths& lengths) {
-  nlohmann::json request{{"hidden", a.hidden},
-                         {"ffn", a.ffn},
-                         {"layers", a.layers},
-                         {"vocabulary", a.vocabulary},
+  nlohmann::json request{{"model", a.model},
                          {"context", a.context},
                          {"device", a.device},
                          {"lengths", nlohmann::json::array()}};
@@ -119,7 +101,7 @@ nlohmann::json hugging_face_step(const Arguments& a, const SequenceLengths& leng
 /// Runs all ways in turn; the first turn is not counted.
 void run_in_turn(const Arguments& a, Engine& engine, const SequenceLengths& lengths,
                  std::vector<Way>& ways) {
-  const StepTokens tokens = tokens_of(lengths, a.vocabulary);
+  const StepTokens tokens = tokens_of(lengths, engine.options().shape.vocab_size);
   const TrainConfig train;
   for (int r = 0; r <= a.repetitions; ++r)
     for (Way& way : ways) {
@@ -165,7 +147,7 @@ void print_table(const nlohmann::json& ways) {
 }
 
 void run(const Arguments& a) {
-  const ModelShape shape = shape_of(a);
+  const ModelShape shape = read_model_shape(a.model);
   const SequenceLengths lengths = lengths_of(a);
   const at::Device device = find_device(a.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda);
   fmt::print("{} parameters; {} documents, {} tokens, longest {}, bf16 on {}\n",
@@ -207,11 +189,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--device", a.device, "cuda, or cpu to try the program")
       ->capture_default_str()
       ->check(CLI::IsMember({"cuda", "cpu"}));
+  app.add_option("--model", a.model,
+                 "The model's config.json; without it a Llama of 1.2 billion parameters");
   app.add_option("--lengths", a.lengths, "Documents' lengths, one a line");
-  count("--hidden", a.hidden, "Hidden size, a multiple of 64");
-  count("--ffn", a.ffn, "FFN width");
-  count("--layers", a.layers, "Layers");
-  count("--vocabulary", a.vocabulary, "Tokens of the vocabulary");
   count("--context", a.context, "Documents are cut here");
   count("--step-tokens", a.step_tokens, "Documents are taken up to this");
   app.add_option("--peak-flops", a.peak_flops, "Of the GPU in bf16, per second")

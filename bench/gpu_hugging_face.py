@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hugging Face's Llama on packed documents: the peer of bench/gpu, which starts it.
+"""Hugging Face's model on packed documents: the peer of bench/gpu, which starts it.
 
     gpu_hugging_face.py REQUEST.json     prints one JSON object: seconds of a step, peak bytes
 
@@ -16,7 +16,7 @@ import time
 
 import torch
 from torch_documents import Pack, pack_bfd
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 WARM_UP, STEPS = 1, 3
@@ -43,15 +43,11 @@ def document_attention(module, query, key, value, _mask, scaling=None, **_):
 
 def make_model(request):
     ALL_ATTENTION_FUNCTIONS.register("documents", document_attention)
-    heads = request["hidden"] // 64
-    config = LlamaConfig(
-        hidden_size=request["hidden"], intermediate_size=request["ffn"],
-        num_hidden_layers=request["layers"], num_attention_heads=heads,
-        num_key_value_heads=max(1, heads // 4), vocab_size=request["vocabulary"],
-        max_position_embeddings=request["context"], tie_word_embeddings=True,
-        attn_implementation="documents")
+    with open(request["model"]) as file:
+        config = AutoConfig.for_model(**json.load(file))
     torch.manual_seed(0)
-    return LlamaForCausalLM(config).to(request["device"])
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="documents")
+    return model.to(request["device"], torch.float32)
 
 
 def step(model, optimizer, packs, targets, device):
@@ -79,7 +75,7 @@ def main():
     device = request["device"]
     model = make_model(request)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    documents = [torch.randint(request["vocabulary"], (n,)) for n in request["lengths"]]
+    documents = [torch.randint(model.config.vocab_size, (n,)) for n in request["lengths"]]
     packs = pack_bfd(documents, request["context"])
     targets = sum(n - 1 for n in request["lengths"])
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
