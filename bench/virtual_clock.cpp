@@ -1,12 +1,13 @@
 // Steps of real documents in virtual time: as if every rank had a core of its own.
-//  1. As many ranks as there are cores, by both clocks in turn: how far they agree.
-//  2. A model of 8 layers on 8 ranks, pp 8 and pp 4 × dp 2: bubble of our plan and of fixed
-//  packing.
-//  3. A document that outweighs a replica's share, on four replicas, merged and not.
+//  clocks: as many ranks as there are cores, by both clocks in turn: how far they agree.
+//  eight_ranks: a model of 8 layers on 8 ranks, pp 8 and pp 4 × dp 2: bubble of our plan and of
+//  fixed packing.
+//  heavy_document: one that outweighs a replica's share, on four replicas, merged and not.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -210,10 +211,21 @@ nlohmann::json merge_heavy_document(const StepOptions& a) {
   return cases;
 }
 
-void run(const StepOptions& a) {
-  const nlohmann::json json{{"clocks", compare_clocks(a)},
-                            {"eight_ranks", run_eight_ranks(a)},
-                            {"heavy_document", merge_heavy_document(a)}};
+struct Part {
+  const char* name;
+  nlohmann::json (*run)(const StepOptions&);
+};
+constexpr std::array kParts{Part{"clocks", compare_clocks}, Part{"eight_ranks", run_eight_ranks},
+                            Part{"heavy_document", merge_heavy_document}};
+
+struct Arguments : StepOptions {
+  std::vector<std::string> parts;
+};
+
+void run(const Arguments& a) {
+  nlohmann::json json;
+  for (const Part& part : kParts)
+    if (std::ranges::find(a.parts, part.name) != a.parts.end()) json[part.name] = part.run(a);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
 }
 
@@ -224,7 +236,12 @@ int main(int argc, char** argv) {
   slimpack::install_memory_tracker();
   CLI::App app{"Steps of real documents in virtual time, as if every rank had a core of its own.",
                "virtual_clock"};
-  slimpack::StepOptions arguments;
+  slimpack::Arguments arguments;
+  for (const slimpack::Part& part : slimpack::kParts) arguments.parts.emplace_back(part.name);
   slimpack::add_step_options(app, arguments);
+  app.add_option("--part", arguments.parts, "Which parts, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(arguments.parts))
+      ->capture_default_str();
   return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
 }
