@@ -1,5 +1,7 @@
 # slimpack_module(NAME SOURCES a.cpp … DEPS base …): one folder below slimpack/, one static library.
 # slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, found by ctest.
+# Both take PRECOMPILED <header> …: headers that most of the sources include, compiled once. Sources
+# include them all the same (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
 include(GoogleTest)
 
 add_library(slimpack_flags INTERFACE)
@@ -25,21 +27,25 @@ function(slimpack_deps target visibility)
 endfunction()
 
 function(slimpack_module name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
   if(arg_SOURCES)
     add_library(slimpack_${name} STATIC ${arg_SOURCES})
     target_link_libraries(slimpack_${name} PUBLIC slimpack_flags fmt::fmt)
     slimpack_deps(slimpack_${name} PUBLIC ${arg_DEPS})
+    target_precompile_headers(slimpack_${name} PRIVATE ${arg_PRECOMPILED})
   else()
     message(FATAL_ERROR "module ${name} has no sources")
   endif()
 endfunction()
 
 function(slimpack_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
   add_executable(${name}_test ${arg_SOURCES})
   target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest GTest::gtest_main
                         ${RAPIDCHECK_LIBRARY})
   slimpack_deps(${name}_test PRIVATE ${arg_DEPS})
+  if(arg_PRECOMPILED)
+    target_precompile_headers(${name}_test PRIVATE ${arg_PRECOMPILED})
+  endif()
   gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
 endfunction()

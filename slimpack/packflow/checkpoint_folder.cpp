@@ -1,5 +1,7 @@
 #include "slimpack/packflow/checkpoint_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -38,7 +40,7 @@ void require_as_written(const fs::path& folder, const CheckpointFile& expected) 
 
 /// Removes a folder; as soon as this has begun it is no checkpoint any more.
 void discard(const fs::path& folder, const std::string& name) {
-  const fs::path aside = folder / (std::string(kPartialPrefix) + "removed-" + name);
+  const fs::path aside = folder / fmt::format("{}removed-{}", kPartialPrefix, name);
   remove_folder(aside);
   rename_path(folder / name, aside);
   remove_folder(aside);
