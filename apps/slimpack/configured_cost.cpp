@@ -8,6 +8,11 @@
 
 namespace slimpack {
 
+CostModel on_device(CostModel cost, DeviceKind device) {
+  if (device == DeviceKind::kCpu) cost.host_per_byte = 0;
+  return cost;
+}
+
 std::optional<CostModel> configured_cost(const RunConfig& config, const ModelShape& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
@@ -22,11 +27,12 @@ std::optional<CostModel> configured_cost(const RunConfig& config, const ModelSha
       invalid_input(
           "{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp", name,
           cost.tp, config.parallel.tp);
-    return cost;
+    return on_device(std::move(cost), config.train.device);
   }
   if (config.hardware)
-    return cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
-                              config.parallel.dp);
+    return on_device(cost_from_hardware(shape, config.train.dtype, *config.hardware,
+                                        config.parallel.tp, config.parallel.dp),
+                     config.train.device);
   return std::nullopt;
 }
 

@@ -10,8 +10,9 @@
 
 namespace slimpack {
 
-/// From cost.file, else from [hardware], else nullopt: then somebody has to measure. Throws
-/// InvalidInput for a cost file of another model or number format.
+/// From cost.file, else from [hardware], else nullopt: then somebody has to measure; without
+/// host_per_byte where train.device is the CPU, whose memory is the host's. Throws InvalidInput for
+/// a cost file of another model or number format.
 [[nodiscard]] std::optional<CostModel> configured_cost(const RunConfig& config,
                                                        const ModelShape& shape);
 
@@ -19,5 +20,8 @@ namespace slimpack {
 /// configuration, when it says nothing of costs.
 [[nodiscard]] CostModel required_cost(const RunConfig& config, const ModelShape& shape,
                                       std::string_view origin);
+
+/// Costs that were written down, on the device of this run: as configured_cost has them.
+[[nodiscard]] CostModel on_device(CostModel cost, DeviceKind device);
 
 }  // namespace slimpack

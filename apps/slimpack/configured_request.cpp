@@ -26,13 +26,13 @@ PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
   request.solver = config.plan.solver;
   request.time_budget = from_seconds(config.plan.time_budget);
   request.mixed_recompute = !config.plan.recompute;
-  request.recompute = allowed_recomputations(config);
+  request.recompute = allowed_recomputations(config, cost);
   return request;
 }
 
-std::vector<Recompute> allowed_recomputations(const RunConfig& config) {
+std::vector<Recompute> allowed_recomputations(const RunConfig& config, const CostModel& cost) {
   if (config.plan.recompute) return {*config.plan.recompute};
-  return {all_recomputations().begin(), all_recomputations().end()};
+  return known_recomputations(cost);
 }
 
 InvalidInput refused(const RunConfig& config, const DoesNotFit& why) {

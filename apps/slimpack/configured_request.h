@@ -19,8 +19,10 @@ namespace slimpack {
                                              SequenceLengths lengths,
                                              std::optional<StageLayout> layout = std::nullopt);
 
-/// What layers may compute again; layers of a stage may differ where the configuration says "auto".
-[[nodiscard]] std::vector<Recompute> allowed_recomputations(const RunConfig& config);
+/// What layers may compute again; layers of a stage may differ where the configuration says "auto",
+/// which allows whatever `cost` knows the time of.
+[[nodiscard]] std::vector<Recompute> allowed_recomputations(const RunConfig& config,
+                                                            const CostModel& cost);
 
 /// The error that a step which does not fit ends with.
 [[nodiscard]] InvalidInput refused(const RunConfig& config, const DoesNotFit& why);

@@ -28,11 +28,11 @@ struct FitArguments {
   std::string json;
 };
 
-FitJob configured_job(const RunConfig& config) {
+FitJob configured_job(const RunConfig& config, const CostModel& cost) {
   FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp, config.plan.most_merged,
              config.plan.planner};
   job.memory_cap = config.plan.memory_cap;
-  job.recompute = allowed_recomputations(config);
+  job.recompute = allowed_recomputations(config, cost);
   job.mixed_recompute = !config.plan.recompute;
   return job;
 }
@@ -40,13 +40,15 @@ FitJob configured_job(const RunConfig& config) {
 /// Measured costs are those of one tp, so it stays; else it may fill a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
   const ModelShape shape = read_model_shape(config.model.config);
-  FitQuestion question{configured_job(config), {}, {}, config.parallel.tp};
+  FitQuestion question;
+  question.most_tp = config.parallel.tp;
   question.cost = [=](std::int32_t tp, std::int32_t dp) {
     RunConfig changed = config;
     changed.parallel.tp = tp;
     changed.parallel.dp = dp;
     return required_cost(changed, shape, arguments.config);
   };
+  question.job = configured_job(config, question.cost(config.parallel.tp, config.parallel.dp));
   if (config.cost.file.empty() && config.hardware)
     question.most_tp = config.hardware->ranks_per_node;
   question.request.granularity = config.plan.granularity;

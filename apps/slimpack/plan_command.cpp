@@ -53,12 +53,12 @@ void plan(const PlanArguments& arguments) {
 
   write_file(arguments.out, plan_file_to_json(*outcome.step, cost));
   if (!arguments.json.empty()) {
-    nlohmann::json figures = step_figures(*outcome.step);
+    nlohmann::json figures = step_figures(*outcome.step, cost);
     figures["planner"] = to_string(config.plan.planner);
     figures["planning_ns"] = taken.count();
     write_file(arguments.json, figures.dump(2) + "\n");
   }
-  ReportRows rows = step_rows(*outcome.step);
+  ReportRows rows = step_rows(*outcome.step, cost);
   rows.insert(rows.begin(), {{"step", step.source},
                              {"planner", std::string(to_string(config.plan.planner))},
                              {"cost from", cost.source}});

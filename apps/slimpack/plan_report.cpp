@@ -6,6 +6,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
+#include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
 namespace {
@@ -77,25 +78,30 @@ StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
 
 }  // namespace
 
-ReportRows step_rows(const PlannedStep& step) {
+ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
   const StepPlan& plan = step.plan;
   const SimulationResult& predicted = step.prediction;
-  return {{"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
-          {"tokens", grouped(total_tokens(step.plan.lengths).count())},
-          {"replicas", replicas_text(plan)},
-          {"MicroPacks", both_passes(over_replicas(plan, false, pack_count),
-                                     over_replicas(plan, true, pack_count))},
-          {"slices", both_passes(over_replicas(plan, false, slice_count),
-                                 over_replicas(plan, true, slice_count))},
-          {"computed again", describe(step.plan.recompute)},
-          {"backwards split",
-           fmt::format("{} of {}", grouped(split_count(step)),
-                       grouped(static_cast<std::int64_t>(over_replicas(plan, true, pack_count)) *
-                               plan.layout.stages()))},
-          {"makespan", human_duration(predicted.makespan)},
-          {"bubble", human_share(predicted.bubble_ratio)},
-          {"lower bound",
-           fmt::format("{} (gap {})", human_duration(step.lower_bound), human_share(step.gap()))}};
+  ReportRows rows{
+      {"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
+      {"tokens", grouped(total_tokens(step.plan.lengths).count())},
+      {"replicas", replicas_text(plan)},
+      {"MicroPacks",
+       both_passes(over_replicas(plan, false, pack_count), over_replicas(plan, true, pack_count))},
+      {"slices", both_passes(over_replicas(plan, false, slice_count),
+                             over_replicas(plan, true, slice_count))},
+      {"computed again", describe(step.plan.recompute)},
+      {"backwards split",
+       fmt::format("{} of {}", grouped(split_count(step)),
+                   grouped(static_cast<std::int64_t>(over_replicas(plan, true, pack_count)) *
+                           plan.layout.stages()))},
+      {"makespan", human_duration(predicted.makespan)},
+      {"bubble", human_share(predicted.bubble_ratio)},
+      {"lower bound",
+       fmt::format("{} (gap {})", human_duration(step.lower_bound), human_share(step.gap()))}};
+  const Bytes host = host_need(step, with_recompute(cost, plan.recompute));
+  if (host > Bytes(0))
+    rows.emplace_back("pinned host memory", fmt::format("{} of a rank", human_bytes(host)));
+  return rows;
 }
 
 std::string step_report(const PlannedStep& step, const ReportRows& rows) {
@@ -123,7 +129,7 @@ nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
   return figures;
 }
 
-nlohmann::json step_figures(const PlannedStep& step) {
+nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost) {
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
   for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {
@@ -139,6 +145,7 @@ nlohmann::json step_figures(const PlannedStep& step) {
           {"replicas", step.plan.replicas.size()},
           {"merged_sequences", merged_count(step.plan)},
           {"recompute", recompute_figures(step.plan.recompute)},
+          {"host_bytes", host_need(step, with_recompute(cost, step.plan.recompute)).count()},
           {"split_backwards", split_count(step)},
           {"forward_packs", over_replicas(step.plan, false, pack_count)},
           {"backward_packs", over_replicas(step.plan, true, pack_count)},

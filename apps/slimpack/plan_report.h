@@ -10,9 +10,10 @@
 
 namespace slimpack {
 
-/// Rows of "name, value" for people; further rows may be added below.
+/// Rows of "name, value" for people; further rows may be added below. `cost` is that of the plan's
+/// request, before recomputation.
 using ReportRows = std::vector<std::pair<std::string, std::string>>;
-[[nodiscard]] ReportRows step_rows(const PlannedStep& step);
+[[nodiscard]] ReportRows step_rows(const PlannedStep& step, const CostModel& cost);
 
 /// The rows, a blank line, and one line per stage: layers, busy time and share, peak activation.
 [[nodiscard]] std::string step_report(const PlannedStep& step, const ReportRows& rows);
@@ -22,6 +23,6 @@ using ReportRows = std::vector<std::pair<std::string, std::string>>;
 
 /// The same figures: {"format": "slimpack-prediction", "version": 2, …}; times in nanoseconds,
 /// memory in bytes.
-[[nodiscard]] nlohmann::json step_figures(const PlannedStep& step);
+[[nodiscard]] nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost);
 
 }  // namespace slimpack

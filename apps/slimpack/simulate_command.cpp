@@ -25,8 +25,9 @@ void simulate_plan(const SimulateArguments& arguments) {
   const PlannedStep& step = file.step;
   if (!arguments.timeline.empty())
     write_file(arguments.timeline, to_chrome_trace({step.prediction.timeline}));
-  if (!arguments.json.empty()) write_file(arguments.json, step_figures(step).dump(2) + "\n");
-  ReportRows rows = step_rows(step);
+  if (!arguments.json.empty())
+    write_file(arguments.json, step_figures(step, file.cost).dump(2) + "\n");
+  ReportRows rows = step_rows(step, file.cost);
   rows.insert(rows.begin(), {"cost from", file.cost.source});
   fmt::print("{}\n{}", step_report(step, rows), to_text(step.prediction.timeline, kDrawnWidth));
   if (!arguments.timeline.empty())

@@ -147,7 +147,8 @@ bool TrainingRun::goes_on_alike() const {
 CostModel TrainingRun::choose_cost(const TrainingStart& start) const {
   if (!goes_on_alike()) return cost_or_profile(config_, shape_, process_);
   const std::filesystem::path file = start.checkpoint->folder / kCostFile;
-  return cost_from_json(read_file(file, "cost file"), file.string());
+  return on_device(cost_from_json(read_file(file, "cost file"), file.string()),
+                   config_.train.device);
 }
 
 StageLayout TrainingRun::choose_layout() const {

@@ -68,12 +68,14 @@ DrawnJob drawn_job(int index, const ModelShape& shape) {
   return out;
 }
 
+/// Nothing is offloaded unless that is asked for.
 void allow(PlanRequest& request, const std::string& recompute) {
   if (const auto one = recompute_from(recompute)) {
     request.recompute = {*one};
     return;
   }
   request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  std::erase(request.recompute, Recompute::kOffload);
   request.mixed_recompute = recompute == "auto";
 }
 

@@ -39,6 +39,7 @@ class H100 {
     for (const char* model : {"llama-2-7b", "llama-2-13b", "llama-2-70b"}) {
       shape_ = read_model_shape(repository_file(fmt::format("models/{}.json", model)));
       cost_ = cost_from_hardware(shape_, Dtype::kBf16, hardware_, kTensor, kReplicas);
+      cost_.host_per_byte = 0;  // nothing is offloaded: what is compared is planning
       model_ = model;
       text += fmt::format("\n{}\n\n{}", model, tables());
     }
@@ -111,8 +112,7 @@ class H100 {
         .most_merged = kReplicas};
     request.layout = balanced_layout(cost_, request.lengths, kStages);
     request.memory_cap = activation_memory(cost_, *request.layout, kReplicas);
-    const auto all = all_recomputations();
-    request.recompute = {all.begin(), all.end()};
+    request.recompute = known_recomputations(cost_);
     request.mixed_recompute = true;
     request.backward = BackwardKind::kSplit;
     request.effort = effort_;

@@ -74,9 +74,10 @@ int main(int argc, char** argv) {
   std::vector<std::string> recomputations{"uniform", "auto"};
   for (const slimpack::Recompute one : slimpack::all_recomputations())
     recomputations.emplace_back(to_string(one));
-  app.add_option("--recompute", arguments.options.recompute,
-                 "What plans of part gap may compute again: one policy, uniform = any one for all "
-                 "layers, auto = any, by layer")
+  app.add_option(
+         "--recompute", arguments.options.recompute,
+         "What plans of part gap may compute again: one policy, uniform = any one but offload "
+         "for all layers, auto = likewise, by layer")
       ->check(CLI::IsMember(recomputations))
       ->capture_default_str();
   app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")

@@ -182,6 +182,8 @@ CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const Hardwar
   // ranks sends its share of the tokens.
   cost.transfer_latency = job.network().latency;
   cost.transfer_per_byte = job.network().per_byte / job.tp;
+  // Every rank has a link of its own to the host.
+  if (hardware.host_bandwidth > 0) cost.host_per_byte = kNanosPerSecond / hardware.host_bandwidth;
   for (std::int64_t group = 2; group <= most_replicas; group *= 2)
     cost.merge.push_back(merge_time(job, static_cast<double>(group)));
   const Link ring = job.link_of(static_cast<double>(most_replicas) * job.tp);

@@ -128,6 +128,7 @@ std::string cost_to_json(const CostModel& cost) {
                      {"optimizer_per_parameter", cost.optimizer_per_parameter},
                      {"transfer_latency", cost.transfer_latency},
                      {"transfer_per_byte", cost.transfer_per_byte},
+                     {"host_per_byte", cost.host_per_byte},
                      {"merge", to_json(cost.merge)},
                      {"reduce_latency", cost.reduce_latency},
                      {"reduce_per_byte", cost.reduce_per_byte},
@@ -159,6 +160,7 @@ CostModel cost_from_json(std::string_view text, std::string_view origin) {
   cost.optimizer_per_parameter = non_negative(fields, "optimizer_per_parameter");
   cost.transfer_latency = non_negative(fields, "transfer_latency");
   cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");
+  if (fields.has("host_per_byte")) cost.host_per_byte = non_negative(fields, "host_per_byte");
   cost.merge = merge_times(fields);
   cost.reduce_latency = non_negative(fields, "reduce_latency");
   cost.reduce_per_byte = non_negative(fields, "reduce_per_byte");

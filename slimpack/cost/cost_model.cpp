@@ -18,7 +18,7 @@ SliceCost slice_cost_of_layer(const LayerTime& layer) {
                    .per_prefix_token = layer.per_prefix_token};
 }
 
-/// Where a MicroPack's time on a stage comes from, apart from its layers.
+/// Where a MicroPack's time on a stage comes from, apart from its layers one by one.
 EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, bool backward) {
   EdgeTime edge;
   const auto add = [&](const EdgeTime& e) {
@@ -26,7 +26,11 @@ EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, 
     edge.per_token += e.per_token;
   };
   if (s.value() == 0) add(backward ? cost.embedding_backward : cost.embedding_forward);
-  if (s.value() == layout.stages() - 1 && backward) add(cost.head_backward);
+  const bool last = s.value() == layout.stages() - 1;
+  if (last && backward) add(cost.head_backward);
+  const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
+  if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
+    edge.per_token += uncovered_transfer(cost, backward, last);
   return edge;
 }
 
@@ -65,11 +69,13 @@ StageLayers layers_of(const CostModel& cost, const StageLayout& layout, StageId 
                       bool backward, std::int32_t replicas) {
   StageLayers sum;
   add(sum.exchange, merge_time(cost, backward, replicas), layout.layers(stage));
+  const auto counts = layers_by_recompute(cost, layout, stage);
   if (!backward) {
     add(sum.time, cost.forward, layout.layers(stage));
+    const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
+    sum.time.per_token += offloaded * exposed_transfer(cost, false);
     return sum;
   }
-  const auto counts = layers_by_recompute(cost, layout, stage);
   for (const Recompute recompute : all_recomputations()) {
     const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
     if (layers == 0) continue;

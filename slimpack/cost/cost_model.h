@@ -77,6 +77,9 @@ struct CostModel {
   double optimizer_per_parameter = 0;  ///< of the stage's; its tp ranks update 1/tp of them each
   double transfer_latency = 0;
   double transfer_per_byte = 0;  ///< of the stage's whole output; its tp ranks send 1/tp each
+  /// Between a rank's device and pinned host memory, either way; 0 = not known, and then no rows
+  /// are offloaded.
+  double host_per_byte = 0;
   /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
   std::vector<MergeTime> merge;
   /// Gradient reduction between replicas: of each step of the ring, and of each byte that one rank
@@ -127,11 +130,23 @@ struct CostModel {
 [[nodiscard]] CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute);
 [[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute everywhere);
 
+/// All whose times the model knows: without host_per_byte not kOffload.
+[[nodiscard]] std::vector<Recompute> known_recomputations(const CostModel& cost);
+
 /// Backward of a layer that computes `recompute` again: the share of the forward's linear time that
 /// its matrix products have, attention where it is not kept, and the overhead per MicroPack, whole
-/// for kFull and half otherwise; for kNothing less cost.elementwise. Weight gradients take what
-/// they took: what is computed again, input gradients need first.
+/// for kFull and half otherwise; for kNothing less cost.elementwise; for kOffload with what
+/// exposed_transfer says. Weight gradients take what they took: what is computed again, input
+/// gradients need first.
 [[nodiscard]] LayerTime backward_time(const CostModel& cost, Recompute recompute);
+/// What a token waits for the rows of a layer that offloads them: they travel while the layer after
+/// theirs runs, and what that takes by token hides them. Attention would hide more; a backward that
+/// is split, less by what it puts off. Neither is counted.
+[[nodiscard]] double exposed_transfer(const CostModel& cost, bool backward);
+/// The rest of a transfer, which a layer next to it would hide: what a token waits besides where a
+/// stage's last layer offloads. Forward sends its rows, and backward fetches them, when no layer
+/// runs; backward of the last stage fetches them while the head does.
+[[nodiscard]] double uncovered_transfer(const CostModel& cost, bool backward, bool last_stage);
 /// Whether attention runs again, with its exchange where a MicroPack is merged.
 [[nodiscard]] bool attends_again(Recompute recompute);
 
@@ -169,7 +184,8 @@ struct Replication {
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
 /// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
-/// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time.
+/// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time;
+/// without "host_per_byte" nothing is offloaded.
 /// REQUIRES (writing): cost.recompute is empty; plans say what is computed again.
 [[nodiscard]] std::string cost_to_json(const CostModel& cost);
 [[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);

@@ -50,6 +50,8 @@ std::int64_t LayerWidths::kept(Recompute recompute) const {
       return row - 2 * ffn;
     case Recompute::kFull:
       return hidden;
+    case Recompute::kOffload:
+      return 0;
   }
   return 0;
 }

@@ -19,11 +19,11 @@ namespace slimpack {
 struct LayerWidths {
   LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp = 1);
 
-  /// Of a row, what forward keeps for backward.
+  /// Of a row, what forward keeps for backward on the device.
   [[nodiscard]] std::int64_t kept(Recompute recompute) const;
   /// Of what backward needs, what forward has and does not keep.
   [[nodiscard]] std::int64_t dropped(Recompute recompute) const;
-  /// Rows that backward computes again.
+  /// Rows that backward computes again, or fetches from host memory.
   [[nodiscard]] std::int64_t computed_again(Recompute recompute) const;
   /// What a layer's weight gradients need once its input gradients are done, by weight: what its
   /// input is computed from, and the gradient of its output.

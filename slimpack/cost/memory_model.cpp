@@ -68,10 +68,15 @@ HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths) {
   return held;
 }
 
-/// Neighbouring layers of a stage that compute the same again.
+/// Neighbouring layers of a stage that are alike.
 struct LayerRun {
   Recompute recompute = Recompute::kElementwise;
+  /// The layer before each offloads its rows. While one of these runs they are on their way: out in
+  /// forward, back in backward.
+  bool after_offload = false;
   std::int64_t layers = 0;
+
+  [[nodiscard]] bool offloads() const { return recompute == Recompute::kOffload; }
 };
 
 std::vector<LayerRun> runs_of(const CostModel& cost, const StageLayout& layout, StageId stage) {
@@ -79,7 +84,10 @@ std::vector<LayerRun> runs_of(const CostModel& cost, const StageLayout& layout, 
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
     const Recompute recompute = recompute_of(cost.recompute, static_cast<std::size_t>(l));
-    if (runs.empty() || runs.back().recompute != recompute) runs.push_back({recompute, 0});
+    const bool after_offload = !runs.empty() && runs.back().offloads();
+    if (runs.empty() || runs.back().recompute != recompute ||
+        runs.back().after_offload != after_offload)
+      runs.push_back({recompute, after_offload, 0});
     ++runs.back().layers;
   }
   return runs;
@@ -89,6 +97,12 @@ std::int64_t kept_rows(const LayerWidths& w, const std::vector<LayerRun>& runs) 
   std::int64_t bytes = 0;
   for (const LayerRun& run : runs) bytes += run.layers * w.kept(run.recompute);
   return bytes;
+}
+
+std::int64_t offloading_layers(const std::vector<LayerRun>& runs) {
+  std::int64_t layers = 0;
+  for (const LayerRun& run : runs) layers += run.offloads() ? run.layers : 0;
+  return layers;
 }
 
 /// By recomputation of a layer and pack; empty where no layer has it.
@@ -134,8 +148,9 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
   std::vector<std::int64_t> out;
   for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
     const MicroPack& pack = held.packs.backward[p];
-    const PutOffWidths put_off =
-        split ? put_off_widths(w, recompute, rows[p] == RowsFrom::kViews) : PutOffWidths{};
+    // Rows that are fetched are nobody else's.
+    const bool views = rows[p] == RowsFrom::kViews && recompute != Recompute::kOffload;
+    const PutOffWidths put_off = split ? put_off_widths(w, recompute, views) : PutOffWidths{};
     const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.kept(recompute) : 0;
     out.push_back(layer_backward_transient(w, pack, held.lengths, recompute, put_off) +
                   pack.tokens().count() * copied);
@@ -195,7 +210,8 @@ std::int64_t stage_forward_transient(const LayerWidths& w, const PackTransients&
   std::int64_t to_come = 0;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const auto r = static_cast<std::size_t>(run->recompute);
-    most = std::max(most, transients.forward[r][pack] - to_come);
+    const std::int64_t leaving = run->after_offload ? tokens * w.row : 0;
+    most = std::max(most, transients.forward[r][pack] + leaving - to_come);
     to_come += run->layers * (tokens * w.kept(run->recompute) + transients.opened_kv[pack]);
   }
   return most;
@@ -204,17 +220,19 @@ std::int64_t stage_forward_transient(const LayerWidths& w, const PackTransients&
 /// Most bytes beyond the stores as they were before the action. Layers run from the last one on:
 /// each opens its dK and dV, and frees what ends when it is done; from the first to the last layer
 /// of a run bytes only rise or only fall. `layer`: transients of layers, by recomputation and pack;
-/// `left`: operands that each layer leaves; `freed`: by the head, before any layer.
+/// `fetched`: rows of a layer that offloads them; `left`: operands that each layer leaves; `freed`:
+/// by the head, before any layer.
 std::int64_t stage_backward_transient(const LayerWidths& w, const PackTransients& transients,
                                       const TransientsByRecompute& layer,
                                       const std::vector<LayerRun>& runs, std::size_t pack,
-                                      std::int64_t left, std::int64_t freed) {
+                                      std::int64_t fetched, std::int64_t left, std::int64_t freed) {
   const LayerStores& stores = transients.stores[pack];
   std::int64_t most = 0;
   std::int64_t held = -freed;  // by the stores, before the layer
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
-    const std::int64_t transient =
-        stores.opened + layer[static_cast<std::size_t>(run->recompute)][pack];
+    const std::int64_t transient = stores.opened +
+                                   layer[static_cast<std::size_t>(run->recompute)][pack] +
+                                   (run->after_offload ? fetched : 0);
     const std::int64_t change =
         left + stores.opened - stores.closed - transients.ended[pack] * w.kept(run->recompute);
     most = std::max({most, held + transient, held + (run->layers - 1) * change + transient});
@@ -246,16 +264,21 @@ TaskBytes bytes_of_rows(const CostModel& cost, const StageLayout& layout, const 
     const auto proportion = [&](std::int64_t bytes_of_model) {
       return cost.row_bytes * static_cast<double>(bytes_of_model) / static_cast<double>(w.row);
     };
-    const double row = proportion(kept_rows(w, runs_of(cost, layout, StageId(s))));
+    const std::vector<LayerRun> runs = runs_of(cost, layout, StageId(s));
+    const double row = proportion(kept_rows(w, runs));
+    // On their way to host memory and back: a layer's rows beside those of the one that runs.
+    const auto travelling = static_cast<double>(std::min<std::int64_t>(2, offloading_layers(runs)));
+    const std::int64_t on_their_way = whole_bytes(travelling * cost.row_bytes);
     bytes.rows.push_back(per_pack(held.packs.forward, whole_bytes(row)));
     bytes.kv.push_back(no_sequence);
     bytes.dkv.push_back(no_sequence);
-    bytes.forward_transient.push_back(no_forward);
-    bytes.backward_transient.push_back(no_backward);
+    bytes.forward_transient.push_back(per_pack(held.packs.forward, on_their_way));
+    bytes.backward_transient.push_back(per_pack(held.packs.backward, on_their_way));
     if (cost.weight_gradient == EdgeTime()) continue;
     const double operands = proportion(layout.layers(StageId(s)) * w.weight_operands());
     bytes.weight_operands.push_back(per_pack(held.packs.backward, whole_bytes(operands)));
-    bytes.input_transient.push_back(bytes.weight_operands.back());
+    bytes.input_transient.push_back(
+        per_pack(held.packs.backward, whole_bytes(operands) + on_their_way));
     bytes.weight_transient.push_back(no_backward);
   }
   bytes.forward_input = no_forward;
@@ -284,11 +307,14 @@ void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
   const auto backward = [&](const TransientsByRecompute& layer, std::int64_t left_by_token) {
     std::vector<Bytes> out;
     for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
-      const std::int64_t left = held.packs.backward[p].tokens().count() * left_by_token;
+      const std::int64_t tokens = held.packs.backward[p].tokens().count();
       const std::int64_t freed = last ? transients.ended[p] * w.hidden : 0;
-      const std::int64_t stage =
-          stage_backward_transient(w, transients, layer, runs, p, left, freed);
-      out.emplace_back(last ? std::max(stage, transients.head[p]) : stage);
+      const std::int64_t fetched = tokens * w.row;
+      const std::int64_t stage = stage_backward_transient(w, transients, layer, runs, p, fetched,
+                                                          tokens * left_by_token, freed);
+      // The last layer's rows are fetched while the head runs.
+      const std::int64_t head = transients.head[p] + (runs.back().offloads() ? fetched : 0);
+      out.emplace_back(last ? std::max(stage, head) : stage);
     }
     return out;
   };
@@ -344,6 +370,27 @@ TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const Pac
               s == layout.stages() - 1, cost.weight_gradient != EdgeTime());
   bytes.forward_input = per_pack(held.packs.forward, w.hidden);
   bytes.backward_input = per_pack(held.packs.backward, w.hidden);
+  return bytes;
+}
+
+TaskBytes host_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+                     const SequenceLengths& lengths) {
+  require_countable(cost, layout.layer_begin.back(),
+                    static_cast<double>(total_tokens(lengths).count()));
+  const HeldPacks held = held_packs(packs, lengths);
+  const LayerWidths w(cost.shape, cost.dtype, cost.tp);
+  const std::int64_t row = cost.row_bytes > 0 ? whole_bytes(cost.row_bytes) : w.row;
+  TaskBytes bytes;
+  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    const std::int64_t layers = offloading_layers(runs_of(cost, layout, StageId(s)));
+    bytes.rows.push_back(per_pack(held.packs.forward, layers * row));
+    bytes.kv.push_back(per_sequence(lengths, 0));
+    bytes.dkv.push_back(bytes.kv.back());
+    bytes.forward_transient.push_back(per_pack(packs.forward, 0));
+    bytes.backward_transient.push_back(per_pack(packs.backward, 0));
+  }
+  bytes.forward_input = per_pack(packs.forward, 0);
+  bytes.backward_input = per_pack(packs.backward, 0);
   return bytes;
 }
 

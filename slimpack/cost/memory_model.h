@@ -11,9 +11,9 @@
 
 namespace slimpack {
 
-/// Bytes that one token keeps for backward in one layer; of kElementwise x, q (before rope and with
-/// k when q/k are normalised), attention output, log-sum-exp, the residual after attention, gate
-/// and up.
+/// Bytes that one token keeps on the device for backward in one layer; of kElementwise x, q (before
+/// rope and with k when q/k are normalised), attention output, log-sum-exp, the residual after
+/// attention, gate and up.
 [[nodiscard]] Bytes row_bytes(const ModelShape& shape, Dtype dtype,
                               Recompute recompute = Recompute::kElementwise);
 /// K and V of one token in one layer, and their gradients' accumulators.
@@ -39,6 +39,11 @@ namespace slimpack {
 ///
 /// Cost: O(stages · (slices + packs · changes of policy between its layers)).
 [[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,
+                                   const PackPlan& packs, const SequenceLengths& lengths);
+
+/// Pinned host memory of one rank: rows that are offloaded, held as long as rows on a device are.
+/// All else is 0, operands of weight gradients are missing. Throws and costs as task_bytes.
+[[nodiscard]] TaskBytes host_bytes(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
 
 /// What a rank holds all the time, step after step.

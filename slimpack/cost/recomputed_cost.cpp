@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/layer_widths.h"
 
 namespace slimpack {
 namespace {
@@ -27,6 +29,7 @@ Again again(const ModelShape& shape, Recompute recompute) {
   switch (recompute) {
     case Recompute::kNothing:
     case Recompute::kElementwise:
+    case Recompute::kOffload:
       return {};
     case Recompute::kAttention:
       return {0.5, normalised / all, 1};
@@ -36,6 +39,19 @@ Again again(const ModelShape& shape, Recompute recompute) {
       return {1, (normalised + output + gate_up) / all, 1};
   }
   return {};
+}
+
+/// What a token's rows of a layer take to host memory or back.
+double row_transfer(const CostModel& cost) {
+  const double bytes = cost.row_bytes > 0
+                           ? cost.row_bytes
+                           : static_cast<double>(LayerWidths(cost.shape, cost.dtype, cost.tp).row);
+  return cost.host_per_byte * bytes;
+}
+
+/// What a layer next to it hides of that, at most.
+double cover(const CostModel& cost, bool backward) {
+  return (backward ? cost.backward : cost.forward).per_token;
 }
 
 }  // namespace
@@ -55,6 +71,12 @@ CostModel with_recompute(const CostModel& cost, Recompute everywhere) {
       cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers), everywhere));
 }
 
+std::vector<Recompute> known_recomputations(const CostModel& cost) {
+  std::vector<Recompute> known(all_recomputations().begin(), all_recomputations().end());
+  if (cost.host_per_byte == 0) std::erase(known, Recompute::kOffload);
+  return known;
+}
+
 LayerTime backward_time(const CostModel& cost, Recompute recompute) {
   LayerTime time = cost.backward;
   if (recompute == Recompute::kNothing) {
@@ -68,7 +90,17 @@ LayerTime backward_time(const CostModel& cost, Recompute recompute) {
   time.per_slice += share.attention * cost.forward.per_slice;
   time.per_pair += share.attention * cost.forward.per_pair;
   time.per_prefix_token += share.attention * cost.forward.per_prefix_token;
+  if (recompute == Recompute::kOffload) time.per_token += exposed_transfer(cost, true);
   return time;
+}
+
+double exposed_transfer(const CostModel& cost, bool backward) {
+  return std::max(0.0, row_transfer(cost) - cover(cost, backward));
+}
+
+double uncovered_transfer(const CostModel& cost, bool backward, bool last_stage) {
+  const double head = backward && last_stage ? cost.head_backward.per_token : 0;
+  return std::max(0.0, std::min(row_transfer(cost), cover(cost, backward)) - head);
 }
 
 bool attends_again(Recompute recompute) {

@@ -1,7 +1,6 @@
 #include "slimpack/packflow/device.h"
 
 #include <ATen/Context.h>
-#include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdlib>
@@ -9,13 +8,6 @@
 #include "slimpack/base/error.h"
 
 namespace slimpack {
-namespace {
-
-c10::Stream queue_of(at::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
-}  // namespace
 
 at::Device find_device(DeviceKind kind) {
   if (kind == DeviceKind::kCpu) return at::Device(at::kCPU);
@@ -43,12 +35,22 @@ void use_own_queue(at::Device device) {
   guard.exchangeStream(guard.getStreamFromGlobalPool(device));
 }
 
+c10::Stream own_queue(at::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+c10::Stream copy_queue(at::Device device) {
+  // Queues of high priority are handed out apart from the others, in turn.
+  return c10::impl::VirtualGuardImpl(device.type())
+      .getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
+
 void finish_queue(at::Device device) {
-  if (!device.is_cpu()) queue_of(device).synchronize();
+  if (!device.is_cpu()) own_queue(device).synchronize();
 }
 
 void keep_for_queue(const at::Tensor& tensor) {
-  if (tensor.defined() && !tensor.is_cpu()) tensor.record_stream(queue_of(tensor.device()));
+  if (tensor.defined() && !tensor.is_cpu()) tensor.record_stream(own_queue(tensor.device()));
 }
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include "slimpack/spec/run_config.h"
 
@@ -21,6 +22,11 @@ void require_same_bits(at::Device device);
 /// The calling thread's work on the device goes through a queue of its own from now on, beside
 /// those of other threads. A CPU has no queue: its work is done when a call returns.
 void use_own_queue(at::Device device);
+
+/// The queue that the calling thread's work on the device goes through. REQUIRES: no CPU.
+[[nodiscard]] c10::Stream own_queue(at::Device device);
+/// A queue for copies beside it; none that any thread has as its own. REQUIRES: no CPU.
+[[nodiscard]] c10::Stream copy_queue(at::Device device);
 
 /// Waits until the calling thread's work on the device is done.
 void finish_queue(at::Device device);

@@ -27,6 +27,15 @@ std::vector<std::int32_t> ranks_here(const EngineOptions& options) {
   return all;
 }
 
+void require_device(const StepPlan& plan, at::Device device) {
+  if (device.is_cpu() &&
+      std::ranges::find(plan.recompute, Recompute::kOffload) != plan.recompute.end())
+    invalid_input(
+        "the plan offloads rows of layer {}, but the run's device is a CPU, where they lie in host "
+        "memory already; plan with another plan.recompute or train with train.device = \"cuda\"",
+        std::ranges::find(plan.recompute, Recompute::kOffload) - plan.recompute.begin());
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options)
@@ -95,6 +104,7 @@ void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules
   const RankGrid grid = options_.grid();
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
+  require_device(plan, options_.device);
   // Before any rank runs: a fast neighbour's first message already counts as an activation.
   std::vector<Bytes> resident;
   for (std::int32_t thread = 0; thread < threads_.ranks(); ++thread) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slimpack/cost/fit.h"
+#include "slimpack/packflow/host_rows.h"
 #include "slimpack/packflow/part_bench.h"
 #include "slimpack/packflow/profile_ranks.h"
 
@@ -83,10 +84,35 @@ MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::
   });
 }
 
+/// Of a byte to pinned host memory or back, whichever takes longer; all ranks at once.
+double host_time(const ProfileOptions& options) {
+  if (options.device.is_cpu()) return 0;
+  constexpr std::int64_t kNumbers = 1 << 24;
+  return on_profile_ranks<double>(options.grid(), options.threads(), [&](const ProfileRank& rank) {
+    HostRows host(options.device);
+    LayerRows rows, none, there;
+    rows.x_TH = at::zeros({kNumbers}, options.device);
+    none.x_TH = at::zeros({0}, options.device);
+    const Nanos out = rank.fastest_of_three([&] {
+      there = host.send(rows);
+      host.settle();
+    });
+    RowParts parts;
+    parts.front() = {there.x_TH};
+    const Nanos back = rank.fastest_of_three([&] {
+      host.fetch(parts, none);
+      static_cast<void>(host.take());
+    });
+    return static_cast<double>(std::max(out, back).count()) /
+           static_cast<double>(rows.x_TH.nbytes());
+  });
+}
+
 }  // namespace
 
 void measure_exchanges(const ProfileOptions& options, CostModel& cost) {
   cost.transfer_latency = options.clock == ClockKind::kWall ? hand_over_time() : 0;
+  cost.host_per_byte = host_time(options);
   const EdgeTime reduction = reduction_time(options);
   cost.reduce_latency = reduction.per_pack;
   cost.reduce_per_byte = reduction.per_token;

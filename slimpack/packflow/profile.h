@@ -45,7 +45,8 @@ struct ProfileOptions {
 
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
 /// forward, backward and what backward can put off, and fits their coefficients; then what ranks
-/// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas.
+/// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
+/// device other than a CPU, copies to and from pinned host memory too.
 /// Throws InvalidInput when tp cannot cut the model.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
 

@@ -54,6 +54,12 @@ at::Tensor normed_input(const LayerContext& c, const at::Tensor& x, const Parame
   return at::mul(kept.n, weight.value);
 }
 
+std::vector<bool> offloading_layers(std::span<const Recompute> by_layer) {
+  std::vector<bool> offloading;
+  for (const Recompute recompute : by_layer) offloading.push_back(recompute == Recompute::kOffload);
+  return offloading;
+}
+
 void drop_rows(LayerRows& rows, Recompute recompute) {
   const auto drop = [](auto&... tensors) { (tensors.reset(), ...); };
   switch (recompute) {
@@ -62,6 +68,7 @@ void drop_rows(LayerRows& rows, Recompute recompute) {
       drop(rows.x_TH, rows.middle_TH);
       break;
     case Recompute::kElementwise:
+    case Recompute::kOffload:
       drop(rows.act_TF);
       break;
     case Recompute::kAttention:

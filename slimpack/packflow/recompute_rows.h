@@ -10,6 +10,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
+#include <vector>
+
 #include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/packflow/parameters.h"
 #include "slimpack/packflow/rms_norm.h"
@@ -22,6 +25,9 @@ namespace slimpack {
 /// values, `kept` gets them.
 [[nodiscard]] at::Tensor normed_input(const LayerContext& c, const at::Tensor& x,
                                       const Parameter& weight, Normalized& kept);
+
+/// By layer: whether its rows wait in host memory (row_store.h).
+[[nodiscard]] std::vector<bool> offloading_layers(std::span<const Recompute> by_layer);
 
 /// At the end of a layer's forward.
 void drop_rows(LayerRows& rows, Recompute recompute);

@@ -11,7 +11,8 @@
 
 namespace slimpack {
 
-RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder)
+RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder,
+                   std::vector<bool> offloads)
     : segments_(
           regroup(packs, [&](const MicroPack& pack) { return row_share(pack, holder.replica); })),
       hidden_segments_(regroup(packs,
@@ -20,7 +21,8 @@ RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& h
                                                      holder.index);
                                })),
       kept_(layers, std::vector<Kept>(packs.forward.size())),
-      none_(layers) {
+      none_(layers),
+      offloads_(std::move(offloads)) {
   for (const MicroPack& pack : packs.forward) {
     const RowShare share = row_share(pack, holder.replica);
     Tokens& rows = forward_rows_.emplace_back(0);
@@ -34,7 +36,16 @@ void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {
   remember_form(layer, rows);
   // Nothing would free what has no rows.
   if (forward_rows_[forward.index()] == Tokens(0)) return;
+  settle();
+  if (offloads(layer)) {
+    if (!host_) host_.emplace(rows.x_TH.device());
+    rows = host_->send(std::move(rows));
+  }
   kept = {std::move(rows), forward_rows_[forward.index()]};
+}
+
+void RowStore::settle() {
+  if (host_) host_->settle();
 }
 
 void RowStore::remember_form(std::size_t layer, const LayerRows& rows) {
@@ -53,20 +64,38 @@ const std::vector<RowSegment>& RowStore::segments(PackId backward, std::size_t t
   return (LayerRows().hidden(tensor) ? hidden_segments_ : segments_).at(backward.index());
 }
 
-LayerRows RowStore::gather(PackId backward, std::size_t layer) const {
-  LayerRows result;
-  auto out = result.all();
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::vector<at::Tensor> parts;
+RowParts RowStore::parts(PackId backward, std::size_t layer) const {
+  RowParts parts;
+  for (std::size_t i = 0; i < parts.size(); ++i)
     for (const RowSegment& segment : segments(backward, i)) {
       const Kept& kept = kept_.at(layer).at(segment.forward.index());
       SLIMPACK_CHECK(kept.unused >= segment.rows, "rows are gathered before put or after release");
       const at::Tensor& rows = *kept.rows.all()[i];
       if (rows.defined())
-        parts.push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
+        parts[i].push_back(rows.narrow(0, segment.begin.count(), segment.rows.count()));
     }
-    *out[i] = parts.empty() ? *none_.at(layer).all()[i] : joined_rows(parts);
+  return parts;
+}
+
+void RowStore::prefetch(PackId backward, std::size_t layer) {
+  if (!offloads(layer) || !host_) return;
+  SLIMPACK_CHECK(!fetching_, "rows were fetched and not gathered");
+  host_->fetch(parts(backward, layer), none_.at(layer));
+  fetching_.emplace(backward, layer);
+}
+
+LayerRows RowStore::gather(PackId backward, std::size_t layer) {
+  if (offloads(layer) && host_) {
+    if (!fetching_) prefetch(backward, layer);
+    SLIMPACK_CHECK(fetching_ == std::pair(backward, layer), "other rows were fetched");
+    fetching_.reset();
+    return host_->take();
   }
+  const RowParts all_parts = parts(backward, layer);
+  LayerRows result;
+  auto out = result.all();
+  for (std::size_t i = 0; i < out.size(); ++i)
+    *out[i] = all_parts[i].empty() ? *none_.at(layer).all()[i] : joined_rows(all_parts[i]);
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/embedding.h"
 #include "slimpack/packflow/head.h"
+#include "slimpack/packflow/recompute_rows.h"
 #include "slimpack/packflow/tensor.h"
 #include "slimpack/plan/row_share.h"
 
@@ -58,7 +59,8 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
       tokens_(tokens),
       recompute_(std::move(recompute)),
       communicator_(communicator),
-      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder,
+            offloading_layers(recompute_)),
       kv_(shape_, lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.holder.replica)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
@@ -82,6 +84,7 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, LayerRows kept) {
     rows_.put(id, layer, std::move(kept));
   });
+  rows_.settle();
   if (!place_.last) return x_TH;
   LayerRows head_input;
   head_input.x_TH = std::move(x_TH);
@@ -120,14 +123,19 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
                                    const BucketsComplete& complete) {
   const MicroPack& pack = packs_.backward.at(id.index());
   const TensorRows rows = rows_of(pack);
+  const std::size_t layers = parameters_.layers.size();
+  // Ahead of the head, then of the layer after it: what is offloaded comes while they run.
+  if (layers > 0) rows_.prefetch(id, layers - 1);
   if (place_.last) {
     HeadResult result = run_head(id, rows);
     add_loss(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
   const RopeRows rope = rope_.rows(pack, held(pack));
-  for (std::size_t l = parameters_.layers.size(); l-- > 0;) {
-    dy_TH = layer_backward(layer_context(l, pack, rope, rows), rows_.gather(id, l), dy_TH, weights);
+  for (std::size_t l = layers; l-- > 0;) {
+    LayerRows kept = rows_.gather(id, l);
+    if (l > 0) rows_.prefetch(id, l - 1);
+    dy_TH = layer_backward(layer_context(l, pack, rope, rows), std::move(kept), dy_TH, weights);
     rows_.release(id, l);
     if (complete) complete(parameters_.layers[l].qkv_OH.bucket + 1);
   }

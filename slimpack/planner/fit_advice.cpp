@@ -105,7 +105,8 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
 
 FitLimits limits_of(const FitQuestion& question, const CostModel& cost) {
   return {static_cast<std::int32_t>(cost.shape.num_layers), cost.shape.num_heads,
-          std::max(question.most_tp, question.job.tp), !cost.merge.empty()};
+          std::max(question.most_tp, question.job.tp), !cost.merge.empty(),
+          known_recomputations(cost)};
 }
 
 /// Those that fit, of each line the first.

@@ -21,10 +21,10 @@ struct Dial {
 };
 
 /// The cheapest that fits, layer by layer: milder than any one policy for all layers.
-Dial recomputation(const FitJob& wish) {
+Dial recomputation(const FitJob& wish, const FitLimits& limits) {
   if (wish.mixed_recompute) return {};
-  return {{[](FitJob& job) {
-    job.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  return {{[known = limits.recompute](FitJob& job) {
+    job.recompute = known;
     job.mixed_recompute = true;
   }}};
 }
@@ -55,7 +55,7 @@ std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
   if (wish.planner == PlannerKind::kPacked) {
     dials.push_back({{[](FitJob& job) { job.planner = PlannerKind::kSlimpack; }}});
   } else {
-    dials.push_back(recomputation(wish));
+    dials.push_back(recomputation(wish, limits));
     if (limits.merging) dials.push_back(merging(wish));
   }
   dials.push_back(ranks(wish, &FitJob::tp, true));

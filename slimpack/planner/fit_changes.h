@@ -33,7 +33,8 @@ struct FitLimits {
   std::int32_t layers = 1;  ///< of the model: pp is no larger
   std::int64_t heads = 1;   ///< of the model: tp divides them
   std::int32_t most_tp = 1;
-  bool merging = true;  ///< whether the costs of merged sequences are known
+  bool merging = true;                    ///< whether the costs of merged sequences are known
+  std::vector<Recompute> recompute = {};  ///< policies whose times are known
 };
 
 /// A changed job. Candidates of one line turn the same dials, each further than the one before:

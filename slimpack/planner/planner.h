@@ -47,7 +47,8 @@ struct PlanRequest {
   /// start; 0 = stop when the usual search is done. Never a longer step than without, but not
   /// always the same one.
   Nanos time_budget{0};
-  /// What layers may compute again to save memory; what gives the shortest step is used.
+  /// What layers may compute again, or offload, to save memory; what gives the shortest step is
+  /// used. kOffload needs a cost model that knows host_per_byte.
   std::vector<Recompute> recompute = {Recompute::kElementwise};
   /// Whether layers of a stage may differ in it. Never a longer step than where they may not.
   bool mixed_recompute = false;

@@ -11,7 +11,7 @@ namespace {
 /// Mixtures of the same two policies, at most: each is a search.
 constexpr std::int32_t kMostMixtures = 8;
 
-/// A policy in one layer: what a token keeps, and the backward time of all sequences.
+/// A policy in one layer: what a token keeps, and the time of all sequences in both passes.
 struct LayerPolicy {
   Recompute recompute = Recompute::kElementwise;
   double bytes = 0;
@@ -21,12 +21,15 @@ struct LayerPolicy {
 LayerPolicy layer_policy(const StepProblem& problem, Recompute recompute) {
   const CostModel cost = with_recompute(problem.cost, recompute);
   const StageLayout one{{0, 1}};
-  const SliceCost backward = slice_cost(cost, one, StageId(std::int32_t{0}), true);
+  const StageId stage(std::int32_t{0});
+  const SliceCost forward = slice_cost(cost, one, stage, false);
+  const SliceCost backward = slice_cost(cost, one, stage, true);
   LayerPolicy policy{recompute};
-  policy.bytes =
-      static_cast<double>(sequence_bytes(cost, one, StageId(std::int32_t{0}), Tokens(1)).count());
-  for (const Tokens length : problem.lengths)
-    policy.time += backward(Slice{SequenceId(), Tokens(0), length});
+  policy.bytes = static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
+  for (const Tokens length : problem.lengths) {
+    const Slice whole{SequenceId(), Tokens(0), length};
+    policy.time += forward(whole) + backward(whole);
+  }
   return policy;
 }
 

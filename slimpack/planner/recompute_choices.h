@@ -20,8 +20,9 @@ struct RecomputeChoice {
 /// The policies that the request allows, each for all layers; and where layers may differ,
 /// mixtures. The cheapest policy first, then cheapest first:
 /// 1. Of the allowed policies only those count that no mixture of two others beats in both the
-///    bytes that a token keeps and the time that these sequences take: bytes and time of a mixture
-///    lie between those of its parts, so others could not lead to the cheapest that fits.
+///    bytes that a token keeps on the device and the time that these sequences take: bytes and time
+///    of a mixture lie between those of its parts, so others could not lead to the cheapest that
+///    fits.
 /// 2. Of each two neighbours among them, the first n layers of every stage take the one that keeps
 ///    less: those run last in backward, when the others have freed their rows. Adding as much to
 ///    every stage keeps the stages balanced.

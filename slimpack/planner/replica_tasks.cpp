@@ -1,6 +1,7 @@
 #include "slimpack/planner/replica_tasks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "slimpack/cost/memory_model.h"
 
@@ -17,16 +18,27 @@ PackPlan in_own_ids(PackPlan packs, const std::vector<SequenceId>& sequences) {
   return packs;
 }
 
+/// A replica's packs, and the lengths of their sequences, in its own ids.
+struct OwnPacks {
+  PackPlan packs;
+  SequenceLengths lengths;
+};
+
+OwnPacks own_packs(const PlannedStep& step, ReplicaId replica) {
+  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
+  OwnPacks own{in_own_ids(plan.packs, plan.sequences), {}};
+  for (const SequenceId q : plan.sequences) own.lengths.push_back(step.plan.lengths[q.index()]);
+  return own;
+}
+
 }  // namespace
 
 CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost, ReplicaId replica) {
-  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
   Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
   if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
-  SequenceLengths lengths;
-  for (const SequenceId q : plan.sequences) lengths.push_back(step.plan.lengths[q.index()]);
+  auto [packs, lengths] = own_packs(step, replica);
   CostedReplica costed;
-  costed.packs = in_own_ids(plan.packs, plan.sequences);
+  costed.packs = std::move(packs);
   costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
   costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, lengths);
   return costed;
@@ -53,6 +65,17 @@ std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost) {
 
 StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
   return largest_need(stage_needs(step, cost));
+}
+
+Bytes host_need(const PlannedStep& step, const CostModel& cost) {
+  Bytes most;
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    const OwnPacks own = own_packs(step, ReplicaId(r));
+    const TaskBytes bytes = host_bytes(cost, step.plan.layout, own.packs, own.lengths);
+    for (const Bytes stage : schedule_memory(own.packs, step.schedules[r], bytes))
+      most = std::max(most, stage);
+  }
+  return most;
 }
 
 double PlannedStep::gap() const {

@@ -31,4 +31,8 @@ struct CostedReplica {
 /// The most that any rank of the step holds in any timing. `cost` as above.
 [[nodiscard]] StageNeed step_need(const PlannedStep& step, const CostModel& cost);
 
+/// The most pinned host memory that any rank of the step needs for rows that are offloaded, in any
+/// timing; 0 = none are. `cost` as above.
+[[nodiscard]] Bytes host_need(const PlannedStep& step, const CostModel& cost);
+
 }  // namespace slimpack

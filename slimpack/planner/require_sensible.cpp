@@ -96,6 +96,13 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
         "backward is to be split, but the cost model does not know what part of it weight "
         "gradients are; set plan.backward to \"whole\", measure again with 'slimpack profile' or "
         "plan from [hardware]");
+  if (cost.host_per_byte == 0 &&
+      std::ranges::find(request.recompute, Recompute::kOffload) != request.recompute.end())
+    invalid_input(
+        "rows are to be offloaded (plan.recompute), but the cost model ({}) does not know how fast "
+        "host memory is; set hardware.host_bandwidth, measure with 'slimpack profile' on a GPU or "
+        "choose another policy",
+        cost.source);
   SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
   SLIMPACK_CHECK(!request.recompute.empty());
 }

@@ -31,6 +31,8 @@ struct HardwareSpec {
 
   Bytes memory_bytes{80'000'000'000};
   double memory_bandwidth = 3.35e12;  ///< bytes per second
+  /// Bytes per second between a rank and pinned host memory, in one direction; 0 = not known.
+  double host_bandwidth = 50e9;
 
   std::int32_t ranks_per_node = 8;
   /// Between ranks of one node, of one rank in one direction; the latency is that of a collective.
@@ -53,7 +55,8 @@ struct HardwareField {
 /// Every field but the name, in the order of the struct.
 [[nodiscard]] std::span<const HardwareField> hardware_fields();
 
-/// One line per broken rule: every figure positive (overheads and latencies may be 0), finite.
+/// One line per broken rule: every figure positive (overheads, latencies and
+/// host_bandwidth may be 0), finite.
 [[nodiscard]] std::vector<std::string> hardware_errors(const HardwareSpec& hardware);
 
 /// A hardware file: TOML with the names of HardwareSpec's fields at top level; absent ones keep

@@ -21,6 +21,8 @@ std::string_view to_string(Recompute recompute) {
       return "mlp";
     case Recompute::kFull:
       return "full";
+    case Recompute::kOffload:
+      return "offload";
   }
   return "";
 }
@@ -33,8 +35,8 @@ std::optional<Recompute> recompute_from(std::string_view name) {
 
 std::span<const Recompute> all_recomputations() {
   static constexpr std::array<Recompute, kRecomputations> kAll = {
-      Recompute::kNothing, Recompute::kElementwise, Recompute::kAttention, Recompute::kMlp,
-      Recompute::kFull};
+      Recompute::kNothing, Recompute::kElementwise, Recompute::kAttention,
+      Recompute::kMlp,     Recompute::kFull,        Recompute::kOffload};
   return kAll;
 }
 

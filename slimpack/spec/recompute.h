@@ -1,4 +1,5 @@
-// Recomputation: what a layer's forward does not keep and its backward computes again.
+// Recomputation: what a layer's forward does not keep and its backward computes again, or where
+// what it keeps waits.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +20,14 @@ enum class Recompute : std::uint8_t {
   kAttention,    ///< also q and attention itself; the output projection's result is kept
   kMlp,          ///< also gate and up; attention is kept
   kFull,         ///< everything but the layer's input
+  kOffload,      ///< as kElementwise; what is kept waits in pinned host memory, not on the device
 };
-inline constexpr std::size_t kRecomputations = 5;
+inline constexpr std::size_t kRecomputations = 6;
 
 [[nodiscard]] std::string_view to_string(Recompute recompute);
 /// All of them, for rules in errors.
 inline constexpr std::string_view kRecomputeNames =
-    "\"nothing\", \"elementwise\", \"attention\", \"mlp\", \"full\"";
+    "\"nothing\", \"elementwise\", \"attention\", \"mlp\", \"full\", \"offload\"";
 [[nodiscard]] std::optional<Recompute> recompute_from(std::string_view name);
 /// In the order of the enumeration.
 [[nodiscard]] std::span<const Recompute> all_recomputations();

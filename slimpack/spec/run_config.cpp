@@ -131,6 +131,11 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
   if (config.train.min_learning_rate > config.train.learning_rate)
     invalid_input("{}: train.min_learning_rate is {}, above train.learning_rate, {}; lower it",
                   origin, config.train.min_learning_rate, config.train.learning_rate);
+  if (config.plan.recompute == Recompute::kOffload && config.train.device == DeviceKind::kCpu)
+    invalid_input(
+        "{}: plan.recompute is \"offload\" and train.device is \"cpu\", where rows lie in host "
+        "memory already; set train.device to \"cuda\" or plan.recompute to another policy",
+        origin);
   if (config.evaluation.every > 0 && config.evaluation.prefix.empty())
     invalid_input(
         "{}: evaluation.every is {} and evaluation.prefix is not set; name a held-out dataset, or "

@@ -110,8 +110,8 @@ struct PlanConfig {
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as it is known what
   /// that costs.
   std::int32_t most_merged = 8;
-  /// What every layer computes again in backward; absent ("auto") = what gives the shortest step
-  /// that fits, layer by layer.
+  /// What every layer computes again in backward, or that its rows wait in host memory, which a CPU
+  /// refuses; absent ("auto") = what gives the shortest step that fits, layer by layer.
   std::optional<Recompute> recompute = Recompute::kElementwise;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kAuto;

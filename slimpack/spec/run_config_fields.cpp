@@ -116,8 +116,12 @@ ConfigField recompute() {
     return fmt::format("recompute = \"{}\"",
                        config.plan.recompute ? to_string(*config.plan.recompute) : "auto");
   };
-  return {"plan", "recompute", "computed again in backward; auto = what is fastest, by layer",
-          rule,   assign,      print};
+  return {"plan",
+          "recompute",
+          "computed again in backward, or offloaded; auto = what is fastest, by layer",
+          rule,
+          assign,
+          print};
 }
 
 ConfigField memory_cap() {

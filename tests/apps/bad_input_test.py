@@ -73,6 +73,7 @@ def test_a_mistake_in_the_configuration_is_placed(workspace, name, line, parts):
     ("cost.file=nowhere.json", ["nowhere.json", "check the path"]),
     ("plan.memory_cap=64KiB", ["65,536", "would fit", "raise plan.memory_cap"]),
     ("plan.memory_cap=64 bananas", ["bananas", "memory_cap"]),
+    ("plan.recompute=offload", ['plan.recompute is "offload"', 'train.device is "cpu"']),
 ])
 def test_a_setting_that_cannot_be_used_is_named(workspace, override, parts):
     output = "set-" + "".join(c if c.isalnum() else "-" for c in override)

@@ -60,6 +60,39 @@ def test_plan_says_how_many_layers_compute_what_again(workspace, tmp_path):
     assert mixed
 
 
+def test_rows_are_offloaded_where_the_run_has_a_device(workspace, tmp_path):
+    def plan(name, *wanted):
+        done = run("plan", "--config", workspace.config(name), *settings(wanted),
+                   "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
+        if done.returncode != 0:
+            return done, None
+        return done, json.loads((tmp_path / "planned.json").read_text())
+
+    peak = lambda figures: max(s["peak_activation_bytes"] for s in figures["stages"])
+    roomy, kept = plan("kept", "train.device=cuda")
+    assert kept["host_bytes"] == 0 and "pinned host memory" not in roomy.stdout
+    done, offloaded = plan("offloaded", "train.device=cuda", "plan.recompute=offload")
+    assert offloaded["recompute"] == {"offload": 4}
+    assert peak(offloaded) < peak(kept)
+    # Rows of one stage, all on the host at some moment: 32 hidden, 32 of q and of attention's
+    # output, 96 of gate and up, each of 4 bytes, and 16 of log-sum-exp.
+    assert offloaded["host_bytes"] <= TOKENS * 4 * (4 * (32 + 32 + 32 + 32 + 96) + 16)
+    assert re.search(r"^pinned host memory +[\d.]+ \w+ of a rank$", done.stdout, re.MULTILINE)
+    simulated = run("simulate", tmp_path / "plan.json")
+    assert "pinned host memory" in simulated.stdout, simulated.stderr
+    # Left to the planner, it is a choice where there is a device and a way to the host.
+    auto = ["plan.recompute=auto", f"plan.memory_cap={(peak(kept) + peak(offloaded)) // 2}",
+            "train.device=cuda", "hardware.host_bandwidth=1e15"]
+    _, chosen = plan("chosen", *auto)
+    assert "offload" in chosen["recompute"]
+    for setting in ("train.device=cpu", "hardware.host_bandwidth=0"):
+        _, figures = plan("without", *auto, setting)
+        assert "offload" not in figures["recompute"]
+    unknown, _ = plan("unknown", "train.device=cuda", "plan.recompute=offload",
+                      "hardware.host_bandwidth=0")
+    assert_refused(unknown, "hardware.host_bandwidth", "choose another policy")
+
+
 def test_a_length_list_plans_like_the_dataset_that_it_is_of(workspace, tmp_path):
     file = workspace.config("lengths")
     done = run("plan", "--config", file, "--out", tmp_path / "data.json")

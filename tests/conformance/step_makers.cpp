@@ -16,9 +16,8 @@ void merge(PlanRequest& request, const Workload& workload) {
       static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(workload.dp)));
 }
 
-void recompute(PlanRequest& request) {
-  const auto all = all_recomputations();
-  request.recompute.assign(all.begin(), all.end());
+void recompute(PlanRequest& request, const Workload& workload) {
+  request.recompute = known_recomputations(workload.cost);
 }
 
 PlanRequest plain_request(const Workload& workload) {
@@ -98,24 +97,24 @@ std::vector<Planner> planners() {
          r.solver = SolverKind::kAuto;
        },
        kFewGranules, 0.1},
-      {"recomputing", [](R& r, const W&) { recompute(r); }, {}, 0.5},
+      {"recomputing", recompute, {}, 0.5},
       {"mixing",
-       [](R& r, const W&) {
-         recompute(r);
+       [](R& r, const W& w) {
+         recompute(r, w);
          r.mixed_recompute = true;
        },
        kFewGranules, 0.4},
       {"merging mixing splitting",
        [](R& r, const W& w) {
          merge(r, w);
-         recompute(r);
+         recompute(r, w);
          r.mixed_recompute = true;
          r.backward = BackwardKind::kSplit;
        },
        kFewGranules, 0.1},
       {"mixed packed",
-       [](R& r, const W&) {
-         recompute(r);
+       [](R& r, const W& w) {
+         recompute(r, w);
          r.mixed_recompute = true;
          r.planner = PlannerKind::kPacked;
        },
@@ -124,7 +123,7 @@ std::vector<Planner> planners() {
       {"merging recomputing",
        [](R& r, const W& w) {
          merge(r, w);
-         recompute(r);
+         recompute(r, w);
        },
        {},
        0.2},

@@ -154,7 +154,7 @@ TEST(Refusal, NamesACapThatFitsWhereTheHeaviestReplicaHintsAtOtherCuts) {
   request.pp = 2;
   request.dp = request.most_merged = 4;
   request.speed = {{1, 0.89}, {0.89, 1}, {1, 1}, {0.707, 1}};
-  request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  request.recompute = known_recomputations(cost_of(Costs::kCompute));
   expect_named_cap_to_fit(request);
 }
 

@@ -114,6 +114,8 @@ CostModel cost_of(Costs kind) {
   hardware.forward_overhead_us = hardware.backward_overhead_us = kind == Costs::kOverhead ? 500 : 2;
   if (kind == Costs::kLinks)
     hardware.node_link_bytes_per_second = hardware.link_bytes_per_second = 1e8;
+  // Rows of 2,448 bytes a token either stay or take longer than a layer, which runs for 0.9 us.
+  hardware.host_bandwidth = kind == Costs::kCompute ? 0 : 1e9;
   return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, 8);
 }
 

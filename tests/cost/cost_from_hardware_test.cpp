@@ -26,6 +26,7 @@ HardwareSpec round_hardware() {
   hardware.backward_overhead_us = 120;
   hardware.memory_bytes = Bytes(1000);
   hardware.memory_bandwidth = 1e9;
+  hardware.host_bandwidth = 0.125e9;
   hardware.ranks_per_node = 8;
   hardware.node_link_bytes_per_second = 0.5e9;
   hardware.node_link_latency_us = 7;
@@ -43,6 +44,14 @@ ModelShape llama2_70b() {
   shape.num_heads = 64;
   shape.num_kv_heads = 8;
   return shape;
+}
+
+TEST(CostFromHardware, GivesEveryRankItsOwnWayToTheHost) {
+  HardwareSpec hardware = round_hardware();
+  for (const std::int32_t tp : {1, 8})
+    EXPECT_EQ(cost_from_hardware(llama2_70b(), Dtype::kBf16, hardware, tp).host_per_byte, 8);
+  hardware.host_bandwidth = 0;
+  EXPECT_EQ(cost_from_hardware(llama2_70b(), Dtype::kBf16, hardware).host_per_byte, 0);
 }
 
 TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {

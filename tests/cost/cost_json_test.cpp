@@ -49,7 +49,9 @@ TEST(CostJson, RoundTripsToTheLastBit) {
 TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
-    if (item.key() == "weight_gradient" || item.key() == "elementwise") continue;  // may be absent
+    if (item.key() == "weight_gradient" || item.key() == "elementwise" ||
+        item.key() == "host_per_byte")
+      continue;  // may be absent
     auto broken = file;
     broken.erase(item.key());
     const std::string message = refusal(broken);
@@ -87,6 +89,18 @@ TEST(CostJson, WithoutElementwiseWorkKeepingEverythingSavesNoTime) {
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
   file["elementwise"] = {{"per_pack", 2 * example().backward.per_pack}, {"per_token", 0}};
   EXPECT_NE(refusal(file).find("cost.json: elementwise: field \"per_pack\""), std::string::npos)
+      << refusal(file);
+}
+
+TEST(CostJson, WithoutTheTimeToTheHostNothingIsOffloaded) {
+  auto file = nlohmann::json::parse(cost_to_json(example()));
+  ASSERT_NE(example().host_per_byte, 0);
+  file.erase("host_per_byte");
+  CostModel unknown = example();
+  unknown.host_per_byte = 0;
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
+  file["host_per_byte"] = -1;
+  EXPECT_NE(refusal(file).find("field \"host_per_byte\" is -1"), std::string::npos)
       << refusal(file);
 }
 

@@ -20,8 +20,12 @@ RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
 class LayerByLayer {
  public:
   LayerByLayer(const CostModel& plain, const RecomputeByLayer& policies, const StepPlan& plan)
-      : plan_(plan), packs_(plan.replicas.front().packs) {
+      : plan_(plan),
+        packs_(plan.replicas.front().packs),
+        row_(row_bytes(plain.shape, plain.dtype)) {
+    offloads_before_ = {false};
     for (const Recompute recompute : policies) {
+      offloads_before_.push_back(recompute == Recompute::kOffload);
       CostModel cost = plain;
       cost.shape.num_layers = 3;
       layers_.push_back(
@@ -32,11 +36,13 @@ class LayerByLayer {
   /// Highest in any layer, beyond all rows, keys and values of the action.
   [[nodiscard]] Bytes forward(std::size_t pack) const {
     Bytes held, highest;
-    for (const TaskBytes& layer : layers_) {
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      const TaskBytes& layer = layers_[l];
       held += layer.rows[1][pack];
       for (const Slice& slice : packs_.forward[pack].slices)
         if (slice.begin == Tokens(0)) held += layer.kv[1][slice.sequence.index()];
-      highest = std::max(highest, held + layer.forward_transient[1][pack]);
+      highest = std::max(
+          highest, held + layer.forward_transient[1][pack] + on_their_way(l, packs_.forward[pack]));
     }
     return highest - held;
   }
@@ -44,8 +50,10 @@ class LayerByLayer {
   /// Highest in any layer, the last one first, beyond what was there before.
   [[nodiscard]] Bytes backward(std::size_t pack) const {
     Bytes held, highest;
-    for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-      highest = std::max(highest, held + layer->backward_transient[1][pack]);
+    for (std::size_t l = layers_.size(); l-- > 0;) {
+      const TaskBytes* const layer = &layers_[l];
+      highest = std::max(highest, held + layer->backward_transient[1][pack] +
+                                      on_their_way(l, packs_.backward[pack]));
       for (const Slice& slice : packs_.backward[pack].slices) {
         const std::size_t q = slice.sequence.index();
         const bool last = slice.end == plan_.lengths[q];
@@ -61,6 +69,10 @@ class LayerByLayer {
   }
 
  private:
+  /// Rows of the layer before, which leave or come while this one runs.
+  [[nodiscard]] Bytes on_their_way(std::size_t layer, const MicroPack& pack) const {
+    return offloads_before_[layer] ? row_ * pack.tokens().count() : Bytes(0);
+  }
   [[nodiscard]] std::size_t last_use(const MicroPack& forward) const {
     std::size_t last = 0;
     for (std::size_t b = 0; b < packs_.backward.size(); ++b)
@@ -72,6 +84,8 @@ class LayerByLayer {
 
   const StepPlan& plan_;
   const PackPlan& packs_;
+  Bytes row_;
+  std::vector<bool> offloads_before_;  ///< by layer: whether the one before it does
   std::vector<TaskBytes> layers_;
 };
 
@@ -121,6 +135,7 @@ TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
   EXPECT_EQ(row(Recompute::kAttention), 2 * 32 + 128);
   EXPECT_EQ(row(Recompute::kMlp), 2 * 32 + 2 * 32 + 8);
   EXPECT_EQ(row(Recompute::kFull), 32);
+  EXPECT_EQ(row(Recompute::kOffload), 0);
   shape.qk_norm = true;
   // Normalised q and k with 1 / rms of each of three heads, beside q as attention saw it.
   EXPECT_EQ(row(Recompute::kNothing), 336 + 32 + 16 + 3 * 4);
@@ -144,6 +159,52 @@ TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
             (token(Recompute::kMlp) + token(Recompute::kElementwise)) * 7);
 }
 
+TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
+  // The example of docs/row-store.md: rows of 264 bytes in each of two layers on one stage, F0 =
+  // [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). A token of the head's input takes 32.
+  CostModel cost;
+  cost.shape = testing::small_gqa();
+  cost.shape.qk_norm = false;
+  cost.shape.hidden_size = 8;
+  cost.shape.intermediate_size = 16;
+  cost.shape.num_layers = 2;
+  cost.shape.num_heads = 2;
+  cost.shape.num_kv_heads = 1;
+  cost.shape.head_dim = 4;
+  cost.shape.vocab_size = 10;
+  const auto slice = [](std::int64_t begin, std::int64_t end) {
+    return MicroPack{{{SequenceId(0), Tokens(begin), Tokens(end)}}};
+  };
+  const PackPlan packs{{slice(0, 6), slice(6, 10)}, {slice(5, 10), slice(0, 5)}};
+  const auto bytes = [&](RecomputeByLayer recompute) {
+    return task_bytes(with_recompute(cost, std::move(recompute)), {{0, 2}}, packs, {Tokens(10)});
+  };
+  using R = Recompute;
+  using List = std::vector<Bytes>;
+  const TaskBytes kept = bytes({R::kElementwise, R::kElementwise});
+  const TaskBytes first = bytes({R::kOffload, R::kElementwise});
+  const TaskBytes both = bytes({R::kOffload, R::kOffload});
+  EXPECT_EQ(kept.rows[0], (List{Bytes(6 * 560), Bytes(4 * 560)}));
+  EXPECT_EQ(first.rows[0], (List{Bytes(6 * 296), Bytes(4 * 296)}));
+  EXPECT_EQ(both.rows[0], (List{Bytes(6 * 32), Bytes(4 * 32)}));
+  // Forward the last layer has the highest moment; until it ends, the first one's rows leave.
+  EXPECT_EQ(kept.forward_transient[0], (List{Bytes(6 * 64), Bytes(4 * 64)}));
+  EXPECT_EQ(first.forward_transient[0], (List{Bytes(6 * (64 + 264)), Bytes(4 * (64 + 264))}));
+  EXPECT_EQ(both.forward_transient[0], (List{Bytes(6 * (64 + 528)), Bytes(4 * (64 + 528))}));
+  // B0 in its first layer, the last one: 3,912 with its 5 copied rows of 264. In `first` those of
+  // the layer before are fetched besides; in `both` its own are fetched in place of the copy.
+  EXPECT_EQ(kept.backward_transient[0][0], Bytes(3912));
+  EXPECT_EQ(first.backward_transient[0][0], Bytes(3912 + 5 * 264));
+  EXPECT_EQ(both.backward_transient[0][0], Bytes(3912 + 5 * 264));
+  const auto host = [&](RecomputeByLayer recompute) {
+    return host_bytes(with_recompute(cost, std::move(recompute)), {{0, 2}}, packs, {Tokens(10)})
+        .rows[0];
+  };
+  EXPECT_EQ(host({R::kElementwise, R::kFull}), (List{Bytes(0), Bytes(0)}));
+  EXPECT_EQ(host({R::kOffload, R::kFull}), (List{Bytes(6 * 264), Bytes(4 * 264)}));
+  EXPECT_EQ(host({R::kOffload, R::kOffload}), (List{Bytes(6 * 528), Bytes(4 * 528)}));
+}
+
 TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
   CostModel cost;
   cost.shape = testing::small_gqa();
@@ -159,6 +220,12 @@ TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
   const PackPlan packs{{{{{SequenceId(0), Tokens(0), Tokens(5)}}}},
                        {{{{SequenceId(0), Tokens(0), Tokens(5)}}}}};
   EXPECT_EQ(task_bytes(mixed, layout, packs, {Tokens(5)}).rows[0][0], token * 5);
+  // Rows of two layers at most are on the device while they are on their way.
+  const TaskBytes offloaded =
+      task_bytes(with_recompute(cost, Recompute::kOffload), layout, packs, {Tokens(5)});
+  EXPECT_EQ(offloaded.rows[0][0], Bytes(0));
+  EXPECT_EQ(offloaded.forward_transient[0][0], Bytes(2 * 100 * 5));
+  EXPECT_EQ(offloaded.backward_transient[0][0], Bytes(2 * 100 * 5));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+
 #include "slimpack/base/error.h"
 #include "slimpack/base/random.h"
 #include "tests/cost/round_model.h"
@@ -10,6 +12,7 @@ namespace {
 
 using testing::round_model_of_replicas;
 using testing::slice;
+using R = Recompute;
 
 // Matrix products of a layer of the model, in multiply-adds a token, with h = 20: q 20·24 = 480, k
 // and v 20·8 = 160 each, output 480, gate and up 2·20·28 = 1120, down 560; together 2960. Its q and
@@ -81,7 +84,6 @@ TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAg
   const auto overhead = [&](const RecomputeByLayer& recompute) {
     return pack_overhead(with_recompute(plain, recompute), kTwoStages, last, true, 2);
   };
-  using R = Recompute;
   // Of two replicas 30 forward and 60 backward a layer.
   EXPECT_EQ(overhead({}), 4000 + 2 * 200 + 2 * 60);
   EXPECT_EQ(overhead({R::kFull, R::kMlp, R::kElementwise}), 4000 + 250 + 200 + 2 * 60);
@@ -93,12 +95,66 @@ TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAg
                    (2 * 4 + 640.0 / 2960 * 2 + 11) / 2 + 2 * 1.5 + 0.5);
 }
 
+// Bytes of a token's row in fp32: 2 · 4·20 of hidden states, 2 · 4·24 of q and out, 4·8 of k, 4·6
+// of log-sum-exp, 2 · 4·28 of gate and up: 632. At 1/256 ns a byte it travels for 2.46875 ns, at
+// 1/128 for 4.9375; a layer takes a token 2 ns forward and 4 backward.
+/// The time of a token on a stage, overheads and attention left out.
+double token_time(const CostModel& cost, std::int32_t stage, bool backward) {
+  return slice_cost(cost, kTwoStages, StageId(stage), backward).per_token;
+}
+
+TEST(Offload, IsKnownWithTheTimeToTheHost) {
+  CostModel cost = round_model_of_replicas();
+  EXPECT_EQ(known_recomputations(cost),
+            (std::vector<R>{R::kNothing, R::kElementwise, R::kAttention, R::kMlp, R::kFull}));
+  cost.host_per_byte = 1;
+  EXPECT_TRUE(std::ranges::equal(known_recomputations(cost), all_recomputations()));
+}
+
+TEST(Offload, OfALayerBeforeAnotherTakesWhatThatDoesNotHide) {
+  CostModel cost = round_model_of_replicas();
+  cost.host_per_byte = 1.0 / 256;
+  const auto offloading = [&] { return with_recompute(cost, {R::kMlp, R::kOffload, R::kNothing}); };
+  // Two layers; backward with the head's 11.
+  EXPECT_EQ(token_time(offloading(), 1, false), 2 * 2 + 0.46875);
+  EXPECT_EQ(token_time(offloading(), 1, true), 2 * 4 + 11);
+  cost.host_per_byte = 1.0 / 128;
+  EXPECT_EQ(token_time(offloading(), 1, false), 2 * 2 + 2.9375);
+  EXPECT_EQ(token_time(offloading(), 1, true), 2 * 4 + 0.9375 + 11);
+  EXPECT_EQ(backward_time(cost, R::kOffload).per_pack, cost.backward.per_pack);
+}
+
+TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
+  CostModel cost = round_model_of_replicas();
+  cost.host_per_byte = 1.0 / 128;
+  const CostModel everywhere = with_recompute(cost, R::kOffload);
+  // One layer: its rows leave when it is done, and come before it begins; the embedding's 5 and 7.
+  EXPECT_EQ(token_time(everywhere, 0, false), 2 + 4.9375 + 5);
+  EXPECT_EQ(token_time(everywhere, 0, true), 4 + 4.9375 + 7);
+  // Two: the first one's leave while the last one runs, whose come while the head does.
+  EXPECT_EQ(token_time(everywhere, 1, false), 2 * 2 + 2.9375 + 4.9375);
+  cost.head_backward.per_token = 3;
+  EXPECT_EQ(token_time(with_recompute(cost, R::kOffload), 1, true),
+            2 * 4 + 2 * 0.9375 + (4 - 3) + 3);
+  // Of two replicas that run a pack together, each moves half of the rows. The exchange takes 0.5.
+  EXPECT_EQ(merged_slice_cost(everywhere, kTwoStages, StageId(std::int32_t{0}), false, 2).per_token,
+            (2 + 4.9375 + 5) / 2 + 0.5);
+}
+
+TEST(Offload, OfAnotherAccountingMovesItsRows) {
+  CostModel cost = round_model_of_replicas();
+  cost.host_per_byte = 0.5;
+  cost.row_bytes = 6;
+  EXPECT_EQ(exposed_transfer(cost, false), 1);
+  EXPECT_EQ(exposed_transfer(cost, true), 0);
+}
+
 TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
   CostModel plain = round_model_of_replicas();
   plain.weight_gradient = {80, 1.5};
   const PackPlan packs{{{{slice(0, 0, 9)}}}, {{{slice(0, 0, 9)}}}};
   const TaskTimes before = task_times(plain, kTwoStages, packs);
-  for (const Recompute recompute : all_recomputations()) {
+  for (const Recompute recompute : known_recomputations(plain)) {
     const TaskTimes after = task_times(with_recompute(plain, recompute), kTwoStages, packs);
     EXPECT_EQ(after.forward, before.forward);
     EXPECT_EQ(after.weight_gradient, before.weight_gradient);

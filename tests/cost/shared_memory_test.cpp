@@ -163,7 +163,9 @@ RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
     for (const SequenceId q : replica.sequences)
       held += (plan.lengths[q.index()].count() + group[q.index()] - 1) / group[q.index()];
     Bytes rows;
-    for (const Bytes b : bytes.rows[1]) rows += b;
+    const TaskBytes host = host_bytes(cost, plan.layout, replica.packs, plan.lengths);
+    for (const auto* where : {&bytes, &host})
+      for (const Bytes b : where->rows[1]) rows += b;
     if (held > 0) RC_ASSERT(rows.count() % held == 0);
     RC_ASSERT(rows.count() >= held * 2 * 4 * cost.shape.hidden_size / cost.tp);
     for (std::size_t s = 0; s < 3; ++s)

@@ -136,18 +136,18 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
 void compare_on(const std::vector<Grid>& grids, const std::string& what) {
   Ratios ratios;
   Rng rng(7);
+  const std::vector<Recompute> each = testing::recomputations_of_cpu();
   for (const Grid& grid : grids)
     for (const Dtype dtype : {Dtype::kFp32, Dtype::kFp64})
-      for (std::size_t policy = 0; policy <= kRecomputations; ++policy) {
+      for (std::size_t policy = 0; policy <= each.size(); ++policy) {
         const bool qk_norm = (policy + (dtype == Dtype::kFp32 ? 0 : 1)) % 2 == 1;
         const std::int64_t layers = 2 * grid.pp;
         RecomputeByLayer recompute;
         for (std::int64_t l = 0; l < layers; ++l)
-          recompute.push_back(
-              all_recomputations()[policy < kRecomputations ? policy : rng.below(kRecomputations)]);
+          recompute.push_back(each[policy < each.size() ? policy : rng.below(each.size())]);
         const std::string name =
             fmt::format("{}, {}{}, {}", grid.text(),
-                        policy < kRecomputations ? to_string(recompute.front()) : "mixed",
+                        policy < each.size() ? to_string(recompute.front()) : "mixed",
                         qk_norm ? ", qk_norm" : "", to_string(dtype));
         compare(step_on(grid, grid_shape(layers, qk_norm, grid.widest), dtype, recompute, rng),
                 name, kLeast, kTwoPercent, ratios);
@@ -206,8 +206,9 @@ TEST(GridMemory, OfRandomStepsIsWithinTwoPercent) {
     step.cost = cost_from_hardware(grid_shape(2 * stages, rng.below(2) == 0),
                                    fp32 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{},
                                    1 << rng.below(2), 4);
+    const std::vector<Recompute> each = testing::recomputations_of_cpu();
     for (std::int64_t l = 0; l < 2 * stages; ++l)
-      step.plan.recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);
+      step.plan.recompute.push_back(each[rng.below(each.size())]);
     compare(step, fmt::format("seed {}, tp {}", seed, step.cost.tp), kLeast, kTwoPercent, ratios);
   }
   ratios.print("random steps");

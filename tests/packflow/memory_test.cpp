@@ -19,6 +19,7 @@ using slimpack::testing::grid_step;
 using slimpack::testing::packed_step;
 using slimpack::testing::random_tokens;
 using slimpack::testing::Ratios;
+using slimpack::testing::recomputations_of_cpu;
 using slimpack::testing::sliced_step;
 using slimpack::testing::SmallStep;
 using slimpack::testing::split_backwards;
@@ -104,10 +105,11 @@ TEST(Memory, PredictedPeaksAreThoseMeasuredInFp32) {
 std::vector<RecomputeByLayer> policies(std::int64_t layers, Rng& rng) {
   std::vector<RecomputeByLayer> all;
   const auto count = static_cast<std::size_t>(layers);
-  for (const Recompute recompute : all_recomputations()) all.emplace_back(count, recompute);
+  const std::vector<Recompute> each = recomputations_of_cpu();
+  for (const Recompute recompute : each) all.emplace_back(count, recompute);
   for (int i = 0; i < 4; ++i) {
     RecomputeByLayer& mixed = all.emplace_back();
-    while (mixed.size() < count) mixed.push_back(all_recomputations()[rng.below(kRecomputations)]);
+    while (mixed.size() < count) mixed.push_back(each[rng.below(each.size())]);
   }
   return all;
 }

@@ -2,19 +2,24 @@
 
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
+
+#include "tests/packflow/pretended_queues.h"
 
 namespace slimpack::testing {
 namespace {
@@ -37,7 +42,22 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream next) const override {
     return stream(std::exchange(current, next.id()));
   }
-  void synchronizeStream(const c10::Stream&) const override { ++synchronized; }
+  void synchronizeStream(const c10::Stream& queue) const override {
+    ++synchronized;
+    wait_for(end_of(queue.id()));
+  }
+  void record(void** event, const c10::Stream& queue, c10::DeviceIndex,
+              c10::EventFlag) const override {
+    if (*event == nullptr) *event = new QueueMark;
+    *static_cast<QueueMark*>(*event) = end_of(queue.id());
+  }
+  /// Whatever waits runs later than this call returns: the last moment for what it waits for.
+  void block(void* event, const c10::Stream&) const override {
+    if (event != nullptr) wait_for(*static_cast<QueueMark*>(event));
+  }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    delete static_cast<QueueMark*>(event);
+  }
 
  private:
   static c10::Stream stream(c10::StreamId id) {
@@ -47,15 +67,35 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
 thread_local c10::StreamId PretendedGuard::current = 0;
 C10_REGISTER_GUARD_IMPL(PrivateUse1, PretendedGuard);
 
+/// Allocations with their sum and its peak.
+class CountedBytes {
+ public:
+  /// Of bytes that nobody has written: not numbers.
+  at::DataPtr allocate(std::size_t bytes, c10::DeleterFnPtr free, c10::Device device) {
+    auto* const block = static_cast<std::size_t*>(std::aligned_alloc(64, (bytes / 64 + 2) * 64));
+    *block = bytes;
+    std::byte* const data = reinterpret_cast<std::byte*>(block) + 64;
+    std::memset(data, 0xff, bytes);
+    const std::int64_t now = live += static_cast<std::int64_t>(bytes);
+    for (std::int64_t seen = peak; now > seen && !peak.compare_exchange_weak(seen, now);) {
+    }
+    return {data, block, free, device};
+  }
+  void free(void* block) {
+    live -= static_cast<std::int64_t>(*static_cast<std::size_t*>(block));
+    std::free(block);
+  }
+  void reset_peak() { peak = live.load(); }
+
+  std::atomic<std::int64_t> live{0}, peak{0};
+};
+CountedBytes on_device, pinned;
+
 class PretendedAllocator final : public c10::DeviceAllocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
-    auto* const block = static_cast<std::size_t*>(std::aligned_alloc(64, (bytes / 64 + 2) * 64));
-    *block = bytes;
-    const std::int64_t now = live_ += static_cast<std::int64_t>(bytes);
-    for (std::int64_t seen = peak_; now > seen && !peak_.compare_exchange_weak(seen, now);) {
-    }
-    return {reinterpret_cast<std::byte*>(block) + 64, block, &free_block, kPretended};
+    return on_device.allocate(
+        bytes, [](void* block) { on_device.free(block); }, kPretended);
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
@@ -66,21 +106,40 @@ class PretendedAllocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     c10::CachingDeviceAllocator::DeviceStats stats;
-    stats.allocated_bytes[0].current = live_;
-    stats.allocated_bytes[0].peak = peak_;
+    stats.allocated_bytes[0].current = on_device.live;
+    stats.allocated_bytes[0].peak = on_device.peak;
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
-  void resetPeakStats(c10::DeviceIndex) override { peak_ = live_.load(); }
-
- private:
-  static void free_block(void* block) {
-    live_ -= static_cast<std::int64_t>(*static_cast<std::size_t*>(block));
-    std::free(block);
-  }
-  static std::atomic<std::int64_t> live_, peak_;
+  void resetPeakStats(c10::DeviceIndex) override { on_device.reset_peak(); }
 };
-std::atomic<std::int64_t> PretendedAllocator::live_{0}, PretendedAllocator::peak_{0};
+
+class PinnedAllocator final : public c10::Allocator {
+ public:
+  at::DataPtr allocate(std::size_t bytes) override {
+    return pinned.allocate(
+        bytes, [](void* block) { pinned.free(block); }, c10::Device(at::kCPU));
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+struct PretendedHooks final : at::PrivateUse1HooksInterface {
+  [[nodiscard]] bool isBuilt() const override { return true; }
+  [[nodiscard]] bool isAvailable() const override { return true; }
+  [[nodiscard]] bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  [[nodiscard]] c10::Allocator* getPinnedMemoryAllocator() const override {
+    static PinnedAllocator allocator;
+    return &allocator;
+  }
+};
+[[maybe_unused]] const bool hooked = [] {
+  static PretendedHooks hooks;
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+  c10::register_privateuse1_backend("pretended");
+  return true;
+}();
 
 PretendedAllocator allocator;
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator);
@@ -107,8 +166,28 @@ at::Tensor seen_by_cpu(const at::Tensor& tensor) {
                        at::TensorOptions(tensor.scalar_type()));
 }
 
-at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
-  seen_by_cpu(to).copy_(seen_by_cpu(from));
+/// That memory of the device is still somebody's; the host's libtorch keeps until it is copied.
+std::function<void()> still_there(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return [] {};
+  return [weak = tensor.storage().getWeakStorageImpl()] {
+    TORCH_CHECK(!weak.expired(), "memory was given up before it was copied");
+  };
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  const auto copy = [source = seen_by_cpu(from), target = seen_by_cpu(to)] {
+    at::Tensor(target).copy_(source);
+  };
+  if (!non_blocking) {
+    copy();
+    return to;
+  }
+  put_off(PretendedGuard().getStream(kPretended).id(),
+          [copy, has_source = still_there(from), has_target = still_there(to)] {
+            has_source();
+            has_target();
+            copy();
+          });
   return to;
 }
 
@@ -155,6 +234,14 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 PretendedCalls pretended_calls() {
   return {queues, synchronized, kept};
+}
+
+PinnedBytes pinned_bytes() {
+  return {pinned.live, pinned.peak};
+}
+
+void reset_pinned_peak() {
+  pinned.reset_peak();
 }
 
 }  // namespace slimpack::testing

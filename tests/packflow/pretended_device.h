@@ -1,8 +1,9 @@
 // A pretended device: libtorch's slot for devices outside its tree, in memory of the CPU, for tests
 // of what must not depend on the device.
 //
-// It is as strict as a GPU: tensors of one operator must lie on one device, and only copies cross.
-// Operators run on the CPU behind it. Streams are numbers; allocations are counted. Linking
+// It is as strict as a GPU: tensors of one operator must lie on one device, only copies cross, and
+// copies that nobody waits for have not happened (pretended_queues.h). Operators run on the CPU
+// behind it. Streams are numbers; allocations are counted, those of pinned host memory too. Linking
 // pretended_device.cpp registers it, for the whole program.
 #pragma once
 
@@ -21,5 +22,13 @@ struct PretendedCalls {
   std::int64_t kept = 0;          ///< tensors whose memory was kept for a stream
 };
 [[nodiscard]] PretendedCalls pretended_calls();
+
+/// Pinned host memory. Where there is a GPU libtorch takes that from its driver, and these stay 0.
+struct PinnedBytes {
+  std::int64_t live = 0;
+  std::int64_t peak = 0;  ///< since the program began, or the last reset
+};
+[[nodiscard]] PinnedBytes pinned_bytes();
+void reset_pinned_peak();
 
 }  // namespace slimpack::testing

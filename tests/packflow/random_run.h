@@ -31,9 +31,10 @@ struct RandomRun {
       shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
     }
     if (rng.below(2) == 0) split_some(rng, plan, schedules);
+    const std::vector<Recompute> policies = recomputations_of_cpu();
     if (rng.below(2) == 0)
       for (std::int64_t l = 0; l < shape.num_layers; ++l)
-        plan.recompute.push_back(all_recomputations()[rng.below(all_recomputations().size())]);
+        plan.recompute.push_back(policies[rng.below(policies.size())]);
     tokens = random_tokens(rng, shape, plan.lengths);
   }
 

@@ -88,7 +88,8 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recompute, EveryPolicy, ::testing::ValuesIn(all_recomputations()),
+INSTANTIATE_TEST_SUITE_P(Recompute, EveryPolicy,
+                         ::testing::ValuesIn(slimpack::testing::recomputations_of_cpu()),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(RecomputeRows, WhatIsKeptAndWhatElementwiseWorkGivesAreTheSameBits) {

@@ -33,6 +33,13 @@ inline ModelShape small_shape(std::int64_t layers, bool qk_norm = false) {
   return shape;
 }
 
+/// What a CPU can run: all but kOffload, as its rows are in host memory in any case.
+inline std::vector<Recompute> recomputations_of_cpu() {
+  std::vector<Recompute> all(all_recomputations().begin(), all_recomputations().end());
+  std::erase(all, Recompute::kOffload);
+  return all;
+}
+
 /// A step with everything that it needs but tensors.
 struct SmallStep {
   CostModel cost;  ///< before recomputation

@@ -67,7 +67,7 @@ TEST(SplitBackward, OfPackedSequencesGivesTheBitsOfWholeOnes) {
 }
 
 TEST(SplitBackward, GivesTheSameGradientsWhateverIsComputedAgain) {
-  for (const Recompute recompute : all_recomputations()) {
+  for (const Recompute recompute : testing::recomputations_of_cpu()) {
     SmallStep step = sliced_step(small_shape(4, true), Dtype::kFp64, 2, lengths(), 6, Tokens(8),
                                  RecomputeByLayer(4, recompute));
     const StepOutcome whole = run_once(step);

@@ -145,6 +145,14 @@ TEST(BadRequest, OfSpeeds) {
         {"replica 2", "must be above 0"});
 }
 
+TEST(BadRequest, OfRowsThatAreOffloadedInNoKnownTime) {
+  expect_refused(
+      [](PlanRequest& r) {
+        r.recompute = {Recompute::kMlp, Recompute::kOffload};
+      },
+      {"(plan.recompute)", "hardware.host_bandwidth", "choose another policy"});
+}
+
 TEST(BadRequest, OfTimesThatNoSearchCanCompare) {
   for (const double per_pair : {1e300, std::numeric_limits<double>::infinity()}) {
     CostModel cost = small_cost();

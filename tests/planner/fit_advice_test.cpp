@@ -117,7 +117,10 @@ TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
   const FitAdvice advice = fit_advice(question);
   ASSERT_FALSE(advice.wish.fits);
   for (const FitCandidate& single :
-       single_changes(question.job, {.layers = 6, .heads = 4, .most_tp = 4}))
+       single_changes(question.job, {.layers = 6,
+                                    .heads = 4,
+                                    .most_tp = 4,
+                                    .recompute = known_recomputations(question.cost(1, 1))}))
     EXPECT_FALSE(fits(question, single.job));
   ASSERT_FALSE(advice.options.empty());
   EXPECT_LE(advice.options.size(), 5U);

@@ -87,6 +87,15 @@ TEST(PlanFile, RefusesASplitBackwardWhosePartsHaveNoTimes) {
   EXPECT_NE(error_of(split).find("has no weight_gradient"), std::string::npos) << error_of(split);
 }
 
+TEST(PlanFile, RefusesRowsThatAreOffloadedInNoKnownTime) {
+  json offloading = json::parse(small_file());
+  offloading["plan"]["recompute"][3] = "offload";
+  EXPECT_NE(error_of(offloading).find("has no host_per_byte"), std::string::npos)
+      << error_of(offloading);
+  offloading["cost"]["host_per_byte"] = 0.02;
+  EXPECT_EQ(error_of(offloading), "");
+}
+
 TEST(PlanFile, RefusesCutText) {
   const std::string text = small_file();
   for (std::size_t length = 0; length + 2 < text.size(); length += 7)

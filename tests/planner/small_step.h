@@ -9,7 +9,7 @@
 
 namespace slimpack::testing {
 
-/// With links for as many replicas.
+/// With links for as many replicas, and none to the host: nothing can be offloaded.
 inline CostModel small_cost(std::int32_t replicas = 1) {
   ModelShape shape;
   shape.hidden_size = 64;
@@ -26,6 +26,7 @@ inline CostModel small_cost(std::int32_t replicas = 1) {
   hardware.attention_backward_flops = 4e10;
   hardware.forward_overhead_us = 20;
   hardware.backward_overhead_us = 20;
+  hardware.host_bandwidth = 0;
   return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, replicas);
 }
 

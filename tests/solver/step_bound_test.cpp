@@ -90,6 +90,7 @@ RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
   const EdgeTime& weights = job.cost.weight_gradient;
   job.cost.elementwise = {(job.cost.backward.per_pack - weights.per_pack) * rng.uniform(),
                           (job.cost.backward.per_token - weights.per_token) * rng.uniform()};
+  job.cost.host_per_byte = rng.uniform();
   const CostModel cost = job.cost;
   job.cost = with_recompute(cost, Recompute::kNothing);
   const Nanos plain = step_lower_bound(bound_problem(job));

@@ -45,10 +45,11 @@ TEST(Hardware, EachBrokenFigureIsNamed) {
   }
 }
 
-TEST(Hardware, OnlyOverheadsAndLatenciesMayBeZero) {
+TEST(Hardware, OnlyOverheadsLatenciesAndTheWayToTheHostMayBeZero) {
   const std::set<std::string_view> may_be_zero{"attention_slice_us",   "attention_token_head_ns",
                                                "forward_overhead_us",  "backward_overhead_us",
-                                               "node_link_latency_us", "link_latency_us"};
+                                               "node_link_latency_us", "link_latency_us",
+                                               "host_bandwidth"};
   for (const HardwareField& field : hardware_fields()) {
     HardwareSpec hardware;
     set(hardware, field, 0);

@@ -13,6 +13,7 @@ TEST(Recompute, NamesAreThoseOfTheConfiguration) {
   EXPECT_EQ(to_string(Recompute::kAttention), "attention");
   EXPECT_EQ(to_string(Recompute::kMlp), "mlp");
   EXPECT_EQ(to_string(Recompute::kFull), "full");
+  EXPECT_EQ(to_string(Recompute::kOffload), "offload");
 }
 
 TEST(Recompute, EveryNameIsReadBackAndStandsInTheRule) {

@@ -124,13 +124,20 @@ TEST(RunConfig, EveryKeyIsRead) {
 TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
   EXPECT_EQ(parse(kModel).plan.recompute, Recompute::kElementwise);
   for (const Recompute recompute : all_recomputations())
-    EXPECT_EQ(
-        parse_more(fmt::format("[plan]\nrecompute = \"{}\"", to_string(recompute))).plan.recompute,
-        recompute);
+    EXPECT_EQ(parse_more(fmt::format("[train]\ndevice = \"cuda\"\n[plan]\nrecompute = \"{}\"",
+                                     to_string(recompute)))
+                  .plan.recompute,
+              recompute);
   EXPECT_EQ(parse_more("[plan]\nrecompute = \"auto\"").plan.recompute, std::nullopt);
   EXPECT_EQ(parse(kModel, {"plan.recompute=full"}).plan.recompute, Recompute::kFull);
   EXPECT_EQ(parse(kModel, {"plan.recompute=auto", "plan.recompute=nothing"}).plan.recompute,
             Recompute::kNothing);
+}
+
+TEST(RunConfig, RowsOfACpuAreNotOffloaded) {
+  expect_invalid_input([] { (void)parse(kModel, {"plan.recompute=offload"}); },
+                       {"plan.recompute is \"offload\"", "train.device is \"cpu\"",
+                        "set train.device to \"cuda\" or plan.recompute to another policy"});
 }
 
 TEST(RunConfig, TheSolverIsOneOfItsNamesAndItsBudgetAnyTimeUpToADay) {
@@ -286,7 +293,7 @@ const Bad kBad[] = {
     {"[plan]\nmerged = 2", "key \"merged\" is unknown in [plan]"},
     {"[plan]\nrecompute = \"some\"",
      "plan.recompute is \"some\", must be one of \"nothing\", \"elementwise\", \"attention\", "
-     "\"mlp\", \"full\", "
+     "\"mlp\", \"full\", \"offload\", "
      "\"auto\""},
     {"[plan]\nrecompute = \"Full\"", "plan.recompute is \"Full\", must be one of"},
     {"[plan]\nrecompute = \"\"", "plan.recompute is \"\", must be one of"},
