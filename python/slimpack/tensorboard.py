@@ -10,6 +10,7 @@ largest. Event files of an earlier conversion are replaced.
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -107,18 +108,37 @@ def convert(metrics, events):
     print(f"{len(lines)} lines of metrics are in {events}; tensorboard --logdir {events}")
 
 
+def until_interrupted():
+    """Yields every INTERVAL until Ctrl-C. That is only noted: raised wherever the program is, it can
+    leave the event writer and its thread waiting for each other."""
+    interrupts = []
+    before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
+    try:
+        while not interrupts:
+            yield
+            time.sleep(INTERVAL)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def follow_file(source, events, looks):
+    """Until what it has read is no longer there."""
+    with open_events(events) as writer:
+        for _ in looks:
+            lines = source.read()
+            if lines is None:
+                return
+            write(writer, lines)
+
+
 def follow(metrics, events):
-    """Does not return."""
+    """Until Ctrl-C."""
     if not metrics.exists():
         print(f"waiting for {metrics}", file=sys.stderr)
-    while not metrics.exists():
-        time.sleep(INTERVAL)
-    while True:
-        source = MetricsFile(metrics)
-        with open_events(events) as writer:
-            while (lines := source.read()) is not None:
-                write(writer, lines)
-                time.sleep(INTERVAL)
+    looks = until_interrupted()
+    for _ in looks:
+        if metrics.exists():
+            follow_file(MetricsFile(metrics), events, looks)
 
 
 def parse(argv):
@@ -134,15 +154,18 @@ def parse(argv):
 
 def main(argv=None):
     options = parse(argv)
-    act = follow if options.follow else convert
+    files = options.run / "metrics.jsonl", options.run / "tensorboard"
     try:
-        act(options.run / "metrics.jsonl", options.run / "tensorboard")
+        if not options.follow:
+            convert(*files)
+            return 0
+        follow(*files)
     except (CannotConvert, OSError) as error:
         print(f"slimpack: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 130
-    return 0
+        pass
+    return 130
 
 
 if __name__ == "__main__":
