@@ -4,7 +4,7 @@
 The same configuration, documents, plans and bits both ways, in turn; prints the median step of each
 way and their ratio, by grid. The documents are the Python standard library's source files.
 
-    bench/processes.py                  # pp 2, dp 2 and tp 2; about twelve minutes on two cores
+    bench/processes.py                  # pp 2, dp 2 and tp 2; about ten minutes on two cores
     bench/processes.py --grid pp=2 --repetitions 1
 """
 
