@@ -163,15 +163,7 @@ TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
   // The example of docs/row-store.md: rows of 264 bytes in each of two layers on one stage, F0 =
   // [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). A token of the head's input takes 32.
   CostModel cost;
-  cost.shape = testing::small_gqa();
-  cost.shape.qk_norm = false;
-  cost.shape.hidden_size = 8;
-  cost.shape.intermediate_size = 16;
-  cost.shape.num_layers = 2;
-  cost.shape.num_heads = 2;
-  cost.shape.num_kv_heads = 1;
-  cost.shape.head_dim = 4;
-  cost.shape.vocab_size = 10;
+  cost.shape = testing::row_store_example();
   const auto slice = [](std::int64_t begin, std::int64_t end) {
     return MicroPack{{{SequenceId(0), Tokens(begin), Tokens(end)}}};
   };

@@ -11,19 +11,8 @@
 namespace slimpack {
 namespace {
 
-/// The example of docs/row-store.md. Bytes of a token in fp32: hidden 32, q 32, k 16, FFN 64,
-/// log-sum-exp 8.
-ModelShape example_shape() {
-  ModelShape shape;
-  shape.hidden_size = 8;
-  shape.intermediate_size = 16;
-  shape.num_layers = 2;
-  shape.num_heads = 2;
-  shape.num_kv_heads = 1;
-  shape.head_dim = 4;
-  shape.vocab_size = 10;
-  return shape;
-}
+/// Bytes of a token in fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8.
+const ModelShape kExample = testing::row_store_example();
 
 MicroPack one_slice(std::int64_t begin, std::int64_t end) {
   return {{{SequenceId(0), Tokens(begin), Tokens(end)}}};
@@ -42,24 +31,23 @@ CostModel cost_of(const ModelShape& shape, Dtype dtype) {
 }
 
 TaskBytes example_bytes() {
-  return task_bytes(cost_of(example_shape(), Dtype::kFp32), {{0, 2}}, example_packs(),
-                    {Tokens(10)});
+  return task_bytes(cost_of(kExample, Dtype::kFp32), {{0, 2}}, example_packs(), {Tokens(10)});
 }
 
 TEST(MemoryModel, CountsRowsKeysAndValuesByTheToken) {
   // 2 · 32 (x, middle) + 2 · 32 (q, out) + 8 (lse) + 2 · 64 (gate, up); K and V 2 · 16.
-  EXPECT_EQ(row_bytes(example_shape(), Dtype::kFp32), Bytes(264));
-  EXPECT_EQ(kv_bytes(example_shape(), Dtype::kFp32), Bytes(32));
-  EXPECT_EQ(dkv_bytes(example_shape(), Dtype::kFp32), Bytes(32));
+  EXPECT_EQ(row_bytes(kExample, Dtype::kFp32), Bytes(264));
+  EXPECT_EQ(kv_bytes(kExample, Dtype::kFp32), Bytes(32));
+  EXPECT_EQ(dkv_bytes(kExample, Dtype::kFp32), Bytes(32));
   // fp64 doubles everything; bf16 halves all but what is accumulated: 264 = 8 + 256 → 8 + 128.
-  EXPECT_EQ(row_bytes(example_shape(), Dtype::kFp64), Bytes(528));
-  EXPECT_EQ(row_bytes(example_shape(), Dtype::kBf16), Bytes(136));
-  EXPECT_EQ(kv_bytes(example_shape(), Dtype::kBf16), Bytes(16));
-  EXPECT_EQ(dkv_bytes(example_shape(), Dtype::kBf16), Bytes(32));
+  EXPECT_EQ(row_bytes(kExample, Dtype::kFp64), Bytes(528));
+  EXPECT_EQ(row_bytes(kExample, Dtype::kBf16), Bytes(136));
+  EXPECT_EQ(kv_bytes(kExample, Dtype::kBf16), Bytes(16));
+  EXPECT_EQ(dkv_bytes(kExample, Dtype::kBf16), Bytes(32));
 }
 
 TEST(MemoryModel, KeepsTheKeysBeforeNormOnlyWhereTheyAreNormalised) {
-  ModelShape shape = example_shape();
+  ModelShape shape = kExample;
   shape.qk_norm = true;
   EXPECT_EQ(row_bytes(shape, Dtype::kFp32), Bytes(264 + 16));
 }
@@ -108,7 +96,7 @@ TEST(MemoryModel, TheExamplesBytesRiseAndFallAsTheDocumentSays) {
 }
 
 TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
-  ModelShape shape = example_shape();
+  ModelShape shape = kExample;
   shape.vocab_size = 1 << 10;
   EXPECT_EQ(head_block(shape), Tokens(1 << 10));
   shape.vocab_size = 10;
@@ -120,7 +108,7 @@ TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
 TEST(MemoryModel, RefusesBytesThatCannotBeCounted) {
   const PackPlan packs{{one_slice(0, 10)}, {one_slice(0, 10)}};
   const auto bytes_of = [&](std::int64_t length, double row_bytes) {
-    CostModel cost = cost_of(example_shape(), Dtype::kFp32);
+    CostModel cost = cost_of(kExample, Dtype::kFp32);
     cost.row_bytes = row_bytes;
     return task_bytes(cost, {{0, 2}}, packs, {Tokens(length)}).rows.front().front();
   };

@@ -36,4 +36,17 @@ inline ModelShape small_gqa() {
   return shape;
 }
 
+/// The example of docs/row-store.md, two layers. Elements of a token: hidden 8, q 8, k 4, FFN 16.
+inline ModelShape row_store_example() {
+  ModelShape shape;
+  shape.hidden_size = 8;
+  shape.intermediate_size = 16;
+  shape.num_layers = 2;
+  shape.num_heads = 2;
+  shape.num_kv_heads = 1;
+  shape.head_dim = 4;
+  shape.vocab_size = 10;
+  return shape;
+}
+
 }  // namespace slimpack::testing

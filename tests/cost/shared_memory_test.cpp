@@ -4,6 +4,7 @@
 
 #include "slimpack/cost/memory_model.h"
 #include "tests/cost/round_model.h"
+#include "tests/cost/shapes.h"
 #include "tests/support/random_step.h"
 
 namespace slimpack {
@@ -15,13 +16,7 @@ using testing::slice;
 /// q 32, k 16, FFN 64, log-sum-exp 8; a row 264.
 CostModel example_cost() {
   CostModel cost;
-  cost.shape.hidden_size = 8;
-  cost.shape.intermediate_size = 16;
-  cost.shape.num_layers = 2;
-  cost.shape.num_heads = 2;
-  cost.shape.num_kv_heads = 1;
-  cost.shape.head_dim = 4;
-  cost.shape.vocab_size = 10;
+  cost.shape = testing::row_store_example();
   return cost;
 }
 const StageLayout kOneStage{{0, 2}};

@@ -4,6 +4,7 @@
 
 #include "slimpack/cost/memory_model.h"
 #include "tests/cost/round_model.h"
+#include "tests/cost/shapes.h"
 #include "tests/support/random_step.h"
 
 namespace slimpack {
@@ -122,13 +123,7 @@ RC_GTEST_PROP(WeightGradientTimes, AreWhatAModelOfInputGradientsAloneLeavesOut,
 CostModel example_cost(Dtype dtype = Dtype::kFp32) {
   CostModel cost;
   cost.dtype = dtype;
-  cost.shape.hidden_size = 8;
-  cost.shape.intermediate_size = 16;
-  cost.shape.num_layers = 2;
-  cost.shape.num_heads = 2;
-  cost.shape.num_kv_heads = 1;
-  cost.shape.head_dim = 4;
-  cost.shape.vocab_size = 10;
+  cost.shape = testing::row_store_example();
   cost.weight_gradient = {0, 1};
   return cost;
 }
