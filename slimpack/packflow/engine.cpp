@@ -28,12 +28,12 @@ std::vector<std::int32_t> ranks_here(const EngineOptions& options) {
 }
 
 void require_device(const StepPlan& plan, at::Device device) {
-  if (device.is_cpu() &&
-      std::ranges::find(plan.recompute, Recompute::kOffload) != plan.recompute.end())
+  const std::optional<std::size_t> layer = first_offloading(plan.recompute);
+  if (device.is_cpu() && layer)
     invalid_input(
         "the plan offloads rows of layer {}, but the run's device is a CPU, where they lie in host "
         "memory already; plan with another plan.recompute or train with train.device = \"cuda\"",
-        std::ranges::find(plan.recompute, Recompute::kOffload) - plan.recompute.begin());
+        *layer);
 }
 
 }  // namespace

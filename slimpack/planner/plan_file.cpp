@@ -56,8 +56,7 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
         "{}: the schedule splits backward, but the cost model has no weight_gradient to say what "
         "the parts take; plan again",
         origin);
-  if (file.cost.host_per_byte == 0 &&
-      std::ranges::find(plan.recompute, Recompute::kOffload) != plan.recompute.end())
+  if (file.cost.host_per_byte == 0 && first_offloading(plan.recompute))
     invalid_input(
         "{}: the plan offloads rows, but the cost model has no host_per_byte to say what that "
         "takes; plan again",

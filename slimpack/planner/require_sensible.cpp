@@ -96,8 +96,7 @@ void require_sensible(const PlanRequest& request, const CostModel& cost) {
         "backward is to be split, but the cost model does not know what part of it weight "
         "gradients are; set plan.backward to \"whole\", measure again with 'slimpack profile' or "
         "plan from [hardware]");
-  if (cost.host_per_byte == 0 &&
-      std::ranges::find(request.recompute, Recompute::kOffload) != request.recompute.end())
+  if (cost.host_per_byte == 0 && first_offloading(request.recompute))
     invalid_input(
         "rows are to be offloaded (plan.recompute), but the cost model ({}) does not know how fast "
         "host memory is; set hardware.host_bandwidth, measure with 'slimpack profile' on a GPU or "

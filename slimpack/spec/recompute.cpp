@@ -46,6 +46,12 @@ Recompute recompute_of(std::span<const Recompute> by_layer, std::size_t layer) {
   return by_layer[layer];
 }
 
+std::optional<std::size_t> first_offloading(std::span<const Recompute> by_layer) {
+  const auto found = std::ranges::find(by_layer, Recompute::kOffload);
+  if (found == by_layer.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - by_layer.begin());
+}
+
 std::string describe(std::span<const Recompute> by_layer) {
   if (by_layer.empty()) return std::string(to_string(Recompute::kElementwise));
   std::string text;

@@ -38,6 +38,9 @@ using RecomputeByLayer = std::vector<Recompute>;
 /// REQUIRES: a layer that `by_layer` has, unless that is empty.
 [[nodiscard]] Recompute recompute_of(std::span<const Recompute> by_layer, std::size_t layer);
 
+/// The first that is kOffload, if one is.
+[[nodiscard]] std::optional<std::size_t> first_offloading(std::span<const Recompute> by_layer);
+
 /// For people: "elementwise", or of several "24 layers elementwise, 8 mlp", in the order of the
 /// enumeration.
 [[nodiscard]] std::string describe(std::span<const Recompute> by_layer);
