@@ -69,6 +69,7 @@ StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
 
 Bytes host_need(const PlannedStep& step, const CostModel& cost) {
   Bytes most;
+  if (!first_offloading(step.plan.recompute)) return most;
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     const OwnPacks own = own_packs(step, ReplicaId(r));
     const TaskBytes bytes = host_bytes(cost, step.plan.layout, own.packs, own.lengths);
