@@ -125,7 +125,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
   const TensorRows rows = rows_of(pack);
   const std::size_t layers = parameters_.layers.size();
   // Ahead of the head, then of the layer after it: what is offloaded comes while they run.
-  if (layers > 0) rows_.prefetch(id, layers - 1);
+  rows_.prefetch(id, layers - 1);
   if (place_.last) {
     HeadResult result = run_head(id, rows);
     add_loss(result.loss_sum);
