@@ -23,6 +23,7 @@ using slimpack::testing::random_run;
 using slimpack::testing::random_tokens;
 using slimpack::testing::RandomRun;
 using slimpack::testing::run_once;
+using slimpack::testing::same_gradients;
 using slimpack::testing::sliced_step;
 using slimpack::testing::small_shape;
 using slimpack::testing::SmallStep;
@@ -35,12 +36,6 @@ const SequenceLengths& lengths() {
   return all;
 }
 
-StepOutcome run_on(const SmallStep& step, at::Device device) {
-  EngineOptions options = engine_options(step);
-  options.device = device;
-  return run_once(step, options);
-}
-
 TEST(Device, AStepOfAnyGridKeepsToTheDeviceOfItsEngine) {
   testing::expect_holds(
       [](std::uint64_t seed) {
@@ -48,23 +43,9 @@ TEST(Device, AStepOfAnyGridKeepsToTheDeviceOfItsEngine) {
           Rng rng(seed);
           return random_run(rng);
         }();
-        const auto outcome = [&](at::Device device) {
-          EngineOptions options = random.options(Dtype::kFp64);
-          options.device = device;
-          Engine engine(options);
-          StepOutcome out{random.run(engine), {}};
-          out.gradients = named_gradients(engine);
-          return out;
-        };
-        // Relative to the model's largest gradient: where a token sees itself alone, those of
-        // queries and keys are zero in theory.
-        const StepOutcome cpu = outcome(at::kCPU), there = outcome(kPretended);
-        double largest = 0, error = 0;
-        for (const auto& [name, gradient] : cpu.gradients) {
-          largest = std::max(largest, gradient.abs().max().item<double>());
-          error = std::max(error, (there.gradients.at(name) - gradient).abs().max().item<double>());
-        }
-        RC_ASSERT(error <= 1e-12 * largest);
+        const StepOutcome cpu = run_once(random),
+                          there = run_once(random, Dtype::kFp64, kPretended);
+        RC_ASSERT(same_gradients(there.gradients, cpu.gradients, 1e-12));
         RC_ASSERT(std::abs(there.result.loss - cpu.result.loss) <= 1e-12 * cpu.result.loss);
       },
       0.15);
@@ -78,7 +59,7 @@ TEST_P(EveryRecomputation, AStepKeepsToTheDeviceOfItsEngine) {
                                        Tokens(8), RecomputeByLayer(kLayers, GetParam()));
     SmallStep on_cpu = step;  // whose rows are in host memory in any case
     std::ranges::replace(on_cpu.plan.recompute, Recompute::kOffload, Recompute::kElementwise);
-    expect_same(run_once(on_cpu), run_on(step, kPretended), 1e-12);
+    expect_same(run_once(on_cpu), run_once(step, kPretended), 1e-12);
   }
 }
 
@@ -99,7 +80,7 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndWaitForThem) {
   const SmallStep step =
       sliced_step(small_shape(kLayers), Dtype::kFp32, 2, lengths(), 6, Tokens(8));
   const PretendedCalls before = pretended_calls();
-  const Timeline timeline = run_on(step, kPretended).result.timeline;
+  const Timeline timeline = run_once(step, kPretended).result.timeline;
   const PretendedCalls after = pretended_calls();
   EXPECT_EQ(after.queues - before.queues, 2);
   // At both ends of every span.
@@ -119,7 +100,7 @@ TEST(Device, MemoryIsThatOfTheDevice) {
       bytes.push_back(sample.bytes.count());
     return bytes;
   };
-  const StepOutcome there = run_on(step, kPretended);
+  const StepOutcome there = run_once(step, kPretended);
   EXPECT_EQ(live(there), live(run_once(step)));
   EXPECT_GE(there.result.timeline.peak_activation.front().count(), std::ranges::max(live(there)));
 }
@@ -169,7 +150,7 @@ TEST_F(OnCuda, Fp64GradientsAreThoseOfTheCpu) {
   for (const std::int32_t pp : {1, 2}) {
     const SmallStep step =
         sliced_step(small_shape(kLayers, true), Dtype::kFp64, pp, lengths(), 6, Tokens(8));
-    expect_same(run_once(step), run_on(step, *device_), 1e-9);
+    expect_same(run_once(step), run_once(step, *device_), 1e-9);
   }
 }
 
@@ -178,7 +159,8 @@ TEST_F(OnCuda, Bf16GradientsAreAsNearToFp32AsThoseOfTheCpu) {
     return sliced_step(small_shape(kLayers), dtype, 1, lengths(), 6, Tokens(8));
   };
   const StepOutcome exact = run_once(step(Dtype::kFp32));
-  const StepOutcome cpu = run_once(step(Dtype::kBf16)), gpu = run_on(step(Dtype::kBf16), *device_);
+  const StepOutcome cpu = run_once(step(Dtype::kBf16)),
+                    gpu = run_once(step(Dtype::kBf16), *device_);
   for (const auto& [name, gradient] : exact.gradients) {
     const auto error = [&](const StepOutcome& out) {
       return ((out.gradients.at(name) - gradient).norm() / gradient.norm()).item<double>();
@@ -190,7 +172,7 @@ TEST_F(OnCuda, Bf16GradientsAreAsNearToFp32AsThoseOfTheCpu) {
 TEST_F(OnCuda, TheSamePlanAndSeedGiveTheSameBits) {
   const SmallStep step =
       sliced_step(small_shape(kLayers), Dtype::kBf16, 2, lengths(), 6, Tokens(8));
-  expect_same(run_on(step, *device_), run_on(step, *device_), 0.0);
+  expect_same(run_once(step, *device_), run_once(step, *device_), 0.0);
 }
 
 TEST_F(OnCuda, RowsThatAreOffloadedGiveTheSameBitsInLessMemory) {
@@ -199,8 +181,8 @@ TEST_F(OnCuda, RowsThatAreOffloadedGiveTheSameBitsInLessMemory) {
       return sliced_step(small_shape(8), dtype, 1, lengths(), 6, Tokens(8),
                          RecomputeByLayer(8, recompute));
     };
-    const StepOutcome kept = run_on(step(Recompute::kElementwise), *device_);
-    const StepOutcome offloaded = run_on(step(Recompute::kOffload), *device_);
+    const StepOutcome kept = run_once(step(Recompute::kElementwise), *device_);
+    const StepOutcome offloaded = run_once(step(Recompute::kOffload), *device_);
     expect_same(kept, offloaded, 0.0);
     EXPECT_LT(offloaded.result.timeline.peak_activation.front(),
               kept.result.timeline.peak_activation.front());
@@ -209,7 +191,7 @@ TEST_F(OnCuda, RowsThatAreOffloadedGiveTheSameBitsInLessMemory) {
 
 TEST_F(OnCuda, TheMemoryOfAStepIsMeasuredThere) {
   const SmallStep step = packed_step(small_shape(kLayers), Dtype::kBf16, 1, lengths(), Tokens(115));
-  const Timeline timeline = run_on(step, *device_).result.timeline;
+  const Timeline timeline = run_once(step, *device_).result.timeline;
   // At least the rows of the longest document, which all layers keep.
   EXPECT_GT(
       timeline.peak_activation.front().count(),

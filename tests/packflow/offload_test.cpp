@@ -16,7 +16,6 @@
 namespace slimpack {
 namespace {
 
-using slimpack::testing::engine_options;
 using slimpack::testing::grid_step;
 using slimpack::testing::kPretended;
 using slimpack::testing::packed_step;
@@ -25,27 +24,13 @@ using slimpack::testing::random_run;
 using slimpack::testing::RandomRun;
 using slimpack::testing::Ratios;
 using slimpack::testing::run_once;
+using slimpack::testing::same_gradients;
 using slimpack::testing::sliced_step;
 using slimpack::testing::small_shape;
 using slimpack::testing::SmallStep;
 using slimpack::testing::split_backwards;
 using slimpack::testing::StepOutcome;
 using R = Recompute;
-
-StepOutcome run_there(const SmallStep& step) {
-  EngineOptions options = engine_options(step);
-  options.device = kPretended;
-  return run_once(step, options);
-}
-
-StepOutcome run_on(const RandomRun& run, at::Device device) {
-  EngineOptions options = run.options(Dtype::kFp64);
-  options.device = device;
-  Engine engine(options);
-  StepOutcome out{run.run(engine), {}};
-  out.gradients = named_gradients(engine);
-  return out;
-}
 
 TEST(Offload, OnAnyGridGivesTheBitsOfRowsThatStay) {
   testing::expect_holds(
@@ -60,17 +45,12 @@ TEST(Offload, OnAnyGridGivesTheBitsOfRowsThatStay) {
           kept.plan.recompute[l] = R::kElementwise;
           offloading.plan.recompute[l] = R::kOffload;
         }
-        const StepOutcome cpu = run_on(kept, at::kCPU), there = run_on(kept, kPretended),
-                          offloaded = run_on(offloading, kPretended);
+        const StepOutcome cpu = run_once(kept), there = run_once(kept, Dtype::kFp64, kPretended),
+                          offloaded = run_once(offloading, Dtype::kFp64, kPretended);
         RC_ASSERT(offloaded.result.loss == there.result.loss);
-        double largest = 0, error = 0;
-        for (const auto& [name, gradient] : offloaded.gradients) {
+        for (const auto& [name, gradient] : offloaded.gradients)
           RC_ASSERT(gradient.equal(there.gradients.at(name)));
-          const at::Tensor& expected = cpu.gradients.at(name);
-          largest = std::max(largest, expected.abs().max().item<double>());
-          error = std::max(error, (gradient - expected).abs().max().item<double>());
-        }
-        RC_ASSERT(error <= 1e-12 * largest);
+        RC_ASSERT(same_gradients(offloaded.gradients, cpu.gradients, 1e-12));
       },
       0.15);
 }
@@ -119,7 +99,7 @@ TEST(Offload, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
       split_backwards(steps.back(), 0);
       for (const SmallStep& step : steps)
         testing::expect_ratios(grid_step(step).predict(),
-                               run_there(step).result.timeline.peak_activation, 1,
+                               run_once(step, kPretended).result.timeline.peak_activation, 1,
                                describe(recompute), Bytes(1 << 20), {0.98, 1.02}, ratios);
     }
   ratios.print("offloaded rows");
@@ -152,7 +132,8 @@ TEST(Offload, BetweenActionsRowsAreOnTheHostAndNothingOfThemOnTheDevice) {
   const SmallStep offloading = step(R::kOffload);
   const std::int64_t before = pinned_bytes().live;
   testing::reset_pinned_peak();
-  const StepOutcome kept = run_there(step(R::kElementwise)), offloaded = run_there(offloading);
+  const StepOutcome kept = run_once(step(R::kElementwise), kPretended),
+                    offloaded = run_once(offloading, kPretended);
   const auto& with = kept.result.timeline.memory;
   const auto& without = offloaded.result.timeline.memory;
   const std::vector<std::int64_t> waiting = waiting_tokens(offloading);

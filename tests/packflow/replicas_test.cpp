@@ -7,6 +7,7 @@
 #include "slimpack/packflow/model_tensors.h"
 #include "tests/packflow/random_run.h"
 #include "tests/packflow/small_runs.h"
+#include "tests/packflow/step_outcome.h"
 #include "tests/support/expect_holds.h"
 
 namespace slimpack {
@@ -14,25 +15,15 @@ namespace {
 
 using testing::random_run;
 using testing::RandomRun;
-
-struct Outcome {
-  StepResult result;
-  NamedTensors gradients;
-};
-
-Outcome run(const RandomRun& random, Dtype dtype = Dtype::kFp64) {
-  Engine engine(random.options(dtype));
-  Outcome out{random.run(engine), {}};
-  out.gradients = named_gradients(engine);
-  return out;
-}
+using testing::run_once;
+using testing::StepOutcome;
 
 /// The same documents, whole and one by one on one rank.
-Outcome run_whole(const RandomRun& random) {
+StepOutcome run_whole(const RandomRun& random) {
   const testing::SmallStep step =
       testing::packed_step(random.shape, Dtype::kFp64, 1, random.plan.lengths, Tokens(40));
   Engine engine(testing::engine_options(step, 3));
-  Outcome out{engine.run(step.plan, {&step.schedule, 1}, random.tokens, std::nullopt), {}};
+  StepOutcome out{engine.run(step.plan, {&step.schedule, 1}, random.tokens, std::nullopt), {}};
   out.gradients = named_gradients(engine);
   return out;
 }
@@ -45,7 +36,7 @@ TEST(Replicas, GiveTheGradientsOfWholeDocumentsOnOneRank) {
       [](std::uint64_t seed) {
         Rng rng(seed);
         const RandomRun random = random_run(rng);
-        const Outcome actual = run(random), expected = run_whole(random);
+        const StepOutcome actual = run_once(random), expected = run_whole(random);
         RC_ASSERT(std::abs(actual.result.loss - expected.result.loss) <=
                   1e-11 * std::abs(expected.result.loss));
         RC_ASSERT(std::abs(actual.result.gradient_norm - expected.result.gradient_norm) <=
@@ -69,7 +60,8 @@ TEST(Replicas, RepeatThemselvesBitByBit) {
       [](std::uint64_t seed) {
         Rng rng(seed);
         const RandomRun random = random_run(rng);
-        const Outcome first = run(random, Dtype::kBf16), second = run(random, Dtype::kBf16);
+        const StepOutcome first = run_once(random, Dtype::kBf16),
+                          second = run_once(random, Dtype::kBf16);
         RC_ASSERT(first.result.loss == second.result.loss);
         RC_ASSERT(first.result.gradient_norm == second.result.gradient_norm);
         for (const auto& [name, gradient] : first.gradients)

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "slimpack/packflow/model_tensors.h"
+#include "tests/packflow/random_run.h"
 #include "tests/packflow/small_runs.h"
 #include "tests/packflow/tensors.h"
 
@@ -23,8 +26,31 @@ inline StepOutcome run_once(const SmallStep& step, const EngineOptions& options)
   out.gradients = named_gradients(engine);
   return out;
 }
-inline StepOutcome run_once(const SmallStep& step) {
-  return run_once(step, engine_options(step));
+inline StepOutcome run_once(const SmallStep& step, at::Device device = at::kCPU) {
+  EngineOptions options = engine_options(step);
+  options.device = device;
+  return run_once(step, options);
+}
+/// Likewise, on the run's own tokens.
+inline StepOutcome run_once(const RandomRun& run, Dtype dtype = Dtype::kFp64,
+                            at::Device device = at::kCPU) {
+  EngineOptions options = run.options(dtype);
+  options.device = device;
+  Engine engine(options);
+  StepOutcome out{run.run(engine), {}};
+  out.gradients = named_gradients(engine);
+  return out;
+}
+
+/// Whether no gradient differs by more than `bound` of the model's largest: where a token sees
+/// itself alone, those of queries and keys are zero in theory.
+inline bool same_gradients(const NamedTensors& actual, const NamedTensors& expected, double bound) {
+  double largest = 0, error = 0;
+  for (const auto& [name, gradient] : expected) {
+    largest = std::max(largest, gradient.abs().max().item<double>());
+    error = std::max(error, (actual.at(name) - gradient).abs().max().item<double>());
+  }
+  return error <= bound * largest;
 }
 
 /// Loss, norm and every gradient, relative to the largest number of each.
