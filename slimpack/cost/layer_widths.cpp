@@ -56,6 +56,13 @@ std::int64_t LayerWidths::kept(Recompute recompute) const {
   return 0;
 }
 
+std::int64_t LayerWidths::joined(Recompute recompute) const {
+  const bool has_gate_up = recompute == Recompute::kNothing ||
+                           recompute == Recompute::kElementwise ||
+                           recompute == Recompute::kAttention;
+  return kept(recompute) - (has_gate_up ? 2 * ffn : 0);
+}
+
 std::int64_t LayerWidths::dropped(Recompute recompute) const {
   return recompute == Recompute::kNothing ? 2 * hidden : row - kept(recompute);
 }

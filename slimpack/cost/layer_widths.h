@@ -21,6 +21,9 @@ struct LayerWidths {
 
   /// Of a row, what forward keeps for backward on the device.
   [[nodiscard]] std::int64_t kept(Recompute recompute) const;
+  /// Of that, what backward copies where it lies in several forward MicroPacks: all but gate and
+  /// up.
+  [[nodiscard]] std::int64_t joined(Recompute recompute) const;
   /// Of what backward needs, what forward has and does not keep.
   [[nodiscard]] std::int64_t dropped(Recompute recompute) const;
   /// Rows that backward computes again, or fetches from host memory.

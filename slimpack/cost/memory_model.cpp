@@ -151,7 +151,7 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
     // Rows that are fetched are nobody else's.
     const bool views = rows[p] == RowsFrom::kViews && recompute != Recompute::kOffload;
     const PutOffWidths put_off = split ? put_off_widths(w, recompute, views) : PutOffWidths{};
-    const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.kept(recompute) : 0;
+    const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.joined(recompute) : 0;
     out.push_back(layer_backward_transient(w, pack, held.lengths, recompute, put_off) +
                   pack.tokens().count() * copied);
   }

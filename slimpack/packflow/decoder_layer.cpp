@@ -1,9 +1,6 @@
 #include "slimpack/packflow/decoder_layer.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 
 #include <utility>
 
@@ -55,21 +52,6 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
   rows.middle_TH = row_linear_onto(c, x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
 }
 
-/// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
-at::Tensor gated_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_TO,
-                          std::int64_t ffn) {
-  const at::Tensor gate = gate_up_TO.narrow(1, 0, ffn);
-  const at::Tensor up = gate_up_TO.narrow(1, ffn, ffn);
-  at::Tensor d = at::empty(gate_up_TO.sizes(), gate_up_TO.options());
-  at::Tensor d_gate = d.narrow(1, 0, ffn);
-  at::Tensor d_up = d.narrow(1, ffn, ffn);
-  at::mul_out(d_gate, dact_TF, up);
-  at::silu_backward_out(d_gate, d_gate, gate);
-  at::silu_out(d_up, gate);
-  d_up.mul_(dact_TF);
-  return d;
-}
-
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
 at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const Normalized& norm,
                                   Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O,
@@ -91,15 +73,15 @@ at::Tensor row_linear_backward(const LayerContext& c, const at::Tensor& dy_TH, a
 }
 
 /// Gradient of the residual after attention.
-at::Tensor mlp_block_backward(const LayerContext& c, const LayerRows& rows, const at::Tensor& dy_TH,
-                              WeightGradients& weights) {
+at::Tensor mlp_block_backward(const LayerContext& c, const BackwardRows& rows,
+                              const at::Tensor& dy_TH, WeightGradients& weights) {
   LayerParameters& p = c.parameters;
   at::Tensor d_gate_up_TO = gated_backward(
       row_linear_backward(c, dy_TH, activation(rows), p.down_HF, p.down_bias_H, weights),
-      rows.gate_up_TO, c.shape.intermediate_size);
+      rows.gate_up_TO);
   return normed_linear_backward(c, std::move(d_gate_up_TO),
-                                normalized(c, rows.middle_TH, rows.mlp_norm), p.mlp_norm_H,
-                                p.gate_up_OH, p.gate_up_bias_O, weights)
+                                normalized(c, rows.joined.middle_TH, rows.joined.mlp_norm),
+                                p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O, weights)
       .add_(dy_TH);
 }
 
@@ -144,16 +126,17 @@ LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
   rows.gate_up_TO =
       linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_norm)),
              p.gate_up_OH, p.gate_up_bias_O);
-  rows.act_TF = gated(rows.gate_up_TO);
+  rows.act_TF = gated({rows.gate_up_TO});
   at::Tensor y_TH = row_linear_onto(c, rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
   drop_rows(rows, c.recompute);
   return {std::move(y_TH), std::move(rows)};
 }
 
-at::Tensor layer_backward(const LayerContext& c, LayerRows kept, const at::Tensor& dy_TH,
+at::Tensor layer_backward(const LayerContext& c, BackwardRows kept, const at::Tensor& dy_TH,
                           WeightGradients& weights) {
-  const LayerRows rows = with_missing_rows(c, std::move(kept));
-  return attention_block_backward(c, rows, mlp_block_backward(c, rows, dy_TH, weights), weights);
+  const BackwardRows rows = with_missing_rows(c, std::move(kept));
+  return attention_block_backward(c, rows.joined, mlp_block_backward(c, rows, dy_TH, weights),
+                                  weights);
 }
 
 }  // namespace slimpack

@@ -44,7 +44,7 @@ struct LayerForward {
 /// Gradient of x from that of y; adds to the norms' gradients, leaves those of the linear maps to
 /// `weights`, adds the prefixes' dK/dV to the store and releases the slices there. Rows that
 /// forward did not keep are computed again.
-[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, LayerRows kept,
+[[nodiscard]] at::Tensor layer_backward(const LayerContext& context, BackwardRows kept,
                                         const at::Tensor& dy_TH, WeightGradients& weights);
 
 }  // namespace slimpack

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "slimpack/packflow/decoder_layer.h"
 #include "slimpack/spec/model_shape.h"
 
@@ -20,7 +22,10 @@ struct Projections {
                                          const at::Tensor& x_TI, const Parameter& weight_HI,
                                          const Parameter& bias_H);
 
-/// silu(gate) ⊙ up of gate and up side by side.
-[[nodiscard]] at::Tensor gated(const at::Tensor& gate_up_TO);
+/// silu(gate) ⊙ up of gate and up side by side, in pieces one below the other.
+[[nodiscard]] at::Tensor gated(const std::vector<at::Tensor>& gate_up_TO);
+/// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
+[[nodiscard]] at::Tensor gated_backward(const at::Tensor& dact_TF,
+                                        const std::vector<at::Tensor>& gate_up_TO);
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "slimpack/packflow/rms_norm.h"
 
@@ -45,6 +46,14 @@ struct LayerRows {
         &r.q_norm.n,     &r.q_norm.rstd, &r.k_norm.n, &r.k_norm.rstd,      &r.mlp_norm.n,
         &r.mlp_norm.rstd};
   }
+};
+
+/// Rows of a backward MicroPack in one layer. Gate and up, the widest, come in as many pieces as
+/// forward MicroPacks have them, one below the other: what reads them writes elsewhere anyway, so
+/// that a copy of them all would be for nothing.
+struct BackwardRows {
+  LayerRows joined;  ///< all but gate and up
+  std::vector<at::Tensor> gate_up_TO;
 };
 
 }  // namespace slimpack

@@ -107,8 +107,7 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
     const Tokens measured = std::min(Tokens(tokens), options.context);
     const at::Tensor x_TH =
         at::randn({measured.count() / rank.tensor(), options.shape.hidden_size}, type);
-    LayerRows rows;
-    rows.gate_up_TO = at::randn({measured.count(), 2 * part.intermediate_size}, type);
+    const BackwardRows rows{{}, {at::randn({measured.count(), 2 * part.intermediate_size}, type)}};
     const Nanos time = rank.fastest_of_three([&] {
       static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
       static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));

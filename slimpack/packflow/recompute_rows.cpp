@@ -84,25 +84,26 @@ void drop_rows(LayerRows& rows, Recompute recompute) {
   }
 }
 
-LayerRows with_missing_rows(const LayerContext& c, LayerRows rows) {
+BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
   const LayerParameters& p = c.parameters;
+  LayerRows& rows = kept.joined;
   if (!rows.out_TND.defined()) attend_again(c, rows);
   if (!rows.middle_TH.defined() && !rows.mlp_norm.n.defined())
     rows.middle_TH =
         row_linear_onto(c, rows.x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
-  if (!rows.gate_up_TO.defined())
-    rows.gate_up_TO =
+  if (kept.gate_up_TO.empty())
+    kept.gate_up_TO = {
         linear(c.rows.gathered(rms_norm(rows.middle_TH, p.mlp_norm_H, c.shape.rms_norm_eps)),
-               p.gate_up_OH, p.gate_up_bias_O);
-  return rows;
+               p.gate_up_OH, p.gate_up_bias_O)};
+  return kept;
 }
 
 Normalized normalized(const LayerContext& c, const at::Tensor& x, const Normalized& kept) {
   return kept.n.defined() ? kept : rms_normalize(x, c.shape.rms_norm_eps);
 }
 
-at::Tensor activation(const LayerRows& rows) {
-  return rows.act_TF.defined() ? rows.act_TF : gated(rows.gate_up_TO);
+at::Tensor activation(const BackwardRows& rows) {
+  return rows.joined.act_TF.defined() ? rows.joined.act_TF : gated(rows.gate_up_TO);
 }
 
 Queries queries(const LayerContext& c, const LayerRows& rows) {

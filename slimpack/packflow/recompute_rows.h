@@ -35,13 +35,13 @@ void drop_rows(LayerRows& rows, Recompute recompute);
 /// At the start of a layer's backward: `kept`, as the row store hands it out, with every row that
 /// takes a matrix product or attention. REQUIRES: rows of one policy; the keys and values of the
 /// MicroPack's sequences are in the store.
-[[nodiscard]] LayerRows with_missing_rows(const LayerContext& c, LayerRows kept);
+[[nodiscard]] BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept);
 
 /// x / rms(x), kept or computed now.
 [[nodiscard]] Normalized normalized(const LayerContext& c, const at::Tensor& x,
                                     const Normalized& kept);
 /// silu(gate) ⊙ up, kept or computed now.
-[[nodiscard]] at::Tensor activation(const LayerRows& rows);
+[[nodiscard]] at::Tensor activation(const BackwardRows& rows);
 
 /// Queries as attention saw them, and with q/k norms what their backward needs; kept or computed
 /// now.

@@ -84,18 +84,28 @@ void RowStore::prefetch(PackId backward, std::size_t layer) {
   fetching_.emplace(backward, layer);
 }
 
-LayerRows RowStore::gather(PackId backward, std::size_t layer) {
+BackwardRows RowStore::gather(PackId backward, std::size_t layer) {
+  BackwardRows result;
+  LayerRows& rows = result.joined;
   if (offloads(layer) && host_) {
     if (!fetching_) prefetch(backward, layer);
     SLIMPACK_CHECK(fetching_ == std::pair(backward, layer), "other rows were fetched");
     fetching_.reset();
-    return host_->take();
+    rows = host_->take();
+  } else {
+    RowParts all_parts = parts(backward, layer);
+    for (std::size_t i = 0; i < all_parts.size(); ++i) {
+      at::Tensor& out = *rows.all()[i];
+      if (all_parts[i].empty()) {
+        out = *none_.at(layer).all()[i];
+      } else if (&out == &rows.gate_up_TO) {
+        result.gate_up_TO = std::move(all_parts[i]);
+      } else {
+        out = joined_rows(all_parts[i]);
+      }
+    }
   }
-  const RowParts all_parts = parts(backward, layer);
-  LayerRows result;
-  auto out = result.all();
-  for (std::size_t i = 0; i < out.size(); ++i)
-    *out[i] = all_parts[i].empty() ? *none_.at(layer).all()[i] : joined_rows(all_parts[i]);
+  if (rows.gate_up_TO.defined()) result.gate_up_TO = {std::exchange(rows.gate_up_TO, {})};
   return result;
 }
 

@@ -46,9 +46,9 @@ class RowStore {
   void prefetch(PackId backward, std::size_t layer);
 
   /// The rows of a backward MicroPack, in its slice order: views when they lie together in one
-  /// forward MicroPack, else copies; copies of those that are offloaded. Tensors without rows where
-  /// the rank holds none.
-  [[nodiscard]] LayerRows gather(PackId backward, std::size_t layer);
+  /// forward MicroPack, else copies, but for gate and up; copies of those that are offloaded.
+  /// Tensors without rows where the rank holds none.
+  [[nodiscard]] BackwardRows gather(PackId backward, std::size_t layer);
 
   /// The backward MicroPack is done with this layer.
   void release(PackId backward, std::size_t layer);

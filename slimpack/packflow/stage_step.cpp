@@ -133,7 +133,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
   }
   const RopeRows rope = rope_.rows(pack, held(pack));
   for (std::size_t l = layers; l-- > 0;) {
-    LayerRows kept = rows_.gather(id, l);
+    BackwardRows kept = rows_.gather(id, l);
     if (l > 0) rows_.prefetch(id, l - 1);
     dy_TH = layer_backward(layer_context(l, pack, rope, rows), std::move(kept), dy_TH, weights);
     rows_.release(id, l);
@@ -148,7 +148,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
 HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
   const std::size_t head = parameters_.layers.size();
   const at::Tensor targets_T = tokens_of(packs_.backward[backward.index()], 1);
-  const at::Tensor x_TH = rows_.gather(backward, head).x_TH;
+  const at::Tensor x_TH = rows_.gather(backward, head).joined.x_TH;
   HeadResult result =
       rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
                                    targets_T, tokens_.targets)

@@ -141,7 +141,7 @@ TEST_F(HostRowsTest, OfARowStoreServeEveryBackwardPackAndLeaveNothing) {
     for (std::size_t b = 0; b < packs.backward.size(); ++b)
       for (std::size_t l = kLayers; l-- > 0;) {
         if (rng.below(2) == 0) store.prefetch(PackId(b), l);
-        const LayerRows rows = store.gather(PackId(b), l);
+        const LayerRows rows = store.gather(PackId(b), l).joined;
         RC_ASSERT(rows.x_TH.cpu().equal(tokens_of(packs.backward[b]).x_TH.cpu()));
         store.release(PackId(b), l);
       }
@@ -160,7 +160,7 @@ TEST_F(HostRowsTest, OfARowStoreAreGatheredAsTheyAreFetched) {
   store.prefetch(PackId(0), 1);
   EXPECT_THROW(store.prefetch(PackId(0), 0), InternalError);
   EXPECT_THROW(static_cast<void>(store.gather(PackId(0), 0)), InternalError);
-  EXPECT_TRUE(store.gather(PackId(0), 1).x_TH.cpu().equal(tokens_of({{whole}}).x_TH.cpu()));
+  EXPECT_TRUE(store.gather(PackId(0), 1).joined.x_TH.cpu().equal(tokens_of({{whole}}).x_TH.cpu()));
 }
 
 }  // namespace

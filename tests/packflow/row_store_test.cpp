@@ -6,6 +6,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/kv_store.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/tensor.h"
 #include "tests/packflow/tensors.h"
 #include "tests/support/random_plan.h"
 
@@ -46,10 +47,10 @@ TEST(RowStore, GivesViewsOfRowsThatLieTogether) {
   const LayerRows f0 = rows_of(packs.forward[0]), f1 = rows_of(packs.forward[1]);
   store.put(PackId(0), 0, f0);
   store.put(PackId(1), 0, f1);
-  EXPECT_TRUE(store.gather(PackId(0), 0).x_TH.is_alias_of(f1.x_TH));
+  EXPECT_TRUE(store.gather(PackId(0), 0).joined.x_TH.is_alias_of(f1.x_TH));
   // A[2,4) and B are rows 2 to 6 of F0: two slices, one segment.
-  EXPECT_TRUE(store.gather(PackId(1), 0).x_TH.is_alias_of(f0.x_TH));
-  EXPECT_TRUE(store.gather(PackId(1), 0).x_TH.equal(tokens_of(packs.backward[1])));
+  EXPECT_TRUE(store.gather(PackId(1), 0).joined.x_TH.is_alias_of(f0.x_TH));
+  EXPECT_TRUE(store.gather(PackId(1), 0).joined.x_TH.equal(tokens_of(packs.backward[1])));
 }
 
 TEST(RowStore, CopiesRowsThatLieApart) {
@@ -58,17 +59,32 @@ TEST(RowStore, CopiesRowsThatLieApart) {
   const LayerRows f0 = rows_of(packs.forward[0]), f1 = rows_of(packs.forward[1]);
   store.put(PackId(0), 0, f0);
   store.put(PackId(1), 0, f1);
-  const at::Tensor gathered = store.gather(PackId(0), 0).x_TH;
+  const at::Tensor gathered = store.gather(PackId(0), 0).joined.x_TH;
   EXPECT_TRUE(gathered.equal(tokens_of(packs.backward[0])));
   EXPECT_FALSE(gathered.is_alias_of(f0.x_TH));
   EXPECT_FALSE(gathered.is_alias_of(f1.x_TH));
+}
+
+TEST(RowStore, GivesPiecesOfGateAndUp) {
+  const PackPlan packs{{{{slice(0, 0, 4)}}, {{slice(0, 4, 6)}}}, {{{slice(0, 0, 6)}}}};
+  RowStore store(packs, 1);
+  LayerRows f0, f1;
+  f0.gate_up_TO = tokens_of(packs.forward[0]);
+  f1.gate_up_TO = tokens_of(packs.forward[1]);
+  store.put(PackId(0), 0, f0);
+  store.put(PackId(1), 0, f1);
+  const BackwardRows rows = store.gather(PackId(0), 0);
+  ASSERT_EQ(rows.gate_up_TO.size(), 2);
+  EXPECT_TRUE(rows.gate_up_TO[0].is_alias_of(f0.gate_up_TO));
+  EXPECT_TRUE(rows.gate_up_TO[1].is_alias_of(f1.gate_up_TO));
+  EXPECT_TRUE(joined_rows(rows.gate_up_TO).equal(tokens_of(packs.backward[0])));
 }
 
 TEST(RowStore, LeavesUndefinedWhatALayerDoesNotKeep) {
   const PackPlan packs = small_plan();
   RowStore store(packs, 1);
   store.put(PackId(1), 0, rows_of(packs.forward[1]));
-  const LayerRows rows = store.gather(PackId(0), 0);
+  const LayerRows rows = store.gather(PackId(0), 0).joined;
   EXPECT_TRUE(rows.x_TH.defined());
   EXPECT_FALSE(rows.k_TGD.defined());
 }
@@ -84,8 +100,10 @@ TEST(RowStore, KeepsEveryKindOfRowApart) {
       *all[i] = tokens_of(packs.forward[f]) + 10000.0 * static_cast<double>(i);
     store.put(PackId(f), 0, std::move(rows));
   }
-  LayerRows gathered = store.gather(PackId(0), 0);
-  const auto all = gathered.all();
+  BackwardRows gathered = store.gather(PackId(0), 0);
+  EXPECT_EQ(gathered.gate_up_TO.size(), 2);  // of F0 and F1
+  gathered.joined.gate_up_TO = joined_rows(gathered.gate_up_TO);
+  const auto all = gathered.joined.all();
   for (std::size_t i = 0; i < all.size(); ++i)
     EXPECT_TRUE(all[i]->equal(tokens_of(packs.backward[0]) + 10000.0 * static_cast<double>(i)))
         << i;
@@ -146,7 +164,7 @@ RC_GTEST_PROP(RowStore, EveryBackwardPackFindsItsTokensAndTheLastOneLeavesNothin
           if (r.sequence == s.sequence && r.begin < s.end && s.begin < r.end) last[f] = b;
   for (std::size_t b = 0; b < packs.backward.size(); ++b) {
     RC_ASSERT(!store.empty());
-    RC_ASSERT(store.gather(PackId(b), 0).x_TH.equal(tokens_of(packs.backward[b])));
+    RC_ASSERT(store.gather(PackId(b), 0).joined.x_TH.equal(tokens_of(packs.backward[b])));
     store.release(PackId(b), 0);
     std::int64_t rows = 0;
     for (std::size_t f = 0; f < packs.forward.size(); ++f)
