@@ -1,7 +1,8 @@
 # slimpack_module(NAME SOURCES a.cpp … DEPS base …): one folder below slimpack/, one static library.
 # slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, found by ctest.
-# Both take PRECOMPILED <header> …: headers that most of the sources include, compiled once. Sources
-# include them all the same (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
+# slimpack_only_calls_modules(target …): programs and tests, whose time is spent in the modules.
+# The first two take PRECOMPILED <header> …: headers that most of the sources include, compiled once.
+# Sources include them all the same (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
 include(GoogleTest)
 
 add_library(slimpack_flags INTERFACE)
@@ -26,6 +27,13 @@ function(slimpack_deps target visibility)
   endforeach()
 endfunction()
 
+# They compile a quarter faster with less optimisation.
+function(slimpack_only_calls_modules)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endforeach()
+endfunction()
+
 function(slimpack_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
   if(arg_SOURCES)
@@ -43,8 +51,7 @@ function(slimpack_test name)
   add_executable(${name}_test ${arg_SOURCES})
   target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest GTest::gtest_main
                         ${RAPIDCHECK_LIBRARY})
-  # A quarter less to compile; what tests run for long is in the modules.
-  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+  slimpack_only_calls_modules(${name}_test)
   slimpack_deps(${name}_test PRIVATE ${arg_DEPS})
   if(arg_PRECOMPILED)
     target_precompile_headers(${name}_test PRIVATE ${arg_PRECOMPILED})
