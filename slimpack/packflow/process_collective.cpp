@@ -74,10 +74,16 @@ class ProcessCollective final : public Collective {
       parts.push_back(m == index() ? given : empty_rows(own, of_member));
       rows += of_member;
     }
-    exchange([&](std::int32_t /*to*/) { return given; },
-             [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
+    Messages messages =
+        begin_exchange([&](std::int32_t /*to*/) { return given; },
+                       [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
     at::Tensor all = empty_rows(own, rows);
-    for (std::size_t m = 0; m < parts.size(); ++m) all.index_copy_(0, rows_of[m], parts[m]);
+    // Own rows go to their places while those of others are on their way.
+    const auto self = static_cast<std::size_t>(index());
+    all.index_copy_(0, rows_of[self], given);
+    wait_for(messages);
+    for (std::size_t m = 0; m < parts.size(); ++m)
+      if (m != self) all.index_copy_(0, rows_of[m], parts[m]);
     return all;
   }
 
@@ -85,11 +91,14 @@ class ProcessCollective final : public Collective {
     const auto rows_for = [&](std::int32_t m) {
       return part.index_select(0, rows_of[static_cast<std::size_t>(m)]);
     };
-    Tensors parts;
-    const at::Tensor own = rows_for(index());
-    for (std::int32_t m = 0; m < size(); ++m)
-      parts.push_back(m == index() ? own : at::empty_like(own));
-    exchange(rows_for, [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
+    const auto self = static_cast<std::size_t>(index());
+    Tensors parts(rows_of.size());
+    Messages messages = begin_exchange(rows_for, [&](std::int32_t from) {
+      return parts[static_cast<std::size_t>(from)] = empty_rows(part, rows_of[self].numel());
+    });
+    // While what the others add is on its way.
+    parts[self] = rows_for(index());
+    wait_for(messages);
     for (std::size_t m = 1; m < parts.size(); ++m) parts[0].add_(parts[m]);
     return parts[0];
   }
