@@ -50,8 +50,10 @@ std::string stage_table(const FitReport& report) {
 std::string verdict(const FitReport& wish) {
   const std::size_t worst = wish.worst();
   const Bytes headroom = wish.stages[worst].headroom();
-  const std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
-                                       describe(wish.recompute));
+  std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
+                                 describe(wish.recompute));
+  if (wish.host > Bytes(0))
+    step += fmt::format(", pinned host memory of a rank: {}", human_bytes(wish.host));
   if (wish.fits)
     return fmt::format("fits: the fullest rank, of stage {}, has {} to spare; a step takes {}",
                        worst, human_bytes(headroom), step);
@@ -113,6 +115,7 @@ nlohmann::json report_figures(const FitReport& report) {
           {"tp", report.job.tp},
           {"ranks", report.job.ranks()},
           {"recompute", recompute_figures(report.recompute)},
+          {"host_bytes", report.host.count()},
           {"makespan_ns", report.makespan.count()},
           {"worst_stage", report.worst()},
           {"stages", std::move(stages)}};

@@ -83,6 +83,7 @@ FitReport report_of(PlannedJob planned, const FitJob& job) {
   }
   report.stages = stage_memory(planned, *outcome.step, job.memory_cap);
   report.recompute = outcome.step->plan.recompute;
+  report.host = host_need(*outcome.step, with_recompute(planned.cost, report.recompute));
   report.makespan = outcome.step->prediction.makespan;
   return report;
 }

@@ -45,6 +45,7 @@ struct FitReport {
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
   std::vector<StageMemory> stages;
   RecomputeByLayer recompute;  ///< of that plan
+  Bytes host;                  ///< likewise: pinned host memory of a rank, which is not checked
   Nanos makespan;              ///< likewise
   Tokens longest;              ///< the longest sequence
   Tokens longest_that_fits;    ///< the longest single one that would fit; `longest` when it fits

@@ -36,6 +36,23 @@ def test_a_job_that_fits_ends_with_0_and_a_row_for_each_stage(workspace, tmp_pat
     assert states == STATES
 
 
+def test_rows_in_host_memory_are_told(workspace, tmp_path):
+    device = ["parallel.pp=2", "train.device=cuda"]
+    kept, text = fit(workspace, tmp_path, *device, code=0)
+    assert kept["host_bytes"] == 0 and "host memory" not in text
+    offloaded, text = fit(workspace, tmp_path, *device, "plan.recompute=offload", code=0)
+    assert "computed again: offload, pinned host memory of a rank: " in text
+    # They are the plan's own figure, and off the device.
+    done = run("plan", "--config", workspace.config("fit"), "--out", tmp_path / "plan.json",
+               "--json", tmp_path / "planned.json",
+               *settings([*device, "plan.recompute=offload"]))
+    assert done.returncode == 0, done.stderr
+    planned = json.loads((tmp_path / "planned.json").read_text())
+    assert offloaded["host_bytes"] == planned["host_bytes"] > 0
+    activations = lambda figures: max(s["activation_bytes"] for s in figures["stages"])
+    assert activations(offloaded) < activations(kept)
+
+
 def test_a_job_that_does_not_fit_ends_with_3_and_settings_that_do(workspace, tmp_path):
     # Too little for the states and the activations on one rank, enough on several.
     figures, text = fit(workspace, tmp_path, "hardware.memory_bytes=1500000", code=3)
