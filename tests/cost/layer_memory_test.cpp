@@ -120,12 +120,7 @@ RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t see
 
 TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
   // fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8, 1 / rms 4 bytes of a token.
-  ModelShape shape;
-  shape.hidden_size = 8;
-  shape.intermediate_size = 16;
-  shape.num_heads = 2;
-  shape.num_kv_heads = 1;
-  shape.head_dim = 4;
+  ModelShape shape = testing::row_store_example();
   const auto row = [&](Recompute recompute) {
     return row_bytes(shape, Dtype::kFp32, recompute).count();
   };
