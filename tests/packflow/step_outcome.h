@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "slimpack/packflow/model_tensors.h"
 #include "tests/packflow/random_run.h"
@@ -17,14 +18,17 @@ struct StepOutcome {
   NamedTensors gradients;
 };
 
+/// Of the step that `engine` has just run.
+inline StepOutcome outcome_of(Engine& engine, StepResult result) {
+  return {std::move(result), named_gradients(engine)};
+}
+
 /// Runs the step on a new engine, on tokens that depend on nothing but the shape and the lengths.
 inline StepOutcome run_once(const SmallStep& step, const EngineOptions& options) {
   Engine engine(options);
   Rng rng(11);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
-  StepOutcome out{engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt), {}};
-  out.gradients = named_gradients(engine);
-  return out;
+  return outcome_of(engine, engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt));
 }
 inline StepOutcome run_once(const SmallStep& step, at::Device device = at::kCPU) {
   EngineOptions options = engine_options(step);
@@ -37,9 +41,7 @@ inline StepOutcome run_once(const RandomRun& run, Dtype dtype = Dtype::kFp64,
   EngineOptions options = run.options(dtype);
   options.device = device;
   Engine engine(options);
-  StepOutcome out{run.run(engine), {}};
-  out.gradients = named_gradients(engine);
-  return out;
+  return outcome_of(engine, run.run(engine));
 }
 
 /// Whether no gradient differs by more than `bound` of the model's largest: where a token sees
