@@ -97,6 +97,7 @@ class Simulator {
     SimulationResult result;
     result.timeline.origin = "predicted";
     result.timeline.ranks = static_cast<std::int32_t>(ranks_.size());
+    result.timeline.replicas = static_cast<std::int32_t>(replicas_.size());
     std::int64_t busy = 0;
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
       const RowFlow flow = row_flow(replicas_[r].packs);

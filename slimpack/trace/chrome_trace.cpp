@@ -63,29 +63,42 @@ void add_memory(Json& events, const Timeline& timeline, std::int64_t pid) {
                       {"args", {{"bytes", sample.bytes.count()}}}});
 }
 
-/// An arrow from each span of a pack to the pack's next span of the same way, forward or back, on
-/// another rank; weight gradients go nowhere. An arrow belongs to the span that encloses its time:
-/// just before the end, and at the start.
+/// Where a pack's rows pass, forward or back: each replica numbers its packs by itself, and rows
+/// stay with their tensor-parallel rank from stage to stage.
+struct Passage {
+  SpanKind way;
+  PackId pack;
+  std::int32_t replica, tensor;
+
+  auto operator<=>(const Passage&) const = default;
+};
+
+/// An arrow from each span of a passage to its next one, on another rank; weight gradients go
+/// nowhere. An arrow belongs to the span that encloses its time: just before the end, and at the
+/// start.
 void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::int64_t& next_id) {
-  std::map<std::pair<SpanKind, PackId>, std::vector<const Span*>> passes;
+  std::map<Passage, std::vector<const Span*>> passages;
+  const auto spans_of = [&](SpanKind way, const Span& span) -> std::vector<const Span*>& {
+    return passages[{way, span.pack, span.rank / (timeline.ranks / timeline.replicas),
+                     span.rank % timeline.tensor}];
+  };
   for (const Span& span : timeline.spans)
     if (span.kind == SpanKind::kForward)
-      passes[{SpanKind::kForward, span.pack}].push_back(&span);
+      spans_of(SpanKind::kForward, span).push_back(&span);
     else if (span.kind == SpanKind::kBackward || span.kind == SpanKind::kInputGradient)
-      passes[{SpanKind::kBackward, span.pack}].push_back(&span);
-  for (auto& [pass, spans] : passes) {
+      spans_of(SpanKind::kBackward, span).push_back(&span);
+  for (auto& [passage, spans] : passages) {
     std::ranges::stable_sort(spans, {}, [](const Span* span) { return span->start; });
     for (std::size_t i = 1; i < spans.size(); ++i) {
       const Span& from = *spans[i - 1];
       const Span& to = *spans[i];
       if (from.rank == to.rank) continue;
       const Nanos leaves = std::max(from.start, from.end - Nanos(1));
-      const auto& [way, pack] = pass;
-      const Json common{
-          {"name", fmt::format("{}{}", way == SpanKind::kForward ? 'F' : 'B', pack.value())},
-          {"cat", "flow"},
-          {"id", next_id++},
-          {"pid", pid}};
+      const char letter = passage.way == SpanKind::kForward ? 'F' : 'B';
+      const Json common{{"name", fmt::format("{}{}", letter, passage.pack.value())},
+                        {"cat", "flow"},
+                        {"id", next_id++},
+                        {"pid", pid}};
       Json start = common;
       start.update({{"ph", "s"}, {"ts", microseconds(leaves)}, {"tid", from.rank}});
       Json finish = common;

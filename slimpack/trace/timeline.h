@@ -49,10 +49,13 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
-/// Spans in any order; at most one busy or waiting span at a time per rank.
+/// Spans in any order; at most one busy or waiting span at a time per rank. Rank
+/// (replica · stages + stage) · tensor + t is tensor-parallel rank t of that replica's stage.
 struct Timeline {
   std::string origin;  ///< "predicted" or "measured"
   std::int32_t ranks = 0;
+  std::int32_t replicas = 1;
+  std::int32_t tensor = 1;  ///< ranks of a stage; replicas · tensor divides `ranks`
   std::vector<Span> spans;
   std::vector<MemorySample> memory;
   std::vector<Bytes> peak_activation;  ///< by rank; empty when not known
@@ -85,8 +88,8 @@ struct TimelineMetrics {
                                              double peak_flops_per_second);
 
 /// Chrome trace JSON (opens in Perfetto and chrome://tracing): one process per timeline, in the
-/// given order, one thread per rank; flows follow each pack of a pass from rank to rank; memory as
-/// counters; ts and dur in microseconds. Each timeline's metrics travel in "otherData".
+/// given order, one thread per rank; flows follow each pack of a pass from stage to stage; memory
+/// as counters; ts and dur in microseconds. Each timeline's metrics travel in "otherData".
 [[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines);
 
 /// One line per rank, "rank 0 |FFB.BO|" with `width` cells over the makespan: F, B, I, W,

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFormat = "slimpack-timeline";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kMaxRanks = 1 << 20;
 // 104 days in nanoseconds: exact as a double.
 constexpr std::int64_t kMaxNanos = std::int64_t{1} << 53;
@@ -98,6 +98,8 @@ std::string timeline_to_json(const Timeline& timeline) {
                  {"version", kVersion},
                  {"origin", timeline.origin},
                  {"ranks", timeline.ranks},
+                 {"replicas", timeline.replicas},
+                 {"tensor", timeline.tensor},
                  {"spans", std::move(spans)},
                  {"memory", std::move(memory)},
                  {"peak_activation", std::move(peaks)}};
@@ -111,6 +113,12 @@ Timeline timeline_from_json(std::string_view text, std::string_view origin) {
   Timeline timeline;
   timeline.origin = fields.text("origin");
   timeline.ranks = static_cast<std::int32_t>(fields.integer("ranks", 0, kMaxRanks));
+  timeline.replicas = static_cast<std::int32_t>(fields.integer("replicas", 1, kMaxRanks));
+  timeline.tensor = static_cast<std::int32_t>(fields.integer("tensor", 1, kMaxRanks));
+  if (const std::int64_t pipelines = std::int64_t{timeline.replicas} * timeline.tensor;
+      timeline.ranks % pipelines != 0)
+    invalid_input("{}: {} ranks are no whole stages of replicas × tensor = {} × {}; check them",
+                  origin, timeline.ranks, timeline.replicas, timeline.tensor);
   const auto where = [&](std::string_view field, std::size_t i) {
     return fmt::format("{}: {}[{}]", origin, field, i);
   };

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/trace/timelines.h"
@@ -119,6 +120,30 @@ TEST(ChromeTrace, FlowsFollowEachPackDownAndBackUpThePipeline) {
     EXPECT_EQ(ends[i].at("id"), i);
     EXPECT_EQ(starts[i].at("pid"), i / 4);
   }
+}
+
+TEST(ChromeTrace, FlowsStayInTheirReplicaAndWithTheirTensorParallelRank) {
+  // Ranks 0 1 | 2 3 are the stages of one replica, 4 5 | 6 7 of the other; all run F0. Packs of
+  // different replicas have nothing to do with each other, and here they overlap.
+  Timeline grid;
+  grid.ranks = 8;
+  grid.replicas = 2;
+  grid.tensor = 2;
+  for (std::int32_t rank = 0; rank < grid.ranks; ++rank) {
+    const std::int64_t start = 10 * (rank / 2 % 2) + rank;
+    grid.spans.push_back(span(rank, SpanKind::kForward, 0, start, start + 10));
+  }
+  const json trace = trace_of({grid});
+  std::map<int, int> arrows;
+  const std::vector<json> starts = events(trace, "s"), ends = events(trace, "f");
+  ASSERT_EQ(starts.size(), 4U);
+  ASSERT_EQ(ends.size(), 4U);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    EXPECT_EQ(starts[i].at("id"), ends[i].at("id"));
+    EXPECT_LE(starts[i].at("ts").get<double>(), ends[i].at("ts").get<double>());
+    arrows[starts[i].at("tid")] = ends[i].at("tid");
+  }
+  EXPECT_EQ(arrows, (std::map<int, int>{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
 }
 
 TEST(ChromeTrace, CarriesTheMetricsOfEachTimeline) {

@@ -25,10 +25,11 @@ TEST(TimelineJson, IsCompactAndReadable) {
   t.spans = {span(0, SpanKind::kForward, 3, 5, 9)};
   t.memory = {{0, Nanos(5), Bytes(64)}};
   t.peak_activation = {Bytes(64)};
-  EXPECT_EQ(timeline_to_json(t),
-            R"({"format":"slimpack-timeline","version":1,"origin":"measured","ranks":1,)"
-            R"("spans":[[0,"forward",3,5,9]],"memory":[[0,5,64]],"peak_activation":[64]})"
-            "\n");
+  EXPECT_EQ(
+      timeline_to_json(t),
+      R"({"format":"slimpack-timeline","version":2,"origin":"measured","ranks":1,)"
+      R"("replicas":1,"tensor":1,"spans":[[0,"forward",3,5,9]],"memory":[[0,5,64]],"peak_activation":[64]})"
+      "\n");
 }
 
 TEST(TimelineJson, EveryKindOfSpanSurvives) {
@@ -64,11 +65,14 @@ TEST_P(BadTimeline, IsRefusedNamingTheField) {
 
 const Bad kBad[] = {
     {"/format", "slimpack-plan", "expected \"slimpack-timeline\""},
-    {"/version", 2, "version 2 is not known"},
+    {"/version", 1, "version 1 is not known"},
     {"/origin", 3, "\"origin\" must be a string"},
     {"/ranks", -1, "\"ranks\" is -1"},
     {"/ranks", 1, "spans[7][0] is 1, allowed are 0 to 0"},
     {"/ranks", std::int64_t{1} << 40, "\"ranks\" is"},
+    {"/replicas", 0, "\"replicas\" is 0"},
+    {"/tensor", 0, "\"tensor\" is 0"},
+    {"/tensor", 4, "2 ranks are no whole stages of replicas × tensor = 1 × 4"},
     {"/spans", json::object(), "\"spans\" must be an array"},
     {"/spans/0", 3, "spans[0] must be an array of 5 values"},
     {"/spans/0", json::array({0, "forward", 0, 100}), "spans[0] must be an array of 5 values"},
@@ -95,8 +99,8 @@ const Bad kBad[] = {
 INSTANTIATE_TEST_SUITE_P(TimelineJson, BadTimeline, testing::ValuesIn(kBad));
 
 TEST(TimelineJson, MissingFieldsAreNamed) {
-  for (const char* key :
-       {"format", "version", "origin", "ranks", "spans", "memory", "peak_activation"}) {
+  for (const char* key : {"format", "version", "origin", "ranks", "replicas", "tensor", "spans",
+                          "memory", "peak_activation"}) {
     json text = json::parse(timeline_to_json(two_stages()));
     text.erase(key);
     EXPECT_EQ(error_of(text.dump()), fmt::format("t.json: field \"{}\" is missing", key));
