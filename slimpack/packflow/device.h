@@ -15,8 +15,8 @@ namespace slimpack {
 /// chosen for it, else the first. Throws InvalidInput when there is none.
 [[nodiscard]] at::Device find_device(DeviceKind kind);
 
-/// Tells libtorch to compute the same bits in every run. For the whole process; before any work on
-/// the device. Nothing to do on a CPU.
+/// Tells libtorch to compute the same bits in every run. For the whole process; before its first
+/// matrix product on the device, when libtorch looks for the setting once. Nothing to do on a CPU.
 void require_same_bits(at::Device device);
 
 /// The calling thread's work on the device goes through a queue of its own from now on, beside

@@ -12,6 +12,7 @@
 #include "slimpack/packflow/device.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/optimizer.h"
+#include "slimpack/packflow/rank_failure.h"
 #include "slimpack/packflow/rank_memory.h"
 #include "slimpack/packflow/rank_step.h"
 #include "slimpack/packflow/thread_world.h"
@@ -44,7 +45,6 @@ Engine::Engine(EngineOptions options)
       threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device),
       parameters_(ranks_.size()) {
   const RankGrid grid = options_.grid();
-  require_same_bits(options_.device);
   std::vector<std::exception_ptr> failed(parameters_.size());
   threads_.run([&](std::int32_t thread) {
     const auto t = static_cast<std::size_t>(thread);
@@ -56,7 +56,7 @@ Engine::Engine(EngineOptions options)
                                        options_.device);
       finish_queue(options_.device);  // other ranks read the table
     } catch (...) {
-      failed[t] = std::current_exception();
+      failed[t] = failure_of(ranks_[t]);
     }
   });
   for (const std::exception_ptr& cause : failed)
@@ -88,11 +88,8 @@ void Engine::on_ranks(const RankWork& work) {
       if (options_.wrap_communicator)
         communicator = options_.wrap_communicator(rank, std::move(communicator));
       work(rank, *communicator, clock);
-    } catch (const c10::Error& e) {
-      world->fail(std::make_exception_ptr(
-          std::runtime_error(fmt::format("rank {}: {}", rank, e.what_without_backtrace()))));
     } catch (...) {
-      world->fail(std::current_exception());
+      world->fail(failure_of(rank));
     }
   });
   if (world->cause()) std::rethrow_exception(world->cause());
@@ -140,6 +137,8 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
     step.loss = tokens.targets > 0 ? own.loss_sum / static_cast<double>(tokens.targets) : 0.0;
     step.timeline = std::move(timeline);
   });
+  step.timeline.replicas = options_.replicas;
+  step.timeline.tensor = options_.tensor;
   step.timeline.origin =
       options_.clock == ClockKind::kWall ? "measured" : "measured in virtual time";
   return step;

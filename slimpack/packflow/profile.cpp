@@ -167,10 +167,10 @@ CostModel measure_model(const ProfileOptions& options, const ProfileRank& rank) 
 }
 
 std::string source_of(const ProfileOptions& options) {
-  return fmt::format("profile of this machine, {} thread{}{}, {}", options.ranks,
-                     options.ranks == 1 ? "" : "s at once",
-                     options.tp == 1 ? "" : fmt::format(", tp {}", options.tp),
-                     to_string(options.dtype));
+  const std::int32_t threads = options.grid().ranks();
+  return fmt::format(
+      "profile of this machine, {} thread{}{}, {}", threads, threads == 1 ? "" : "s at once",
+      options.tp == 1 ? "" : fmt::format(", tp {}", options.tp), to_string(options.dtype));
 }
 
 }  // namespace

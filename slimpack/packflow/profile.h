@@ -8,6 +8,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/rank_grid.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
@@ -37,9 +38,10 @@ struct ProfileOptions {
 
   [[nodiscard]] ProfileThreads threads() const { return {clock, pin_threads, device}; }
 
-  /// One stage, on as many threads as measure at once.
+  /// One stage, on as many threads as measure at once, or as can.
   [[nodiscard]] RankGrid grid() const {
-    return {.stages = 1, .replicas = std::max(1, ranks / tp), .tensor = tp};
+    const std::int32_t threads = std::min(ranks, kMaxTrackedRanks);
+    return {.stages = 1, .replicas = std::max(1, threads / tp), .tensor = tp};
   }
 };
 
@@ -47,7 +49,8 @@ struct ProfileOptions {
 /// forward, backward and what backward can put off, and fits their coefficients; then what ranks
 /// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
 /// device other than a CPU, copies to and from pinned host memory too.
-/// Throws InvalidInput when tp cannot cut the model.
+/// Throws InvalidInput when tp cannot cut the model, and when tp · most_merged is more than threads
+/// can be.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
 
 }  // namespace slimpack

@@ -13,6 +13,7 @@
 #include "slimpack/packflow/communicator.h"
 #include "slimpack/packflow/profile.h"
 #include "slimpack/packflow/rank_clock.h"
+#include "slimpack/packflow/rank_failure.h"
 #include "slimpack/packflow/rank_grid.h"
 #include "slimpack/packflow/rank_threads.h"
 #include "slimpack/packflow/thread_world.h"
@@ -80,7 +81,7 @@ template <class Result>
       Result mine = work(ProfileRank(grid, rank, clock, *communicator));
       if (rank == 0) result = std::move(mine);
     } catch (...) {
-      world.fail(std::current_exception());
+      world.fail(failure_of(rank));
     }
   });
   if (world.cause()) std::rethrow_exception(world.cause());

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -17,6 +18,8 @@ namespace slimpack {
 class RankThreads {
  public:
   /// `pin`: thread r stays on the r-th processor that this process may use (modulo their number).
+  /// Threads compute the same bits in every run (require_same_bits). Throws InvalidInput for more
+  /// than kMaxTrackedRanks, and what the device or the system says when threads cannot start.
   RankThreads(std::int32_t ranks, bool pin, c10::Device device = c10::Device(c10::kCPU));
   ~RankThreads();
   RankThreads(const RankThreads&) = delete;
@@ -28,6 +31,8 @@ class RankThreads {
   void run(const std::function<void(std::int32_t)>& work);
 
  private:
+  void start(bool pin);
+  void stop();
   void loop(std::int32_t rank);
 
   c10::Device device_;
@@ -35,7 +40,8 @@ class RankThreads {
   std::condition_variable changed_;
   const std::function<void(std::int32_t)>* work_ = nullptr;
   std::uint64_t round_ = 0;
-  std::int32_t running_ = 0;
+  std::int32_t running_;       ///< ranks that start, or are at work
+  std::exception_ptr failed_;  ///< why a rank could not start
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

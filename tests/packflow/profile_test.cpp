@@ -53,6 +53,14 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
   }
 }
 
+TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
+  // Of 100 ranks, tp 3, 63 are whole stages within the 64 that one process can run.
+  ProfileOptions options = small_profile(Tokens(64));
+  options.ranks = 100;
+  options.tp = 3;
+  EXPECT_EQ(options.grid(), (RankGrid{.stages = 1, .replicas = 21, .tensor = 3}));
+}
+
 TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
   ProfileOptions options = small_profile(Tokens(256));
   options.ranks = 2;
