@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <future>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/gather_when_ready.h"
 #include "slimpack/packflow/world.h"
 
 namespace slimpack {
@@ -59,11 +61,17 @@ fs::path checkpoints_folder(const RunConfig& config) {
 TrainingStart choose_start(const TrainArguments& arguments, const RunConfig& config,
                            JobProcess* process) {
   TrainingStart start{std::nullopt, arguments.init};
-  const bool first = process == nullptr || process->ranks().front() == 0;
-  if (first) start.checkpoint = find_checkpoint(arguments.resume, config);
-  if (process == nullptr) return start;
-  const std::string own = start.checkpoint ? start.checkpoint->folder.string() : "";
-  const std::string folder = process->all_gather(own).front();
+  if (process == nullptr) {
+    start.checkpoint = find_checkpoint(arguments.resume, config);
+    return start;
+  }
+  // Only the first reads all files of the checkpoints that it looks at; the others wait.
+  const bool first = process->ranks().front() == 0;
+  const std::shared_future<std::string> own = std::async(std::launch::async, [&]() -> std::string {
+    if (first) start.checkpoint = find_checkpoint(arguments.resume, config);
+    return start.checkpoint ? start.checkpoint->folder.string() : "";
+  });
+  const std::string folder = gather_when_ready(*process, own).front();
   if (!first && !folder.empty()) start.checkpoint = Checkpoint{folder, read_training_state(folder)};
   return start;
 }

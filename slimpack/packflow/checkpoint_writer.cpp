@@ -8,6 +8,7 @@
 
 #include "slimpack/base/folder.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/packflow/gather_when_ready.h"
 #include "slimpack/packflow/hugging_face_folder.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/stage_tensors.h"
@@ -52,10 +53,16 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::save(const CheckpointContents& contents) {
   finish();
-  if (contents.steps == std::exchange(last_saved_, contents.steps)) return;
-  stages_written_ = {};
-  writing_ = std::async(std::launch::async,
-                        [this, contents, stages = take_snapshot()] { write(contents, stages); });
+  if (contents.steps == last_saved_) return;
+  abandoned_ = false;
+  std::vector<StageSnapshot> snapshots = take_snapshot();
+  std::promise<std::string> written;
+  stages_written_ = written.get_future().share();
+  last_saved_ = contents.steps;
+  writing_ = std::async(std::launch::async, [this, contents, stages = std::move(snapshots),
+                                             written = std::move(written)]() mutable {
+    write(contents, stages, written);
+  });
 }
 
 void CheckpointWriter::require_sound() {
@@ -67,16 +74,10 @@ void CheckpointWriter::require_sound() {
 void CheckpointWriter::finish() {
   if (last_saved_ < 0) return;
   if (JobProcess* const process = engine_.options().process) {
-    std::string failure;
-    try {
-      if (writing_.valid()) stages_written_.get_future().get();
-    } catch (const CheckpointFailed& e) {
-      failure = e.what();
-    }
-    for (const std::string& theirs : process->all_gather(failure))
-      if (!theirs.empty()) {
+    for (const std::string& failure : gather_when_ready(*process, stages_written_))
+      if (!failure.empty()) {
         abandoned_ = true;
-        throw CheckpointFailed(theirs);
+        throw CheckpointFailed(failure);
       }
     if (writing_.valid() && writing_.wait_for(kPatience) == std::future_status::timeout)
       abandoned_ = true;
@@ -103,7 +104,8 @@ std::vector<CheckpointWriter::StageSnapshot> CheckpointWriter::take_snapshot() {
 }
 
 void CheckpointWriter::write(const CheckpointContents& contents,
-                             const std::vector<StageSnapshot>& stages) {
+                             const std::vector<StageSnapshot>& stages,
+                             std::promise<std::string>& written) {
   const fs::path partial = partial_folder(folder_, contents.steps);
   const auto attempt = [&](const auto& work) {
     try {
@@ -118,9 +120,9 @@ void CheckpointWriter::write(const CheckpointContents& contents,
     attempt([&] {
       for (const StageSnapshot& stage : stages) write_stage(partial, stage);
     });
-    stages_written_.set_value();
-  } catch (...) {
-    stages_written_.set_exception(std::current_exception());
+    written.set_value("");
+  } catch (const CheckpointFailed& e) {
+    written.set_value(e.what());
     throw;
   }
   if (engine_.ranks().front() == 0) attempt([&] { complete(contents); });

@@ -54,7 +54,9 @@ class CheckpointWriter {
   /// Throws CheckpointFailed once the save under way has failed in this process. Does not wait.
   void require_sound();
 
-  /// Waits until the last save is complete. Throws CheckpointFailed on all processes.
+  /// Waits until the last save is complete, however long the files take. Throws CheckpointFailed:
+  /// on all processes when a stage could not be written, on that of rank 0 alone when the whole
+  /// could not be published.
   void finish();
 
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t steps) const {
@@ -70,7 +72,8 @@ class CheckpointWriter {
   };
 
   [[nodiscard]] std::vector<StageSnapshot> take_snapshot();
-  void write(const CheckpointContents& contents, const std::vector<StageSnapshot>& stages);
+  void write(const CheckpointContents& contents, const std::vector<StageSnapshot>& stages,
+             std::promise<std::string>& written);
   void write_stage(const std::filesystem::path& folder, const StageSnapshot& stage) const;
   /// In the process of rank 0: waits for all stages and publishes the checkpoint.
   void complete(const CheckpointContents& contents) const;
@@ -80,9 +83,9 @@ class CheckpointWriter {
   std::filesystem::path folder_;
   std::int32_t keep_last_;
   std::int64_t last_saved_ = -1;
-  std::atomic<bool> abandoned_ = false;  ///< other processes' stages will not come
-  std::promise<void> stages_written_;    ///< those of this process
-  std::future<void> writing_;            ///< of std::async, whose destructor joins the thread
+  std::atomic<bool> abandoned_ = false;             ///< other processes' stages will not come
+  std::shared_future<std::string> stages_written_;  ///< by this process: why not, else nothing
+  std::future<void> writing_;  ///< of std::async, whose destructor joins the thread
 };
 
 }  // namespace slimpack
