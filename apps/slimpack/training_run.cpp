@@ -72,13 +72,17 @@ ModelShape checked_shape(const RunConfig& config) {
   return shape;
 }
 
+/// What a process says before the cause when it has no next step.
+constexpr std::string_view kFailed = "fail ";
+
 /// Of several processes the first measures, and all plan with what it found.
 CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobProcess* process) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
   if (process == nullptr) return profile_costs(configured_profile(config, shape));
   const bool first = process->ranks().front() == 0;
   const std::string measured =
-      first ? cost_to_json(profile_costs(configured_profile(config, shape, true))) : "";
+      first ? cost_to_json(profile_costs(configured_profile(config, shape, /*gpu_each=*/true)))
+            : "";
   return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }
 
@@ -182,9 +186,19 @@ void TrainingRun::note_token_limit() {
     limit_ = fmt::format("train.max_tokens = {} is reached", config_.train.max_tokens.count());
 }
 
+PlanAhead<ReadyStep>::Taken TrainingRun::take_ahead() {
+  try {
+    return ahead_.take();
+  } catch (const InvalidInput& e) {
+    // The others may have their step, and wait to hear whether this process goes on.
+    if (process_ != nullptr) static_cast<void>(agreed(fmt::format("{}{}", kFailed, e.what())));
+    throw;
+  }
+}
+
 std::optional<CompletedStep> TrainingRun::next() {
   if (!goes_on(step_, tokens_)) return std::nullopt;
-  auto [ready, waited] = ahead_.take();
+  auto [ready, waited] = take_ahead();
   if (!all_go_on(ready.planned, out_of_time())) {
     limit_ = fmt::format("train.max_seconds = {} is reached", config_.train.max_seconds);
     return std::nullopt;
@@ -216,11 +230,16 @@ EvaluationResult TrainingRun::evaluate() {
 bool TrainingRun::all_go_on(const PlannedStep& planned, bool out_of_time) const {
   if (process_ == nullptr) return !out_of_time;
   const char* const word = should_stop_() ? "stop" : out_of_time ? "time" : "plan";
-  const std::vector<std::string> all =
-      process_->all_gather(fmt::format("{} {}", word, checksum_of_plan(planned)));
+  return agreed(fmt::format("{} {}", word, checksum_of_plan(planned)));
+}
+
+bool TrainingRun::agreed(const std::string& own) const {
+  const std::vector<std::string> all = process_->all_gather(own);
   const auto any_says = [&](std::string_view said) {
     return std::ranges::any_of(all, [&](const auto& s) { return s.starts_with(said); });
   };
+  for (const std::string& said : all)
+    if (said.starts_with(kFailed)) invalid_input("{}", said.substr(kFailed.size()));
   if (any_says("stop")) throw Interrupted("stopped on request between two steps");
   if (any_says("time")) return false;
   const auto other = std::ranges::find_if(all, [&](const auto& s) { return s != all.front(); });

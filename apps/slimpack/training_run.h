@@ -97,9 +97,13 @@ class TrainingRun {
   [[nodiscard]] bool goes_on(std::int64_t steps, Tokens tokens) const;
   [[nodiscard]] bool out_of_time() const;
   void note_token_limit();
+  /// The step that was planned ahead. What it throws in one process, it throws in all.
+  [[nodiscard]] PlanAhead<ReadyStep>::Taken take_ahead();
   /// Processes plan and look at their clocks by themselves: whether all go on with `planned`, which
   /// must be the same. Throws Interrupted when any was asked to stop.
   [[nodiscard]] bool all_go_on(const PlannedStep& planned, bool out_of_time) const;
+  /// The same, of what this process says to the others.
+  [[nodiscard]] bool agreed(const std::string& own) const;
 
   Nanos start_;  ///< of the run's time, by monotonic_now()
   // Sampler and first batch belong to the thread that plans ahead once it runs; what it reads of

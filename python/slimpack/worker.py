@@ -101,8 +101,11 @@ def main(argv=None):
     try:
         needs = _native.process_needs(arguments, rank, ranks)
     except _native.InvalidInput as error:
+        # Once for each machine: the others may have what this one lacks, and wait for it.
         if rank == 0:
             print(f"slimpack: {error}", file=sys.stderr)
+        elif os.environ.get("LOCAL_RANK") == "0":
+            print(f"slimpack: rank {rank}: {error}", file=sys.stderr)
         return 2
     if needs.device == "cuda":
         take_gpu()

@@ -164,15 +164,7 @@ def test_a_plan_is_not_written_by_halves(workspace, tmp_path, option):
 def test_a_bad_token_in_a_later_step_keeps_the_steps_before(workspace):
     """A document a step; the lengths differ, so that a step's tells which document it is."""
     short = ["data.step_tokens=1", "parallel.pp=2"]
-    third = metrics(workspace.train("one-each", *short))[2]["tokens"]
-    document = LENGTHS.index(third - 1)
-    prefix = workspace.copy_corpus("bad-token")
-    documents = read_documents(prefix)
-    at = sum(map(len, documents[:document]))  # documents are stored in order, as uint16
-    with open(f"{prefix}.bin", "r+b") as file:
-        file.seek(2 * at)
-        file.write((257).to_bytes(2, "little"))
-
+    prefix, document = workspace.spoil_third_step("bad-token")
     done = run("train", workspace.config("late"), *settings([*short, f"data.prefix={prefix}"]))
     assert_refused(done, f"document {document} holds token 257", "vocab_size is 257",
                    "after 2 of 3 steps", "late/checkpoints/step-00000002")

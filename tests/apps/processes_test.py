@@ -94,6 +94,35 @@ def test_processes_that_plan_differently_do_not_train(workspace):
     assert "ranks 0 and 1 have planned differently" in line
 
 
+@pytest.mark.parametrize("spoiled", [0, 1])
+def test_what_one_process_cannot_train_on_ends_all_with_its_cause(workspace, spoiled):
+    """Its dataset is damaged; the steps before are saved, by all."""
+    name = f"damaged{spoiled}"
+    prefix, document = workspace.spoil_third_step(f"{name}-corpus")
+    file = workspace.config(name)
+    commands = [worker(file, "parallel.pp=2", "data.step_tokens=1", "checkpoint.every=1", TIMEOUT)
+                for _ in range(2)]
+    commands[spoiled] += settings([f"data.prefix={prefix}"])
+    with job(workspace.folder, *commands) as processes:
+        assert processes.codes() == [2, 2], processes.text()
+        line = complaint(processes)
+    assert f"document {document} holds token 257" in line and str(prefix) in line
+    assert "after 2 of 3 steps" in line
+    assert newest_checkpoint(workspace.folder / name).name == "step-00000002"
+
+
+@pytest.mark.parametrize("local_rank", ["0", "1"])
+def test_each_machine_says_what_its_own_configuration_lacks(workspace, local_rank):
+    """One line a machine: on the second of two, process 2 of 4 is the first."""
+    place = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": local_rank}
+    done = subprocess.run([sys.executable, *worker(workspace.folder / "nowhere.toml")], text=True,
+                          capture_output=True, timeout=60, check=False, env=environment() | place)
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == (1 if local_rank == "0" else 0)
+    assert all("rank 2: " in line and "nowhere.toml" in line for line in lines)
+
+
 def lose(workspace, name, grid, rank, how):
     """Sends a signal to one of two processes that train; how long the other lives, and what it says."""
     commands = [worker(workspace.config(name), *grid, *LONG, TIMEOUT)] * 2

@@ -97,6 +97,19 @@ class Workspace:
         return self.folder / name
 
 
+    def spoil_third_step(self, name):
+        """Another dataset, with a token that the model does not know in the document of the third
+        step where a step has one document. Its prefix, and the document."""
+        third = metrics(self.train(f"{name}-order", "data.step_tokens=1"))[2]["tokens"]
+        document = LENGTHS.index(third - 1)  # lengths differ, so that a step's tells which it is
+        prefix = self.copy_corpus(name)
+        at = sum(map(len, read_documents(prefix)[:document]))  # stored in order, as uint16
+        with open(f"{prefix}.bin", "r+b") as file:
+            file.seek(2 * at)
+            file.write((VOCABULARY).to_bytes(2, "little"))
+        return prefix, document
+
+
 def newest_checkpoint(folder):
     """The folder of the newest checkpoint that a run has written."""
     return max((folder / "checkpoints").glob("step-*"))
