@@ -2,6 +2,7 @@
 // utilisation and peak memory beside their predictions, for fixed packing, for sliced MicroPacks,
 // and for those with rows in pinned host memory where that is near; on request Hugging Face's model
 // with packed documents on the same GPU.
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -178,6 +179,8 @@ void run(const Arguments& a) {
     Engine engine(options);
     run_in_turn(a, engine, lengths, ways);
   }
+  // Hugging Face's process needs what libtorch would keep for this one.
+  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
   nlohmann::json json{{"device", device.str()}, {"ways", nlohmann::json::array()}};
   for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
   print_table(json["ways"]);

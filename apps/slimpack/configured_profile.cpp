@@ -7,8 +7,7 @@
 
 namespace slimpack {
 
-ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape,
-                                  bool several_processes) {
+ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape, bool gpu_each) {
   const ParallelConfig& p = config.parallel;
   ProfileOptions options;
   options.shape = shape;
@@ -18,7 +17,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.ranks = p.pp * p.dp * p.tp;
   if (config.train.clock == ClockKind::kVirtual)
     options.ranks = std::max(p.tp, std::min(options.ranks, processors()));
-  if (config.train.device == DeviceKind::kCuda && several_processes) options.ranks = p.tp;
+  if (config.train.device == DeviceKind::kCuda && gpu_each) options.ranks = p.tp;
   options.tp = p.tp;
   options.device = find_device(config.train.device);
   options.most_merged = std::min(config.plan.most_merged, p.dp);

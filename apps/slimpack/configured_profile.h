@@ -8,9 +8,9 @@
 namespace slimpack {
 
 /// For the configured ranks: as many threads at once as there are, in virtual time as run at once.
-/// Where each of `several_processes` has a GPU of its own, only those of one stage. Throws
-/// InvalidInput when there is no such device.
+/// On GPUs, where ranks have one each (`gpu_each`), only those of one stage. Throws InvalidInput
+/// when there is no such device.
 [[nodiscard]] ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape,
-                                                bool several_processes = false);
+                                                bool gpu_each = false);
 
 }  // namespace slimpack

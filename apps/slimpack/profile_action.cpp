@@ -72,7 +72,9 @@ std::string merge_table(const CostModel& cost) {
 
 void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  const ProfileOptions options = configured_profile(config, read_model_shape(config.model.config));
+  // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
+  const ProfileOptions options =
+      configured_profile(config, read_model_shape(config.model.config), /*gpu_each=*/true);
   const CostModel cost = profile_costs(options);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));

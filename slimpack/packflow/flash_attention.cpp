@@ -25,7 +25,10 @@ struct Bounds {
     std::vector<std::int32_t> ends{0};
     for (const std::int64_t length : lengths)
       ends.push_back(ends.back() + static_cast<std::int32_t>(length));
-    ends_B1 = at::tensor(ends, at::kInt).to(device);
+    ends_B1 = at::tensor(ends, at::kInt);
+    // From pinned memory the copy waits for nothing that the device still does.
+    if (!device.is_cpu())
+      ends_B1 = ends_B1.pin_memory().to(device, at::kInt, /*non_blocking=*/true);
     longest = std::ranges::max(lengths);
   }
 };
