@@ -6,8 +6,8 @@ so a step is compared with itself; and what a shared machine adds is never negat
 its repetitions counts. Prints the median step and the median ratio, by grid. The documents are the
 Python standard library's source files.
 
-    bench/processes.py                  # pp 2, dp 2 and tp 2; about ten minutes on two cores
-    bench/processes.py --grid pp=2 --repetitions 1
+    .venv/bin/python bench/processes.py   # pp 2, dp 2 and tp 2; about ten minutes on two cores
+    .venv/bin/python bench/processes.py --grid pp=2 --repetitions 1
 """
 
 import argparse
