@@ -98,10 +98,8 @@ void PartBench::on_rows(const ProfilePoint& point,
   const MicroPack& own = packs.forward.back();
   const RowShare share = hidden_share(row_share(own, place_.holder.replica), place_.holder.tensor,
                                       place_.holder.index);
-  std::int64_t rows = 0;
-  for (const Slice& slice : own.slices) rows += share.rows(slice).count();
   visit(step, PackId(packs.forward.size() - 1),
-        at::randn({rows, shape_.hidden_size}, tensor_options(options_)));
+        at::randn({share.rows(own).count(), shape_.hidden_size}, tensor_options(options_)));
 }
 
 void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {

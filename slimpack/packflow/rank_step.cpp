@@ -93,9 +93,7 @@ class RankRunner {
       if (!has_input(action) || direction(action) != from) continue;
       const RowShare share = hidden_share(row_share(pack_of(action), place_.holder.replica),
                                           place_.holder.tensor, place_.holder.index);
-      std::int64_t rows = 0;
-      for (const Slice& slice : pack_of(action).slices) rows += share.rows(slice).count();
-      result.rows.push_back(rows);
+      result.rows.push_back(share.rows(pack_of(action)).count());
     }
     return result;
   }

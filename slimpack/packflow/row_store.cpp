@@ -23,11 +23,8 @@ RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& h
       kept_(layers, std::vector<Kept>(packs.forward.size())),
       none_(layers),
       offloads_(std::move(offloads)) {
-  for (const MicroPack& pack : packs.forward) {
-    const RowShare share = row_share(pack, holder.replica);
-    Tokens& rows = forward_rows_.emplace_back(0);
-    for (const Slice& slice : pack.slices) rows += share.rows(slice);
-  }
+  for (const MicroPack& pack : packs.forward)
+    forward_rows_.push_back(row_share(pack, holder.replica).rows(pack));
 }
 
 void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {

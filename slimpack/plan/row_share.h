@@ -24,6 +24,12 @@ struct RowShare {
   [[nodiscard]] Tokens rows(const Slice& slice) const {
     return before(slice.end) - before(slice.begin);
   }
+  /// Of all slices of the MicroPack.
+  [[nodiscard]] Tokens rows(const MicroPack& pack) const {
+    Tokens rows{0};
+    for (const Slice& slice : pack.slices) rows += this->rows(slice);
+    return rows;
+  }
   /// The first position that it holds at or after the slice's begin.
   [[nodiscard]] Tokens first(const Slice& slice) const {
     return Tokens(before(slice.begin).count() * replicas + index);
