@@ -166,9 +166,7 @@ std::int32_t visitor(const Collective& group, std::int32_t step) {
 
 /// A member's queries of the MicroPack.
 std::int64_t rows_of(const MergedPack& m, std::int32_t member) {
-  std::int64_t rows = 0;
-  for (const Slice& slice : m.pack.slices) rows += SliceBlocks(m, slice).rows(member);
-  return rows;
+  return RowShare{m.group.size(), member}.rows(m.pack).count();
 }
 
 }  // namespace
