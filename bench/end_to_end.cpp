@@ -8,22 +8,24 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "bench/documents.h"
 #include "bench/hugging_face.h"
-#include "bench/median.h"
 #include "bench/operator_time.h"
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/step_options.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/profile.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/planner/replay.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -112,6 +114,40 @@ nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
           {"forward_micropacks", way.planned.plan.replicas[0].packs.forward.size()},
           {"backward_micropacks", way.planned.plan.replicas[0].packs.backward.size()},
           {"loss", way.results.front().loss}};
+}
+
+/// The steps with every action at its median over the repetitions.
+nlohmann::json replayed_figures(const std::vector<Way>& ways, const CostModel& cost) {
+  nlohmann::json out;
+  double t1 = 0, busy1 = 0;
+  for (const Way& way : ways) {
+    std::vector<Timeline> measured;
+    for (const StepResult& r : way.results) measured.push_back(r.timeline);
+    const SimulationResult replayed = replay(way.planned, cost, measured);
+    const double seconds = to_seconds(replayed.makespan);
+    const double busy =
+        to_seconds(std::accumulate(replayed.busy.begin(), replayed.busy.end(), Nanos(0)));
+    if (out.empty()) t1 = seconds, busy1 = busy;
+    out[way.name] = {{"seconds", seconds},
+                     {"efficiency", t1 / (static_cast<double>(replayed.busy.size()) * seconds)},
+                     {"bubble", replayed.bubble_ratio},
+                     {"busy_seconds", busy},
+                     {"busy_over_whole", busy / busy1}};
+  }
+  return out;
+}
+
+void print_replayed(const nlohmann::json& replayed) {
+  Table table(
+      {{"", Align::kLeft}, {"step"}, {"T1/(n·T)"}, {"bubble"}, {"busy, all ranks"}, {"÷ whole"}});
+  for (const char* way : {"whole", "packed", "slimpack"}) {
+    const auto& f = replayed[way];
+    table.add_row({way, fmt::format("{:.2f} s", f["seconds"].get<double>()),
+                   fmt::format("{:.3f}", f["efficiency"].get<double>()), human_share(f["bubble"]),
+                   fmt::format("{:.2f} s", f["busy_seconds"].get<double>()),
+                   fmt::format("{:.3f}", f["busy_over_whole"].get<double>())});
+  }
+  fmt::print("\nReplayed, every action at its median over the repetitions:\n\n{}\n", table.text());
 }
 
 void print_table(const nlohmann::json& json) {
@@ -234,11 +270,13 @@ void run(const Arguments& a) {
                       {"fit_error", cost.fit_error},
                       {"whole", figures(ways[0], t1, 1)},
                       {"packed", figures(ways[1], t1, a.ranks)},
-                      {"slimpack", figures(ways[2], t1, a.ranks)}};
+                      {"slimpack", figures(ways[2], t1, a.ranks)},
+                      {"replayed", replayed_figures(ways, cost)}};
   json["speedup"] = ways[1].median_seconds() / ways[2].median_seconds();
   json["outside_operators"] = outside_operators(ways[2], work.tokens);
   if (!hugging_face.empty()) json["hugging_face_t1_seconds"] = median(hugging_face);
   print_table(json);
+  print_replayed(json["replayed"]);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
   if (!a.timeline.empty())
     write_file(a.timeline, to_chrome_trace({predict(ways[2].planned, cost).timeline,

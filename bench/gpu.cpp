@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/command.h"
-#include "bench/median.h"
 #include "bench/program.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/random.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/memory_model.h"

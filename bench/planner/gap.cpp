@@ -13,10 +13,10 @@
 #include <numeric>
 #include <utility>
 
-#include "bench/median.h"
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "bench/planner/workloads.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/memory_model.h"
 

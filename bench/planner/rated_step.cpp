@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "bench/median.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"

@@ -6,11 +6,11 @@
 #include <limits>
 #include <utility>
 
-#include "bench/median.h"
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/planner/replica_tasks.h"
 

@@ -52,6 +52,14 @@ std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostMo
   return out;
 }
 
+SimulationResult simulate(const PlannedStep& step, const std::vector<CostedReplica>& replicas,
+                          const SimulationOptions& options) {
+  std::vector<ReplicaTasks> tasks;
+  for (std::size_t r = 0; r < replicas.size(); ++r)
+    tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
+  return simulate(tasks, options);
+}
+
 std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost) {
   std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
@@ -88,12 +96,7 @@ double PlannedStep::gap() const {
 
 SimulationResult predict(const PlannedStep& step, const CostModel& cost,
                          const SimulationOptions& options) {
-  const CostModel recomputing = with_recompute(cost, step.plan.recompute);
-  const std::vector<CostedReplica> replicas = costed_replicas(step, recomputing);
-  std::vector<ReplicaTasks> tasks;
-  for (std::size_t r = 0; r < replicas.size(); ++r)
-    tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
-  return simulate(tasks, options);
+  return simulate(step, costed_replicas(step, with_recompute(cost, step.plan.recompute)), options);
 }
 
 }  // namespace slimpack

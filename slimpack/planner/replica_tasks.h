@@ -25,6 +25,11 @@ struct CostedReplica {
 [[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
                                                          const CostModel& cost);
 
+/// The step with these costs of its replicas.
+[[nodiscard]] SimulationResult simulate(const PlannedStep& step,
+                                        const std::vector<CostedReplica>& replicas,
+                                        const SimulationOptions& options = {});
+
 /// By stage: the most that any of its ranks holds in any timing. `cost` as above.
 [[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost);
 

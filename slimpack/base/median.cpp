@@ -1,4 +1,4 @@
-#include "bench/median.h"
+#include "slimpack/base/median.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,0 +1,77 @@
+#include "slimpack/planner/replay.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/median.h"
+#include "slimpack/planner/replica_tasks.h"
+
+namespace slimpack {
+namespace {
+
+/// What a rank does in a step: all spans of the same kind and MicroPack.
+using Work = std::tuple<std::int32_t, SpanKind, PackId>;
+
+/// The median duration, in ns, of everything that the ranks do.
+class TypicalTimes {
+ public:
+  explicit TypicalTimes(std::span<const Timeline> measured) : tensor_(measured.front().tensor) {
+    for (const Timeline& timeline : measured) {
+      std::map<Work, double> lasted;
+      for (const Span& span : timeline.spans)
+        if (is_busy(span.kind))
+          lasted[{span.rank, span.kind, span.pack}] +=
+              static_cast<double>((span.end - span.start).count());
+      for (const auto& [work, duration] : lasted) all_[work].push_back(duration);
+    }
+  }
+
+  /// Puts it in place of `predicted`, which stays where the ranks did not do that. `rank` counts
+  /// stages of replicas.
+  void replace(Nanos& predicted, std::size_t rank, SpanKind kind, PackId pack = PackId(-1)) const {
+    double slowest = -1;
+    for (std::int32_t t = 0; t < tensor_; ++t) {
+      const auto found = all_.find({static_cast<std::int32_t>(rank) * tensor_ + t, kind, pack});
+      if (found != all_.end()) slowest = std::max(slowest, median(found->second));
+    }
+    if (slowest >= 0) predicted = Nanos(static_cast<std::int64_t>(slowest));
+  }
+
+ private:
+  std::int32_t tensor_;
+  std::map<Work, std::vector<double>> all_;
+};
+
+void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_rank) {
+  const auto each = [&](std::vector<std::vector<Nanos>>& pass, SpanKind kind) {
+    for (std::size_t s = 0; s < pass.size(); ++s)
+      for (std::size_t p = 0; p < pass[s].size(); ++p)
+        typical.replace(pass[s][p], first_rank + s, kind, PackId(p));
+  };
+  each(times.forward, SpanKind::kForward);
+  each(times.backward, SpanKind::kBackward);
+  each(times.input_gradient, SpanKind::kInputGradient);
+  each(times.weight_gradient, SpanKind::kWeightGradient);
+  for (std::size_t s = 0; s < times.reduce.size(); ++s) {
+    typical.replace(times.reduce[s], first_rank + s, SpanKind::kReduce);
+    typical.replace(times.step_end[s], first_rank + s, SpanKind::kOptimizer);
+  }
+}
+
+}  // namespace
+
+SimulationResult replay(const PlannedStep& step, const CostModel& cost,
+                        std::span<const Timeline> measured) {
+  SLIMPACK_CHECK(!measured.empty());
+  const TypicalTimes typical(measured);
+  std::vector<CostedReplica> replicas =
+      costed_replicas(step, with_recompute(cost, step.plan.recompute));
+  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
+  for (std::size_t r = 0; r < replicas.size(); ++r) replace(replicas[r].times, typical, r * stages);
+  return simulate(step, replicas);
+}
+
+}  // namespace slimpack
