@@ -1,7 +1,10 @@
 // One training step of real documents three ways in one run: one rank with whole documents, two
 // rank threads with fixed packing under 1F1B, two rank threads with sliced MicroPacks. Prints the
 // parallel efficiency T1 / (ranks · T2) of both, the predictions beside the measurements, and where
-// the time went; on request the time of Hugging Face's layers on one rank, taken in turn.
+// the time went; on request the time of Hugging Face's layers on one rank, taken in turn. What
+// others do to the machine meanwhile shows as "stolen", processor time that a hypervisor gave to
+// them, and is mostly left out where the steps are replayed with every action at its median over
+// the repetitions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +19,7 @@
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/step_options.h"
+#include "bench/stolen_time.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -44,6 +48,7 @@ struct Way {
   Engine* engine = nullptr;
   PlannedStep planned;
   std::vector<StepResult> results;
+  std::vector<double> stolen;  ///< seconds, by repetition
 
   [[nodiscard]] double seconds(const StepResult& r) const {
     return to_seconds(metrics_of(r.timeline).makespan);
@@ -106,6 +111,7 @@ nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
           {"bubble", m.bubble_ratio},
           {"busy_seconds", busy},
           {"waiting_seconds", waiting},
+          {"stolen_seconds", median(way.stolen)},
           {"predicted_seconds", to_seconds(p.makespan)},
           {"predicted_bubble", p.bubble_ratio},
           {"prediction_error", to_seconds(p.makespan) / way.median_seconds() - 1},
@@ -158,6 +164,7 @@ void print_table(const nlohmann::json& json) {
                {"bubble"},
                {"predicted"},
                {"busy, all ranks"},
+               {"stolen"},
                {"peak activations"},
                {"predicted"},
                {"MicroPacks F/B"}});
@@ -169,6 +176,7 @@ void print_table(const nlohmann::json& json) {
                    fmt::format("{:.2f} s", f["predicted_seconds"].get<double>()),
                    fmt::format("{:.3f}", f["efficiency"].get<double>()), human_share(f["bubble"]),
                    human_share(f["predicted_bubble"]), fmt::format("{:.2f} s", busy),
+                   fmt::format("{:.1f} s", f["stolen_seconds"].get<double>()),
                    human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>())),
                    human_bytes(Bytes(f["predicted_peak_activation_bytes"].get<std::int64_t>())),
                    fmt::format("{}/{}", f["forward_micropacks"].get<int>(),
@@ -226,11 +234,14 @@ std::vector<double> run_in_turn(const Arguments& a, const Work& work, std::vecto
       hugging_face.push_back(to_seconds(hugging_face_step(
           {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers, a.seed})));
     for (Way& way : ways) {
+      const StolenTime stolen;
       const StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, work.tokens,
                                               Engine::Update{train, r});
       fmt::print(stderr, "{}: {} {:.2f} s\n", r == 0 ? "warm-up" : fmt::format("repetition {}", r),
                  way.name, way.seconds(step));
-      if (r > 0) way.results.push_back(step);
+      if (r == 0) continue;
+      way.results.push_back(step);
+      way.stolen.push_back(to_seconds(stolen.total()));
     }
   }
   return hugging_face;
@@ -257,9 +268,9 @@ void run(const Arguments& a) {
     return planned(a, work.lengths, cost, planner, many.options().layout);
   };
   std::vector<Way> ways;
-  ways.push_back({"whole", &one, whole_documents(work.lengths, cost), {}});
-  ways.push_back({"packed", &many, with(PlannerKind::kPacked), {}});
-  ways.push_back({"slimpack", &many, with(PlannerKind::kSlimpack), {}});
+  ways.push_back({"whole", &one, whole_documents(work.lengths, cost), {}, {}});
+  ways.push_back({"packed", &many, with(PlannerKind::kPacked), {}, {}});
+  ways.push_back({"slimpack", &many, with(PlannerKind::kSlimpack), {}, {}});
   const std::vector<double> hugging_face = run_in_turn(a, work, ways);
 
   const double t1 = ways[0].median_seconds();
