@@ -123,6 +123,7 @@ class Bench {
                           .layout = balanced_layout(cost_, lengths_, c.layout.pp),
                           .replicas = c.layout.dp,
                           .context = a_.context,
+                          .pin_threads = c.clock == ClockKind::kWall,
                           .clock = c.clock,
                           .should_stop = {}};
     way.planned = *plan_step({.lengths = lengths_,
