@@ -20,6 +20,7 @@
 #include "bench/step_model.h"
 #include "bench/step_options.h"
 #include "bench/stolen_time.h"
+#include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -62,21 +63,6 @@ struct Way {
   }
   [[nodiscard]] double median_seconds() const { return seconds(median()); }
 };
-
-/// Every document in a MicroPack of its own, forward and at once backward: no pipeline, no slices.
-PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cost) {
-  PlannedStep step;
-  step.plan.lengths = lengths;
-  step.plan.layout = balanced_layout(cost, lengths, 1);
-  ReplicaPlan& replica = step.plan.replicas.emplace_back();
-  replica.sequences = all_sequences(lengths);
-  for (const SequenceId q : replica.sequences)
-    replica.packs.forward.push_back({{{q, Tokens(0), lengths[q.index()]}}});
-  replica.packs.backward = replica.packs.forward;
-  step.schedules.push_back(one_f_one_b(replica.packs, 1));
-  step.prediction = predict(step, cost);
-  return step;
-}
 
 PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const CostModel& cost,
                     PlannerKind planner, const StageLayout& layout) {

@@ -1,5 +1,6 @@
 // Steps of real documents in virtual time: as if every rank had a core of its own.
 //  clocks: as many ranks as there are cores, by both clocks in turn: how far they agree.
+//  slices: how long two ranks with slices are busy beside one with whole documents.
 //  eight_ranks: a model of 8 layers on 8 ranks, pp 8 and pp 4 × dp 2: bubble of our plan and of
 //  fixed packing.
 //  heavy_document: one that outweighs a replica's share, on four replicas, merged and not.
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "bench/step_model.h"
 #include "bench/step_options.h"
 #include "bench/stolen_time.h"
+#include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -47,6 +50,7 @@ struct Case {
   PlannerKind planner = PlannerKind::kSlimpack;
   ClockKind clock = ClockKind::kVirtual;
   std::int32_t most_merged = 1;
+  bool sliced = true;  ///< false: whole documents on one rank, not planned
 };
 
 using Documents = std::vector<std::vector<std::int64_t>>;
@@ -99,6 +103,9 @@ class Bench {
         if (r == 0) continue;
         way.seconds.push_back(to_seconds(m.makespan));
         way.bubbles.push_back(m.bubble_ratio);
+        way.busy.push_back(std::accumulate(
+            m.ranks.begin(), m.ranks.end(), 0.0,
+            [](double sum, const RankMetrics& rank) { return sum + to_seconds(rank.busy); }));
         way.stolen.push_back(to_seconds(stolen.total()));
         way.measured.push_back(step.timeline);
       }
@@ -112,7 +119,7 @@ class Bench {
     std::string name;
     std::unique_ptr<Engine> engine;
     PlannedStep planned;
-    std::vector<double> seconds, bubbles, stolen;
+    std::vector<double> seconds, bubbles, busy, stolen;
     std::vector<Timeline> measured;
   };
 
@@ -126,19 +133,23 @@ class Bench {
                           .pin_threads = c.clock == ClockKind::kWall,
                           .clock = c.clock,
                           .should_stop = {}};
-    way.planned = *plan_step({.lengths = lengths_,
-                              .pp = c.layout.pp,
-                              .dp = c.layout.dp,
-                              .planner = c.planner,
-                              .context = a_.context,
-                              .layout = options.layout,
-                              .most_merged = c.most_merged,
-                              .effort = kStepEffort,
-                              .backward = BackwardKind::kSplit},
-                             cost_)
-                       .step;
+    way.planned = c.sliced ? planned(c, options.layout) : whole_documents(lengths_, cost_);
     way.engine = std::make_unique<Engine>(std::move(options));
     return way;
+  }
+
+  [[nodiscard]] PlannedStep planned(const Case& c, const StageLayout& layout) const {
+    return *plan_step({.lengths = lengths_,
+                       .pp = c.layout.pp,
+                       .dp = c.layout.dp,
+                       .planner = c.planner,
+                       .context = a_.context,
+                       .layout = layout,
+                       .most_merged = c.most_merged,
+                       .effort = kStepEffort,
+                       .backward = BackwardKind::kSplit},
+                      cost_)
+                .step;
   }
 
   [[nodiscard]] nlohmann::json row(const Case& c, const Running& way, Table& table) const {
@@ -158,6 +169,7 @@ class Bench {
             {"clock", to_string(c.clock)},
             {"seconds", seconds},
             {"predicted_seconds", to_seconds(predicted.makespan)},
+            {"busy_seconds", median(way.busy)},
             {"bubble", bubble},
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
@@ -215,6 +227,18 @@ nlohmann::json compare_clocks(const StepOptions& a) {
           {"cases", both}};
 }
 
+/// What slices cost: two ranks in virtual time beside one that runs the documents whole.
+nlohmann::json compare_slices(const StepOptions& a) {
+  Table table = result_table();
+  const nlohmann::json cases = Bench(a, equal_steps(a), 4)
+                                   .run({{.name = "whole documents", .layout = {}, .sliced = false},
+                                         {"slimpack", {.pp = 2}}},
+                                        table);
+  const double ratio = quotient(cases[1], cases[0], "busy_seconds");
+  fmt::print("4 layers: busy, sliced ÷ whole {:.3f}\n\n{}\n", ratio, table.text());
+  return {{"busy_sliced_over_whole", ratio}, {"cases", cases}};
+}
+
 nlohmann::json run_eight_ranks(const StepOptions& a) {
   Table table = result_table();
   nlohmann::json cases =
@@ -254,7 +278,8 @@ struct Part {
   const char* name;
   nlohmann::json (*run)(const StepOptions&);
 };
-constexpr std::array kParts{Part{"clocks", compare_clocks}, Part{"eight_ranks", run_eight_ranks},
+constexpr std::array kParts{Part{"clocks", compare_clocks}, Part{"slices", compare_slices},
+                            Part{"eight_ranks", run_eight_ranks},
                             Part{"heavy_document", merge_heavy_document}};
 
 struct Arguments : StepOptions {

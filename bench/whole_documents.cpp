@@ -1,0 +1,21 @@
+#include "bench/whole_documents.h"
+
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cost) {
+  PlannedStep step;
+  step.plan.lengths = lengths;
+  step.plan.layout = balanced_layout(cost, lengths, 1);
+  ReplicaPlan& replica = step.plan.replicas.emplace_back();
+  replica.sequences = all_sequences(lengths);
+  for (const SequenceId q : replica.sequences)
+    replica.packs.forward.push_back({{{q, Tokens(0), lengths[q.index()]}}});
+  replica.packs.backward = replica.packs.forward;
+  step.schedules.push_back(one_f_one_b(replica.packs, 1));
+  step.prediction = predict(step, cost);
+  return step;
+}
+
+}  // namespace slimpack
