@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "bench/documents.h"
 #include "bench/hugging_face.h"
@@ -20,6 +19,7 @@
 #include "bench/step_model.h"
 #include "bench/step_options.h"
 #include "bench/stolen_time.h"
+#include "bench/total_busy.h"
 #include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -117,8 +117,7 @@ nlohmann::json replayed_figures(const std::vector<Way>& ways, const CostModel& c
     for (const StepResult& r : way.results) measured.push_back(r.timeline);
     const SimulationResult replayed = replay(way.planned, cost, measured);
     const double seconds = to_seconds(replayed.makespan);
-    const double busy =
-        to_seconds(std::accumulate(replayed.busy.begin(), replayed.busy.end(), Nanos(0)));
+    const double busy = to_seconds(total_busy(metrics_of(replayed.timeline)));
     if (out.empty()) t1 = seconds, busy1 = busy;
     out[way.name] = {{"seconds", seconds},
                      {"efficiency", t1 / (static_cast<double>(replayed.busy.size()) * seconds)},
@@ -185,12 +184,9 @@ double outside_operators(Way& way, const StepTokens& tokens) {
   const StepResult step =
       way.engine->run(way.planned.plan, way.planned.schedules, tokens, std::nullopt);
   const TimelineMetrics m = metrics_of(step.timeline);
-  Nanos busy{0}, outside = Nanos(0) - operators.total();
-  for (const RankMetrics& r : m.ranks) {
-    busy += r.busy;
-    outside += m.makespan - r.waiting;
-  }
-  return to_seconds(outside) / to_seconds(busy);
+  Nanos outside = Nanos(0) - operators.total();
+  for (const RankMetrics& r : m.ranks) outside += m.makespan - r.waiting;
+  return to_seconds(outside) / to_seconds(total_busy(m));
 }
 
 /// The documents of the step and the model that trains on them.

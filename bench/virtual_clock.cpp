@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +22,7 @@
 #include "bench/step_model.h"
 #include "bench/step_options.h"
 #include "bench/stolen_time.h"
+#include "bench/total_busy.h"
 #include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -47,10 +48,9 @@ struct Layout {
 struct Case {
   std::string name;
   Layout layout;
-  PlannerKind planner = PlannerKind::kSlimpack;
+  std::optional<PlannerKind> planner = PlannerKind::kSlimpack;  ///< none: whole documents, one rank
   ClockKind clock = ClockKind::kVirtual;
   std::int32_t most_merged = 1;
-  bool sliced = true;  ///< false: whole documents on one rank, not planned
 };
 
 using Documents = std::vector<std::vector<std::int64_t>>;
@@ -97,15 +97,10 @@ class Bench {
         const StolenTime stolen;
         const StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, tokens_,
                                                 Engine::Update{train_, r});
-        const TimelineMetrics m = metrics_of(step.timeline);
         fmt::print(stderr, "{}, {}: {:.2f} s\n", way.name,
-                   r == 0 ? "warm-up" : fmt::format("repetition {}", r), to_seconds(m.makespan));
+                   r == 0 ? "warm-up" : fmt::format("repetition {}", r),
+                   to_seconds(metrics_of(step.timeline).makespan));
         if (r == 0) continue;
-        way.seconds.push_back(to_seconds(m.makespan));
-        way.bubbles.push_back(m.bubble_ratio);
-        way.busy.push_back(std::accumulate(
-            m.ranks.begin(), m.ranks.end(), 0.0,
-            [](double sum, const RankMetrics& rank) { return sum + to_seconds(rank.busy); }));
         way.stolen.push_back(to_seconds(stolen.total()));
         way.measured.push_back(step.timeline);
       }
@@ -119,8 +114,8 @@ class Bench {
     std::string name;
     std::unique_ptr<Engine> engine;
     PlannedStep planned;
-    std::vector<double> seconds, bubbles, busy, stolen;
-    std::vector<Timeline> measured;
+    std::vector<Timeline> measured;  ///< by repetition
+    std::vector<double> stolen;      ///< seconds, by repetition
   };
 
   Running start(const Case& c) {
@@ -133,7 +128,7 @@ class Bench {
                           .pin_threads = c.clock == ClockKind::kWall,
                           .clock = c.clock,
                           .should_stop = {}};
-    way.planned = c.sliced ? planned(c, options.layout) : whole_documents(lengths_, cost_);
+    way.planned = c.planner ? planned(c, options.layout) : whole_documents(lengths_, cost_);
     way.engine = std::make_unique<Engine>(std::move(options));
     return way;
   }
@@ -142,7 +137,7 @@ class Bench {
     return *plan_step({.lengths = lengths_,
                        .pp = c.layout.pp,
                        .dp = c.layout.dp,
-                       .planner = c.planner,
+                       .planner = *c.planner,
                        .context = a_.context,
                        .layout = layout,
                        .most_merged = c.most_merged,
@@ -155,7 +150,14 @@ class Bench {
   [[nodiscard]] nlohmann::json row(const Case& c, const Running& way, Table& table) const {
     const SimulationResult& predicted = way.planned.prediction;
     const SimulationResult replayed = replay(way.planned, cost_, way.measured);
-    const double seconds = median(way.seconds), bubble = median(way.bubbles),
+    std::vector<double> all_seconds, bubbles, busy;
+    for (const Timeline& timeline : way.measured) {
+      const TimelineMetrics m = metrics_of(timeline);
+      all_seconds.push_back(to_seconds(m.makespan));
+      bubbles.push_back(m.bubble_ratio);
+      busy.push_back(to_seconds(total_busy(m)));
+    }
+    const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
     table.add_row({c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp),
                    std::string(to_string(c.clock)), fmt::format("{:.2f} s", seconds),
@@ -169,7 +171,7 @@ class Bench {
             {"clock", to_string(c.clock)},
             {"seconds", seconds},
             {"predicted_seconds", to_seconds(predicted.makespan)},
-            {"busy_seconds", median(way.busy)},
+            {"busy_seconds", median(busy)},
             {"bubble", bubble},
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
@@ -230,10 +232,9 @@ nlohmann::json compare_clocks(const StepOptions& a) {
 /// What slices cost: two ranks in virtual time beside one that runs the documents whole.
 nlohmann::json compare_slices(const StepOptions& a) {
   Table table = result_table();
-  const nlohmann::json cases = Bench(a, equal_steps(a), 4)
-                                   .run({{.name = "whole documents", .layout = {}, .sliced = false},
-                                         {"slimpack", {.pp = 2}}},
-                                        table);
+  const nlohmann::json cases =
+      Bench(a, equal_steps(a), 4)
+          .run({{"whole documents", {}, std::nullopt}, {"slimpack", {.pp = 2}}}, table);
   const double ratio = quotient(cases[1], cases[0], "busy_seconds");
   fmt::print("4 layers: busy, sliced ÷ whole {:.3f}\n\n{}\n", ratio, table.text());
   return {{"busy_sliced_over_whole", ratio}, {"cases", cases}};

@@ -12,9 +12,8 @@ namespace slimpack {
 /// As predict, but every action, reduction and optimizer lasts the median of what it lasted in the
 /// measured timelines of this step, on the slowest of a stage's tensor-parallel ranks. Beside a
 /// measured step it shows what came of a machine whose speed changes; beside the prediction, what
-/// came of wrong costs. Transfers and memory are the prediction's.
-/// REQUIRES: at least one timeline, each with every action of the step's schedules; `cost` that of
-/// the step's request, before recomputation.
+/// came of wrong costs. What the timelines do not show keeps its predicted time: transfers above
+/// all. REQUIRES: at least one timeline; `cost` that of the step's request, before recomputation.
 /// Cost: O(spans · log(spans)).
 [[nodiscard]] SimulationResult replay(const PlannedStep& step, const CostModel& cost,
                                       std::span<const Timeline> measured);

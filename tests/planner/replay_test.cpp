@@ -11,15 +11,7 @@ namespace {
 
 using testing::small_cost;
 
-PlanRequest random_grid(Rng& rng) {
-  PlanRequest request = testing::random_request(rng);
-  request.dp = 1 + static_cast<std::int32_t>(rng.below(4));
-  request.most_merged = request.dp > 1 && rng.below(2) == 0 ? 2 : 1;
-  request.backward = rng.below(2) == 0 ? BackwardKind::kSplit : BackwardKind::kWhole;
-  return request;
-}
-
-/// Every busy span `times` as long, one after the other on its rank: how it might be measured.
+/// On a machine that takes `times` as long for everything.
 Timeline slower(const Timeline& timeline, std::int64_t times) {
   Timeline out = timeline;
   for (Span& span : out.spans) {
@@ -32,7 +24,8 @@ Timeline slower(const Timeline& timeline, std::int64_t times) {
 // Actions that last what was predicted end the step when it was predicted to end.
 RC_GTEST_PROP(Replay, GivesThePredictionBack, (std::uint64_t seed)) {
   Rng rng(seed);
-  const PlanRequest request = random_grid(rng);
+  PlanRequest request = testing::random_replicas(rng);
+  request.backward = rng.below(2) == 0 ? BackwardKind::kSplit : BackwardKind::kWhole;
   const CostModel cost = small_cost(request.dp);
   const PlannedStep step = *plan_step(request, cost).step;
   const SimulationResult predicted = predict(step, cost);

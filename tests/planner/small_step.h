@@ -42,6 +42,14 @@ inline PlanRequest random_request(Rng& rng) {
   return request;
 }
 
+/// The same for up to four replicas, which may run sequences together.
+inline PlanRequest random_replicas(Rng& rng) {
+  PlanRequest request = random_request(rng);
+  request.dp = 1 + static_cast<std::int32_t>(rng.below(4));
+  request.most_merged = request.dp > 1 && rng.below(2) == 0 ? 2 : 1;
+  return request;
+}
+
 inline Bytes highest(const std::vector<Bytes>& by_stage) {
   return *std::max_element(by_stage.begin(), by_stage.end());
 }

@@ -35,9 +35,7 @@ TEST(SplitBackward, ShortensAStepOfFewMicroPacks) {
 
 RC_GTEST_PROP(SplitBackward, NeverLengthensAStep, (std::uint64_t seed)) {
   Rng rng(seed);
-  PlanRequest request = testing::random_request(rng);
-  request.dp = 1 + static_cast<std::int32_t>(rng.below(4));
-  request.most_merged = request.dp > 1 && rng.below(2) == 0 ? 2 : 1;
+  PlanRequest request = testing::random_replicas(rng);
   const CostModel cost = small_cost(request.dp);
   const PlannedStep free = *plan_step(request, cost).step;
   if (rng.below(2) == 0)
