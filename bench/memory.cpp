@@ -17,7 +17,7 @@
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/memory_tracker.h"
-#include "slimpack/packflow/processor_turns.h"
+#include "slimpack/packflow/processors.h"
 #include "slimpack/packflow/profile.h"
 #include "slimpack/planner/planner.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "slimpack/packflow/device.h"
-#include "slimpack/packflow/processor_turns.h"
+#include "slimpack/packflow/processors.h"
 
 namespace slimpack {
 

@@ -8,20 +8,18 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device.h"
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/processors.h"
 #include "slimpack/packflow/rank_failure.h"
 
 namespace slimpack {
 namespace {
 
 void pin_thread(std::thread& thread, std::int32_t rank) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  std::vector<int> processors;
-  for (int p = 0; p < CPU_SETSIZE; ++p)
-    if (CPU_ISSET(p, &allowed)) processors.push_back(p);
+  const std::vector<int> usable = usable_processors();
+  if (usable.empty()) return;
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(processors[static_cast<std::size_t>(rank) % processors.size()], &one);
+  CPU_SET(usable[static_cast<std::size_t>(rank) % usable.size()], &one);
   ::pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
 }
 

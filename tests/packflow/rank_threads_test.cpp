@@ -5,8 +5,10 @@
 
 #include <array>
 #include <atomic>
+#include <vector>
 
 #include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/processors.h"
 #include "slimpack/packflow/rank_failure.h"
 #include "tests/support/expect_error.h"
 
@@ -30,6 +32,19 @@ TEST(RankThreads, RunEveryRankAndChargeItsTensorsToIt) {
     for (std::int32_t rank = 0; rank < 3; ++rank)
       EXPECT_EQ(charged.at(static_cast<std::size_t>(rank)), rank);
   }
+}
+
+TEST(RankThreads, ArePinnedToTheProcessorsThatTheProcessMayUse) {
+  const std::vector<int> usable = usable_processors();
+  ASSERT_FALSE(usable.empty());
+  EXPECT_EQ(static_cast<std::size_t>(processors()), usable.size());
+  RankThreads threads(3, /*pin=*/true);
+  threads.run([&](std::int32_t rank) {
+    const int own = usable.at(static_cast<std::size_t>(rank) % usable.size());
+    EXPECT_EQ(usable_processors(), std::vector<int>{own});
+    // As a process that `taskset` holds to one processor of many.
+    EXPECT_EQ(processors(), 1);
+  });
 }
 
 TEST(RankThreads, MoreThanAreCountedAreRefused) {
