@@ -70,15 +70,18 @@ MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::
   const RankGrid grid{.stages = 1, .replicas = group, .tensor = options.tp};
   return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
     PartBench bench(options, rank, PartBench::Part::kLayer);
-    std::vector<EdgeMeasurement> forward, backward;
+    std::vector<ProfilePoint> points;
     for (const std::int64_t tokens : {256, 1024, 4096}) {
-      const Tokens measured = std::min(Tokens(tokens), options.context);
-      for (const Tokens prefix : {Tokens(0), (options.context - measured) / 2}) {
-        const ProfilePoint point{measured, prefix, 1, group};
-        const PassTimes t = bench.measure(point, options.budget / 60);
-        forward.push_back({measured, beyond_share(t.forward, cost.forward, point)});
-        backward.push_back({measured, beyond_share(t.backward, cost.backward, point)});
-      }
+      const Tokens own = std::min(Tokens(tokens), options.context);
+      for (const Tokens prefix : {Tokens(0), (options.context - own) / 2})
+        points.push_back({own, prefix, 1, group});
+    }
+    const std::vector<PassTimes> times = bench.measure(points, options.budget / 60);
+    std::vector<EdgeMeasurement> forward, backward;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const ProfilePoint& p = points[i];
+      forward.push_back({p.tokens, beyond_share(times[i].forward, cost.forward, p)});
+      backward.push_back({p.tokens, beyond_share(times[i].backward, cost.backward, p)});
     }
     return MergeTime{fit_edge_time(forward).time, fit_edge_time(backward).time};
   });

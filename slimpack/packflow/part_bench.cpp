@@ -61,16 +61,25 @@ PassTimes PartBench::run(const ProfilePoint& point) {
   return times;
 }
 
-PassTimes PartBench::measure(const ProfilePoint& point, Nanos budget) {
-  PassTimes fastest = run(point);
-  const double first = static_cast<double>((fastest.forward + fastest.backward).count());
-  const double repeats =
-      std::clamp(rank_.mean(static_cast<double>(budget.count()) / std::max(first, 1.0)), 1.0, 4.0);
-  for (int i = 0; i < static_cast<int>(repeats); ++i) {
-    const PassTimes t = run(point);
-    fastest = {std::min(fastest.forward, t.forward), std::min(fastest.backward, t.backward)};
+std::vector<PassTimes> PartBench::measure(std::span<const ProfilePoint> points, Nanos share) {
+  constexpr int kMostRounds = 8;
+  std::vector<PassTimes> fastest;
+  for (const ProfilePoint& point : points) fastest.push_back(run(point));
+  std::vector<double> rounds;  // after the first one
+  for (const PassTimes& first : fastest) {
+    const auto time = static_cast<double>((first.forward + first.backward).count());
+    rounds.push_back(rank_.mean(static_cast<double>(share.count()) / std::max(time, 1.0)));
   }
-  return {std::max(fastest.forward, Nanos(1)), std::max(fastest.backward, Nanos(1))};
+  for (int round = 1; round <= kMostRounds; ++round) {
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      if (round > std::max(rounds[i], 1.0)) continue;
+      const PassTimes t = run(points[i]);
+      fastest[i] = {std::min(fastest[i].forward, t.forward),
+                    std::min(fastest[i].backward, t.backward)};
+    }
+  }
+  for (PassTimes& t : fastest) t = {rank_.mean(t.forward), rank_.mean(t.backward)};
+  return fastest;
 }
 
 Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {

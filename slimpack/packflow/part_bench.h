@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/parameters.h"
@@ -49,9 +51,11 @@ class PartBench {
   [[nodiscard]] StageParameters& parameters() { return parameters_; }
 
   [[nodiscard]] PassTimes run(const ProfilePoint& point);
-  /// Repeats a measurement for about `budget`, two to five times, and keeps the fastest of each
-  /// pass: the first run warms up, and what a shared machine adds is never negative.
-  [[nodiscard]] PassTimes measure(const ProfilePoint& point, Nanos budget);
+  /// Runs each point two to nine times, for about `share` of wall time, and keeps the fastest of
+  /// each pass: the first run warms up, and what a shared machine adds is never negative. The
+  /// points take turns, so that a busy second spoils one run of some points, not all runs of one.
+  /// Returns means over the ranks, in the order of the points.
+  [[nodiscard]] std::vector<PassTimes> measure(std::span<const ProfilePoint> points, Nanos share);
   /// Of the weight gradients alone, once everything else has run.
   [[nodiscard]] Nanos run_weight_gradients(const ProfilePoint& point);
 

@@ -27,7 +27,8 @@ std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRan
     const Nanos backward = rank.fastest_of_three([&] {
       static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
     });
-    const PassTimes layer = bench.measure({tokens, Tokens(0)}, options.budget / 10);
+    const ProfilePoint whole{tokens, Tokens(0)};
+    const PassTimes layer = bench.measure({&whole, 1}, options.budget / 10).front();
     const auto rest = [](Nanos all, Nanos attention) {
       return std::max(all - attention, Nanos(1));
     };

@@ -47,20 +47,33 @@ struct LayerTimes {
   std::vector<LayerMeasurement> forward, backward;
 };
 
+/// Those that take no more than a fifth of the budget; at least one.
+std::vector<ProfilePoint> affordable(std::vector<ProfilePoint> grid, const ProfileOptions& options,
+                                     const ProfileRank& rank, PartBench& bench) {
+  const auto work = [&](const ProfilePoint& p) { return work_of(options.shape, p); };
+  std::ranges::stable_sort(grid, {}, work);
+  const ProfilePoint small = grid[grid.size() / 4];
+  static_cast<void>(bench.run(small));  // warms up
+  const PassTimes t = bench.run(small);
+  const Nanos taken = rank.mean(t.forward + t.backward);
+  const double most = static_cast<double>(options.budget.count()) / 5 * work(small) /
+                      static_cast<double>(taken.count());
+  const auto rest = std::ranges::upper_bound(grid, most, {}, work);
+  grid.erase(std::max(rest, grid.begin() + 1), grid.end());
+  return grid;
+}
+
 LayerTimes measure_layer(const ProfileOptions& options, const ProfileRank& rank) {
   PartBench bench(options, rank, PartBench::Part::kLayer);
-  const std::vector<ProfilePoint> grid = layer_grid(options.context);
-  const Nanos share = options.budget / static_cast<std::int64_t>(grid.size());
+  const std::vector<ProfilePoint> grid =
+      affordable(layer_grid(options.context), options, rank, bench);
+  const std::vector<PassTimes> measured =
+      bench.measure(grid, options.budget / static_cast<std::int64_t>(grid.size()));
   LayerTimes times;
-  double nanos_per_flop = 0;
-  for (const ProfilePoint& point : grid) {
-    const double work = work_of(options.shape, point);
-    const double budget = static_cast<double>(options.budget.count()) / 5;
-    if (!times.forward.empty() && work * nanos_per_flop > budget) continue;
-    const PassTimes t = bench.measure(point, share);
-    nanos_per_flop = rank.mean(static_cast<double>((t.forward + t.backward).count())) / work;
-    times.forward.push_back({point.tokens, point.prefix, point.slices, t.forward});
-    times.backward.push_back({point.tokens, point.prefix, point.slices, t.backward});
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    const ProfilePoint& p = grid[i];
+    times.forward.push_back({p.tokens, p.prefix, p.slices, measured[i].forward});
+    times.backward.push_back({p.tokens, p.prefix, p.slices, measured[i].backward});
   }
   return times;
 }
@@ -72,12 +85,14 @@ struct EdgeTimes {
 EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank,
                        PartBench::Part part) {
   PartBench bench(options, rank, part);
+  std::vector<ProfilePoint> points;
+  for (const std::int64_t tokens : {64, 512, 2048})
+    points.push_back({std::min(Tokens(tokens), options.context), Tokens(0)});
+  const std::vector<PassTimes> times = bench.measure(points, options.budget / 60);
   std::vector<EdgeMeasurement> forward, backward;
-  for (const std::int64_t tokens : {64, 512, 2048}) {
-    const Tokens measured = std::min(Tokens(tokens), options.context);
-    const PassTimes t = bench.measure({measured, Tokens(0)}, options.budget / 60);
-    forward.push_back({measured, t.forward});
-    backward.push_back({measured, t.backward});
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    forward.push_back({points[i].tokens, times[i].forward});
+    backward.push_back({points[i].tokens, times[i].backward});
   }
   return {fit_edge_time(forward).time, fit_edge_time(backward).time};
 }
@@ -90,7 +105,7 @@ std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& opti
   for (const std::int64_t tokens : {64, 512, 2048}) {
     const Tokens measured = std::min(Tokens(tokens), options.context);
     const auto run = [&] { return bench.run_weight_gradients({measured, Tokens(0)}); };
-    times.push_back({measured, std::max(std::min({run(), run(), run()}), Nanos(1))});
+    times.push_back({measured, rank.mean(std::min({run(), run(), run()}))});
   }
   return times;
 }

@@ -41,6 +41,12 @@ class ProfileRank {
     return all.sum(value) / all.size();
   }
 
+  /// At least a nanosecond: what a fit by relative errors can take.
+  [[nodiscard]] Nanos mean(Nanos time) const {
+    const double nanos = mean(static_cast<double>(time.count()));
+    return std::max(Nanos(1), Nanos(static_cast<std::int64_t>(nanos)));
+  }
+
   /// Begins when all ranks do.
   template <class Work>
   [[nodiscard]] Nanos time_of(Work work) const {
@@ -50,11 +56,11 @@ class ProfileRank {
     return clock_.now() - start;
   }
 
-  /// At least a nanosecond: what a fit by relative errors can take.
+  /// The mean over the ranks.
   template <class Work>
   [[nodiscard]] Nanos fastest_of_three(Work work) const {
     const Nanos first = time_of(work), second = time_of(work), third = time_of(work);
-    return std::max(Nanos(1), std::min({first, second, third}));
+    return mean(std::min({first, second, third}));
   }
 
  private:
