@@ -109,4 +109,20 @@ Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const Laye
   return {best, errors(best).largest_error};
 }
 
+EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements) {
+  SLIMPACK_CHECK(!measurements.empty());
+  std::vector<double> packs;
+  std::vector<double> tokens;
+  std::vector<double> beyond;
+  for (const MergedMeasurement& m : measurements) {
+    SLIMPACK_CHECK(m.time > Nanos(0));
+    const auto time = static_cast<double>(m.time.count());
+    packs.push_back(1 / time);
+    tokens.push_back(static_cast<double>(m.tokens.count()) / time);
+    beyond.push_back(1 - static_cast<double>(m.share.count()) / time);
+  }
+  const std::vector<double> terms = non_negative_least_squares({packs, tokens}, beyond);
+  return {.per_pack = terms[0], .per_token = terms[1]};
+}
+
 }  // namespace slimpack

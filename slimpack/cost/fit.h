@@ -21,6 +21,13 @@ struct EdgeMeasurement {
   Nanos time;
 };
 
+/// A MicroPack that replicas ran together, beside what a member's share of it takes by itself.
+struct MergedMeasurement {
+  Tokens tokens;  ///< of the whole MicroPack
+  Nanos share;
+  Nanos time;
+};
+
 template <class Time>
 struct Fit {
   Time time;
@@ -34,5 +41,11 @@ struct Fit {
 /// Of a part of a layer's pass: fit_edge_time with neither term above that of the `whole`.
 [[nodiscard]] Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements,
                                      const LayerTime& whole);
+
+/// What merged MicroPacks take beyond their members' shares: least squares of
+/// (per_pack + per_token · tokens − (time − share)) ÷ time, without negative terms. Noise that
+/// makes some shares larger than the time then cancels what makes others smaller. REQUIRES: at
+/// least one measurement, all times positive.
+[[nodiscard]] EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements);
 
 }  // namespace slimpack

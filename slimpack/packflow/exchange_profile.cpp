@@ -51,39 +51,36 @@ EdgeTime reduction_time(const ProfileOptions& options) {
       });
 }
 
-double share_of(const LayerTime& layer, const ProfilePoint& point) {
-  const Slice slice = point.slice(0);
-  const double shared = layer.per_token * static_cast<double>(slice.length().count()) +
-                        layer.per_pair * slice.causal_pairs() +
-                        layer.per_prefix_token * static_cast<double>(slice.prefix().count());
-  return layer.per_pack + layer.per_slice + shared / point.replicas;
+/// Of `alone`, what one replica took for the whole MicroPack, that which a member of the group
+/// takes: every member has the whole overhead, and the rest in equal parts.
+Nanos share_of(Nanos alone, const LayerTime& layer, std::int32_t group) {
+  const auto time = static_cast<double>(alone.count());
+  const double overhead = std::min(layer.per_pack + layer.per_slice, time);
+  return Nanos(static_cast<std::int64_t>(overhead + (time - overhead) / group));
 }
 
-/// What the pass took beyond the member's share of it: the exchange, and what shorter queries and
-/// keys lose in the kernels. Where the share is overestimated, little.
-Nanos beyond_share(Nanos measured, const LayerTime& layer, const ProfilePoint& point) {
-  const auto time = static_cast<double>(measured.count());
-  return Nanos(static_cast<std::int64_t>(std::max(time - share_of(layer, point), time / 100)) + 1);
-}
-
+/// Every MicroPack is run by each member alone, too, in turn with the group: what a group takes
+/// beyond the shares (the exchange, and what shorter queries and keys lose in the kernels) is far
+/// less than what a shared machine's speed changes from one minute to the next.
 MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::int32_t group) {
   const RankGrid grid{.stages = 1, .replicas = group, .tensor = options.tp};
   return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
     PartBench bench(options, rank, PartBench::Part::kLayer);
-    std::vector<ProfilePoint> points;
-    for (const std::int64_t tokens : {256, 1024, 4096}) {
+    std::vector<ProfilePoint> points;  // each alone, then merged
+    for (const std::int64_t tokens : {256, 1024, 2048}) {
       const Tokens own = std::min(Tokens(tokens), options.context);
       for (const Tokens prefix : {Tokens(0), (options.context - own) / 2})
-        points.push_back({own, prefix, 1, group});
+        for (const std::int32_t replicas : {1, group}) points.push_back({own, prefix, 1, replicas});
     }
-    const std::vector<PassTimes> times = bench.measure(points, options.budget / 60);
-    std::vector<EdgeMeasurement> forward, backward;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      const ProfilePoint& p = points[i];
-      forward.push_back({p.tokens, beyond_share(times[i].forward, cost.forward, p)});
-      backward.push_back({p.tokens, beyond_share(times[i].backward, cost.backward, p)});
+    const std::vector<PassTimes> times = bench.measure(points, options.budget / 40);
+    std::vector<MergedMeasurement> forward, backward;
+    for (std::size_t i = 0; i < points.size(); i += 2) {
+      const PassTimes &alone = times[i], &merged = times[i + 1];
+      const Tokens tokens = points[i].tokens;
+      forward.push_back({tokens, share_of(alone.forward, cost.forward, group), merged.forward});
+      backward.push_back({tokens, share_of(alone.backward, cost.backward, group), merged.backward});
     }
-    return MergeTime{fit_edge_time(forward).time, fit_edge_time(backward).time};
+    return MergeTime{fit_exchange(forward), fit_exchange(backward)};
   });
 }
 
