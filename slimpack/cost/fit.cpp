@@ -11,23 +11,25 @@ namespace slimpack {
 
 namespace {
 
-/// Coefficients x ≥ 0 of Σ x[j]·features[j][row] ≈ times[row], and the largest relative error.
+/// Coefficients x ≥ 0 of Σ x[j]·features[j][row] ≈ targets[row], and the largest error.
 ///
-/// Rows are divided by their time, so the target is all ones and the sum of squares is that of
-/// relative errors: a slice of 100 µs counts as much as one of 100 ms.
+/// Errors are relative to `times`: rows are divided by them, so that a slice of 100 µs counts as
+/// much as one of 100 ms.
 Fit<std::vector<double>> fit_relative(std::vector<std::vector<double>> features,
+                                      std::vector<double> targets,
                                       const std::vector<double>& times) {
   SLIMPACK_CHECK(!times.empty());
   for (const double time : times) SLIMPACK_CHECK(time > 0);
-  for (auto& feature : features) {
-    for (std::size_t row = 0; row < times.size(); ++row) feature[row] /= times[row];
-  }
-  const std::vector<double> ones(times.size(), 1.0);
-  Fit<std::vector<double>> fit{non_negative_least_squares(features, ones)};
+  const auto divide = [&](std::vector<double>& column) {
+    for (std::size_t row = 0; row < times.size(); ++row) column[row] /= times[row];
+  };
+  for (auto& feature : features) divide(feature);
+  divide(targets);
+  Fit<std::vector<double>> fit{non_negative_least_squares(features, targets)};
   for (std::size_t row = 0; row < times.size(); ++row) {
-    double ratio = 0;
-    for (std::size_t j = 0; j < features.size(); ++j) ratio += fit.time[j] * features[j][row];
-    fit.largest_error = std::max(fit.largest_error, std::abs(ratio - 1));
+    double fitted = 0;
+    for (std::size_t j = 0; j < features.size(); ++j) fitted += fit.time[j] * features[j][row];
+    fit.largest_error = std::max(fit.largest_error, std::abs(fitted - targets[row]));
   }
   return fit;
 }
@@ -50,7 +52,7 @@ Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements) {
     prefixes.push_back(m.slices * static_cast<double>(slice.prefix().count()));
     times.push_back(static_cast<double>(m.time.count()));
   }
-  const auto fit = fit_relative({packs, slices, tokens, pairs, prefixes}, times);
+  const auto fit = fit_relative({packs, slices, tokens, pairs, prefixes}, times, times);
   return {LayerTime{.per_pack = fit.time[0],
                     .per_slice = fit.time[1],
                     .per_token = fit.time[2],
@@ -68,7 +70,7 @@ Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
     tokens.push_back(static_cast<double>(m.tokens.count()));
     times.push_back(static_cast<double>(m.time.count()));
   }
-  const auto fit = fit_relative({packs, tokens}, times);
+  const auto fit = fit_relative({packs, tokens}, times, times);
   return {EdgeTime{.per_pack = fit.time[0], .per_token = fit.time[1]}, fit.largest_error};
 }
 
@@ -110,18 +112,16 @@ Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const Laye
 }
 
 EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements) {
-  SLIMPACK_CHECK(!measurements.empty());
-  std::vector<double> packs;
+  const std::vector<double> packs(measurements.size(), 1);
   std::vector<double> tokens;
   std::vector<double> beyond;
+  std::vector<double> times;
   for (const MergedMeasurement& m : measurements) {
-    SLIMPACK_CHECK(m.time > Nanos(0));
-    const auto time = static_cast<double>(m.time.count());
-    packs.push_back(1 / time);
-    tokens.push_back(static_cast<double>(m.tokens.count()) / time);
-    beyond.push_back(1 - static_cast<double>(m.share.count()) / time);
+    tokens.push_back(static_cast<double>(m.tokens.count()));
+    beyond.push_back(static_cast<double>((m.time - m.share).count()));
+    times.push_back(static_cast<double>(m.time.count()));
   }
-  const std::vector<double> terms = non_negative_least_squares({packs, tokens}, beyond);
+  const std::vector<double> terms = fit_relative({packs, tokens}, beyond, times).time;
   return {.per_pack = terms[0], .per_token = terms[1]};
 }
 
