@@ -1,7 +1,11 @@
 #include "apps/slimpack/configured_profile.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+
+#include "slimpack/base/human.h"
 #include "slimpack/packflow/device.h"
 #include "slimpack/packflow/processors.h"
 
@@ -23,6 +27,13 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.most_merged = std::min(config.plan.most_merged, p.dp);
   options.clock = config.train.clock;
   return options;
+}
+
+CostModel measured_costs(const ProfileOptions& options) {
+  const std::int32_t threads = options.grid().ranks();
+  fmt::print(stderr, "measuring one layer on {} thread{}, longest document {} tok\n", threads,
+             threads == 1 ? "" : "s", grouped(options.context.count()));
+  return profile_costs(options);
 }
 
 }  // namespace slimpack

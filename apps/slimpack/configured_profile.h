@@ -13,4 +13,7 @@ namespace slimpack {
 [[nodiscard]] ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape,
                                                 bool gpu_each = false);
 
+/// Measures; says so on stderr, as that takes some seconds.
+[[nodiscard]] CostModel measured_costs(const ProfileOptions& options);
+
 }  // namespace slimpack

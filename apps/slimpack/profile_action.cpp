@@ -75,7 +75,7 @@ void profile(const ProfileArguments& arguments) {
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
       configured_profile(config, read_model_shape(config.model.config), /*gpu_each=*/true);
-  const CostModel cost = profile_costs(options);
+  const CostModel cost = measured_costs(options);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");

@@ -78,10 +78,10 @@ constexpr std::string_view kFailed = "fail ";
 /// Of several processes the first measures, and all plan with what it found.
 CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobProcess* process) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
-  if (process == nullptr) return profile_costs(configured_profile(config, shape));
+  if (process == nullptr) return measured_costs(configured_profile(config, shape));
   const bool first = process->ranks().front() == 0;
   const std::string measured =
-      first ? cost_to_json(profile_costs(configured_profile(config, shape, /*gpu_each=*/true)))
+      first ? cost_to_json(measured_costs(configured_profile(config, shape, /*gpu_each=*/true)))
             : "";
   return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }

@@ -11,6 +11,12 @@
 namespace slimpack {
 namespace {
 
+/// Of a whole sequence four times as long, at most: attention is quadratic in the length.
+Nanos next_layer_time(const PassRatio& r) {
+  return 16 * (r.attention_forward + r.attention_backward) +
+         4 * (r.linear_forward + r.linear_backward);
+}
+
 std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRank& rank) {
   PartBench bench(options, rank, PartBench::Part::kLayer);
   const ModelShape s = tensor_parallel_part(options.shape, options.tp);
@@ -34,6 +40,7 @@ std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRan
     };
     ratios.push_back(
         {tokens, forward, backward, rest(layer.forward, forward), rest(layer.backward, backward)});
+    if (next_layer_time(ratios.back()) > options.budget / 5) break;
   }
   return ratios;
 }

@@ -98,7 +98,9 @@ TEST(Profile, RefusesTensorParallelRanksThatCannotShareTheModel) {
 }
 
 TEST(Profile, ComparesThePassesAtPowersOfFour) {
-  const std::vector<PassRatio> ratios = measure_pass_ratios(small_profile(Tokens(2000)));
+  ProfileOptions options = small_profile(Tokens(2000));
+  options.budget = from_seconds(600);  // no machine is so slow that 1,024 tokens take two minutes
+  const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   ASSERT_EQ(ratios.size(), 2u);
   EXPECT_EQ(ratios[0].tokens, Tokens(256));
   EXPECT_EQ(ratios[1].tokens, Tokens(1024));
@@ -106,6 +108,14 @@ TEST(Profile, ComparesThePassesAtPowersOfFour) {
     EXPECT_GT(r.attention_forward, Nanos(0));
     EXPECT_GT(r.attention_backward, Nanos(0));
   }
+}
+
+TEST(Profile, ComparesNoPassesThatWouldTakeMoreThanTheBudgetsShare) {
+  ProfileOptions options = small_profile(Tokens(2000));
+  options.budget = Nanos(1000);  // 1,024 tokens in 200 ns: no machine is so fast
+  const std::vector<PassRatio> ratios = measure_pass_ratios(options);
+  ASSERT_EQ(ratios.size(), 1u);
+  EXPECT_EQ(ratios[0].tokens, Tokens(256));
 }
 
 }  // namespace
