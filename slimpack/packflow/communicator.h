@@ -55,11 +55,13 @@ class Collective {
   [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
                                                        const std::vector<at::Tensor>& rows_of) = 0;
 
-  /// Hands the tensors over to the member `step` places after this one, counted in a circle, and
-  /// returns those of the member `step` places before it, which have `rows` rows. The caller gives
-  /// its own up.
-  [[nodiscard]] virtual std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors,
-                                                      std::int32_t step, std::int64_t rows) = 0;
+  /// Begins to hand the tensors over to the member `step` places after this one, counted in a
+  /// circle, and to get those of the member `step` places before it, which have `rows` rows. Does
+  /// not wait. The caller gives its own up.
+  virtual void start_shift(std::vector<at::Tensor> tensors, std::int32_t step,
+                           std::int64_t rows) = 0;
+  /// Waits for what the oldest one that is not finished gets.
+  [[nodiscard]] virtual std::vector<at::Tensor> finish_shift() = 0;
 
   /// Replaces the tensor by the sum of all members'.
   virtual void all_reduce(at::Tensor& tensor) = 0;

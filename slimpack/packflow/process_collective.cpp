@@ -103,20 +103,27 @@ class ProcessCollective final : public Collective {
     return parts[0];
   }
 
-  Tensors shift(Tensors tensors, std::int32_t step, std::int64_t rows) override {
+  void start_shift(Tensors tensors, std::int32_t step, std::int64_t rows) override {
     const auto at_distance = [&](std::int32_t d) {
       return ((index() + d) % size() + size()) % size();
     };
     std::vector<Transfer> transfers;
-    Tensors received;
+    Shift shift;
     for (at::Tensor& tensor : tensors) {
-      received.push_back(empty_rows(tensor, rows));
-      transfers.push_back({Kind::kReceive, received.back(), at_distance(-step)});
+      shift.received.push_back(empty_rows(tensor, rows));
+      transfers.push_back({Kind::kReceive, shift.received.back(), at_distance(-step)});
       transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), at_distance(step)});
     }
-    Messages messages = peers_.begin(std::move(transfers));
-    wait_for(messages);
-    return received;
+    shift.messages = peers_.begin(std::move(transfers));
+    shifting_.push_back(std::move(shift));
+  }
+
+  Tensors finish_shift() override {
+    SLIMPACK_CHECK(!shifting_.empty());
+    Shift shift = std::move(shifting_.front());
+    shifting_.pop_front();
+    wait_for(shift.messages);
+    return std::move(shift.received);
   }
 
   void all_reduce(at::Tensor& tensor) override {
@@ -170,6 +177,12 @@ class ProcessCollective final : public Collective {
     Messages messages;
   };
 
+  /// A shift that is under way.
+  struct Shift {
+    Tensors received;
+    Messages messages;
+  };
+
   [[nodiscard]] Shard shard(const at::Tensor& flat_N, std::int32_t member) const {
     return {flat_N.numel(), size(), member};
   }
@@ -201,6 +214,7 @@ class ProcessCollective final : public Collective {
 
   ProcessPeers& peers_;
   std::deque<Reduction> reducing_;
+  std::deque<Shift> shifting_;
 };
 
 }  // namespace

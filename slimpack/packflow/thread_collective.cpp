@@ -63,12 +63,18 @@ class ThreadCollective::Member final : public Collective {
     return sum;
   }
 
-  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step,
-                                std::int64_t rows) override {
+  void start_shift(std::vector<at::Tensor> tensors, std::int32_t step, std::int64_t rows) override {
     const std::uint64_t number = give({std::move(tensors)}, step);
-    group_.await(number, clock_);
-    Tensors result = group_.take_from(number, group_.member_at(index_ - step));
-    for (const at::Tensor& tensor : result) SLIMPACK_CHECK(tensor.size(0) == rows);
+    shifting_.push_back({number, group_.member_at(index_ - step), rows});
+  }
+
+  std::vector<at::Tensor> finish_shift() override {
+    SLIMPACK_CHECK(!shifting_.empty());
+    const Shift shift = shifting_.front();
+    shifting_.pop_front();
+    group_.await(shift.number, clock_);
+    Tensors result = group_.take_from(shift.number, shift.giver);
+    for (const at::Tensor& tensor : result) SLIMPACK_CHECK(tensor.size(0) == shift.rows);
     return result;
   }
 
@@ -129,10 +135,18 @@ class ThreadCollective::Member final : public Collective {
     return group_.take(number);
   }
 
+  /// A shift that is not finished.
+  struct Shift {
+    std::uint64_t number;  ///< of its round
+    std::int32_t giver;
+    std::int64_t rows;
+  };
+
   ThreadCollective& group_;
   std::int32_t index_;
   RankClock& clock_;
   std::uint64_t given_ = 0;
+  std::deque<Shift> shifting_;
   std::deque<std::uint64_t> reducing_;  ///< rounds of reductions that are not finished
 };
 

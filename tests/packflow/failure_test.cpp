@@ -168,10 +168,10 @@ std::set<std::string> all_places() {
       "F", "B", "I", "W", "in set-up", "in F", "in B", "in I", "in W", "in reduction", "in update"};
   for (const char* call :
        {"send forward", "send backward", "receive forward", "receive backward", "context sum",
-        "context shift", "tensor all_gather", "tensor all_gather_rows",
-        "tensor reduce_scatter_rows", "data start_reduce_scatter", "data await_reduce_scatter",
-        "data finish_reduce_scatter", "data all_gather_shards", "tied all_reduce", "world sum",
-        "world gather"})
+        "context start_shift", "context finish_shift", "tensor all_gather",
+        "tensor all_gather_rows", "tensor reduce_scatter_rows", "data start_reduce_scatter",
+        "data await_reduce_scatter", "data finish_reduce_scatter", "data all_gather_shards",
+        "tied all_reduce", "world sum", "world gather"})
     for (const char* when : {"before ", "after "}) places.insert(std::string(when) + call);
   return places;
 }

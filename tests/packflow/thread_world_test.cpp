@@ -355,11 +355,23 @@ TEST(ThreadWorld, HandsTensorsOverInACircle) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     for (const std::int32_t step : {1, 2, -1}) {
-      const auto got = c.data().shift({number(r), number(r + 10)}, step, 1);
+      c.data().start_shift({number(r), number(r + 10)}, step, 1);
+      const auto got = c.data().finish_shift();
       const int from = (r - step + 3) % 3;
       EXPECT_EQ(value_of(got[0]), from);
       EXPECT_EQ(value_of(got[1]), from + 10);
     }
+  });
+}
+
+TEST(ThreadWorld, FinishesShiftsInTheOrderInWhichTheyBegan) {
+  Job job({.replicas = 3});
+  on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
+    c.data().start_shift({number(r)}, 1, 1);
+    c.data().start_shift({number(r + 10)}, -1, 1);
+    EXPECT_EQ(c.data().sum(1), 3);  // other calls may come between
+    EXPECT_EQ(value_of(c.data().finish_shift()[0]), (r + 2) % 3);
+    EXPECT_EQ(value_of(c.data().finish_shift()[0]), (r + 1) % 3 + 10);
   });
 }
 
@@ -373,7 +385,8 @@ TEST(ThreadWorld, WhatIsHandedOverCountsOnItsReceiverAlone) {
     reset_peak(kFirstRank + r);
     std::vector<at::Tensor> given{at::zeros({100}, at::kDouble)};
     const void* const data = given[0].const_data_ptr();
-    const auto got = c.data().shift(std::move(given), 1, 100);
+    c.data().start_shift(std::move(given), 1, 100);
+    const auto got = c.data().finish_shift();
     EXPECT_NE(got[0].const_data_ptr(), data);
     c.data().meet();
     EXPECT_EQ(live_bytes(kFirstRank + r) - before, Bytes(800));

@@ -54,9 +54,11 @@ class WatchedCollective final : public Collective {
     return watched("reduce_scatter_rows", {part},
                    [&] { return group_.reduce_scatter_rows(part, rows_of); });
   }
-  std::vector<at::Tensor> shift(std::vector<at::Tensor> tensors, std::int32_t step,
-                                std::int64_t rows) override {
-    return watched("shift", {}, [&] { return group_.shift(std::move(tensors), step, rows); });
+  void start_shift(std::vector<at::Tensor> tensors, std::int32_t step, std::int64_t rows) override {
+    watched("start_shift", {}, [&] { group_.start_shift(std::move(tensors), step, rows); });
+  }
+  std::vector<at::Tensor> finish_shift() override {
+    return watched("finish_shift", {}, [&] { return group_.finish_shift(); });
   }
   void all_reduce(at::Tensor& tensor) override {
     watched("all_reduce", {tensor}, [&] { group_.all_reduce(tensor); });
