@@ -169,22 +169,27 @@ std::int64_t rows_of(const MergedPack& m, std::int32_t member) {
   return RowShare{m.group.size(), member}.rows(m.pack).count();
 }
 
+/// Begins to send copies of own rows `step` places back, and to get those of the step's visitor.
+/// Nobody visits after the last step.
+void start_visit(const MergedPack& m, std::int32_t step, const Tensors& own) {
+  if (step == m.group.size()) return;
+  Tensors copies;
+  for (const at::Tensor& tensor : own) copies.push_back(tensor.clone());
+  m.group.start_shift(std::move(copies), -step, rows_of(m, visitor(m.group, step)));
+}
+
 }  // namespace
 
 // Own queries leave before own keys are attended to, and for the next member together with the last
 // one's part: a member waits for the others g times in all, for the first of them hardly ever.
 AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor& q_TND) {
-  const auto send_queries = [&](std::int32_t step) {
-    if (step == m.group.size()) return;
-    m.group.start_shift({q_TND.clone()}, -step, rows_of(m, visitor(m.group, step)));
-  };
-  send_queries(1);
+  start_visit(m, 1, {q_TND});
   // Every query sees its own key: the own part is finite.
   AttentionResult result = partial_results(m, m.group.index(), q_TND);
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
     AttentionResult part = partial_results(m, visitor(m.group, step), m.group.finish_shift()[0]);
     m.group.start_shift({std::move(part.out_TND), std::move(part.lse_TN)}, step, q_TND.size(0));
-    send_queries(step + 1);
+    start_visit(m, step + 1, {q_TND});
     const Tensors back = m.group.finish_shift();
     result = merged(std::move(result), {back[0], back[1]});
   }
@@ -192,13 +197,8 @@ AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor&
 }
 
 AttentionGradients context_attention_backward(const MergedPack& m, const QueryRows& rows) {
-  const auto send_rows = [&](std::int32_t step) {
-    if (step == m.group.size()) return;
-    m.group.start_shift(
-        {rows.dout_TND.clone(), rows.q_TND.clone(), rows.out_TND.clone(), rows.lse_TN.clone()},
-        -step, rows_of(m, visitor(m.group, step)));
-  };
-  send_rows(1);
+  const Tensors own_rows{rows.dout_TND, rows.q_TND, rows.out_TND, rows.lse_TN};
+  start_visit(m, 1, own_rows);
   KeyGradients keys(m);
   at::Tensor dq_TND = keys.add(m.group.index(), rows).to(accumulate_type(rows.q_TND));
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
@@ -207,7 +207,7 @@ AttentionGradients context_attention_backward(const MergedPack& m, const QueryRo
         keys.add(visitor(m.group, step), {visiting[0], visiting[1], visiting[2], visiting[3]});
     visiting.clear();
     m.group.start_shift({std::move(part_TND)}, step, dq_TND.size(0));
-    send_rows(step + 1);
+    start_visit(m, step + 1, own_rows);
     dq_TND.add_(m.group.finish_shift()[0]);
   }
   KeysValues own = keys.own();

@@ -40,7 +40,7 @@ std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRan
     };
     ratios.push_back(
         {tokens, forward, backward, rest(layer.forward, forward), rest(layer.backward, backward)});
-    if (next_layer_time(ratios.back()) > options.budget / 5) break;
+    if (next_layer_time(ratios.back()) > options.most_of_a_point()) break;
   }
   return ratios;
 }

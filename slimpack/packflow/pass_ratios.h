@@ -18,7 +18,7 @@ struct PassRatio {
 };
 
 /// At powers of four from 256 to the context: how backward compares with forward. Ends before a
-/// length at which one layer's two passes would take more than a fifth of the budget.
+/// length at which one layer's two passes would take more than options.most_of_a_point().
 [[nodiscard]] std::vector<PassRatio> measure_pass_ratios(const ProfileOptions& options);
 
 }  // namespace slimpack

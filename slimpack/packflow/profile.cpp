@@ -47,7 +47,7 @@ struct LayerTimes {
   std::vector<LayerMeasurement> forward, backward;
 };
 
-/// Those that take no more than a fifth of the budget; at least one.
+/// Those that take no more than a point may; at least one.
 std::vector<ProfilePoint> affordable(std::vector<ProfilePoint> grid, const ProfileOptions& options,
                                      const ProfileRank& rank, PartBench& bench) {
   const auto work = [&](const ProfilePoint& p) { return work_of(options.shape, p); };
@@ -56,7 +56,7 @@ std::vector<ProfilePoint> affordable(std::vector<ProfilePoint> grid, const Profi
   static_cast<void>(bench.run(small));  // warms up
   const PassTimes t = bench.run(small);
   const Nanos taken = rank.mean(t.forward + t.backward);
-  const double most = static_cast<double>(options.budget.count()) / 5 * work(small) /
+  const double most = static_cast<double>(options.most_of_a_point().count()) * work(small) /
                       static_cast<double>(taken.count());
   const auto rest = std::ranges::upper_bound(grid, most, {}, work);
   grid.erase(std::max(rest, grid.begin() + 1), grid.end());

@@ -33,8 +33,10 @@ struct ProfileOptions {
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
-  /// Wall time to aim at. Points that would take more than a fifth of it are left out.
-  Nanos budget = from_seconds(6);
+  Nanos budget = from_seconds(6);      ///< wall time to aim at
+
+  /// Points that would take more are left out.
+  [[nodiscard]] Nanos most_of_a_point() const { return budget / 5; }
 
   [[nodiscard]] ProfileThreads threads() const { return {clock, pin_threads, device}; }
 
