@@ -5,8 +5,10 @@
 //  fixed packing.
 //  heavy_document: one that outweighs a replica's share, on four replicas, merged and not.
 // Steps are also replayed with every action at its median over the repetitions, which leaves out
-// most of what others do to the machine's speed meanwhile; "stolen" is processor time that a
-// hypervisor gave to them, which the wall clock counts and virtual time does not.
+// most of what others do to the machine's speed meanwhile. "jitter" is how much single actions
+// change between repetitions, "with jitter" the bubble that is predicted when they do. "stolen" is
+// processor time that a hypervisor gave to others, which the wall clock counts and virtual time
+// does not.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -32,6 +34,7 @@
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/processors.h"
 #include "slimpack/packflow/profile.h"
+#include "slimpack/planner/jitter.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replay.h"
 #include "slimpack/trace/timeline.h"
@@ -159,12 +162,14 @@ class Bench {
     }
     const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
-    table.add_row({c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp),
-                   std::string(to_string(c.clock)), fmt::format("{:.2f} s", seconds),
-                   fmt::format("{:.2f} s", to_seconds(replayed.makespan)),
-                   fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
-                   human_share(replayed.bubble_ratio), human_share(predicted.bubble_ratio),
-                   fmt::format("{:.1f} s", stolen)});
+    const double jitter = way.measured.size() > 1 ? jitter_of(way.measured) : 0;
+    const JitteredStep jittered = predict_with_jitter(way.planned, cost_, jitter);
+    table.add_row(
+        {c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp), std::string(to_string(c.clock)),
+         fmt::format("{:.2f} s", seconds), fmt::format("{:.2f} s", to_seconds(replayed.makespan)),
+         fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
+         human_share(replayed.bubble_ratio), human_share(predicted.bubble_ratio),
+         human_share(jitter), human_share(jittered.bubble_ratio), fmt::format("{:.1f} s", stolen)});
     return {{"name", c.name},
             {"pp", c.layout.pp},
             {"dp", c.layout.dp},
@@ -176,6 +181,8 @@ class Bench {
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
             {"replayed_bubble", replayed.bubble_ratio},
+            {"jitter", jitter},
+            {"predicted_bubble_with_jitter", jittered.bubble_ratio},
             {"stolen_seconds", stolen}};
   }
 
@@ -198,6 +205,8 @@ Table result_table() {
                 {"bubble"},
                 {"replayed"},
                 {"predicted"},
+                {"jitter"},
+                {"with jitter"},
                 {"stolen"}});
 }
 

@@ -2,31 +2,22 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/median.h"
+#include "slimpack/planner/measured_work.h"
 #include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
 namespace {
 
-/// What a rank does in a step: all spans of the same kind and MicroPack.
-using Work = std::tuple<std::int32_t, SpanKind, PackId>;
-
 /// The median duration, in ns, of everything that the ranks do.
 class TypicalTimes {
  public:
   explicit TypicalTimes(std::span<const Timeline> measured) : tensor_(measured.front().tensor) {
-    for (const Timeline& timeline : measured) {
-      std::map<Work, double> lasted;
-      for (const Span& span : timeline.spans)
-        if (is_busy(span.kind))
-          lasted[{span.rank, span.kind, span.pack}] +=
-              static_cast<double>((span.end - span.start).count());
-      for (const auto& [work, duration] : lasted) all_[work].push_back(duration);
-    }
+    for (const Timeline& timeline : measured)
+      for (const auto& [work, duration] : busy_durations(timeline)) all_[work].push_back(duration);
   }
 
   /// Puts it in place of `predicted`, which stays where the ranks did not do that. `rank` counts
