@@ -17,7 +17,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/documents.h"
@@ -151,16 +150,17 @@ class Bench {
                 .step;
   }
 
-  /// And the bubble predicted with it; neither of a single repetition.
-  [[nodiscard]] std::pair<std::optional<double>, std::optional<double>> jitter_and_bubble(
-      const Running& way) const {
-    if (way.measured.size() < 2) return {};
-    const double jitter = jitter_of(way.measured);
-    return {jitter, predict_with_jitter(way.planned, cost_, jitter).bubble_ratio};
-  }
+  /// How much its actions change, and the bubble predicted then.
+  struct Jittered {
+    double jitter;
+    double bubble;
+  };
 
-  static nlohmann::json or_null(const std::optional<double>& figure) {
-    return figure ? nlohmann::json(*figure) : nlohmann::json();
+  /// None of a single repetition.
+  [[nodiscard]] std::optional<Jittered> jittered(const Running& way) const {
+    if (way.measured.size() < 2) return std::nullopt;
+    const double jitter = jitter_of(way.measured);
+    return Jittered{jitter, predict_with_jitter(way.planned, cost_, jitter).bubble_ratio};
   }
 
   [[nodiscard]] nlohmann::json row(const Case& c, const Running& way, Table& table) const {
@@ -175,15 +175,15 @@ class Bench {
     }
     const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
-    const auto [jitter, bubble_with_jitter] = jitter_and_bubble(way);
-    table.add_row({c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp),
-                   std::string(to_string(c.clock)), fmt::format("{:.2f} s", seconds),
-                   fmt::format("{:.2f} s", to_seconds(replayed.makespan)),
-                   fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
-                   human_share(replayed.bubble_ratio), human_share(predicted.bubble_ratio),
-                   jitter ? human_share(*jitter) : "–",
-                   bubble_with_jitter ? human_share(*bubble_with_jitter) : "–",
-                   fmt::format("{:.1f} s", stolen)});
+    const std::optional<Jittered> with_jitter = jittered(way);
+    using nlohmann::json;
+    table.add_row(
+        {c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp), std::string(to_string(c.clock)),
+         fmt::format("{:.2f} s", seconds), fmt::format("{:.2f} s", to_seconds(replayed.makespan)),
+         fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
+         human_share(replayed.bubble_ratio), human_share(predicted.bubble_ratio),
+         with_jitter ? human_share(with_jitter->jitter) : "–",
+         with_jitter ? human_share(with_jitter->bubble) : "–", fmt::format("{:.1f} s", stolen)});
     return {{"name", c.name},
             {"pp", c.layout.pp},
             {"dp", c.layout.dp},
@@ -195,8 +195,8 @@ class Bench {
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
             {"replayed_bubble", replayed.bubble_ratio},
-            {"jitter", or_null(jitter)},
-            {"predicted_bubble_with_jitter", or_null(bubble_with_jitter)},
+            {"jitter", with_jitter ? json(with_jitter->jitter) : json()},
+            {"predicted_bubble_with_jitter", with_jitter ? json(with_jitter->bubble) : json()},
             {"stolen_seconds", stolen}};
   }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <numbers>
+#include <numeric>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -20,9 +21,7 @@ struct Repeated {
 };
 
 double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// The work that is in every timeline; its logarithms count from their own mean.
