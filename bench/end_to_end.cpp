@@ -20,6 +20,7 @@
 #include "bench/step_options.h"
 #include "bench/stolen_time.h"
 #include "bench/total_busy.h"
+#include "bench/turns.h"
 #include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -62,6 +63,18 @@ struct Way {
     return *order[order.size() / 2];
   }
   [[nodiscard]] double median_seconds() const { return seconds(median()); }
+
+  [[nodiscard]] std::vector<double> all_seconds() const {
+    std::vector<double> all;
+    for (const StepResult& r : results) all.push_back(seconds(r));
+    return all;
+  }
+  [[nodiscard]] std::vector<double> all_busy_seconds() const {
+    std::vector<double> all;
+    for (const StepResult& r : results)
+      all.push_back(to_seconds(total_busy(metrics_of(r.timeline))));
+    return all;
+  }
 };
 
 PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const CostModel& cost,
@@ -84,15 +97,13 @@ Bytes largest(const std::vector<Bytes>& bytes) {
 nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
   const TimelineMetrics m = metrics_of(way.median().timeline);
   const SimulationResult& p = way.planned.prediction;
-  nlohmann::json all = nlohmann::json::array(), waiting = nlohmann::json::array(),
-                 busy = nlohmann::json::array();
-  for (const StepResult& r : way.results) all.push_back(way.seconds(r));
+  nlohmann::json waiting = nlohmann::json::array(), busy = nlohmann::json::array();
   for (const RankMetrics& r : m.ranks) {
     busy.push_back(to_seconds(r.busy));
     waiting.push_back(to_seconds(r.waiting));
   }
   return {{"seconds", way.median_seconds()},
-          {"all_seconds", all},
+          {"all_seconds", way.all_seconds()},
           {"efficiency", t1 / (ranks * way.median_seconds())},
           {"bubble", m.bubble_ratio},
           {"busy_seconds", busy},
@@ -175,6 +186,25 @@ void print_table(const nlohmann::json& json) {
     fmt::print("one rank of Hugging Face's layers: {:.2f} s, {:.3f} × ours\n",
                json["hugging_face_t1_seconds"].get<double>(),
                json["hugging_face_t1_seconds"].get<double>() / json["t1_seconds"].get<double>());
+}
+
+/// The step's figures, each within a turn; "hugging_face_over_whole" where that was measured.
+nlohmann::json turn_figures(const std::vector<Way>& ways, std::int32_t ranks,
+                            const std::vector<double>& hugging_face) {
+  const Way &whole = ways[0], &sliced = ways[2];
+  nlohmann::json out{
+      {"efficiency", by_turn(whole.all_seconds(), sliced.all_seconds(), 1.0 / ranks)},
+      {"busy_over_whole", by_turn(sliced.all_busy_seconds(), whole.all_busy_seconds())}};
+  if (!hugging_face.empty())
+    out["hugging_face_over_whole"] = by_turn(hugging_face, whole.all_seconds());
+  return out;
+}
+
+void print_turns(const nlohmann::json& turns) {
+  fmt::print("\nslimpack, turn by turn: efficiency {}, busy ÷ whole {}\n",
+             turns_text(turns["efficiency"]), turns_text(turns["busy_over_whole"]));
+  if (turns.contains("hugging_face_over_whole"))
+    fmt::print("Hugging Face's layers ÷ ours: {}\n", turns_text(turns["hugging_face_over_whole"]));
 }
 
 /// Time of all ranks, from the first action of the step to the last, in which they neither wait nor
@@ -264,11 +294,13 @@ void run(const Arguments& a) {
                       {"whole", figures(ways[0], t1, 1)},
                       {"packed", figures(ways[1], t1, a.ranks)},
                       {"slimpack", figures(ways[2], t1, a.ranks)},
+                      {"by_turn", turn_figures(ways, a.ranks, hugging_face)},
                       {"replayed", replayed_figures(ways, cost)}};
   json["speedup"] = ways[1].median_seconds() / ways[2].median_seconds();
   json["outside_operators"] = outside_operators(ways[2], work.tokens);
   if (!hugging_face.empty()) json["hugging_face_t1_seconds"] = median(hugging_face);
   print_table(json);
+  print_turns(json["by_turn"]);
   print_replayed(json["replayed"]);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
   if (!a.timeline.empty())

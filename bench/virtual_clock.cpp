@@ -5,7 +5,9 @@
 //  fixed packing.
 //  heavy_document: one that outweighs a replica's share, on four replicas, merged and not.
 // Steps are also replayed with every action at its median over the repetitions, which leaves out
-// most of what others do to the machine's speed meanwhile. "jitter" is how much single actions
+// most of what others do to the machine's speed meanwhile. Ratios are given turn by turn, too.
+// Under `taskset -c 0` ranks compute one at a time, so that none takes memory bandwidth and cache
+// from another: twice as long to run, for steadier actions. "jitter" is how much single actions
 // change between repetitions, "with jitter" the bubble that is predicted when they do. "stolen" is
 // processor time that a hypervisor gave to others, which the wall clock counts and virtual time
 // does not.
@@ -25,6 +27,7 @@
 #include "bench/step_options.h"
 #include "bench/stolen_time.h"
 #include "bench/total_busy.h"
+#include "bench/turns.h"
 #include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -166,12 +169,12 @@ class Bench {
   [[nodiscard]] nlohmann::json row(const Case& c, const Running& way, Table& table) const {
     const SimulationResult& predicted = way.planned.prediction;
     const SimulationResult replayed = replay(way.planned, cost_, way.measured);
-    std::vector<double> all_seconds, bubbles, busy;
+    std::vector<double> all_seconds, bubbles, all_busy;
     for (const Timeline& timeline : way.measured) {
       const TimelineMetrics m = metrics_of(timeline);
       all_seconds.push_back(to_seconds(m.makespan));
       bubbles.push_back(m.bubble_ratio);
-      busy.push_back(to_seconds(total_busy(m)));
+      all_busy.push_back(to_seconds(total_busy(m)));
     }
     const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
@@ -189,9 +192,12 @@ class Bench {
             {"dp", c.layout.dp},
             {"clock", to_string(c.clock)},
             {"seconds", seconds},
+            {"all_seconds", all_seconds},
             {"predicted_seconds", to_seconds(predicted.makespan)},
-            {"busy_seconds", median(busy)},
+            {"busy_seconds", median(all_busy)},
+            {"all_busy_seconds", all_busy},
             {"bubble", bubble},
+            {"all_bubbles", bubbles},
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
             {"replayed_bubble", replayed.bubble_ratio},
@@ -228,6 +234,13 @@ double quotient(const nlohmann::json& a, const nlohmann::json& b, const char* fi
   return a[figure].get<double>() / b[figure].get<double>();
 }
 
+/// `figure` is one by repetition.
+std::vector<double> turns_of(const nlohmann::json& a, const nlohmann::json& b, const char* figure,
+                             double factor = 1) {
+  return by_turn(a[figure].get<std::vector<double>>(), b[figure].get<std::vector<double>>(),
+                 factor);
+}
+
 /// As many ranks as there are cores, by both clocks.
 nlohmann::json compare_clocks(const StepOptions& a) {
   Table table = result_table();
@@ -242,11 +255,13 @@ nlohmann::json compare_clocks(const StepOptions& a) {
   const double given =
       both[0]["seconds"].get<double>() - both[0]["stolen_seconds"].get<double>() / two.pp;
   const double of_given = both[1]["seconds"].get<double>() / given;
+  const std::vector<double> turns = turns_of(both[1], both[0], "all_seconds");
   fmt::print(
-      "4 layers, 2 ranks: virtual ÷ wall {:.3f}; {:.3f} of what was not stolen; replayed "
-      "{:.3f}\n\n{}\n",
-      ratio, of_given, replayed, table.text());
+      "4 layers, 2 ranks: virtual ÷ wall {:.3f}, turn by turn {}; {:.3f} of what was not stolen; "
+      "replayed {:.3f}\n\n{}\n",
+      ratio, turns_text(turns), of_given, replayed, table.text());
   return {{"virtual_over_wall", ratio},
+          {"virtual_over_wall_by_turn", turns},
           {"virtual_over_given", of_given},
           {"replayed_virtual_over_wall", replayed},
           {"cases", both}};
@@ -259,8 +274,12 @@ nlohmann::json compare_slices(const StepOptions& a) {
       Bench(a, equal_steps(a), 4)
           .run({{"whole documents", {}, std::nullopt}, {"slimpack", {.pp = 2}}}, table);
   const double ratio = quotient(cases[1], cases[0], "busy_seconds");
-  fmt::print("4 layers: busy, sliced ÷ whole {:.3f}\n\n{}\n", ratio, table.text());
-  return {{"busy_sliced_over_whole", ratio}, {"cases", cases}};
+  const std::vector<double> turns = turns_of(cases[1], cases[0], "all_busy_seconds");
+  fmt::print("4 layers: busy, sliced ÷ whole {:.3f}, turn by turn {}\n\n{}\n", ratio,
+             turns_text(turns), table.text());
+  return {{"busy_sliced_over_whole", ratio},
+          {"busy_sliced_over_whole_by_turn", turns},
+          {"cases", cases}};
 }
 
 nlohmann::json run_eight_ranks(const StepOptions& a) {
@@ -292,8 +311,11 @@ nlohmann::json merge_heavy_document(const StepOptions& a) {
     const int ranks = c["dp"];
     c["over_ideal"] = ranks * quotient(c, cases[0], "seconds");
     c["replayed_over_ideal"] = ranks * quotient(c, cases[0], "replayed_seconds");
-    fmt::print("{}: {:.3f} × work ÷ ranks (replayed {:.3f})\n", c["name"].get<std::string>(),
-               c["over_ideal"].get<double>(), c["replayed_over_ideal"].get<double>());
+    const std::vector<double> turns = turns_of(c, cases[0], "all_seconds", ranks);
+    c["over_ideal_by_turn"] = turns;
+    fmt::print("{}: {:.3f} × work ÷ ranks, turn by turn {}; replayed {:.3f}\n",
+               c["name"].get<std::string>(), c["over_ideal"].get<double>(), turns_text(turns),
+               c["replayed_over_ideal"].get<double>());
   }
   return cases;
 }
