@@ -98,8 +98,7 @@ double jitter_of(std::span<const Timeline> measured) {
 JitteredStep predict_with_jitter(const PlannedStep& step, const CostModel& cost, double jitter,
                                  std::int32_t draws) {
   SLIMPACK_CHECK(jitter >= 0 && draws >= 1);
-  const std::vector<CostedReplica> typical =
-      costed_replicas(step, with_recompute(cost, step.plan.recompute));
+  const std::vector<CostedReplica> typical = costed_replicas(step, cost);
   double makespan = 0;
   double bubble_ratio = 0;
   for (std::int32_t draw = 0; draw < draws; ++draw) {

@@ -45,10 +45,11 @@ CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost, Rep
 }
 
 std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
+  const CostModel recomputing = with_recompute(cost, step.plan.recompute);
   std::vector<CostedReplica> out;
   out.reserve(step.plan.replicas.size());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    out.push_back(costed_replica(step, cost, ReplicaId(r)));
+    out.push_back(costed_replica(step, recomputing, ReplicaId(r)));
   return out;
 }
 
@@ -96,7 +97,7 @@ double PlannedStep::gap() const {
 
 SimulationResult predict(const PlannedStep& step, const CostModel& cost,
                          const SimulationOptions& options) {
-  return simulate(step, costed_replicas(step, with_recompute(cost, step.plan.recompute)), options);
+  return simulate(step, costed_replicas(step, cost), options);
 }
 
 }  // namespace slimpack

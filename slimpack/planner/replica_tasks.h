@@ -21,7 +21,7 @@ struct CostedReplica {
 [[nodiscard]] CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost,
                                            ReplicaId replica);
 
-/// All of them, by replica.
+/// All of them, by replica. `cost` is that of the step's request: without its recomputation.
 [[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
                                                          const CostModel& cost);
 
