@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "bench/documents.h"
@@ -18,7 +17,6 @@
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/step_options.h"
-#include "bench/stolen_time.h"
 #include "bench/total_busy.h"
 #include "bench/turns.h"
 #include "bench/whole_documents.h"
@@ -44,38 +42,17 @@ struct Arguments : StepOptions {
   std::string timeline;
 };
 
-/// A way to run the step: its engine, its plan, and what came of each repetition.
-struct Way {
-  std::string name;
-  Engine* engine = nullptr;
-  PlannedStep planned;
-  std::vector<StepResult> results;
-  std::vector<double> stolen;  ///< seconds, by repetition
+/// Of the repetition with the median step time.
+const Timeline& median_timeline(const Way& way) {
+  std::vector<const Timeline*> order;
+  for (const StepResult& r : way.results) order.push_back(&r.timeline);
+  std::ranges::sort(order, {}, [](const Timeline* t) { return metrics_of(*t).makespan; });
+  return *order[order.size() / 2];
+}
 
-  [[nodiscard]] double seconds(const StepResult& r) const {
-    return to_seconds(metrics_of(r.timeline).makespan);
-  }
-  /// The repetition with the median step time.
-  [[nodiscard]] const StepResult& median() const {
-    std::vector<const StepResult*> order;
-    for (const StepResult& r : results) order.push_back(&r);
-    std::ranges::sort(order, {}, [&](const StepResult* r) { return seconds(*r); });
-    return *order[order.size() / 2];
-  }
-  [[nodiscard]] double median_seconds() const { return seconds(median()); }
-
-  [[nodiscard]] std::vector<double> all_seconds() const {
-    std::vector<double> all;
-    for (const StepResult& r : results) all.push_back(seconds(r));
-    return all;
-  }
-  [[nodiscard]] std::vector<double> all_busy_seconds() const {
-    std::vector<double> all;
-    for (const StepResult& r : results)
-      all.push_back(to_seconds(total_busy(metrics_of(r.timeline))));
-    return all;
-  }
-};
+double median_seconds(const Way& way) {
+  return to_seconds(metrics_of(median_timeline(way)).makespan);
+}
 
 PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const CostModel& cost,
                     PlannerKind planner, const StageLayout& layout) {
@@ -95,24 +72,26 @@ Bytes largest(const std::vector<Bytes>& bytes) {
 }
 
 nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
-  const TimelineMetrics m = metrics_of(way.median().timeline);
+  const Timeline& timeline = median_timeline(way);
+  const TimelineMetrics m = metrics_of(timeline);
+  const double seconds = to_seconds(m.makespan);
   const SimulationResult& p = way.planned.prediction;
   nlohmann::json waiting = nlohmann::json::array(), busy = nlohmann::json::array();
   for (const RankMetrics& r : m.ranks) {
     busy.push_back(to_seconds(r.busy));
     waiting.push_back(to_seconds(r.waiting));
   }
-  return {{"seconds", way.median_seconds()},
+  return {{"seconds", seconds},
           {"all_seconds", way.all_seconds()},
-          {"efficiency", t1 / (ranks * way.median_seconds())},
+          {"efficiency", t1 / (ranks * seconds)},
           {"bubble", m.bubble_ratio},
           {"busy_seconds", busy},
           {"waiting_seconds", waiting},
           {"stolen_seconds", median(way.stolen)},
           {"predicted_seconds", to_seconds(p.makespan)},
           {"predicted_bubble", p.bubble_ratio},
-          {"prediction_error", to_seconds(p.makespan) / way.median_seconds() - 1},
-          {"peak_activation_bytes", largest(way.median().timeline.peak_activation).count()},
+          {"prediction_error", to_seconds(p.makespan) / seconds - 1},
+          {"peak_activation_bytes", largest(timeline.peak_activation).count()},
           {"predicted_peak_activation_bytes", largest(p.peak_activation).count()},
           {"forward_micropacks", way.planned.plan.replicas[0].packs.forward.size()},
           {"backward_micropacks", way.planned.plan.replicas[0].packs.backward.size()},
@@ -124,9 +103,7 @@ nlohmann::json replayed_figures(const std::vector<Way>& ways, const CostModel& c
   nlohmann::json out;
   double t1 = 0, busy1 = 0;
   for (const Way& way : ways) {
-    std::vector<Timeline> measured;
-    for (const StepResult& r : way.results) measured.push_back(r.timeline);
-    const SimulationResult replayed = replay(way.planned, cost, measured);
+    const SimulationResult replayed = replay(way.planned, cost, way.timelines());
     const double seconds = to_seconds(replayed.makespan);
     const double busy = to_seconds(total_busy(metrics_of(replayed.timeline)));
     if (out.empty()) t1 = seconds, busy1 = busy;
@@ -234,28 +211,16 @@ struct Work {
   }
 };
 
-/// Runs all ways in turn, so that they see the same machine. The first turn is not counted: it
-/// touches the memory that every later step of a training run finds at hand. Returns Hugging Face's
-/// seconds, where they are asked for.
-std::vector<double> run_in_turn(const Arguments& a, const Work& work, std::vector<Way>& ways) {
+/// Runs all ways in turn. Returns Hugging Face's seconds by turn, where they are asked for.
+std::vector<double> measure(const Arguments& a, const Work& work, std::vector<Way>& ways) {
   TrainConfig train;
   train.clip_norm = 0;
   std::vector<double> hugging_face;
-  for (int r = 0; r <= a.repetitions; ++r) {
-    if (!a.hugging_face.empty() && r > 0)
+  run_in_turn(ways, work.tokens, train, a.repetitions, [&] {
+    if (!a.hugging_face.empty())
       hugging_face.push_back(to_seconds(hugging_face_step(
           {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers, a.seed})));
-    for (Way& way : ways) {
-      const StolenTime stolen;
-      const StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, work.tokens,
-                                              Engine::Update{train, r});
-      fmt::print(stderr, "{}: {} {:.2f} s\n", r == 0 ? "warm-up" : fmt::format("repetition {}", r),
-                 way.name, way.seconds(step));
-      if (r == 0) continue;
-      way.results.push_back(step);
-      way.stolen.push_back(to_seconds(stolen.total()));
-    }
-  }
+  });
   return hugging_face;
 }
 
@@ -280,12 +245,12 @@ void run(const Arguments& a) {
     return planned(a, work.lengths, cost, planner, many.options().layout);
   };
   std::vector<Way> ways;
-  ways.push_back({"whole", &one, whole_documents(work.lengths, cost), {}, {}});
-  ways.push_back({"packed", &many, with(PlannerKind::kPacked), {}, {}});
-  ways.push_back({"slimpack", &many, with(PlannerKind::kSlimpack), {}, {}});
-  const std::vector<double> hugging_face = run_in_turn(a, work, ways);
+  ways.push_back({"whole", &one, whole_documents(work.lengths, cost)});
+  ways.push_back({"packed", &many, with(PlannerKind::kPacked)});
+  ways.push_back({"slimpack", &many, with(PlannerKind::kSlimpack)});
+  const std::vector<double> hugging_face = measure(a, work, ways);
 
-  const double t1 = ways[0].median_seconds();
+  const double t1 = median_seconds(ways[0]);
   nlohmann::json json{{"t1_seconds", t1},
                       {"ranks", a.ranks},
                       {"context", a.context.count()},
@@ -296,7 +261,7 @@ void run(const Arguments& a) {
                       {"slimpack", figures(ways[2], t1, a.ranks)},
                       {"by_turn", turn_figures(ways, a.ranks, hugging_face)},
                       {"replayed", replayed_figures(ways, cost)}};
-  json["speedup"] = ways[1].median_seconds() / ways[2].median_seconds();
+  json["speedup"] = median_seconds(ways[1]) / median_seconds(ways[2]);
   json["outside_operators"] = outside_operators(ways[2], work.tokens);
   if (!hugging_face.empty()) json["hugging_face_t1_seconds"] = median(hugging_face);
   print_table(json);
@@ -305,7 +270,7 @@ void run(const Arguments& a) {
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
   if (!a.timeline.empty())
     write_file(a.timeline, to_chrome_trace({predict(ways[2].planned, cost).timeline,
-                                            ways[2].median().timeline}));
+                                            median_timeline(ways[2])}));
 }
 
 }  // namespace

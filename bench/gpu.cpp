@@ -8,10 +8,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/command.h"
 #include "bench/program.h"
+#include "bench/turns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -67,13 +69,6 @@ StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
   return make_step_tokens(documents, vocabulary);
 }
 
-struct Way {
-  const char* name;
-  PlannedStep planned;
-  std::vector<double> seconds;
-  Bytes peak{0};
-};
-
 PlannedStep planned(const SequenceLengths& lengths, const CostModel& cost, PlannerKind planner,
                     const Arguments& a, Recompute recompute = Recompute::kElementwise) {
   PlanOutcome outcome = plan_step({.lengths = lengths,
@@ -103,34 +98,20 @@ nlohmann::json hugging_face_step(const Arguments& a, const SequenceLengths& leng
   return json;
 }
 
-/// Runs all ways in turn; the first turn is not counted.
-void run_in_turn(const Arguments& a, Engine& engine, const SequenceLengths& lengths,
-                 std::vector<Way>& ways) {
-  const StepTokens tokens = tokens_of(lengths, engine.options().shape.vocab_size);
-  const TrainConfig train;
-  for (int r = 0; r <= a.repetitions; ++r)
-    for (Way& way : ways) {
-      const StepResult step =
-          engine.run(way.planned.plan, way.planned.schedules, tokens, Engine::Update{train, r});
-      const double seconds = to_seconds(metrics_of(step.timeline).makespan);
-      fmt::print(stderr, "{}: {} {:.3f} s\n", r == 0 ? "warm-up" : "step", way.name, seconds);
-      if (r == 0) continue;
-      way.seconds.push_back(seconds);
-      way.peak = std::max(way.peak, step.timeline.peak_activation.front());
-    }
-}
-
 nlohmann::json figures(const Way& way, const Arguments& a, const ModelShape& shape,
                        const SequenceLengths& lengths) {
-  const double seconds = median(way.seconds);
+  const std::vector<double> all_seconds = way.all_seconds();
+  const double seconds = median(all_seconds);
+  Bytes peak{0};
+  for (const StepResult& r : way.results) peak = std::max(peak, r.timeline.peak_activation.front());
   const SimulationResult& p = way.planned.prediction;
   return {{"way", way.name},
           {"seconds", seconds},
-          {"all_seconds", way.seconds},
+          {"all_seconds", all_seconds},
           {"predicted_seconds", to_seconds(p.makespan)},
           {"tokens_per_second", static_cast<double>(total_tokens(lengths).count()) / seconds},
           {"mfu", model_flops(shape, lengths).count() / (seconds * a.peak_flops)},
-          {"peak_activation_bytes", way.peak.count()},
+          {"peak_activation_bytes", peak.count()},
           {"predicted_peak_activation_bytes", p.peak_activation.front().count()}};
 }
 
@@ -167,19 +148,17 @@ void run(const Arguments& a) {
   options.layout = balanced_layout(cost, lengths, 1);
   options.context = Tokens(a.context);
   options.device = device;
+  auto engine = std::make_unique<Engine>(options);
   std::vector<Way> ways;
-  ways.push_back({"packed", planned(lengths, cost, PlannerKind::kPacked, a), {}});
-  ways.push_back({"slimpack", planned(lengths, cost, PlannerKind::kSlimpack, a), {}});
+  ways.push_back({"packed", engine.get(), planned(lengths, cost, PlannerKind::kPacked, a)});
+  ways.push_back({"slimpack", engine.get(), planned(lengths, cost, PlannerKind::kSlimpack, a)});
   const std::size_t slimpack = ways.size() - 1;
   if (cost.host_per_byte > 0)
-    ways.push_back({"slimpack, offloading",
-                    planned(lengths, cost, PlannerKind::kSlimpack, a, Recompute::kOffload),
-                    {}});
-  {
-    Engine engine(options);
-    run_in_turn(a, engine, lengths, ways);
-  }
-  // Hugging Face's process needs what libtorch would keep for this one.
+    ways.push_back({"slimpack, offloading", engine.get(),
+                    planned(lengths, cost, PlannerKind::kSlimpack, a, Recompute::kOffload)});
+  run_in_turn(ways, tokens_of(lengths, shape.vocab_size), TrainConfig(), a.repetitions);
+  // Hugging Face's process needs the memory: what the engine has, and what libtorch would keep.
+  engine.reset();
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
   nlohmann::json json{{"device", device.str()}, {"ways", nlohmann::json::array()}};
   for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
@@ -188,7 +167,7 @@ void run(const Arguments& a) {
     json["hugging_face"] = hugging_face_step(a, lengths);
     const double seconds = json["hugging_face"]["seconds"];
     fmt::print("Hugging Face, packed: {:.3f} s, {:.2f} × slimpack's; peak memory {}\n", seconds,
-               seconds / median(ways[slimpack].seconds),
+               seconds / median(ways[slimpack].all_seconds()),
                human_bytes(Bytes(json["hugging_face"]["peak_bytes"].get<std::int64_t>())));
   }
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");

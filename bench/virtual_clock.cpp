@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -25,8 +26,6 @@
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/step_options.h"
-#include "bench/stolen_time.h"
-#include "bench/total_busy.h"
 #include "bench/turns.h"
 #include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
@@ -93,53 +92,35 @@ class Bench {
                            .clock = ClockKind::kVirtual});
   }
 
-  /// Runs the cases in turn, so that all see the same machine, and adds a row for each. The first
-  /// turn is not counted: it touches the memory that every later step finds at hand.
-  nlohmann::json run(const std::vector<Case>& cases, Table& table) {
-    std::vector<Running> running;
-    for (const Case& c : cases) running.push_back(start(c));
-    for (int r = 0; r <= a_.repetitions; ++r)
-      for (Running& way : running) {
-        const StolenTime stolen;
-        const StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, tokens_,
-                                                Engine::Update{train_, r});
-        fmt::print(stderr, "{}, {}: {:.2f} s\n", way.name,
-                   r == 0 ? "warm-up" : fmt::format("repetition {}", r),
-                   to_seconds(metrics_of(step.timeline).makespan));
-        if (r == 0) continue;
-        way.stolen.push_back(to_seconds(stolen.total()));
-        way.measured.push_back(step.timeline);
-      }
+  /// Runs the cases in turn and adds a row for each.
+  nlohmann::json run(const std::vector<Case>& cases, Table& table) const {
+    std::vector<std::unique_ptr<Engine>> engines;
+    std::vector<Way> ways;
+    for (const Case& c : cases) {
+      engines.push_back(engine(c));
+      ways.push_back({fmt::format("{}, {}", c.name, to_string(c.clock)), engines.back().get(),
+                      planned(c, engines.back()->options().layout)});
+    }
+    run_in_turn(ways, tokens_, TrainConfig(), a_.repetitions);
     nlohmann::json out = nlohmann::json::array();
-    for (std::size_t i = 0; i < cases.size(); ++i) out.push_back(row(cases[i], running[i], table));
+    for (std::size_t i = 0; i < cases.size(); ++i) out.push_back(row(cases[i], ways[i], table));
     return out;
   }
 
  private:
-  struct Running {
-    std::string name;
-    std::unique_ptr<Engine> engine;
-    PlannedStep planned;
-    std::vector<Timeline> measured;  ///< by repetition
-    std::vector<double> stolen;      ///< seconds, by repetition
-  };
-
-  Running start(const Case& c) {
-    Running way;
-    way.name = fmt::format("{}, {}", c.name, to_string(c.clock));
-    EngineOptions options{.shape = shape_,
-                          .layout = balanced_layout(cost_, lengths_, c.layout.pp),
-                          .replicas = c.layout.dp,
-                          .context = a_.context,
-                          .pin_threads = c.clock == ClockKind::kWall,
-                          .clock = c.clock,
-                          .should_stop = {}};
-    way.planned = c.planner ? planned(c, options.layout) : whole_documents(lengths_, cost_);
-    way.engine = std::make_unique<Engine>(std::move(options));
-    return way;
+  [[nodiscard]] std::unique_ptr<Engine> engine(const Case& c) const {
+    return std::make_unique<Engine>(
+        EngineOptions{.shape = shape_,
+                      .layout = balanced_layout(cost_, lengths_, c.layout.pp),
+                      .replicas = c.layout.dp,
+                      .context = a_.context,
+                      .pin_threads = c.clock == ClockKind::kWall,
+                      .clock = c.clock,
+                      .should_stop = {}});
   }
 
   [[nodiscard]] PlannedStep planned(const Case& c, const StageLayout& layout) const {
+    if (!c.planner) return whole_documents(lengths_, cost_);
     return *plan_step({.lengths = lengths_,
                        .pp = c.layout.pp,
                        .dp = c.layout.dp,
@@ -160,22 +141,18 @@ class Bench {
   };
 
   /// None of a single repetition.
-  [[nodiscard]] std::optional<Jittered> jittered(const Running& way) const {
-    if (way.measured.size() < 2) return std::nullopt;
-    const double jitter = jitter_of(way.measured);
+  [[nodiscard]] std::optional<Jittered> jittered(const Way& way) const {
+    if (way.results.size() < 2) return std::nullopt;
+    const double jitter = jitter_of(way.timelines());
     return Jittered{jitter, predict_with_jitter(way.planned, cost_, jitter).bubble_ratio};
   }
 
-  [[nodiscard]] nlohmann::json row(const Case& c, const Running& way, Table& table) const {
+  [[nodiscard]] nlohmann::json row(const Case& c, const Way& way, Table& table) const {
     const SimulationResult& predicted = way.planned.prediction;
-    const SimulationResult replayed = replay(way.planned, cost_, way.measured);
-    std::vector<double> all_seconds, bubbles, all_busy;
-    for (const Timeline& timeline : way.measured) {
-      const TimelineMetrics m = metrics_of(timeline);
-      all_seconds.push_back(to_seconds(m.makespan));
-      bubbles.push_back(m.bubble_ratio);
-      all_busy.push_back(to_seconds(total_busy(m)));
-    }
+    const SimulationResult replayed = replay(way.planned, cost_, way.timelines());
+    const std::vector<double> all_seconds = way.all_seconds(), all_busy = way.all_busy_seconds();
+    std::vector<double> bubbles;
+    for (const StepResult& r : way.results) bubbles.push_back(metrics_of(r.timeline).bubble_ratio);
     const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
     const std::optional<Jittered> with_jitter = jittered(way);
@@ -212,7 +189,6 @@ class Bench {
   ModelShape shape_;
   StepTokens tokens_;
   CostModel cost_;
-  TrainConfig train_;
 };
 
 Table result_table() {

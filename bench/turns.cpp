@@ -1,0 +1,66 @@
+#include "bench/turns.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "bench/stolen_time.h"
+#include "bench/total_busy.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/median.h"
+
+namespace slimpack {
+
+std::vector<double> Way::all_seconds() const {
+  std::vector<double> all;
+  for (const StepResult& r : results) all.push_back(to_seconds(metrics_of(r.timeline).makespan));
+  return all;
+}
+
+std::vector<double> Way::all_busy_seconds() const {
+  std::vector<double> all;
+  for (const StepResult& r : results) all.push_back(to_seconds(total_busy(metrics_of(r.timeline))));
+  return all;
+}
+
+std::vector<Timeline> Way::timelines() const {
+  std::vector<Timeline> all;
+  for (const StepResult& r : results) all.push_back(r.timeline);
+  return all;
+}
+
+void run_in_turn(std::vector<Way>& ways, const StepTokens& tokens, const TrainConfig& train,
+                 int turns, const std::function<void()>& before_turn) {
+  for (int turn = 0; turn <= turns; ++turn) {
+    const bool counts = turn > 0;
+    if (counts && before_turn) before_turn();
+    for (Way& way : ways) {
+      const StolenTime stolen;
+      StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, tokens,
+                                        Engine::Update{train, turn});
+      fmt::print(stderr, "{}: {} {:.3f} s\n",
+                 counts ? fmt::format("repetition {}", turn) : "warm-up", way.name,
+                 to_seconds(metrics_of(step.timeline).makespan));
+      if (!counts) continue;
+      way.stolen.push_back(to_seconds(stolen.total()));
+      way.results.push_back(std::move(step));
+    }
+  }
+}
+
+std::vector<double> by_turn(const std::vector<double>& a, const std::vector<double>& b,
+                            double factor) {
+  SLIMPACK_CHECK(a.size() == b.size());
+  std::vector<double> quotients;
+  for (std::size_t turn = 0; turn < a.size(); ++turn)
+    quotients.push_back(factor * a[turn] / b[turn]);
+  return quotients;
+}
+
+std::string turns_text(const std::vector<double>& quotients) {
+  return fmt::format("{:.3f} ({:.3f})", median(quotients), fmt::join(quotients, ", "));
+}
+
+}  // namespace slimpack
