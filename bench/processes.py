@@ -67,7 +67,7 @@ class Bench:
 
     def profile(self, grid):
         """Both ways plan with one measurement, so they run the same plans."""
-        call([self.slimpack, "profile", "--config", CONFIG, *self.common(grid), "--out",
+        call([self.slimpack, "profile", CONFIG, *self.common(grid), "--out",
               self.folder / f"{grid}.json"])
 
     def seconds(self, way, grid, repetition):

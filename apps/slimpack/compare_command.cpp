@@ -11,7 +11,7 @@
 #include "apps/slimpack/comparison.h"
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_request.h"
-#include "apps/slimpack/override_option.h"
+#include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -24,9 +24,7 @@
 namespace slimpack {
 namespace {
 
-struct CompareArguments {
-  std::string config;
-  std::vector<std::string> overrides;
+struct CompareArguments : RunFile {
   std::string lengths;
   std::string json;
   std::vector<std::string> only;
@@ -85,7 +83,7 @@ std::string footer() {
          "the\n"
          "same simulator rates them. docs/baselines.md says how each was rebuilt.\n\n"
          "Example, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
-         "  slimpack compare --config run.toml --lengths lengths.txt \\\n"
+         "  slimpack compare run.toml --lengths lengths.txt \\\n"
          "      --set parallel.pp=4 --set parallel.dp=8 --set plan.memory_cap=80GB \\\n"
          "      --only slimpack,best-fit,first-fit";
 }
@@ -96,13 +94,10 @@ void add_compare_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("compare", "Rate one step as planned here and as by what users run today");
   const auto arguments = std::make_shared<CompareArguments>();
-  command->add_option("--config", arguments->config, "Run configuration")
-      ->type_name("RUN.toml")
-      ->required();
+  add_run_file(*command, *arguments)->required();
   command->add_option("--lengths", arguments->lengths, "The step's sequences: one length a line")
       ->type_name("FILE")
       ->required();
-  add_overrides(*command, arguments->overrides);
   command->add_option("--only", arguments->only, "Compare these planners only")
       ->type_name("A,B,…")
       ->delimiter(',');

@@ -10,7 +10,7 @@
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/fit_report.h"
-#include "apps/slimpack/override_option.h"
+#include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/file.h"
 #include "slimpack/spec/run_config.h"
@@ -21,9 +21,7 @@ namespace {
 /// The answer "no", as distinct from a failed run (1) and bad input (2).
 constexpr int kDoesNotFit = 3;
 
-struct FitArguments {
-  std::string config;
-  std::vector<std::string> overrides;
+struct FitArguments : RunFile {
   StepSource source;
   std::string json;
 };
@@ -79,10 +77,7 @@ void add_fit_command(CLI::App& app, int& answer) {
   CLI::App* command =
       app.add_subcommand("fit", "Say whether a job fits its machine, and what would make it fit");
   const auto arguments = std::make_shared<FitArguments>();
-  command->add_option("--config", arguments->config, "Run configuration")
-      ->type_name("RUN.toml")
-      ->required();
-  add_overrides(*command, arguments->overrides);
+  add_run_file(*command, *arguments)->required();
   command->add_option("--lengths", arguments->source.lengths, "A step of this list")
       ->type_name("FILE");
   command->add_option("--data", arguments->source.data, "The first step of this dataset")
@@ -95,7 +90,7 @@ void add_fit_command(CLI::App& app, int& answer) {
       "changes\nare planned one by one, and two at a time if none is enough.\n\n"
       "Exit code: 0 when the job fits, 3 when it does not, 2 for bad input.\n\n"
       "Example, a 70B model on 16 H100s:\n"
-      "  slimpack fit --config run.toml --lengths lengths.txt \\\n"
+      "  slimpack fit run.toml --lengths lengths.txt \\\n"
       "      --set hardware.file=hardware/h100.toml --set parallel.tp=8 --set parallel.pp=2");
   command->callback([arguments, &answer] { answer = fit(*arguments); });
 }

@@ -7,7 +7,7 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_request.h"
-#include "apps/slimpack/override_option.h"
+#include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/file.h"
@@ -20,9 +20,7 @@
 namespace slimpack {
 namespace {
 
-struct PlanArguments {
-  std::string config;
-  std::vector<std::string> overrides;
+struct PlanArguments : RunFile {
   StepSource source;
   std::string solver;
   std::string time_budget;
@@ -71,10 +69,7 @@ void plan(const PlanArguments& arguments) {
 void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Cut one step into MicroPacks and schedule them");
   const auto arguments = std::make_shared<PlanArguments>();
-  command->add_option("--config", arguments->config, "Run configuration")
-      ->type_name("RUN.toml")
-      ->required();
-  add_overrides(*command, arguments->overrides);
+  add_run_file(*command, *arguments)->required();
   command->add_option("--lengths", arguments->source.lengths, "Plan this list: one length a line")
       ->type_name("FILE");
   command->add_option("--data", arguments->source.data, "Plan the first step of this dataset")
@@ -93,7 +88,7 @@ void add_plan_command(CLI::App& app) {
   command->footer(
       "Without --lengths and --data, the dataset is data.prefix of the run configuration.\n\n"
       "Example, four stages of 80 GB:\n"
-      "  slimpack plan --config run.toml --lengths lengths.txt --out plan.json \\\n"
+      "  slimpack plan run.toml --lengths lengths.txt --out plan.json \\\n"
       "      --set parallel.pp=4 --set plan.memory_cap=80GB");
   command->callback([arguments] { plan(*arguments); });
 }

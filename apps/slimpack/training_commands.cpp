@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "apps/slimpack/override_option.h"
+#include "apps/slimpack/run_file_options.h"
 #include "slimpack/base/error.h"
 #include "slimpack/spec/run_config.h"
 
@@ -14,8 +14,7 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   CLI::App* command = app.add_subcommand("train", "Train a model as a run configuration says");
   const auto arguments = std::make_shared<TrainArguments>();
   const auto print = std::make_shared<bool>(false);
-  command->add_option("config", arguments->config, "Run configuration")->type_name("RUN.toml");
-  add_overrides(*command, arguments->overrides);
+  add_run_file(*command, *arguments);
   command
       ->add_option("--against", arguments->against,
                    "At the end, run the last step's documents once more this way and compare")
@@ -63,10 +62,7 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
 void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run) {
   CLI::App* command = app.add_subcommand("profile", "Measure what slices cost on this machine");
   const auto arguments = std::make_shared<ProfileArguments>();
-  command->add_option("--config", arguments->config, "Run configuration")
-      ->type_name("RUN.toml")
-      ->required();
-  add_overrides(*command, arguments->overrides);
+  add_run_file(*command, *arguments)->required();
   command->add_option("--out", arguments->out, "Write the cost file here")
       ->type_name("COST.json")
       ->required();
@@ -77,9 +73,8 @@ void add_profile_command(CLI::App& app, std::function<void(const ProfileArgument
       "backward,\n"
       "on as many threads as the run has ranks, and fits the cost model's coefficients.\n\n"
       "Example:\n"
-      "  slimpack profile --config run.toml --out cost.json\n"
-      "  slimpack plan --config run.toml --set cost.file=cost.json --data runs/corpus --out "
-      "plan.json");
+      "  slimpack profile run.toml --out cost.json\n"
+      "  slimpack plan run.toml --set cost.file=cost.json --out plan.json");
   command->callback([arguments, run = std::move(run)] { run(*arguments); });
 }
 

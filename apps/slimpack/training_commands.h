@@ -6,22 +6,19 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
-#include <vector>
+
+#include "apps/slimpack/run_file_options.h"
 
 namespace slimpack {
 
-struct TrainArguments {
-  std::string config;
-  std::vector<std::string> overrides;
+struct TrainArguments : RunFile {
   std::string clock;    ///< "wall" or "virtual" instead of train.clock; empty = as that says
   std::string against;  ///< "packed": compare the last step with fixed packing
   std::string resume;   ///< "auto" or the folder of a checkpoint; empty = from the first step
   std::string init;     ///< folder of a Hugging Face model to start from; empty = random weights
 };
 
-struct ProfileArguments {
-  std::string config;
-  std::vector<std::string> overrides;
+struct ProfileArguments : RunFile {
   std::string out;
   std::string json;
 };

@@ -42,7 +42,7 @@ def test_a_missing_configuration_is_named(workspace):
     (["train"], ["--print-config"]),
     (["train", "run.toml", "--stepz", "3"], ["--stepz", "slimpack train --help"]),
     (["train", "run.toml", "--against", "nothing"], ["nothing", "packed"]),
-    (["plan"], ["--config", "slimpack plan --help"]),
+    (["plan"], ["RUN.toml", "slimpack plan --help"]),
 ])
 def test_a_mistake_on_the_command_line_is_one_line(command, parts):
     assert_refused(run(*command), *parts)
@@ -150,12 +150,12 @@ def test_a_disk_without_room_for_the_checkpoint_leaves_the_metrics(workspace):
 def test_a_plan_is_not_written_by_halves(workspace, tmp_path, option):
     outputs = {"--out": tmp_path / "plan.json", "--json": tmp_path / "figures.json"}
     outputs[option] = "/dev/full/nothing.json"
-    done = run("plan", "--config", workspace.config(f"plan{option}"),
+    done = run("plan", workspace.config(f"plan{option}"),
                *(word for pair in outputs.items() for word in pair))
     assert_refused(done, "/dev/full/nothing.json", "Not a directory")
     assert not [p for p in tmp_path.iterdir() if ".tmp" in p.name]
 
-    done = with_full_disk(100, "plan", "--config", workspace.config(f"plan{option}"),
+    done = with_full_disk(100, "plan", workspace.config(f"plan{option}"),
                           "--out", tmp_path / "full" / "plan.json")
     assert_refused(done, "plan.json", "File too large")
     assert not list((tmp_path / "full").iterdir())
@@ -203,7 +203,7 @@ def test_a_diverging_run_ends_with_finite_weights(workspace):
 
 def test_a_cost_file_of_another_model_is_refused(workspace):
     cost = workspace.folder / "cost.json"
-    done = run("plan", "--config", workspace.config("other-model", hidden_size=64),
+    done = run("plan", workspace.config("other-model", hidden_size=64),
                "--out", workspace.folder / "other-plan.json")
     assert done.returncode == 0, done.stderr
     plan = json.loads((workspace.folder / "other-plan.json").read_text())
@@ -213,7 +213,7 @@ def test_a_cost_file_of_another_model_is_refused(workspace):
 
 
 def test_a_cost_file_that_does_not_know_weight_gradients_cannot_split(workspace):
-    done = run("plan", "--config", workspace.config("whole"), "--out", workspace.folder / "whole.json")
+    done = run("plan", workspace.config("whole"), "--out", workspace.folder / "whole.json")
     assert done.returncode == 0, done.stderr
     cost = json.loads((workspace.folder / "whole.json").read_text())["cost"]
     del cost["weight_gradient"]

@@ -18,7 +18,7 @@ def lengths(tmp_path):
 
 
 def compare(workspace, lengths, *arguments):
-    return run("compare", "--config", workspace.config("compare"), "--lengths", lengths, *arguments)
+    return run("compare", workspace.config("compare"), "--lengths", lengths, *arguments)
 
 
 def cases(done, file):
@@ -45,7 +45,7 @@ def test_every_planner_has_a_row_and_figures(workspace, lengths, tmp_path):
 
 
 def test_our_row_is_what_plan_predicts(workspace, lengths, tmp_path):
-    planned = run("plan", "--config", workspace.config("compare"), "--lengths", lengths,
+    planned = run("plan", workspace.config("compare"), "--lengths", lengths,
                   *settings(["parallel.pp=2"]), "--out", tmp_path / "plan.json",
                   "--json", tmp_path / "planned.json")
     assert planned.returncode == 0, planned.stderr
@@ -59,7 +59,7 @@ def test_our_row_is_what_plan_predicts(workspace, lengths, tmp_path):
 
 def test_fixed_packing_is_what_plan_makes_of_it(workspace, lengths, tmp_path):
     wanted = settings(["parallel.pp=2", "plan.planner=packed"])
-    planned = run("plan", "--config", workspace.config("compare"), "--lengths", lengths, *wanted,
+    planned = run("plan", workspace.config("compare"), "--lengths", lengths, *wanted,
                   "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
     assert planned.returncode == 0, planned.stderr
     done = compare(workspace, lengths, "--only", "best-fit", "--json", tmp_path / "out.json", *wanted)
@@ -100,5 +100,5 @@ def test_a_missing_length_list_is_named(workspace, tmp_path):
 def test_help_names_every_planner_and_shows_an_example():
     done = run("compare", "--help")
     assert done.returncode == 0
-    for name in [*PLANNERS, "slimpack compare --config"]:
+    for name in [*PLANNERS, "slimpack compare run.toml"]:
         assert name in done.stdout

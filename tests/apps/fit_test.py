@@ -13,7 +13,7 @@ STATES = 16 * (4 * (3 * 32 * 48 + 2 * 32 * 32 + 2 * 16 * 32 + 2 * 32) + 2 * 257 
 
 def fit(workspace, tmp_path, *overrides, code):
     file = tmp_path / "fit.json"
-    done = run("fit", "--config", workspace.config("fit"), "--json", file, *settings(overrides))
+    done = run("fit", workspace.config("fit"), "--json", file, *settings(overrides))
     assert done.returncode == code, done.stdout + done.stderr
     figures = json.loads(file.read_text())
     assert (figures["format"], figures["version"]) == ("slimpack-fit", 2)
@@ -43,7 +43,7 @@ def test_rows_in_host_memory_are_told(workspace, tmp_path):
     offloaded, text = fit(workspace, tmp_path, *device, "plan.recompute=offload", code=0)
     assert "computed again: offload, pinned host memory of a rank: " in text
     # They are the plan's own figure, and off the device.
-    done = run("plan", "--config", workspace.config("fit"), "--out", tmp_path / "plan.json",
+    done = run("plan", workspace.config("fit"), "--out", tmp_path / "plan.json",
                "--json", tmp_path / "planned.json",
                *settings([*device, "plan.recompute=offload"]))
     assert done.returncode == 0, done.stderr
@@ -79,18 +79,18 @@ def test_a_job_that_nothing_helps_names_the_longest_sequence(workspace, tmp_path
 def test_fit_refuses_what_it_cannot_judge(workspace, tmp_path):
     file = workspace.config("fit-costs")
     file.write_text(file.read_text().replace("[hardware]", ""))
-    assert_refused(run("fit", "--config", file), "cost.file", "[hardware]")
+    assert_refused(run("fit", file), "cost.file", "[hardware]")
     file = workspace.config("fit-both")
-    assert_refused(run("fit", "--config", file, "--lengths", "a.txt", "--data", "corpus"),
+    assert_refused(run("fit", file, "--lengths", "a.txt", "--data", "corpus"),
                    "--lengths", "--data", "give one")
-    assert_refused(run("fit", "--config", file, *settings(["parallel.pp=5"])), "5", "4")
+    assert_refused(run("fit", file, *settings(["parallel.pp=5"])), "5", "4")
     help_text = run("fit", "--help").stdout
     assert "3 when it does not" in help_text
 
 
 def test_plan_keeps_to_the_memory_that_is_left(workspace, tmp_path):
     def plan(*overrides):
-        return run("plan", "--config", workspace.config("fit-plan"), "--out", tmp_path / "plan.json",
+        return run("plan", workspace.config("fit-plan"), "--out", tmp_path / "plan.json",
                    *settings(overrides))
     done = plan("hardware.memory_bytes=1500000")
     assert_refused(done, "activations need", "'slimpack fit'")
@@ -108,7 +108,7 @@ def test_plan_keeps_to_the_memory_that_is_left(workspace, tmp_path):
 def test_no_solver_and_no_budget_is_worse_than_fluid(workspace, tmp_path, arguments):
     def makespan(*more):
         file = tmp_path / "plan-figures.json"
-        done = run("plan", "--config", workspace.config("solvers"), "--out", tmp_path / "plan.json",
+        done = run("plan", workspace.config("solvers"), "--out", tmp_path / "plan.json",
                    "--json", file, *settings(["parallel.pp=2", "plan.solver=fluid"]), *more)
         assert done.returncode == 0, done.stderr
         assert run("simulate", tmp_path / "plan.json").returncode == 0
@@ -122,6 +122,6 @@ def test_no_solver_and_no_budget_is_worse_than_fluid(workspace, tmp_path, argume
     (["--time-budget", "soon"], ["plan.time_budget", "soon"]),
 ])
 def test_bad_solvers_and_budgets_are_named(workspace, tmp_path, arguments, parts):
-    assert_refused(run("plan", "--config", workspace.config("bad-solvers"),
+    assert_refused(run("plan", workspace.config("bad-solvers"),
                        "--out", tmp_path / "plan.json", *arguments), *parts)
     assert not (tmp_path / "plan.json").exists()

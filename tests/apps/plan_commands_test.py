@@ -10,7 +10,7 @@ from program import LENGTHS, TOKENS, assert_refused, run, settings
 @pytest.mark.parametrize("planner", ["slimpack", "packed"])
 def test_simulate_predicts_what_plan_predicted(workspace, tmp_path, planner):
     wanted = settings(["parallel.pp=2", f"plan.planner={planner}"])
-    planned = run("plan", "--config", workspace.config("plan"), *wanted,
+    planned = run("plan", workspace.config("plan"), *wanted,
                   "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
     assert planned.returncode == 0, planned.stderr
     simulated = run("simulate", tmp_path / "plan.json", "--json", tmp_path / "simulated.json",
@@ -33,7 +33,7 @@ def test_simulate_predicts_what_plan_predicted(workspace, tmp_path, planner):
 
 def test_plan_says_how_many_layers_compute_what_again(workspace, tmp_path):
     def plan(name, *wanted):
-        done = run("plan", "--config", workspace.config(name), *settings(wanted),
+        done = run("plan", workspace.config(name), *settings(wanted),
                    "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
         assert done.returncode == 0, done.stderr
         figures = json.loads((tmp_path / "planned.json").read_text())
@@ -62,7 +62,7 @@ def test_plan_says_how_many_layers_compute_what_again(workspace, tmp_path):
 
 def test_rows_are_offloaded_where_the_run_has_a_device(workspace, tmp_path):
     def plan(name, *wanted):
-        done = run("plan", "--config", workspace.config(name), *settings(wanted),
+        done = run("plan", workspace.config(name), *settings(wanted),
                    "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
         if done.returncode != 0:
             return done, None
@@ -95,12 +95,12 @@ def test_rows_are_offloaded_where_the_run_has_a_device(workspace, tmp_path):
 
 def test_a_length_list_plans_like_the_dataset_that_it_is_of(workspace, tmp_path):
     file = workspace.config("lengths")
-    done = run("plan", "--config", file, "--out", tmp_path / "data.json")
+    done = run("plan", file, "--out", tmp_path / "data.json")
     assert done.returncode == 0, done.stderr
     lengths = json.loads((tmp_path / "data.json").read_text())["plan"]["lengths"]
     assert sorted(lengths) == sorted(n + 1 for n in LENGTHS)  # an end of document each
     (tmp_path / "lengths.txt").write_text("".join(f"{n}\n" for n in lengths))
-    done = run("plan", "--config", file, "--lengths", tmp_path / "lengths.txt",
+    done = run("plan", file, "--lengths", tmp_path / "lengths.txt",
                "--out", tmp_path / "list.json")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "list.json").read_text() == (tmp_path / "data.json").read_text()
@@ -123,7 +123,7 @@ def test_inspect_counts_what_build_wrote(workspace, tmp_path):
 ])
 def test_a_bad_line_of_a_length_list_is_named(workspace, tmp_path, text, parts):
     (tmp_path / "lengths.txt").write_text(text)
-    done = run("plan", "--config", workspace.config("bad-lengths"),
+    done = run("plan", workspace.config("bad-lengths"),
                "--lengths", tmp_path / "lengths.txt", "--out", tmp_path / "plan.json")
     assert_refused(done, "lengths.txt", *parts, "correct or remove")
     assert [p.name for p in tmp_path.iterdir()] == ["lengths.txt"]
@@ -131,7 +131,7 @@ def test_a_bad_line_of_a_length_list_is_named(workspace, tmp_path, text, parts):
 
 def test_an_empty_length_list_is_refused(workspace, tmp_path):
     (tmp_path / "lengths.txt").write_text("")
-    assert_refused(run("plan", "--config", workspace.config("no-lengths"),
+    assert_refused(run("plan", workspace.config("no-lengths"),
                        "--lengths", tmp_path / "lengths.txt", "--out", tmp_path / "plan.json"),
                    "lengths.txt")
 
@@ -139,14 +139,14 @@ def test_an_empty_length_list_is_refused(workspace, tmp_path):
 def test_plan_says_that_it_has_no_costs(workspace, tmp_path):
     file = workspace.config("no-costs")
     file.write_text(file.read_text().replace("[hardware]", ""))
-    assert_refused(run("plan", "--config", file, "--out", tmp_path / "plan.json"),
+    assert_refused(run("plan", file, "--out", tmp_path / "plan.json"),
                    "cost.file", "slimpack profile", "[hardware]")
 
 
 @pytest.fixture(scope="module")
 def plan_text(workspace):
     file = workspace.folder / "whole-plan.json"
-    done = run("plan", "--config", workspace.config("tampered"), *settings(["parallel.pp=2"]),
+    done = run("plan", workspace.config("tampered"), *settings(["parallel.pp=2"]),
                "--out", file)
     assert done.returncode == 0, done.stderr
     return file.read_text()

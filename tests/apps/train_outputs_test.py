@@ -143,13 +143,13 @@ def test_measured_costs_serve_plan_and_train(workspace, tmp_path):
     file = workspace.config("measured")
     file.write_text(file.read_text().replace("[hardware]", ""))
     cost = tmp_path / "cost.json"
-    done = run("profile", "--config", file, "--out", cost, "--json", tmp_path / "ratios.json")
+    done = run("profile", file, "--out", cost, "--json", tmp_path / "ratios.json")
     assert done.returncode == 0, done.stderr
     ratios = json.loads((tmp_path / "ratios.json").read_text())
     assert [r["tokens"] for r in ratios] == [256, 1024]  # powers of four up to the context
     assert all(n > 0 for r in ratios for n in r.values())
     use = settings([f"cost.file={cost}"])
-    planned = run("plan", "--config", file, *use, "--out", tmp_path / "plan.json")
+    planned = run("plan", file, *use, "--out", tmp_path / "plan.json")
     trained = run("train", file, *use)
     assert (planned.returncode, trained.returncode) == (0, 0), planned.stderr + trained.stderr
     assert "cost: profile of this machine" in trained.stderr
