@@ -8,9 +8,9 @@
 
 namespace slimpack {
 
-SequenceLengths lengths_of(std::span<const SampledDocument> documents) {
+SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
   SequenceLengths lengths;
-  for (const SampledDocument& document : documents) lengths.push_back(document.length);
+  for (const DocumentSequence& sequence : sequences) lengths.push_back(sequence.length);
   return lengths;
 }
 
@@ -21,12 +21,12 @@ DocumentReader::DocumentReader(std::filesystem::path prefix, const ModelShape& s
       vocab_size_(shape.vocab_size),
       dataset_(IndexedDataset::open(prefix_)) {}
 
-StepTokens DocumentReader::read(std::span<const SampledDocument> documents) const {
+StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) const {
   std::vector<std::vector<std::int64_t>> tokens;
-  for (const SampledDocument& document : documents) {
-    auto& sequence = tokens.emplace_back(static_cast<std::size_t>(document.length.count()));
-    dataset_.copy_tokens(document.document, sequence);
-    require_in_vocabulary(document.document, sequence);
+  for (const DocumentSequence& sequence : sequences) {
+    auto& read = tokens.emplace_back(static_cast<std::size_t>(sequence.length.count()));
+    dataset_.copy_tokens(sequence.document, sequence.begin, read);
+    require_in_vocabulary(sequence.document, read);
   }
   return make_step_tokens(tokens, vocab_size_);
 }

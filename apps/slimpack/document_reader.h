@@ -1,4 +1,4 @@
-// Documents of a dataset, as a model takes them.
+// Sequences of a dataset, as a model takes them.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 #include <span>
 
 #include "slimpack/data/indexed_dataset.h"
-#include "slimpack/data/sampler.h"
+#include "slimpack/data/sequences.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
-[[nodiscard]] SequenceLengths lengths_of(std::span<const SampledDocument> documents);
+[[nodiscard]] SequenceLengths lengths_of(std::span<const DocumentSequence> sequences);
 
 /// Thread-safe.
 class DocumentReader {
@@ -25,7 +25,7 @@ class DocumentReader {
   [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
 
   /// Throws InvalidInput naming dataset, document and token when the model does not know one.
-  [[nodiscard]] StepTokens read(std::span<const SampledDocument> documents) const;
+  [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
 
  private:
   void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;

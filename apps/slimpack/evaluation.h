@@ -8,7 +8,7 @@
 #include "apps/slimpack/document_reader.h"
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/data/sampler.h"
+#include "slimpack/data/sequences.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -22,9 +22,9 @@ struct EvaluationResult {
   Nanos time;  ///< by the wall clock
 };
 
-/// Held-out documents in the order of their dataset, each cut at the context, as many as
-/// evaluation.tokens holds; in batches of at most data.step_tokens, unless one document alone has
-/// more. What batches run is planned once, as training steps are.
+/// Held-out documents in the order of their dataset, as sequences of at most the context, as many
+/// as evaluation.tokens holds; in batches of at most data.step_tokens, unless one sequence alone
+/// has more. What batches run is planned once, as training steps are.
 class Evaluation {
  public:
   /// Reads every token once. Throws InvalidInput for a dataset that cannot be used, one without
@@ -38,13 +38,14 @@ class Evaluation {
 
  private:
   struct Batch {
-    std::vector<SampledDocument> documents;
+    std::vector<DocumentSequence> sequences;
     PlannedStep planned;
   };
 
   DocumentReader reader_;
   std::vector<Batch> batches_;
-  std::int64_t targets_ = 0;  ///< of all batches
+  std::int64_t targets_ = 0;    ///< of all batches
+  std::int64_t documents_ = 0;  ///< that these come from
 };
 
 }  // namespace slimpack

@@ -12,12 +12,13 @@ namespace slimpack {
 
 struct StepLengths {
   SequenceLengths lengths;
-  std::string source;  ///< where they come from, for people
+  std::string source;          ///< where they come from, for people
+  std::string long_documents;  ///< what became of those longer than the context, for people
 };
 
-/// A length list is one step as it stands, cut at the context as in training. Throws InvalidInput
+/// A length list is one step of all its documents, longer ones as in training. Throws InvalidInput
 /// as read_lengths.
-[[nodiscard]] StepLengths listed_lengths(const std::string& file, Tokens context);
+[[nodiscard]] StepLengths listed_lengths(const std::string& file, const DataConfig& data);
 
 /// Where a command takes its step from: the options --lengths and --data, empty where not given.
 struct StepSource {
@@ -26,8 +27,8 @@ struct StepSource {
 };
 
 /// The list of --lengths, or the sampler's first step of a dataset: that of --data, or of the run
-/// configuration. Both are cut at the context. Throws InvalidInput naming `config_file` when there
-/// is none of these, and when there are two.
+/// configuration. Throws InvalidInput naming `config_file` when there is none of these, and when
+/// there are two.
 [[nodiscard]] StepLengths step_lengths(const StepSource& source, const RunConfig& config,
                                        std::string_view config_file);
 

@@ -194,23 +194,31 @@ std::vector<Tokens> IndexedDataset::lengths() const {
 std::vector<std::int32_t> IndexedDataset::tokens(std::size_t document, Tokens count) const {
   SLIMPACK_CHECK(count.count() >= 0);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(count.count()));
-  copy(document, std::span(tokens));
+  copy(document, 0, std::span(tokens));
   return tokens;
 }
 
-void IndexedDataset::copy_tokens(std::size_t document, std::span<std::int64_t> out) const {
-  copy(document, out);
+void IndexedDataset::copy_tokens(std::size_t document, Tokens begin,
+                                 std::span<std::int64_t> out) const {
+  SLIMPACK_CHECK(begin.count() >= 0);
+  copy(document, static_cast<std::size_t>(begin.count()), out);
 }
 
 template <class Out>
-void IndexedDataset::copy(std::size_t document, std::span<Out> out) const {
-  SLIMPACK_CHECK(static_cast<std::int64_t>(out.size()) <= length(document).count(),
-                 "{} tokens of a document of {}", out.size(), length(document).count());
-  std::size_t position = 0;
-  for (auto s = static_cast<std::size_t>(first_sequence(document)); position < out.size(); ++s) {
-    const auto part = out.subspan(
-        position, std::min(out.size() - position, static_cast<std::size_t>(sequence_length(s))));
-    const auto offset = static_cast<std::size_t>(sequence_offset(s));
+void IndexedDataset::copy(std::size_t document, std::size_t begin, std::span<Out> out) const {
+  SLIMPACK_CHECK(static_cast<std::int64_t>(begin + out.size()) <= length(document).count(),
+                 "{} tokens from {} on of a document of {}", out.size(), begin,
+                 length(document).count());
+  auto s = static_cast<std::size_t>(first_sequence(document));
+  std::size_t skipped = begin;  // tokens of sequence s that come before what is copied
+  for (; !out.empty() && std::cmp_greater_equal(skipped, sequence_length(s)); ++s)
+    skipped -= static_cast<std::size_t>(sequence_length(s));
+  for (std::size_t done = 0; done < out.size(); ++s, skipped = 0) {
+    const auto stored = static_cast<std::size_t>(sequence_length(s)) - skipped;
+    const auto part = out.subspan(done, std::min(out.size() - done, stored));
+    const auto offset =
+        static_cast<std::size_t>(sequence_offset(s)) + skipped * bytes_per_token(dtype_);
+    const std::size_t position = begin + done;
     switch (dtype_) {
       case TokenDtype::kUint8:
         convert<std::uint8_t>(document, position, offset, part);
@@ -231,7 +239,7 @@ void IndexedDataset::copy(std::size_t document, std::span<Out> out) const {
         convert<std::uint16_t>(document, position, offset, part);
         break;
     }
-    position += part.size();
+    done += part.size();
   }
 }
 

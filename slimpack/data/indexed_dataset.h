@@ -52,8 +52,8 @@ class IndexedDataset {
   /// into 32 bits.
   [[nodiscard]] std::vector<std::int32_t> tokens(std::size_t document, Tokens count) const;
 
-  /// The document's first out.size() tokens, with the same rules.
-  void copy_tokens(std::size_t document, std::span<std::int64_t> out) const;
+  /// out.size() tokens of the document from `begin` on, with the same rules.
+  void copy_tokens(std::size_t document, Tokens begin, std::span<std::int64_t> out) const;
 
  private:
   IndexedDataset(MappedFile bin, MappedFile idx) : bin_(std::move(bin)), idx_(std::move(idx)) {}
@@ -65,7 +65,7 @@ class IndexedDataset {
   [[nodiscard]] std::int64_t sequence_offset(std::size_t sequence) const;
   [[nodiscard]] std::int64_t first_sequence(std::size_t document) const;
   template <class Out>
-  void copy(std::size_t document, std::span<Out> out) const;
+  void copy(std::size_t document, std::size_t begin, std::span<Out> out) const;
   template <class Stored, class Out>
   void convert(std::size_t document, std::size_t position, std::size_t offset,
                std::span<Out> out) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -34,18 +35,11 @@ SamplerCursor sampler_cursor_from_json(const JsonFields& fields) {
 
 Sampler::Sampler(std::vector<Tokens> lengths, SamplerOptions options, SamplerCursor cursor)
     : lengths_(std::move(lengths)), options_(options), cursor_(cursor) {
-  if (options_.context < Tokens(1))
-    invalid_input("context is {} tokens, must be at least 1", options_.context.count());
+  if (options_.sequences.context < Tokens(1))
+    invalid_input("context is {} tokens, must be at least 1", options_.sequences.context.count());
   if (options_.step_tokens < Tokens(1))
     invalid_input("step_tokens is {}, must be at least 1", options_.step_tokens.count());
-  if (lengths_.size() > std::numeric_limits<std::uint32_t>::max())
-    invalid_input("the dataset has {} documents, at most 4294967295 are sampled; divide it",
-                  lengths_.size());
-  for (const Tokens length : lengths_) {
-    if (length <= options_.context) continue;
-    ++truncation_.documents;
-    truncation_.tokens += length - options_.context;
-  }
+  number_sequences();
   shuffle_epoch();
   const auto drawable = static_cast<std::int64_t>(order_.size());
   if (drawable == 0)
@@ -53,30 +47,52 @@ Sampler::Sampler(std::vector<Tokens> lengths, SamplerOptions options, SamplerCur
                   lengths_.size());
   if (cursor_.epoch < 0 || cursor_.position < 0 || cursor_.position > drawable)
     invalid_input(
-        "data cursor (epoch {}, position {}) does not fit a dataset of {} non-empty "
-        "documents; resume with the dataset that the run began with",
+        "data cursor (epoch {}, position {}) does not fit a dataset of {} sequences; resume with "
+        "the dataset that the run began with",
         cursor_.epoch, cursor_.position, drawable);
 }
 
+void Sampler::number_sequences() {
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  std::int64_t sequences = 0;
+  first_sequence_.reserve(lengths_.size() + 1);
+  for (const Tokens length : lengths_) {
+    first_sequence_.push_back(static_cast<std::uint32_t>(sequences));
+    sequences += sequence_count(length, options_.sequences);
+    if (sequences > kMost)
+      invalid_input(
+          "the dataset has {} documents, more than {} sequences at a context of {}; raise the "
+          "context or divide the dataset",
+          lengths_.size(), kMost, options_.sequences.context.count());
+  }
+  first_sequence_.push_back(static_cast<std::uint32_t>(sequences));
+}
+
 void Sampler::shuffle_epoch() {
-  order_.clear();
-  for (std::size_t d = 0; d < lengths_.size(); ++d)
-    if (lengths_[d] > Tokens(0)) order_.push_back(static_cast<std::uint32_t>(d));
+  order_.resize(first_sequence_.back());
+  std::iota(order_.begin(), order_.end(), 0U);
   // Mixed twice: neighbouring seeds and neighbouring epochs give unrelated streams.
   const std::uint64_t mixed = Rng(cursor_.seed).next() + static_cast<std::uint64_t>(cursor_.epoch);
   Rng(Rng(mixed).next()).shuffle(std::span(order_));
 }
 
-std::vector<SampledDocument> Sampler::next_step() {
-  std::vector<SampledDocument> step;
+DocumentSequence Sampler::sequence(std::uint32_t number) const {
+  // Documents without a sequence begin where the next one does: the last of them is the one.
+  const auto after = std::ranges::upper_bound(first_sequence_, number);
+  const auto document = static_cast<std::size_t>(after - first_sequence_.begin()) - 1;
+  return sequence_of(document, lengths_[document], number - first_sequence_[document],
+                     options_.sequences);
+}
+
+std::vector<DocumentSequence> Sampler::next_step() {
+  std::vector<DocumentSequence> step;
   for (Tokens drawn; drawn < options_.step_tokens; drawn += step.back().length) {
     if (cursor_.position == static_cast<std::int64_t>(order_.size())) {
       ++cursor_.epoch;
       cursor_.position = 0;
       shuffle_epoch();
     }
-    const std::size_t document = order_[static_cast<std::size_t>(cursor_.position++)];
-    step.push_back({document, std::min(lengths_[document], options_.context)});
+    step.push_back(sequence(order_[static_cast<std::size_t>(cursor_.position++)]));
   }
   return step;
 }

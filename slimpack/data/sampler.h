@@ -1,4 +1,4 @@
-// The order in which documents are trained on: shuffled anew each epoch, resumable at any step.
+// The order in which sequences are trained on: shuffled anew each epoch, resumable at any step.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/units.h"
+#include "slimpack/data/sequences.h"
 
 namespace slimpack {
 
 /// Where the sampler stands. With the same dataset and options, the same cursor continues with the
-/// same documents on every machine.
+/// same sequences on every machine.
 struct SamplerCursor {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
-  std::int64_t position = 0;  ///< non-empty documents already drawn in this epoch
+  std::int64_t position = 0;  ///< sequences already drawn in this epoch
 
   bool operator==(const SamplerCursor&) const = default;
 };
@@ -26,52 +27,36 @@ struct SamplerCursor {
 [[nodiscard]] SamplerCursor sampler_cursor_from_json(const JsonFields& fields);
 
 struct SamplerOptions {
-  Tokens context{4096};       ///< at most this many tokens of a document are drawn
-  Tokens step_tokens{32768};  ///< a step ends with the document that reaches or passes this
+  SequenceRule sequences;     ///< what becomes of a document
+  Tokens step_tokens{32768};  ///< a step ends with the sequence that reaches or passes this
 };
 
-/// The first `length` tokens of a document.
-struct SampledDocument {
-  std::size_t document = 0;  ///< index in the dataset
-  Tokens length;
-
-  bool operator==(const SampledDocument&) const = default;
-};
-
-/// What the context leaves out of every epoch: the tails of longer documents.
-struct Truncation {
-  std::int64_t documents = 0;
-  Tokens tokens;
-
-  bool operator==(const Truncation&) const = default;
-};
-
-/// Draws whole documents without replacement; every non-empty document comes once per epoch. A
-/// step that an epoch's end cuts short is filled from the next epoch.
+/// Draws whole sequences without replacement; each comes once per epoch, those of one document at
+/// unrelated moments. A step that an epoch's end leaves short is filled from the next epoch.
 class Sampler {
  public:
   /// `lengths` of all documents, as IndexedDataset::lengths() gives them. Throws InvalidInput when
   /// all are empty, an option is not positive, or the cursor does not belong to such a dataset.
-  /// Memory: 4 bytes per document beside the lengths.
+  /// Memory: 4 bytes per sequence and per document beside the lengths.
   Sampler(std::vector<Tokens> lengths, SamplerOptions options, SamplerCursor cursor);
 
-  /// The documents of the next step, never none. O(documents) when a new epoch begins.
-  [[nodiscard]] std::vector<SampledDocument> next_step();
+  /// The sequences of the next step, never none. O(sequences) when a new epoch begins.
+  [[nodiscard]] std::vector<DocumentSequence> next_step();
 
   /// Save this to continue after the step drawn last.
   [[nodiscard]] const SamplerCursor& cursor() const { return cursor_; }
 
-  /// The same for every epoch; known before the first step.
-  [[nodiscard]] const Truncation& truncation_per_epoch() const { return truncation_; }
-
  private:
+  void number_sequences();
   void shuffle_epoch();
+  [[nodiscard]] DocumentSequence sequence(std::uint32_t number) const;
 
   std::vector<Tokens> lengths_;
   SamplerOptions options_;
   SamplerCursor cursor_;
-  Truncation truncation_;
-  std::vector<std::uint32_t> order_;  ///< of the current epoch
+  /// By document: the number of its first sequence; and at the end, of all sequences.
+  std::vector<std::uint32_t> first_sequence_;
+  std::vector<std::uint32_t> order_;  ///< sequence numbers of the current epoch
 };
 
 }  // namespace slimpack

@@ -76,8 +76,22 @@ TEST_F(IndexedDatasetFile, gives_the_first_tokens_of_a_document_across_its_seque
   for (std::int64_t n = 0; n <= 4; ++n)
     EXPECT_EQ(dataset.tokens(0, Tokens(n)), Ids(all.begin(), all.begin() + n));
   std::vector<std::int64_t> out(2);
-  dataset.copy_tokens(2, out);
+  dataset.copy_tokens(2, Tokens(0), out);
   EXPECT_EQ(out, (std::vector<std::int64_t>{20, 21}));
+}
+
+TEST_F(IndexedDatasetFile, gives_tokens_from_anywhere_in_a_document) {
+  write(three_documents().bytes(), three_documents_bin());  // document 0 has several sequences
+  const IndexedDataset dataset = open();
+  for (std::int64_t begin = 0; begin <= 4; ++begin)
+    for (std::int64_t end = begin; end <= 4; ++end) {
+      std::vector<std::int64_t> out(static_cast<std::size_t>(end - begin));
+      dataset.copy_tokens(0, Tokens(begin), out);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        EXPECT_EQ(out[i], 10 + begin + static_cast<std::int64_t>(i));
+    }
+  std::vector<std::int64_t> beyond(2);
+  EXPECT_THROW(dataset.copy_tokens(0, Tokens(3), beyond), InternalError);
 }
 
 TEST_F(IndexedDatasetFile, outlives_a_move) {

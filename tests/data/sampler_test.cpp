@@ -11,7 +11,7 @@
 namespace slimpack {
 namespace {
 
-using Step = std::vector<SampledDocument>;
+using Step = std::vector<DocumentSequence>;
 
 std::vector<Tokens> tokens(const std::vector<std::int64_t>& counts) {
   std::vector<Tokens> lengths;
@@ -27,7 +27,7 @@ std::vector<Step> steps(Sampler& sampler, int count) {
 
 std::vector<std::size_t> order(const Step& step) {
   std::vector<std::size_t> documents;
-  for (const SampledDocument& sampled : step) documents.push_back(sampled.document);
+  for (const DocumentSequence& sampled : step) documents.push_back(sampled.document);
   return documents;
 }
 
@@ -42,31 +42,45 @@ Case any_case() {
   auto counts = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(0, 50));
   counts.push_back(*rc::gen::inRange(1, 50));
   return {tokens(counts),
-          {Tokens(*rc::gen::inRange(1, 60)), Tokens(*rc::gen::inRange(1, 200))},
+          {{Tokens(*rc::gen::inRange(1, 60)), *rc::gen::arbitrary<bool>()},
+           Tokens(*rc::gen::inRange(1, 200))},
           *rc::gen::arbitrary<std::uint64_t>()};
 }
 
 TEST(Sampler, draws_whole_documents_until_the_step_is_reached_or_passed) {
   // Four documents of 10 tokens: 25 tokens are passed with the third.
-  Sampler sampler(tokens({10, 10, 10, 10}), {Tokens(100), Tokens(25)}, {.seed = 1});
+  Sampler sampler(tokens({10, 10, 10, 10}), {{Tokens(100)}, Tokens(25)}, {.seed = 1});
   EXPECT_EQ(sampler.next_step().size(), 3u);
   // 20 tokens are reached exactly with the second.
-  Sampler exact(tokens({10, 10, 10, 10}), {Tokens(100), Tokens(20)}, {.seed = 1});
+  Sampler exact(tokens({10, 10, 10, 10}), {{Tokens(100)}, Tokens(20)}, {.seed = 1});
   EXPECT_EQ(exact.next_step().size(), 2u);
 }
 
-TEST(Sampler, cuts_documents_at_the_context_and_counts_the_rest) {
-  // 7 and 9 tokens exceed a context of 5 by 2 and 4.
-  Sampler sampler(tokens({3, 7, 5, 9}), {Tokens(5), Tokens(18)}, {});
-  EXPECT_EQ(sampler.truncation_per_epoch(), (Truncation{2, Tokens(6)}));
+TEST(Sampler, draws_all_sequences_of_documents_longer_than_the_context) {
+  // A context of 5: 7 = 5 + 2 and 9 = 5 + 4.
+  Sampler sampler(tokens({3, 7, 5, 9}), {{Tokens(5)}, Tokens(24)}, {});
+  Step epoch = sampler.next_step();  // 24 tokens: all
+  std::ranges::sort(epoch, {}, [](const auto& s) { return std::pair(s.document, s.begin); });
+  EXPECT_EQ(epoch, (Step{{0, Tokens(0), Tokens(3)},
+                         {1, Tokens(0), Tokens(5)},
+                         {1, Tokens(5), Tokens(2)},
+                         {2, Tokens(0), Tokens(5)},
+                         {3, Tokens(0), Tokens(5)},
+                         {3, Tokens(5), Tokens(4)}}));
+}
+
+TEST(Sampler, draws_only_the_beginning_of_long_documents_when_told_to_truncate) {
+  Sampler sampler(tokens({3, 7, 5, 9}), {{Tokens(5), false}, Tokens(18)}, {});
   Step epoch = sampler.next_step();  // 3 + 5 + 5 + 5 = 18: all four
-  std::sort(epoch.begin(), epoch.end(),
-            [](const auto& a, const auto& b) { return a.document < b.document; });
-  EXPECT_EQ(epoch, (Step{{0, Tokens(3)}, {1, Tokens(5)}, {2, Tokens(5)}, {3, Tokens(5)}}));
+  std::ranges::sort(epoch, {}, &DocumentSequence::document);
+  EXPECT_EQ(epoch, (Step{{0, Tokens(0), Tokens(3)},
+                         {1, Tokens(0), Tokens(5)},
+                         {2, Tokens(0), Tokens(5)},
+                         {3, Tokens(0), Tokens(5)}}));
 }
 
 TEST(Sampler, fills_a_step_from_the_next_epoch) {
-  Sampler sampler(tokens({1, 1, 1}), {Tokens(1), Tokens(7)}, {.seed = 5});
+  Sampler sampler(tokens({1, 1, 1}), {{Tokens(1)}, Tokens(7)}, {.seed = 5});
   const std::vector<std::size_t> drawn = order(sampler.next_step());
   ASSERT_EQ(drawn.size(), 7u);
   for (const std::size_t epoch : {0, 3})
@@ -77,33 +91,42 @@ TEST(Sampler, fills_a_step_from_the_next_epoch) {
 }
 
 TEST(Sampler, skips_empty_documents) {
-  Sampler sampler(tokens({0, 4, 0}), {Tokens(10), Tokens(12)}, {});
-  EXPECT_EQ(sampler.next_step(), (Step{{1, Tokens(4)}, {1, Tokens(4)}, {1, Tokens(4)}}));
+  Sampler sampler(tokens({0, 4, 0}), {{Tokens(10)}, Tokens(12)}, {});
+  EXPECT_EQ(sampler.next_step(), (Step(3, {1, Tokens(0), Tokens(4)})));
 }
 
-RC_GTEST_PROP(Sampler, gives_every_document_once_per_epoch, ()) {
+/// Every sequence that a rule makes of these documents, counted without sequences.h.
+std::map<std::pair<std::size_t, Tokens>, Tokens> all_sequences(const Case& c) {
+  std::map<std::pair<std::size_t, Tokens>, Tokens> all;
+  for (std::size_t d = 0; d < c.lengths.size(); ++d)
+    for (Tokens begin; begin < c.lengths[d]; begin += c.options.sequences.context) {
+      if (begin > Tokens(0) && !c.options.sequences.split) break;
+      all[{d, begin}] = std::min(c.options.sequences.context, c.lengths[d] - begin);
+    }
+  return all;
+}
+
+RC_GTEST_PROP(Sampler, gives_every_sequence_once_per_epoch, ()) {
   const Case c = any_case();
   Sampler sampler(c.lengths, c.options, {.seed = c.seed});
-  const auto drawable = static_cast<std::size_t>(std::count_if(
-      c.lengths.begin(), c.lengths.end(), [](Tokens length) { return length > Tokens(0); }));
+  const auto expected = all_sequences(c);
   Step all;
-  while (all.size() < 3 * drawable) {
+  while (all.size() < 3 * expected.size()) {
     const Step step = sampler.next_step();
     Tokens total;
-    for (const SampledDocument& sampled : step) {
-      RC_ASSERT(sampled.length == std::min(c.lengths[sampled.document], c.options.context));
-      total += sampled.length;
-    }
-    // Reached, but not before the last document.
+    for (const DocumentSequence& sequence : step) total += sequence.length;
+    // Reached, but not before the last sequence.
     RC_ASSERT(total >= c.options.step_tokens);
     RC_ASSERT(total - step.back().length < c.options.step_tokens);
     all.insert(all.end(), step.begin(), step.end());
   }
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
-    std::map<std::size_t, int> seen;
-    for (std::size_t i = 0; i < drawable; ++i) ++seen[all[epoch * drawable + i].document];
-    RC_ASSERT(seen.size() == drawable);
-    for (const auto& [document, times] : seen) RC_ASSERT(c.lengths[document] > Tokens(0));
+    std::map<std::pair<std::size_t, Tokens>, Tokens> seen;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const DocumentSequence& s = all[epoch * expected.size() + i];
+      seen[{s.document, s.begin}] = s.length;
+    }
+    RC_ASSERT(seen == expected);  // none twice: there are as many as were drawn
   }
 }
 
@@ -130,7 +153,7 @@ RC_GTEST_PROP(Sampler, continues_identically_from_a_saved_cursor, ()) {
 TEST(Sampler, orders_documents_anew_for_each_seed_and_epoch) {
   // 40 documents have 40! orders, so that two equal ones are no accident.
   const std::vector<Tokens> lengths(40, Tokens(1));
-  const SamplerOptions one_epoch{Tokens(1), Tokens(40)};
+  const SamplerOptions one_epoch{{Tokens(1)}, Tokens(40)};
   Sampler a(lengths, one_epoch, {.seed = 1});
   Sampler b(lengths, one_epoch, {.seed = 2});
   const auto first = order(a.next_step());
@@ -142,17 +165,21 @@ TEST(Sampler, orders_documents_anew_for_each_seed_and_epoch) {
 TEST(Sampler, has_an_order_that_never_changes_between_releases) {
   // Golden, from a separate Python implementation of splitmix64 and Fisher–Yates: a cursor saved by
   // an older release must continue with the same documents.
-  Sampler sampler(std::vector<Tokens>(8, Tokens(1)), {Tokens(1), Tokens(8)}, {.seed = 42});
+  Sampler sampler(std::vector<Tokens>(8, Tokens(1)), {{Tokens(1)}, Tokens(8)}, {.seed = 42});
   EXPECT_EQ(order(sampler.next_step()), (std::vector<std::size_t>{7, 2, 1, 4, 5, 3, 0, 6}));
 }
 
 TEST(Sampler, refuses_what_it_cannot_draw_from) {
   expect_invalid_input([] { Sampler({}, {}, {}); }, {"0 documents", "none with a token"});
   expect_invalid_input([] { Sampler(tokens({0, 0}), {}, {}); }, {"2 documents"});
-  expect_invalid_input([] { Sampler(tokens({1}), {Tokens(0), Tokens(1)}, {}); }, {"context is 0"});
   expect_invalid_input(
       [] {
-        Sampler(tokens({1}), {Tokens(1), Tokens(-4)}, {});
+        Sampler(tokens({1}), {{Tokens(0)}, Tokens(1)}, {});
+      },
+      {"context is 0"});
+  expect_invalid_input(
+      [] {
+        Sampler(tokens({1}), {{Tokens(1)}, Tokens(-4)}, {});
       },
       {"step_tokens is -4"});
 }
@@ -160,7 +187,7 @@ TEST(Sampler, refuses_what_it_cannot_draw_from) {
 TEST(Sampler, refuses_a_cursor_of_another_dataset) {
   const auto with = [](SamplerCursor cursor) { Sampler(tokens({1, 0, 1}), {}, cursor); };
   EXPECT_NO_THROW(with({.position = 2}));  // the end of the epoch
-  expect_invalid_input([&] { with({.position = 3}); }, {"position 3", "2 non-empty documents"});
+  expect_invalid_input([&] { with({.position = 3}); }, {"position 3", "2 sequences"});
   expect_invalid_input([&] { with({.position = -1}); }, {"position -1"});
   expect_invalid_input([&] { with({.epoch = -1}); }, {"epoch -1"});
 }

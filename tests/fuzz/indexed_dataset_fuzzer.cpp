@@ -15,7 +15,7 @@ void read_document(const IndexedDataset& dataset, std::size_t document) {
   const auto tokens = fuzz::accepted([&] { return dataset.tokens(document, length); });
   if (!tokens) return;
   std::vector<std::int64_t> wide(tokens->size());
-  dataset.copy_tokens(document, wide);
+  dataset.copy_tokens(document, Tokens(0), wide);
   fuzz::require(std::ranges::equal(*tokens, wide), "tokens are the same in both widths");
 }
 
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   fuzz::require(bytes <= tokens.size(), "documents hold no more tokens than there are");
   (void)fuzz::accepted([&] {
-    return Sampler(lengths, {.context = Tokens(16), .step_tokens = Tokens(64)}, {}).next_step();
+    return Sampler(lengths, {.sequences = {Tokens(16)}, .step_tokens = Tokens(64)}, {}).next_step();
   });
   return 0;
 }

@@ -20,7 +20,7 @@ void read_run(const nlohmann::json& run) {
   require_same_settings(state->settings, state->settings, "training_state.json");
   (void)fuzz::accepted([&] {
     const std::vector<Tokens> lengths{Tokens(3), Tokens(0), Tokens(20)};
-    return Sampler(lengths, {.context = Tokens(16), .step_tokens = Tokens(40)}, state->cursor)
+    return Sampler(lengths, {.sequences = {Tokens(16)}, .step_tokens = Tokens(40)}, state->cursor)
         .next_step();
   });
 }

@@ -1,0 +1,42 @@
+#include "slimpack/data/sequences.h"
+
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+
+std::int64_t sequence_count(Tokens length, const SequenceRule& rule) {
+  if (length == Tokens(0)) return 0;
+  if (!rule.split) return 1;
+  return (length.count() - 1) / rule.context.count() + 1;
+}
+
+DocumentSequence sequence_of(std::size_t document, Tokens length, std::int64_t k,
+                             const SequenceRule& rule) {
+  SLIMPACK_CHECK(k >= 0 && k < sequence_count(length, rule), "sequence {} of document {}", k,
+                 document);
+  const Tokens begin = rule.context * k;
+  return {document, begin, std::min(length - begin, rule.context)};
+}
+
+std::vector<Tokens> sequence_lengths(std::span<const Tokens> documents, const SequenceRule& rule) {
+  std::vector<Tokens> lengths;
+  for (std::size_t d = 0; d < documents.size(); ++d)
+    for (std::int64_t k = 0; k < sequence_count(documents[d], rule); ++k)
+      lengths.push_back(sequence_of(d, documents[d], k, rule).length);
+  return lengths;
+}
+
+LongDocuments long_documents(std::span<const Tokens> documents, const SequenceRule& rule) {
+  LongDocuments result;
+  for (const Tokens length : documents) {
+    if (length <= rule.context) continue;
+    ++result.documents;
+    result.sequences += sequence_count(length, rule);
+    if (!rule.split) result.dropped += length - rule.context;
+  }
+  return result;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,51 @@
+// Documents become sequences of at most the context: what steps are made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/base/units.h"
+
+namespace slimpack {
+
+struct SequenceRule {
+  Tokens context{4096};  ///< a sequence has at most this many tokens; 1 or more
+  /// A document that is longer becomes consecutive sequences, all but the last of `context` tokens,
+  /// so that every token trains. false: its first sequence alone; the rest is dropped.
+  bool split = true;
+};
+
+/// A token range of a document that trains as one sequence.
+struct DocumentSequence {
+  std::size_t document = 0;  ///< index in the dataset
+  Tokens begin;              ///< tokens of the document before it
+  Tokens length;             ///< 1 or more
+
+  bool operator==(const DocumentSequence&) const = default;
+};
+
+/// How many sequences a document of `length` tokens becomes; 0 for an empty one.
+[[nodiscard]] std::int64_t sequence_count(Tokens length, const SequenceRule& rule);
+
+/// Sequence `k` of such a document. REQUIRES: 0 <= k < sequence_count(length, rule).
+[[nodiscard]] DocumentSequence sequence_of(std::size_t document, Tokens length, std::int64_t k,
+                                           const SequenceRule& rule);
+
+/// The lengths of all sequences of these documents, in order.
+[[nodiscard]] std::vector<Tokens> sequence_lengths(std::span<const Tokens> documents,
+                                                   const SequenceRule& rule);
+
+/// What a rule makes of the documents that are longer than the context.
+struct LongDocuments {
+  std::int64_t documents = 0;  ///< how many are longer
+  std::int64_t sequences = 0;  ///< that they become
+  Tokens dropped;              ///< of them in every epoch
+
+  bool operator==(const LongDocuments&) const = default;
+};
+[[nodiscard]] LongDocuments long_documents(std::span<const Tokens> documents,
+                                           const SequenceRule& rule);
+
+}  // namespace slimpack
