@@ -13,6 +13,9 @@ void add_fit_command(CLI::App& app, int& answer);
 void add_plan_command(CLI::App& app);      ///< plan
 void add_simulate_command(CLI::App& app);  ///< simulate
 
+/// "slimpack 0.1.0 (commit 1a2b3c4), torch 2.13.0"
+[[nodiscard]] const char* version_text();
+
 /// What the program exits with where this ends it: 2 for bad input, 130 when interrupted, 1 for
 /// anything else.
 int exit_code(const std::exception& cause);

@@ -13,6 +13,7 @@
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -53,7 +54,7 @@ void compare(const CompareArguments& arguments) {
   const std::vector<std::string> planners = chosen_planners(arguments.only);
   const ModelShape shape = read_model_shape(config.model.config);
   const CostModel cost = required_cost(config, shape, arguments.config);
-  const StepLengths step = listed_lengths(arguments.lengths, config.data.context);
+  const StepLengths step = listed_lengths(arguments.lengths, config.data);
   PlanRequest request = configured_request(config, cost, step.lengths);
   request.planner = PlannerKind::kSlimpack;
 
@@ -67,11 +68,11 @@ void compare(const CompareArguments& arguments) {
   progress.finish();
   if (!arguments.json.empty())
     write_file(arguments.json, comparison_json(rows, arguments.lengths).dump(2) + "\n");
-  fmt::print("{}, {}: {}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
+  fmt::print("{}, {}: {}\ndocuments: {}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
-             counted(total_tokens(step.lengths).count(), "token"), step.source,
+             counted(total_tokens(step.lengths).count(), "token"), step.source, step.long_documents,
              counted(request.pp, "stage"), counted(request.dp, "replica"), cost.tp, cost.source,
-             comparison_text(rows, request.memory_cap));
+             comparison_text(rows, request.memory_cap, output_columns(stdout)));
 }
 
 std::string footer() {

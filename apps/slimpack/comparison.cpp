@@ -78,38 +78,36 @@ ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
   if (outcome.step)
     out.figures = figures_of(*outcome.step, cost);
   else
-    out.error = fmt::format("needs {} on a rank", human_bytes(outcome.does_not_fit->needed));
+    out.error = fmt::format("needs {}", human_bytes(outcome.does_not_fit->needed));
   return out;
 }
 
 std::string comparison_text(const std::vector<ComparedPlanner>& planners,
-                            const std::optional<Bytes>& cap) {
+                            const std::optional<Bytes>& cap, int columns) {
   Table table({{"planner", Align::kLeft},
                {"tokens/s"},
-               {"MFU"},
+               {"MFU", Align::kRight, 2},
                {"bubble"},
                {"step"},
                {"peak activation"},
-               {"planned in"},
-               {"gap"},
-               {"", Align::kLeft}});
+               {"planned in", Align::kRight, 3},
+               {"gap", Align::kRight, 1}});
   bool marked = false;
   for (const ComparedPlanner& planner : planners) {
     const std::string planning = human_duration(planner.planning);
     if (!planner.figures) {
-      table.add_row({planner.planner, "", "", "", "", "", planning, "", planner.error});
+      table.add_row({planner.planner, "", "", "", "", planner.error, planning, ""});
       continue;
     }
     const StepFigures& f = *planner.figures;
     marked |= cap && f.peak > *cap;
     table.add_row({planner.planner, human_count(f.tokens_per_second),
                    f.mfu ? human_share(*f.mfu) : "", human_share(f.bubble),
-                   human_duration(f.makespan), mark(f.peak, cap), planning, human_share(f.gap),
-                   ""});
+                   human_duration(f.makespan), mark(f.peak, cap), planning, human_share(f.gap)});
   }
-  std::string text = table.text();
+  std::string text = table.text(columns);
   if (marked) text += fmt::format("\n! above the memory cap of {}\n", human_bytes(*cap));
-  return text + conclusion(planners, cap);
+  return text + folded(conclusion(planners, cap), columns);
 }
 
 nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,

@@ -35,9 +35,10 @@ struct ComparedPlanner {
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
                                        const CostModel& cost);
 
-/// A row for each planner; peaks above `cap` are marked and explained below.
+/// A row for each planner, in lines of at most `columns`; peaks above `cap` are marked and
+/// explained below.
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
-                                          const std::optional<Bytes>& cap);
+                                          const std::optional<Bytes>& cap, int columns);
 
 /// {"format": "slimpack-comparison", "version": 1, "cases": […]}; `name` is the case's. Times in
 /// nanoseconds or seconds, as the field says; what is not known is null.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
@@ -18,7 +19,7 @@ namespace slimpack {
 namespace {
 
 constexpr std::size_t kNamedSkips = 5;
-constexpr int kBarWidth = 14;
+constexpr int kBarWidth = 12;
 
 void print_skipped(const std::vector<SkippedPath>& skipped) {
   for (std::size_t i = 0; i < std::min(skipped.size(), kNamedSkips); ++i)
@@ -35,9 +36,11 @@ void build(const FileSearch& search, const std::string& out) {
   std::vector<SkippedPath> skipped = found.skipped;
   skipped.insert(skipped.end(), report.skipped.begin(), report.skipped.end());
   print_skipped(skipped);
-  fmt::print("{} and {}: {} documents, {} tokens (bytes, and one end of document each)\n",
-             bin_path(out).string(), idx_path(out).filename().string(),
-             grouped(static_cast<std::int64_t>(report.documents)), grouped(report.tokens.count()));
+  const std::string built = fmt::format(
+      "{} and {}: {} documents, {} tokens (bytes, and one end of document each)",
+      bin_path(out).string(), idx_path(out).filename().string(),
+      grouped(static_cast<std::int64_t>(report.documents)), grouped(report.tokens.count()));
+  fmt::print("{}\n", folded(built, output_columns(stdout)));
   if (report.empty_files > 0) fmt::print("{} empty files left out\n", report.empty_files);
   fmt::print("next: slimpack data inspect {}\n", out);
 }
@@ -61,9 +64,9 @@ std::string bin_label(const LengthBin& bin) {
 Table histogram_table(const LengthStatistics& s) {
   Table table({{"length"},
                {"documents"},
-               {"", Align::kLeft},
+               {"", Align::kLeft, 2},
                {"tokens"},
-               {"", Align::kLeft},
+               {"", Align::kLeft, 1},
                {"attention"},
                {"", Align::kLeft}});
   const auto document_share = [&](const LengthBin& bin) {
@@ -88,13 +91,14 @@ void print_statistics(const std::string& name, const LengthStatistics& s) {
   for (const Tokens length : {s.p50, s.p90, s.p95, s.p99, s.p999, s.max})
     row.push_back(grouped(length.count()));
   percentiles.add_row(std::move(row));
-  fmt::print("{}\n", percentiles.text());
+  fmt::print("{}\n", percentiles.text(output_columns(stdout)));
 
-  fmt::print("{}\n", histogram_table(s).text());
-  fmt::print(
-      "The longest 1% of the documents hold {} of the tokens and {} of the attention work\n"
-      "(sum of squared lengths). K = 1,024; ranges exclude their upper end.\n",
+  fmt::print("{}\n", histogram_table(s).text(output_columns(stdout)));
+  const std::string note = fmt::format(
+      "The longest 1% of the documents hold {} of the tokens and {} of the attention work (sum of "
+      "squared lengths). K = 1,024; ranges exclude their upper end.",
       human_share(s.longest_token_share), human_share(s.longest_attention_share));
+  fmt::print("{}\n", folded(note, output_columns(stdout)));
 }
 
 void inspect(const std::string& prefix, const std::string& lengths_file, const std::string& json) {
@@ -148,6 +152,39 @@ void add_build(CLI::App& data) {
   });
 }
 
+/// A length list, as --lengths takes it.
+std::string lengths_text(const std::string& prefix, const std::vector<Tokens>& lengths) {
+  std::string text = fmt::format("# tokens of each document of {}\n", prefix);
+  for (const Tokens length : lengths)
+    if (length > Tokens(0)) text += fmt::format("{}\n", length.count());
+  return text;
+}
+
+void list_lengths(const std::string& prefix, const std::string& out) {
+  const std::string text = lengths_text(prefix, IndexedDataset::open(prefix).lengths());
+  if (out.empty())
+    fmt::print("{}", text);
+  else
+    write_file(out, text);
+}
+
+void add_lengths(CLI::App& data) {
+  CLI::App* lengths_app =
+      data.add_subcommand("lengths", "Write how long each document is, one length a line");
+  lengths_app->add_option("PREFIX", "Dataset of PREFIX.bin and PREFIX.idx")->required();
+  lengths_app->add_option("--out", "Write the list to FILE instead of printing it")
+      ->type_name("FILE");
+  lengths_app->footer(
+      "Empty documents are left out. plan, fit, compare and data inspect take such lists.\n\n"
+      "Example:\n"
+      "  slimpack data lengths corpus --out lengths.txt\n"
+      "  slimpack plan run.toml --lengths lengths.txt --out plan.json");
+  lengths_app->callback([lengths_app] {
+    const auto out = lengths_app->count("--out") > 0 ? text_of(lengths_app, "--out") : "";
+    list_lengths(text_of(lengths_app, "PREFIX"), out);
+  });
+}
+
 void add_inspect(CLI::App& data) {
   CLI::App* inspect_app =
       data.add_subcommand("inspect", "Show how long documents are, and what the long ones cost");
@@ -167,7 +204,7 @@ void add_inspect(CLI::App& data) {
 }  // namespace
 
 void add_data_command(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Build and inspect datasets");
+  CLI::App* data = app.add_subcommand("data", "Build, inspect and list datasets");
   data->require_subcommand(1);
   data->footer(
       "Example:\n"
@@ -175,6 +212,7 @@ void add_data_command(CLI::App& app) {
       "  slimpack data inspect corpus");
   add_build(*data);
   add_inspect(*data);
+  add_lengths(*data);
 }
 
 }  // namespace slimpack

@@ -12,6 +12,7 @@
 #include "apps/slimpack/fit_report.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/spec/run_config.h"
 
@@ -67,7 +68,8 @@ int fit(const FitArguments& arguments) {
           ? ""
           : fmt::format("{}: measured with tp {}, so parallel.tp is not changed",
                         config.cost.file.string(), config.parallel.tp);
-  fmt::print("step: {}\n{}", step.source, fit_text(advice, fixed_tp));
+  fmt::print("step: {}\ndocuments: {}\n{}", step.source, step.long_documents,
+             fit_text(advice, fixed_tp, output_columns(stdout)));
   return advice.wish.fits ? 0 : kDoesNotFit;
 }
 

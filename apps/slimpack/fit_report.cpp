@@ -27,14 +27,14 @@ std::string memory_line(const FitReport& wish) {
   return text;
 }
 
-std::string stage_table(const FitReport& report) {
+std::string stage_table(const FitReport& report, int columns) {
   Table table({{"stage"},
-               {"layers"},
-               {"weights + gradients"},
+               {"layers", Align::kRight, 2},
+               {"weights, gradients"},
                {"optimizer"},
                {"activations"},
                {"total"},
-               {"capacity"},
+               {"capacity", Align::kRight, 1},
                {"headroom"}});
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const StageMemory& stage = report.stages[s];
@@ -44,7 +44,7 @@ std::string stage_table(const FitReport& report) {
                    human_bytes(stage.total()), human_bytes(*stage.capacity),
                    signed_bytes(stage.headroom())});
   }
-  return table.text();
+  return table.text(columns);
 }
 
 std::string verdict(const FitReport& wish) {
@@ -73,8 +73,12 @@ double relative_time(const FitAdvice& advice, const FitOption& option) {
          static_cast<double>(advice.unlimited.count());
 }
 
-std::string option_table(const FitAdvice& advice) {
-  Table table({{"change", Align::kLeft}, {"ranks"}, {"step"}, {"relative"}, {"headroom"}});
+std::string option_table(const FitAdvice& advice, int columns) {
+  Table table({{"change", Align::kLeft},
+               {"ranks"},
+               {"step"},
+               {"relative"},
+               {"headroom", Align::kRight, 1}});
   for (const FitOption& option : advice.options) {
     const FitReport& report = option.report;
     table.add_row({fmt::format("--set {}", fmt::join(option.settings, " --set ")),
@@ -82,7 +86,7 @@ std::string option_table(const FitAdvice& advice) {
                    fmt::format("{:.2f} ×", relative_time(advice, option)),
                    human_bytes(report.stages[report.worst()].headroom())});
   }
-  return table.text();
+  return table.text(columns);
 }
 
 std::string longest_text(const FitReport& wish) {
@@ -123,17 +127,18 @@ nlohmann::json report_figures(const FitReport& report) {
 
 }  // namespace
 
-std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp) {
+std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp, int columns) {
   const FitReport& wish = advice.wish;
-  std::string text =
-      fmt::format("{}\n\n{}\n{}\n", memory_line(wish), stage_table(wish), verdict(wish));
+  std::string text = fmt::format("{}\n\n{}\n{}\n", folded(memory_line(wish), columns),
+                                 stage_table(wish, columns), folded(verdict(wish), columns));
   if (wish.fits) return text;
-  if (!fixed_tp.empty()) text += fmt::format("{}\n", fixed_tp);
-  if (advice.options.empty()) return text + longest_text(wish) + "\n";
-  return text + fmt::format(
-                    "\nWhat would fit, fewest ranks and mildest first; times relative to "
-                    "the {} that this job's step takes where memory does not matter:\n\n{}",
-                    human_duration(advice.unlimited), option_table(advice));
+  if (!fixed_tp.empty()) text += folded(fixed_tp, columns) + "\n";
+  if (advice.options.empty()) return text + folded(longest_text(wish), columns) + "\n";
+  const std::string intro = fmt::format(
+      "What would fit, fewest ranks and mildest first; times relative to the {} that this job's "
+      "step takes where memory does not matter:",
+      human_duration(advice.unlimited));
+  return text + fmt::format("\n{}\n\n{}", folded(intro, columns), option_table(advice, columns));
 }
 
 nlohmann::json fit_figures(const FitAdvice& advice) {

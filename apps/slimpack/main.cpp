@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   int answer = 0;
   CLI::App app{"SlimPack trains language models on documents of very different lengths."};
   app.require_subcommand(1);
+  app.set_version_flag("--version", slimpack::version_text());
   slimpack::add_data_command(app);
   slimpack::add_profile_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_fit_command(app, answer);

@@ -7,9 +7,10 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_request.h"
-#include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/plan_report.h"
+#include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
@@ -58,10 +59,12 @@ void plan(const PlanArguments& arguments) {
   }
   ReportRows rows = step_rows(*outcome.step, cost);
   rows.insert(rows.begin(), {{"step", step.source},
+                             {"documents", step.long_documents},
                              {"planner", std::string(to_string(config.plan.planner))},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
-  fmt::print("{}\nnext: slimpack simulate {}\n", step_report(*outcome.step, rows), arguments.out);
+  fmt::print("{}\nnext: slimpack simulate {}\n",
+             step_report(*outcome.step, rows, output_columns(stdout)), arguments.out);
 }
 
 }  // namespace

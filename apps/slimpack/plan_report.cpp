@@ -104,7 +104,7 @@ ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
   return rows;
 }
 
-std::string step_report(const PlannedStep& step, const ReportRows& rows) {
+std::string step_report(const PlannedStep& step, const ReportRows& rows, int columns) {
   Table summary({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto& [name, value] : rows) summary.add_row({name, value});
   Table stages({{"stage"}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
@@ -117,7 +117,7 @@ std::string step_report(const PlannedStep& step, const ReportRows& rows) {
     stages.add_row({fmt::to_string(s), fmt::to_string(step.plan.layout.layers(stage)),
                     human_duration(most.busy), human_share(share), human_bytes(most.peak)});
   }
-  return summary.text() + "\n" + stages.text();
+  return summary.text(columns) + "\n" + stages.text(columns);
 }
 
 nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {

@@ -15,8 +15,9 @@ namespace slimpack {
 using ReportRows = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] ReportRows step_rows(const PlannedStep& step, const CostModel& cost);
 
-/// The rows, a blank line, and one line per stage: layers, busy time and share, peak activation.
-[[nodiscard]] std::string step_report(const PlannedStep& step, const ReportRows& rows);
+/// The rows, a blank line, and one line per stage: layers, busy time and share, peak activation; in
+/// lines of at most `columns`.
+[[nodiscard]] std::string step_report(const PlannedStep& step, const ReportRows& rows, int columns);
 
 /// How many layers compute what again: {"elementwise": 24, "mlp": 8}.
 [[nodiscard]] nlohmann::json recompute_figures(const RecomputeByLayer& recompute);

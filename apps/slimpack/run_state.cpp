@@ -26,6 +26,22 @@ bool changes_the_result(const ConfigField& field) {
   return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
 }
 
+/// How long a run trains and how its optimizer updates, as opposed to the data that it has drawn
+/// and the model that it has.
+bool may_change(std::string_view key) {
+  constexpr std::array<std::string_view, 9> kThese{
+      "train.steps",        "train.learning_rate", "train.min_learning_rate",
+      "train.warmup_steps", "train.weight_decay",  "train.beta1",
+      "train.beta2",        "train.epsilon",       "train.clip_norm"};
+  return std::ranges::find(kThese, key) != kThese.end();
+}
+
+/// The value in "key = value"; a text without is one itself.
+std::string value_of(const std::string& setting) {
+  const std::size_t equals = setting.find(" = ");
+  return equals == std::string::npos ? setting : setting.substr(equals + 3);
+}
+
 template <class Range>
 std::string checksum_of_all(const Range& values) {
   return checksum_of(std::as_bytes(std::span(values)));
@@ -62,6 +78,8 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   const JsonFields settings = fields.object("settings");
   for (const auto& item : fields.at("settings").items())
     state.settings[item.key()] = settings.text(item.key().c_str());
+  // A run from before this setting has truncated.
+  state.settings.try_emplace("data.long_documents", "long_documents = \"truncate\"");
   state.cursor = sampler_cursor_from_json(fields.object("cursor"));
   state.tokens = Tokens(fields.integer("tokens", 0, kMaxTrainedTokens));
   state.evaluated_steps = fields.integer("evaluated_steps", 0);
@@ -76,17 +94,21 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   return state;
 }
 
-void require_same_settings(const RunSettings& saved, const RunSettings& now,
-                           const std::string& origin) {
-  for (const auto& [key, text] : now) {
+std::vector<std::string> changes_between(const RunSettings& saved, const RunSettings& now,
+                                         const std::string& origin) {
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : now) {
     const auto it = saved.find(key);
     const std::string before = it == saved.end() ? "not there" : it->second;
-    if (before != text)
-      invalid_input(
-          "{}: {} was \"{}\" and is \"{}\" now; set it back, or start another run from these "
-          "weights with --init",
-          origin, key, before, text);
+    if (before == value) continue;
+    const std::string change =
+        fmt::format("{} was {} and is {} now", key, value_of(before), value_of(value));
+    if (!may_change(key))
+      invalid_input("{}: {}; set it back, or start another run from these weights with --init",
+                    origin, change);
+    changed.push_back(change);
   }
+  return changed;
 }
 
 }  // namespace slimpack

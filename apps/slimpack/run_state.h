@@ -29,7 +29,7 @@ struct RunState {
   RunSettings settings;
   SamplerCursor cursor;              ///< after the last step that was trained
   Tokens tokens;                     ///< trained on from the first step on
-  std::int64_t evaluated_steps = 0;  ///< done when the loss was last evaluated; 0 = never
+  std::int64_t evaluated_steps = 0;  ///< done when the loss was last evaluated, or 0
   /// Plans of other ranks or with other costs add in another order: with the same ranks the layout
   /// is kept, and the checkpoint's cost model used again.
   RankGrid grid;
@@ -42,8 +42,11 @@ struct RunState {
 /// Throws InvalidInput naming a field that is missing, mistyped or out of range.
 [[nodiscard]] RunState run_state_from_json(const nlohmann::json& json, const std::string& origin);
 
-/// Throws InvalidInput naming `origin` and the first setting that differs.
-void require_same_settings(const RunSettings& saved, const RunSettings& now,
-                           const std::string& origin);
+/// What differs of the settings that a run may change when it goes on, its length and those of its
+/// optimizer: "train.steps was 100 and is 200 now". Throws InvalidInput naming `origin` and the
+/// first other setting that differs.
+[[nodiscard]] std::vector<std::string> changes_between(const RunSettings& saved,
+                                                       const RunSettings& now,
+                                                       const std::string& origin);
 
 }  // namespace slimpack

@@ -32,10 +32,9 @@ std::string planning_text(const std::vector<StepFigures>& steps) {
     planning += f.planning_time;
     waiting += f.planning_wait;
   }
-  return fmt::format(
-      "planning took {}, of which training waited {} ({} of it for the first step)\n",
-      human_duration(planning), human_duration(waiting),
-      human_duration(steps.front().planning_wait));
+  return fmt::format("planning took {}, of which training waited {} ({} of it for the first step)",
+                     human_duration(planning), human_duration(waiting),
+                     human_duration(steps.front().planning_wait));
 }
 
 Table comparison_table() {
@@ -43,34 +42,34 @@ Table comparison_table() {
                 {"step"},
                 {"predicted"},
                 {"bubble"},
-                {"predicted"},
+                {"predicted", Align::kRight, 1},
                 {"peak activations"},
-                {"predicted"},
+                {"predicted", Align::kRight, 2},
                 {"tokens/s"}});
 }
 
 }  // namespace
 
-std::string summary_text(const RunSummary& summary) {
+std::string summary_text(const RunSummary& summary, int columns) {
   const StepFigures& first = summary.steps.front();
   const StepFigures& last = summary.steps.back();
   std::vector<StepFigures> steps = summary.steps;
   Table table = comparison_table();
   add_comparison(table, "median step", median_step(steps));
-  if (summary.sliced) add_comparison(table, "last step's documents again, sliced", *summary.sliced);
-  if (summary.packed) add_comparison(table, "the same under fixed packing + 1F1B", *summary.packed);
+  if (summary.sliced) add_comparison(table, "last step again, sliced", *summary.sliced);
+  if (summary.packed) add_comparison(table, "last step again, packed", *summary.packed);
   std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n", first.loss, last.loss,
                                  summary.steps.size());
   if (!summary.evaluations.empty())
     text +=
         fmt::format("evaluation loss {:.4f} → {:.4f}\n", summary.evaluations.front().result.loss,
                     summary.evaluations.back().result.loss);
-  text += "\n" + table.text();
+  text += "\n" + table.text(columns);
   if (summary.sliced && summary.packed)
-    text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing on these documents\n",
+    text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing + 1F1B on these documents\n",
                         static_cast<double>(summary.packed->step_time.count()) /
                             static_cast<double>(summary.sliced->step_time.count()));
-  text += fmt::format("\n{}\nwritten:\n", planning_text(summary.steps));
+  text += fmt::format("\n{}\n\nwritten:\n", folded(planning_text(summary.steps), columns));
   for (const auto& path : summary.written) text += "  " + path.string() + "\n";
   return text;
 }

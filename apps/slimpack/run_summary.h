@@ -20,6 +20,7 @@ struct RunSummary {
   std::optional<StepFigures> packed;
   std::vector<std::filesystem::path> written;
 };
-[[nodiscard]] std::string summary_text(const RunSummary& summary);
+/// In lines of at most `columns`, paths apart.
+[[nodiscard]] std::string summary_text(const RunSummary& summary, int columns);
 
 }  // namespace slimpack

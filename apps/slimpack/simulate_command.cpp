@@ -1,18 +1,22 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/plan_report.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
+#include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
 namespace {
 
-constexpr int kDrawnWidth = 96;
+/// Columns of the drawing: wider lines are hard to follow.
+constexpr int kWidest = 120;
 
 struct SimulateArguments {
   std::string plan;
@@ -20,16 +24,30 @@ struct SimulateArguments {
   std::string json;
 };
 
+std::string drawing(const Timeline& timeline, int columns) {
+  const auto label = static_cast<int>(fmt::formatted_size("rank {} ||", timeline.ranks - 1));
+  return to_text(timeline, std::max(std::min(columns, kWidest) - label, 1));
+}
+
+std::string trace_of(const PlannedStep& step, const CostModel& cost) {
+  const auto text = [](SequenceId sequence, Tokens begin, Tokens end) {
+    return fmt::format("sequence {} [{}, {})", sequence.value(), begin.count(), end.count());
+  };
+  return to_chrome_trace({with_tensor_ranks(step.prediction.timeline, cost.tp)},
+                         pack_texts(step.plan, text));
+}
+
 void simulate_plan(const SimulateArguments& arguments) {
   const PlanFile file = plan_file_from_json(read_file(arguments.plan, "plan file"), arguments.plan);
   const PlannedStep& step = file.step;
-  if (!arguments.timeline.empty())
-    write_file(arguments.timeline, to_chrome_trace({step.prediction.timeline}));
+  if (!arguments.timeline.empty()) write_file(arguments.timeline, trace_of(step, file.cost));
   if (!arguments.json.empty())
     write_file(arguments.json, step_figures(step, file.cost).dump(2) + "\n");
   ReportRows rows = step_rows(step, file.cost);
   rows.insert(rows.begin(), {"cost from", file.cost.source});
-  fmt::print("{}\n{}", step_report(step, rows), to_text(step.prediction.timeline, kDrawnWidth));
+  const int columns = output_columns(stdout);
+  fmt::print("{}\n{}", step_report(step, rows, columns),
+             drawing(step.prediction.timeline, columns));
   if (!arguments.timeline.empty())
     fmt::print("\n{}: open it in ui.perfetto.dev or chrome://tracing\n", arguments.timeline);
 }

@@ -1,11 +1,22 @@
 #include "apps/slimpack/step_figures.h"
 
 #include <algorithm>
+#include <set>
 
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
+
+namespace {
+
+std::int64_t distinct_documents(const std::vector<DocumentSequence>& sequences) {
+  std::set<std::size_t> documents;
+  for (const DocumentSequence& sequence : sequences) documents.insert(sequence.document);
+  return static_cast<std::int64_t>(documents.size());
+}
+
+}  // namespace
 
 double StepFigures::tokens_per_second() const {
   return static_cast<double>(tokens.count()) / to_seconds(step_time);
@@ -13,14 +24,15 @@ double StepFigures::tokens_per_second() const {
 
 StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
   const TimelineMetrics measured = metrics_of(step.result.timeline);
-  const SequenceLengths& lengths = step.ready.batch.lengths;
+  const SequenceLengths lengths = lengths_of(step.ready.batch.sequences);
   const SimulationResult& predicted = step.ready.planned.prediction;
   StepFigures f;
-  f.step = step.step;
+  f.step = step.step + 1;
   f.loss = step.result.loss;
   f.gradient_norm = step.result.gradient_norm;
   f.learning_rate = learning_rate(config, step.step);
-  f.documents = static_cast<std::int64_t>(lengths.size());
+  f.documents = distinct_documents(step.ready.batch.sequences);
+  f.sequences = static_cast<std::int64_t>(lengths.size());
   f.tokens = total_tokens(lengths);
   f.longest = *std::ranges::max_element(lengths);
   f.clock = config.clock;

@@ -12,13 +12,14 @@
 namespace slimpack {
 
 struct StepFigures {
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< from 1 on
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
-  std::int64_t documents = 0;
+  std::int64_t documents = 0;  ///< that its sequences come from
+  std::int64_t sequences = 0;
   Tokens tokens;
-  Tokens longest;
+  Tokens longest;                      ///< sequence
   ClockKind clock = ClockKind::kWall;  ///< of step_time
   Nanos step_time;
   Nanos predicted_time;
@@ -36,9 +37,9 @@ struct StepFigures {
 /// Of all ranks; 0 when there is none.
 [[nodiscard]] Bytes largest(const std::vector<Bytes>& bytes);
 
-/// The loss on held-out documents after a step.
+/// The loss on held-out documents.
 struct EvaluationFigures {
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< after so many; 0 = before the first one
   EvaluationResult result;
 };
 

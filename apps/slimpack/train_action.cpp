@@ -6,17 +6,21 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "apps/slimpack/configured_sequences.h"
 #include "apps/slimpack/run_summary.h"
 #include "apps/slimpack/step_figures.h"
 #include "apps/slimpack/training_commands.h"
 #include "apps/slimpack/training_log.h"
 #include "apps/slimpack/training_run.h"
 #include "apps/slimpack/training_start.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/packflow/checkpoint_writer.h"
+#include "slimpack/plan/pack_texts.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -50,19 +54,28 @@ void describe(TrainingRun& run, const RunConfig& config) {
       human_count(static_cast<double>(options.shape.parameters())), layers, options.layout.stages(),
       options.replicas, options.tensor, options.process == nullptr ? "threads" : "processes",
       options.device.str(), to_string(options.dtype), to_string(options.clock));
-  fmt::print(stderr,
-             "data: {} documents; {} are longer than the context and lose {} tokens an epoch\n",
-             grouped(static_cast<std::int64_t>(run.dataset().documents())),
-             grouped(run.truncation().documents),
-             human_count(static_cast<double>(run.truncation().tokens.count())));
+  const std::vector<Tokens> documents = run.dataset().lengths();
+  fmt::print(stderr, "data: {} documents; {}\n",
+             grouped(static_cast<std::int64_t>(documents.size())),
+             long_documents_text(documents, configured_sequences(config.data)));
+  for (const std::string& change : run.changed_settings())
+    fmt::print(stderr, "resume: {}\n", change);
   fmt::print(stderr, "cost: {}; planner: {}\n", run.cost().source, to_string(config.plan.planner));
 }
 
 /// Predicted and measured timeline of a step, side by side in one file.
 void write_timeline(const std::filesystem::path& file, const CompletedStep& step,
                     const CostModel& cost) {
-  write_file(file,
-             to_chrome_trace({predict(step.ready.planned, cost).timeline, step.result.timeline}));
+  const std::vector<DocumentSequence>& sequences = step.ready.batch.sequences;
+  const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
+    const DocumentSequence& s = sequences[sequence.index()];
+    return fmt::format("document {} [{}, {})", s.document, (s.begin + begin).count(),
+                       (s.begin + end).count());
+  };
+  write_file(
+      file, to_chrome_trace({with_tensor_ranks(predict(step.ready.planned, cost).timeline, cost.tp),
+                             step.result.timeline},
+                            pack_texts(step.ready.planned.plan, text)));
 }
 
 /// The next step, if one comes. Documents that cannot be trained on may come late: then the steps
@@ -85,7 +98,7 @@ void evaluate_if_due(TrainingRun& run, bool tells, TrainingLog& log, RunSummary&
   if (!run.evaluation_due()) return;
   const EvaluationResult result = run.evaluate();
   if (!tells) return;
-  summary.evaluations.push_back({run.steps_done() - 1, result});
+  summary.evaluations.push_back({run.steps_done(), result});
   log.evaluation(summary.evaluations.back());
 }
 
@@ -136,7 +149,7 @@ void compare(TrainingRun& run, const RunConfig& config, const StepBatch& batch, 
 
 void end_without_step(const TrainingRun& run, const TrainingEnd& end, bool tells) {
   if (end.interrupted)
-    return end_stopped("stopped on request before a step was done; nothing written", tells);
+    return end_stopped("stopped on request before a step was done; nothing saved", tells);
   if (tells)
     fmt::print(stderr, "slimpack: {} already after {} steps; raise it to go on\n",
                run.limit_reached(), run.steps_done());
@@ -173,7 +186,7 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   const auto stopped = [&] { return end.interrupted || (process == nullptr && stop_signal != 0); };
   if (!arguments.against.empty() && !stopped() && run.limit_reached().empty())
     compare(run, config, end.last->ready.batch, tells, summary);
-  if (tells) fmt::print("{}", summary_text(summary));
+  if (tells) fmt::print("{}", summary_text(summary, output_columns(stdout)));
   const auto ended = [&](std::string_view why, std::string_view where) {
     return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on{}", why,
                        run.steps_done(), config.train.steps, checkpoint.string(), where);

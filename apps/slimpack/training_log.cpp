@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <vector>
 
 #include "apps/slimpack/metrics_lines.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
@@ -28,6 +30,7 @@ nlohmann::ordered_json to_json(const StepFigures& f) {
           {"gradient_norm", f.gradient_norm},
           {"learning_rate", f.learning_rate},
           {"documents", f.documents},
+          {"sequences", f.sequences},
           {"tokens", f.tokens.count()},
           {"longest", f.longest.count()},
           {"clock", to_string(f.clock)},
@@ -65,13 +68,12 @@ void require_writable_folder(const std::filesystem::path& folder) {
                   folder.string(), existing.string(), cause);
 }
 
-TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t first,
-                         std::int64_t steps, std::FILE* out)
+TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t done, std::int64_t steps,
+                         std::FILE* out)
     : file_(folder / "metrics.jsonl"),
-      first_(first),
+      done_(done),
       steps_(steps),
       out_(out),
-      redraw_(progress_style(out) == ProgressStyle::kRedraw),
       start_(monotonic_now()) {}
 
 void TrainingLog::open_metrics(const nlohmann::ordered_json& first_line) {
@@ -104,43 +106,40 @@ void TrainingLog::write(nlohmann::ordered_json line) {
 
 void TrainingLog::step(const StepFigures& figures) {
   write(to_json(figures));
-  if (redraw_)
-    // A line that wraps could not be redrawn.
-    fmt::print(out_, "\r\033[K{:.{}}", line(figures), terminal_columns(out_) - 1);
-  else
-    fmt::print(out_, "{}\n", line(figures));
+  fmt::print(out_, "{}\n", line(figures));
   std::fflush(out_);
-  line_open_ = redraw_;
 }
 
 void TrainingLog::evaluation(const EvaluationFigures& f) {
   write(to_json(f));
-  finish();
-  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {} docs, took {}\n",
-             f.step + 1, f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
+  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {} docs, took {}\n", f.step,
+             f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
              f.result.documents, human_duration(f.result.time));
   std::fflush(out_);
 }
 
-void TrainingLog::finish() {
-  if (line_open_) fmt::print(out_, "\n");
-  line_open_ = false;
-}
-
 std::string TrainingLog::line(const StepFigures& f) const {
   const Nanos elapsed = monotonic_now() - start_;
-  const std::int64_t done = f.step + 1;
   const std::string time =
-      done < steps_ ? human_duration(elapsed / (done - first_) * (steps_ - done)) + " left"
-                    : "took " + human_duration(elapsed);
-  // On a narrow terminal the end is cut off.
-  return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  {}  {} tok/s  {} tok in {} docs  bubble {} (predicted {})  "
-      "peak {}  waited {} for the plan",
-      done, fmt::formatted_size("{}", steps_), steps_, f.loss, time,
-      human_count(f.tokens_per_second()), human_count(static_cast<double>(f.tokens.count())),
-      f.documents, human_share(f.bubble), human_share(f.predicted_bubble),
-      human_bytes(largest(f.peak_activation)), human_duration(f.planning_wait));
+      f.step < steps_ ? human_duration(elapsed / (f.step - done_) * (steps_ - f.step)) + " left"
+                      : "took " + human_duration(elapsed);
+  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  {}", f.step,
+                                 fmt::formatted_size("{}", steps_), steps_, f.loss, time);
+  // The most important first: a narrow terminal leaves out what does not fit any more.
+  const std::array<std::string, 6> parts{
+      fmt::format("  {} tok/s", human_count(f.tokens_per_second())),
+      fmt::format("  bubble {}", human_share(f.bubble)),
+      fmt::format(" (predicted {})", human_share(f.predicted_bubble)),
+      fmt::format("  peak {}", human_bytes(largest(f.peak_activation))),
+      fmt::format("  {} tok in {} docs", human_count(static_cast<double>(f.tokens.count())),
+                  f.documents),
+      fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
+  const auto columns = static_cast<std::size_t>(output_columns(out_));
+  for (const std::string& part : parts) {
+    if (text_width(line) + text_width(part) > columns) break;
+    line += part;
+  }
+  return line;
 }
 
 }  // namespace slimpack

@@ -16,25 +16,21 @@ namespace slimpack {
 void require_writable_folder(const std::filesystem::path& folder);
 
 /// Writes metrics.jsonl in `folder` line by line (docs/metrics.md), after the lines of earlier
-/// steps, and keeps a progress line on `out`, redrawn where that is a terminal.
+/// steps, and a line of each step to `out`, no longer than a terminal there is wide.
 class TrainingLog {
  public:
-  /// Of the steps from `first` to `steps` − 1. Touches no file: what an earlier run left stays
-  /// until the first line is due.
-  TrainingLog(const std::filesystem::path& folder, std::int64_t first, std::int64_t steps,
+  /// Of the steps after the first `done` to the one of number `steps`. Touches no file: what an
+  /// earlier run left stays until the first line is due.
+  TrainingLog(const std::filesystem::path& folder, std::int64_t done, std::int64_t steps,
               std::FILE* out);
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
-  ~TrainingLog() { finish(); }
 
   /// Throws InvalidInput when the line cannot be written (full disk); the file then ends with the
   /// line before.
   void step(const StepFigures& figures);
-  /// Likewise; on a line of its own.
+  /// Likewise.
   void evaluation(const EvaluationFigures& figures);
-
-  /// Ends the progress line.
-  void finish();
 
  private:
   void write(nlohmann::ordered_json line);
@@ -44,11 +40,9 @@ class TrainingLog {
   std::filesystem::path file_;
   std::ofstream metrics_;
   std::uint64_t metrics_bytes_ = 0;  ///< whole lines
-  std::int64_t first_;
+  std::int64_t done_;                ///< before this start
   std::int64_t steps_;
   std::FILE* out_;
-  bool redraw_;
-  bool line_open_ = false;
   Nanos start_;
 };
 

@@ -12,6 +12,7 @@
 #include "apps/slimpack/configured_cost.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
+#include "apps/slimpack/configured_sequences.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
@@ -86,13 +87,11 @@ CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobP
   return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }
 
-/// The state of the run that `start` goes on from, with the same settings as this one.
-std::optional<RunState> saved_state(const TrainingStart& start, const RunSettings& settings) {
+/// The state of the run that `start` goes on from.
+std::optional<RunState> saved_state(const TrainingStart& start) {
   if (!start.checkpoint) return std::nullopt;
   const std::string origin = start.checkpoint->folder.string();
-  RunState saved = run_state_from_json(start.checkpoint->state.run, origin);
-  require_same_settings(saved.settings, settings, origin);
-  return saved;
+  return run_state_from_json(start.checkpoint->state.run, origin);
 }
 
 }  // namespace
@@ -106,14 +105,17 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
       shape_(checked_shape(config)),
       reader_(config.data.prefix, shape_, config.model.config),
       settings_(run_settings(config, shape_, dataset().lengths())),
-      saved_(saved_state(start, settings_)),
-      sampler_(dataset().lengths(), {config.data.context, config.data.step_tokens},
+      saved_(saved_state(start)),
+      changed_(saved_
+                   ? changes_between(saved_->settings, settings_, start.checkpoint->folder.string())
+                   : std::vector<std::string>{}),
+      sampler_(dataset().lengths(), {configured_sequences(config.data), config.data.step_tokens},
                saved_ ? saved_->cursor : SamplerCursor{config.data.seed, 0, 0}),
       first_(draw()),
       step_(start.checkpoint ? start.checkpoint->state.steps : 0),
       first_step_(step_),
       tokens_(saved_ ? saved_->tokens : Tokens(0)),
-      evaluated_steps_(saved_ ? saved_->evaluated_steps : 0),
+      evaluated_steps_(saved_ ? saved_->evaluated_steps : -1),
       ahead_([this] {
         StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
         return plan(std::move(batch), config_.plan.planner);
@@ -136,6 +138,9 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
     load_checkpoint(*engine_, *start.checkpoint);
   else if (!start.model.empty())
     load_hugging_face_model(*engine_, start.model);
+  if (step_ > config_.train.steps)
+    invalid_input("{}: {} steps are done, train.steps is {}; raise it to go on",
+                  start.checkpoint->folder.string(), step_, config_.train.steps);
   note_token_limit();
   if (!goes_on(step_, tokens_)) return;
   if (config_.evaluation.every > 0)
@@ -156,8 +161,9 @@ CostModel TrainingRun::choose_cost(const TrainingStart& start) const {
 }
 
 StageLayout TrainingRun::choose_layout() const {
-  return goes_on_alike() ? saved_->layout
-                         : balanced_layout(cost_, first_->lengths, config_.parallel.pp);
+  return goes_on_alike()
+             ? saved_->layout
+             : balanced_layout(cost_, lengths_of(first_->sequences), config_.parallel.pp);
 }
 
 CheckpointContents TrainingRun::checkpoint_after(const CompletedStep& last) const {
@@ -165,7 +171,7 @@ CheckpointContents TrainingRun::checkpoint_after(const CompletedStep& last) cons
   const RunState state{.settings = settings_,
                        .cursor = last.ready.batch.cursor,
                        .tokens = tokens_,
-                       .evaluated_steps = evaluated_steps_,
+                       .evaluated_steps = std::max<std::int64_t>(evaluated_steps_, 0),
                        .grid = options.grid(),
                        .layout = options.layout};
   return {last.step + 1, to_json(state), {{kCostFile, cost_to_json(cost_)}}};
@@ -203,7 +209,7 @@ std::optional<CompletedStep> TrainingRun::next() {
     limit_ = fmt::format("train.max_seconds = {} is reached", config_.train.max_seconds);
     return std::nullopt;
   }
-  const Tokens tokens = tokens_ + total_tokens(ready.batch.lengths);
+  const Tokens tokens = tokens_ + total_tokens(lengths_of(ready.batch.sequences));
   if (goes_on(step_ + 1, tokens)) ahead_.start();
   CompletedStep done = run(std::move(ready), Engine::Update{config_.train, step_});
   done.step = step_++;
@@ -214,7 +220,7 @@ std::optional<CompletedStep> TrainingRun::next() {
 }
 
 bool TrainingRun::evaluation_due() const {
-  if (!evaluation_ || step_ == 0 || evaluated_steps_ == step_) return false;
+  if (!evaluation_ || evaluated_steps_ == step_) return false;
   const bool ended = step_ == config_.train.steps || !limit_.empty();
   return ended || step_ % config_.evaluation.every == 0;
 }
@@ -258,14 +264,15 @@ CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
 }
 
 StepBatch TrainingRun::draw() {
-  const std::vector<SampledDocument> documents = sampler_.next_step();
-  return {lengths_of(documents), reader_.read(documents), sampler_.cursor()};
+  std::vector<DocumentSequence> sequences = sampler_.next_step();
+  StepTokens tokens = reader_.read(sequences);
+  return {std::move(sequences), std::move(tokens), sampler_.cursor()};
 }
 
 ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   const Nanos start = monotonic_now();
   PlanRequest request =
-      configured_request(config_, cost_, batch.lengths, engine_->options().layout);
+      configured_request(config_, cost_, lengths_of(batch.sequences), engine_->options().layout);
   request.planner = planner;
   PlannedStep planned = checked_plan(config_, request, cost_);
   return {std::move(batch), std::move(planned), monotonic_now() - start};

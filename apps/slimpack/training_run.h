@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/slimpack/document_reader.h"
 #include "apps/slimpack/evaluation.h"
@@ -21,9 +22,9 @@
 
 namespace slimpack {
 
-/// The documents of one step.
+/// What one step trains on.
 struct StepBatch {
-  SequenceLengths lengths;
+  std::vector<DocumentSequence> sequences;  ///< by SequenceId
   StepTokens tokens;
   SamplerCursor cursor;  ///< after them: other steps may have been drawn since
 };
@@ -66,9 +67,9 @@ class TrainingRun {
   /// "train.max_tokens = 5000 is reached"; empty when no limit has ended the run.
   [[nodiscard]] const std::string& limit_reached() const { return limit_; }
 
-  /// Whether the loss is to be evaluated before another step: it is once after every so many steps,
-  /// and where the run ends by itself. A run that goes on makes up for what the one before was
-  /// stopped in.
+  /// Whether the loss is to be evaluated before another step: it is once before the first step,
+  /// after every so many steps, and where the run ends by itself. A run that goes on makes up for
+  /// what the one before was stopped in.
   [[nodiscard]] bool evaluation_due() const;
   /// Leaves everything else as it is. REQUIRES: it is due.
   [[nodiscard]] EvaluationResult evaluate();
@@ -81,8 +82,9 @@ class TrainingRun {
 
   [[nodiscard]] const CostModel& cost() const { return cost_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
-  [[nodiscard]] const Truncation& truncation() const { return sampler_.truncation_per_epoch(); }
   [[nodiscard]] const IndexedDataset& dataset() const { return reader_.dataset(); }
+  /// What differs from the run that this one goes on from: "train.steps was 100 and is 200 now".
+  [[nodiscard]] const std::vector<std::string>& changed_settings() const { return changed_; }
 
  private:
   /// The checkpoint's, where the run goes on with the same ranks from one; else by configuration
@@ -115,6 +117,7 @@ class TrainingRun {
   DocumentReader reader_;
   RunSettings settings_;
   std::optional<RunState> saved_;  ///< of the checkpoint that the run goes on from
+  std::vector<std::string> changed_;
   Sampler sampler_;
   CostModel cost_;
   std::optional<StepBatch> first_;  ///< drawn early: the layers are divided by its lengths
@@ -123,7 +126,7 @@ class TrainingRun {
   std::int64_t step_ = 0;             ///< the next one
   std::int64_t first_step_ = 0;       ///< of this start
   Tokens tokens_;                     ///< of the steps done
-  std::int64_t evaluated_steps_ = 0;  ///< done at the last evaluation
+  std::int64_t evaluated_steps_ = 0;  ///< done at the last evaluation; -1 = there was none
   std::string limit_;
   PlanAhead<ReadyStep> ahead_;  ///< last: its thread ends before what it uses
 };

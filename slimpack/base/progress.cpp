@@ -1,12 +1,12 @@
 #include "slimpack/base/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
+#include "slimpack/base/columns.h"
 #include "slimpack/base/human.h"
 
 namespace slimpack {
@@ -21,12 +21,6 @@ double rate_of(std::int64_t done, Nanos elapsed) {
 
 ProgressStyle progress_style(std::FILE* out) {
   return ::isatty(::fileno(out)) == 1 ? ProgressStyle::kRedraw : ProgressStyle::kLines;
-}
-
-int terminal_columns(std::FILE* out) {
-  winsize size{};
-  const bool known = ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
 }
 
 Nanos monotonic_now() {
@@ -79,7 +73,8 @@ std::string Progress::line(Nanos elapsed) const {
 void Progress::write(const std::string& line, bool last) {
   if (style_ == ProgressStyle::kRedraw) {
     // Back to the start of the line, and clear what a longer line left behind.
-    fmt::print(out_, "\r{}\x1b[K{}", line, last ? "\n" : "");
+    // A line that wraps could not be drawn again.
+    fmt::print(out_, "\r{:.{}}\x1b[K{}", line, output_columns(out_) - 1, last ? "\n" : "");
     open_line_ = !last;
   } else {
     fmt::print(out_, "{}\n", line);

@@ -19,9 +19,6 @@ enum class ProgressStyle : std::uint8_t {
 /// kRedraw when `out` is a terminal.
 [[nodiscard]] ProgressStyle progress_style(std::FILE* out);
 
-/// Columns of the terminal behind `out`; 80 when it does not say.
-[[nodiscard]] int terminal_columns(std::FILE* out);
-
 /// Time since an arbitrary start, never going back.
 [[nodiscard]] Nanos monotonic_now();
 

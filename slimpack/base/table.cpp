@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 #include "slimpack/base/error.h"
@@ -13,15 +14,45 @@ namespace slimpack {
 namespace {
 
 constexpr std::string_view kGap = "  ";
+/// A column that is folded keeps as many columns: fewer would break most words apart.
+constexpr std::size_t kNarrowest = 16;
 
-/// Code points: bytes that do not continue a UTF-8 character.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+/// A column that is shown: its place among all, and its width.
+struct Shown {
+  std::size_t column;
+  std::size_t width;
+};
+
+std::size_t total_width(const std::vector<Shown>& shown) {
+  std::size_t width = shown.empty() ? 0 : kGap.size() * (shown.size() - 1);
+  for (const Shown& s : shown) width += s.width;
+  return width;
 }
 
-void append_cell(std::string& line, std::string_view text, std::size_t width, Align align) {
-  const std::string padding(width - width_of(text), ' ');
+/// Leaves out what is most expendable, the last of equals, while the table is wider than `columns`.
+void leave_out(std::vector<Shown>& shown, const std::vector<Column>& all, std::size_t columns) {
+  const auto expendable = [&](const Shown& s) { return all[s.column].expendable; };
+  while (total_width(shown) > columns) {
+    const auto least = std::ranges::max_element(shown.rbegin(), shown.rend(), {}, expendable);
+    if (least == shown.rend() || expendable(*least) == 0) return;
+    shown.erase(std::next(least).base());
+  }
+}
+
+/// Narrows the last column of words so that the table fits.
+void narrow(std::vector<Shown>& shown, const std::vector<Column>& all, std::size_t columns) {
+  const std::size_t total = total_width(shown);
+  if (total <= columns) return;
+  const auto words = std::ranges::find_if(shown.rbegin(), shown.rend(), [&](const Shown& s) {
+    return all[s.column].align == Align::kLeft;
+  });
+  if (words == shown.rend()) return;
+  const std::size_t excess = total - columns;
+  words->width = std::max(kNarrowest, words->width - std::min(words->width, excess));
+}
+
+void append_cell(std::string& line, std::string_view text, const Shown& shown, Align align) {
+  const std::string padding(shown.width - std::min(shown.width, text_width(text)), ' ');
   if (!line.empty()) line += kGap;
   if (align == Align::kRight) line += padding;
   line += text;
@@ -33,6 +64,27 @@ void append_line(std::string& text, std::string_view line) {
   text += '\n';
 }
 
+/// Takes the first line off `text`.
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+/// A row of cells, each folded into its column: as many lines as the cell with the most needs.
+void append_row(std::string& text, const std::vector<std::string>& cells,
+                const std::vector<Shown>& shown, const std::vector<Column>& all) {
+  std::vector<std::string> lines;
+  for (const Shown& s : shown) lines.push_back(folded(cells[s.column], static_cast<int>(s.width)));
+  std::vector<std::string_view> left(lines.begin(), lines.end());
+  do {
+    std::string line;
+    for (std::size_t i = 0; i < shown.size(); ++i)
+      append_cell(line, take_line(left[i]), shown[i], all[shown[i].column].align);
+    append_line(text, line);
+  } while (std::ranges::any_of(left, [](std::string_view rest) { return !rest.empty(); }));
+}
+
 }  // namespace
 
 void Table::add_row(std::vector<std::string> cells) {
@@ -41,29 +93,35 @@ void Table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
+std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    std::size_t width = text_width(columns_[c].title);
+    for (const auto& row : rows_) width = std::max(width, text_width(row[c]));
+    widths.push_back(width);
+  }
+  return widths;
+}
+
+std::string Table::text(int columns) const {
+  std::vector<Shown> shown;
+  for (std::size_t c = 0; const std::size_t width : widths()) shown.push_back({c++, width});
+  leave_out(shown, columns_, static_cast<std::size_t>(columns));
+  narrow(shown, columns_, static_cast<std::size_t>(columns));
+
   std::string header;
   std::string rule;
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    std::size_t width = width_of(columns_[c].title);
-    for (const auto& row : rows_) width = std::max(width, width_of(row[c]));
-    widths.push_back(width);
-    append_cell(header, columns_[c].title, width, columns_[c].align);
-    if (c > 0) rule += kGap;
-    for (std::size_t i = 0; i < width; ++i) rule += "─";
+  for (const Shown& s : shown) {
+    append_cell(header, columns_[s.column].title, s, columns_[s.column].align);
+    if (!rule.empty()) rule += kGap;
+    for (std::size_t i = 0; i < s.width; ++i) rule += "─";
   }
   std::string text;
   if (header.find_first_not_of(' ') != std::string::npos) {
     append_line(text, header);
     append_line(text, rule);
   }
-  for (const auto& row : rows_) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c)
-      append_cell(line, row[c], widths[c], columns_[c].align);
-    append_line(text, line);
-  }
+  for (const auto& row : rows_) append_row(text, row, shown, columns_);
   return text;
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/base/columns.h"
+
 namespace slimpack {
 
 enum class Align : std::uint8_t { kLeft, kRight };
@@ -13,9 +15,11 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kRight;  ///< numbers right, words left
+  /// Where a table is too wide, columns are left out, the highest number first; 0 always stays.
+  int expendable = 0;
 };
 
-/// Widths count code points, so bars and dashes align; text of double width (CJK) does not.
+/// Widths count code points, so bars and dashes align.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -24,10 +28,13 @@ class Table {
   void add_row(std::vector<std::string> cells);
 
   /// Header, rule and rows, each line ended by a newline and without trailing blanks. A table
-  /// whose titles are all empty has neither header nor rule.
-  [[nodiscard]] std::string text() const;
+  /// whose titles are all empty has neither header nor rule. A table wider than `columns` leaves
+  /// expendable columns out; if that is not enough, its last column of words is folded.
+  [[nodiscard]] std::string text(int columns = kAnyColumns) const;
 
  private:
+  [[nodiscard]] std::vector<std::size_t> widths() const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

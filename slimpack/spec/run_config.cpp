@@ -1,6 +1,7 @@
 #include "slimpack/spec/run_config.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -47,8 +48,20 @@ void assign(RunConfig& config, std::string_view section, std::string_view key,
                         entry.value, base});
 }
 
+/// "section.key=value" of the command line.
+struct Override {
+  std::string section, key;
+  TomlEntry entry;
+};
+
+/// `overrides` win: what the file says of their keys is not looked at, as a path there may lead
+/// nowhere.
 void apply_file(RunConfig& config, std::string_view text, std::string_view origin,
-                const fs::path& base) {
+                const fs::path& base, std::span<const Override> overrides) {
+  const auto overridden = [&](const std::string& section, const std::string& key) {
+    return std::ranges::any_of(
+        overrides, [&](const Override& o) { return o.section == section && o.key == key; });
+  };
   for (TomlEntry& section : parse_toml(text, origin)) {
     if (!section.is_table)
       invalid_input("{}: {} is not a section; keys stand below a [section] of their own",
@@ -62,7 +75,7 @@ void apply_file(RunConfig& config, std::string_view text, std::string_view origi
                             [](const TomlEntry& e) { return e.key == "file"; });
     }
     for (const TomlEntry& entry : section.entries)
-      assign(config, section.key, entry.key, entry, base);
+      if (!overridden(section.key, entry.key)) assign(config, section.key, entry.key, entry, base);
   }
 }
 
@@ -71,7 +84,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-void apply_override(RunConfig& config, const std::string& text) {
+Override parse_override(const std::string& text) {
   const std::string place = fmt::format("override {}", in_quotes(text));
   const std::size_t equals = text.find('=');
   const std::string_view name = trimmed(std::string_view(text).substr(0, equals));
@@ -80,7 +93,7 @@ void apply_override(RunConfig& config, const std::string& text) {
     invalid_input("{}: must be section.key=value, as in train.steps=100", place);
   TomlEntry entry = parse_toml_value(std::string_view(text).substr(equals + 1));
   entry.place = place;
-  assign(config, name.substr(0, dot), name.substr(dot + 1), entry, fs::path());
+  return {std::string(name.substr(0, dot)), std::string(name.substr(dot + 1)), std::move(entry)};
 }
 
 }  // namespace
@@ -117,6 +130,10 @@ std::string_view to_string(ClockKind kind) {
   return kind == ClockKind::kWall ? "wall" : "virtual";
 }
 
+std::string_view to_string(LongDocumentsKind kind) {
+  return kind == LongDocumentsKind::kSplit ? "split" : "truncate";
+}
+
 std::string_view to_string(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : "cuda";
 }
@@ -124,8 +141,11 @@ std::string_view to_string(DeviceKind kind) {
 RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                std::span<const std::string> overrides, const fs::path& base) {
   RunConfig config;
-  apply_file(config, text, origin, base);
-  for (const std::string& override_text : overrides) apply_override(config, override_text);
+  std::vector<Override> parsed;
+  for (const std::string& override_text : overrides)
+    parsed.push_back(parse_override(override_text));
+  apply_file(config, text, origin, base, parsed);
+  for (const Override& o : parsed) assign(config, o.section, o.key, o.entry, fs::path());
   if (config.model.config.empty())
     invalid_input("{}: model.config is missing; add [model] config = \"config.json\"", origin);
   if (config.train.min_learning_rate > config.train.learning_rate)

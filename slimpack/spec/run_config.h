@@ -50,6 +50,13 @@ enum class DeviceKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(DeviceKind kind);
 
+/// What becomes of a document that is longer than the context.
+enum class LongDocumentsKind : std::uint8_t {
+  kSplit,     ///< consecutive sequences of at most the context: every token trains
+  kTruncate,  ///< its beginning is a sequence; the rest is dropped
+};
+[[nodiscard]] std::string_view to_string(LongDocumentsKind kind);
+
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
 
@@ -58,9 +65,10 @@ struct ModelConfig {
 
 struct DataConfig {
   std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
-  Tokens context{4096};          ///< documents longer than this are cut here
-  Tokens step_tokens{32768};     ///< whole documents are drawn until this many tokens are reached
-  std::uint64_t seed = 0;        ///< order of the documents
+  Tokens context{4096};          ///< a sequence has at most this many tokens
+  LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
+  Tokens step_tokens{32768};  ///< whole sequences are drawn until this many tokens are reached
+  std::uint64_t seed = 0;     ///< order of the sequences
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -87,7 +95,7 @@ struct TrainConfig {
 
 struct EvaluationConfig {
   std::filesystem::path prefix;  ///< held-out dataset PREFIX.bin and PREFIX.idx
-  std::int64_t every = 0;        ///< steps, and after the last one; 0 = never
+  std::int64_t every = 0;        ///< steps, also before the first and after the last; 0 = never
   Tokens tokens{131072};         ///< of its first documents, at most
 
   bool operator==(const EvaluationConfig&) const = default;

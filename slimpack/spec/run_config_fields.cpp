@@ -176,8 +176,8 @@ std::vector<ConfigField> evaluation_fields() {
   return {
       path({"evaluation", "prefix", "held-out dataset PREFIX.bin and PREFIX.idx"}, &R::evaluation,
            &E::prefix, true),
-      integer({"evaluation", "every", "steps, and after the last one; 0 = never"}, &R::evaluation,
-              &E::every, 0, kMaxSteps),
+      integer({"evaluation", "every", "steps, also before the first and after the last; 0 = never"},
+              &R::evaluation, &E::every, 0, kMaxSteps),
       integer({"evaluation", "tokens", "of its first documents, at most"}, &R::evaluation,
               &E::tokens, 1, kUnbounded),
   };
@@ -222,11 +222,14 @@ std::vector<ConfigField> data_fields() {
   using D = DataConfig;
   return {
       path({"data", "prefix", "dataset PREFIX.bin and PREFIX.idx"}, &R::data, &D::prefix, true),
-      integer({"data", "context", "documents longer than this many tokens are cut"}, &R::data,
-              &D::context, 1, kMaxTokens),
-      integer({"data", "step_tokens", "documents are drawn until this many tokens are reached"},
+      integer({"data", "context", "a sequence has at most this many tokens"}, &R::data, &D::context,
+              1, kMaxTokens),
+      choice({"data", "long_documents", "beyond the context: split = into sequences of their own"},
+             &R::data, &D::long_documents,
+             std::array{LongDocumentsKind::kSplit, LongDocumentsKind::kTruncate}),
+      integer({"data", "step_tokens", "sequences are drawn until this many tokens are reached"},
               &R::data, &D::step_tokens, 1, kMaxTokens),
-      integer({"data", "seed", "order of the documents"}, &R::data, &D::seed, 0, kUnbounded),
+      integer({"data", "seed", "order of the sequences"}, &R::data, &D::seed, 0, kUnbounded),
   };
 }
 

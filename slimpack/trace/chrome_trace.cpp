@@ -26,6 +26,45 @@ std::string span_name(const Span& span) {
   return std::string(to_string(span.kind));
 }
 
+/// Where a rank stands in the grid.
+struct Place {
+  std::int32_t replica, stage, tensor;
+};
+
+Place place_of(std::int32_t rank, const Timeline& timeline) {
+  const std::int32_t ranks_of_replica = timeline.ranks / timeline.replicas;
+  return {rank / ranks_of_replica, rank % ranks_of_replica / timeline.tensor,
+          rank % timeline.tensor};
+}
+
+std::string thread_name(std::int32_t rank, const Timeline& timeline) {
+  const Place place = place_of(rank, timeline);
+  std::string name = fmt::format("rank {}: replica {}, stage {}", rank, place.replica, place.stage);
+  if (timeline.tensor > 1) name += fmt::format(", tensor {}", place.tensor);
+  return name;
+}
+
+/// What the span's MicroPack holds, or null where nobody said.
+const std::vector<std::string>* slices_of(const Span& span, const Place& place,
+                                          const std::vector<PackTexts>& replicas) {
+  if (span.pack.value() < 0 || replicas.empty()) return nullptr;
+  const PackTexts& texts = replicas.at(static_cast<std::size_t>(place.replica));
+  switch (span.kind) {
+    case SpanKind::kForward:
+      return &texts.forward.at(span.pack.index());
+    case SpanKind::kBackward:
+    case SpanKind::kInputGradient:
+    case SpanKind::kWeightGradient:
+      return &texts.backward.at(span.pack.index());
+    case SpanKind::kOptimizer:
+    case SpanKind::kReduce:
+    case SpanKind::kWaitReceive:  // does not say for which pass
+    case SpanKind::kWaitSend:
+      return nullptr;
+  }
+  return nullptr;
+}
+
 Json metadata(std::string_view what, std::int64_t pid, std::int64_t tid, Json args) {
   return {{"name", what}, {"ph", "M"}, {"pid", pid}, {"tid", tid}, {"args", std::move(args)}};
 }
@@ -34,21 +73,27 @@ void add_names(Json& events, const Timeline& timeline, std::int64_t pid) {
   events.push_back(metadata("process_name", pid, 0, {{"name", timeline.origin}}));
   events.push_back(metadata("process_sort_index", pid, 0, {{"sort_index", pid}}));
   for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
-    events.push_back(metadata("thread_name", pid, rank, {{"name", fmt::format("rank {}", rank)}}));
+    events.push_back(metadata("thread_name", pid, rank, {{"name", thread_name(rank, timeline)}}));
     events.push_back(metadata("thread_sort_index", pid, rank, {{"sort_index", rank}}));
   }
 }
 
-void add_spans(Json& events, const Timeline& timeline, std::int64_t pid) {
+void add_spans(Json& events, const Timeline& timeline, const std::vector<PackTexts>& replicas,
+               std::int64_t pid) {
   for (const Span& span : timeline.spans) {
+    const Place place = place_of(span.rank, timeline);
+    Json args{{"replica", place.replica}, {"stage", place.stage}};
+    if (timeline.tensor > 1) args["tensor"] = place.tensor;
+    if (span.pack.value() >= 0) args["pack"] = span.pack.value();
+    if (const auto* slices = slices_of(span, place, replicas)) args["slices"] = *slices;
     Json event{{"name", span_name(span)},
                {"cat", to_string(span.kind)},
                {"ph", "X"},
                {"ts", microseconds(span.start)},
                {"dur", microseconds(span.end - span.start)},
                {"pid", pid},
-               {"tid", span.rank}};
-    if (span.pack.value() >= 0) event["args"] = {{"pack", span.pack.value()}};
+               {"tid", span.rank},
+               {"args", std::move(args)}};
     events.push_back(std::move(event));
   }
 }
@@ -79,8 +124,8 @@ struct Passage {
 void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::int64_t& next_id) {
   std::map<Passage, std::vector<const Span*>> passages;
   const auto spans_of = [&](SpanKind way, const Span& span) -> std::vector<const Span*>& {
-    return passages[{way, span.pack, span.rank / (timeline.ranks / timeline.replicas),
-                     span.rank % timeline.tensor}];
+    const Place place = place_of(span.rank, timeline);
+    return passages[{way, span.pack, place.replica, place.tensor}];
   };
   for (const Span& span : timeline.spans)
     if (span.kind == SpanKind::kForward)
@@ -127,14 +172,15 @@ Json metrics_json(const Timeline& timeline) {
 
 }  // namespace
 
-std::string to_chrome_trace(const std::vector<Timeline>& timelines) {
+std::string to_chrome_trace(const std::vector<Timeline>& timelines,
+                            const std::vector<PackTexts>& replicas) {
   Json events = Json::array();
   Json metrics = Json::array();
   std::int64_t next_flow = 0;
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     const auto pid = static_cast<std::int64_t>(i);
     add_names(events, timelines[i], pid);
-    add_spans(events, timelines[i], pid);
+    add_spans(events, timelines[i], replicas, pid);
     add_memory(events, timelines[i], pid);
     add_flows(events, timelines[i], pid, next_flow);
     metrics.push_back(metrics_json(timelines[i]));

@@ -99,4 +99,24 @@ double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics
   return available > 0 ? model_flops.count() / available : 0.0;
 }
 
+Timeline with_tensor_ranks(const Timeline& timeline, std::int32_t tensor) {
+  SLIMPACK_CHECK(timeline.tensor == 1 && tensor >= 1, "{} ranks of a stage", tensor);
+  Timeline result{.origin = timeline.origin,
+                  .ranks = timeline.ranks * tensor,
+                  .replicas = timeline.replicas,
+                  .tensor = tensor};
+  const auto add = [&](auto& to, const auto& from) {
+    for (auto one : from) {
+      const std::int32_t first = one.rank * tensor;
+      for (one.rank = first; one.rank < first + tensor; ++one.rank) to.push_back(one);
+    }
+  };
+  add(result.spans, timeline.spans);
+  add(result.memory, timeline.memory);
+  for (const Bytes peak : timeline.peak_activation)
+    result.peak_activation.insert(result.peak_activation.end(), static_cast<std::size_t>(tensor),
+                                  peak);
+  return result;
+}
+
 }  // namespace slimpack

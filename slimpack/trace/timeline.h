@@ -87,10 +87,24 @@ struct TimelineMetrics {
 [[nodiscard]] double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics,
                                              double peak_flops_per_second);
 
+/// A timeline of one rank for each stage, with `tensor` ranks instead that all do the same.
+/// REQUIRES: timeline.tensor == 1, tensor >= 1.
+[[nodiscard]] Timeline with_tensor_ranks(const Timeline& timeline, std::int32_t tensor);
+
+/// What the MicroPacks of one replica hold, in words: by PackId a text for each slice, such as
+/// "document 812 [0, 4096)".
+struct PackTexts {
+  std::vector<std::vector<std::string>> forward;
+  std::vector<std::vector<std::string>> backward;
+};
+
 /// Chrome trace JSON (opens in Perfetto and chrome://tracing): one process per timeline, in the
-/// given order, one thread per rank; flows follow each pack of a pass from stage to stage; memory
-/// as counters; ts and dur in microseconds. Each timeline's metrics travel in "otherData".
-[[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines);
+/// given order, one thread per rank, named with its replica, stage and tensor-parallel rank; flows
+/// follow each pack of a pass from stage to stage; memory as counters; ts and dur in microseconds.
+/// Spans carry replica, stage, pack, and, where `replicas` has it, what the pack holds. Each
+/// timeline's metrics travel in "otherData".
+[[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines,
+                                          const std::vector<PackTexts>& replicas = {});
 
 /// One line per rank, "rank 0 |FFB.BO|" with `width` cells over the makespan: F, B, I, W,
 /// O(ptimizer) or R(educe), whichever took most of a cell that was busy for at least half, else

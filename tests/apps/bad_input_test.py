@@ -134,7 +134,7 @@ def test_a_disk_that_fills_up_leaves_whole_lines_and_no_half_checkpoint(workspac
     done = with_full_disk(line * 3 // 2, "train", workspace.config("filling-up"))
     assert_refused(done, "filling-up", "File too large")
     folder = workspace.folder / "filling-up"
-    assert [m["step"] for m in metrics(folder)] == [0]
+    assert [m["step"] for m in metrics(folder)] == [1]
     assert list(contents(folder)) == ["metrics.jsonl"]
 
 
@@ -180,7 +180,7 @@ def test_a_later_step_that_does_not_fit_keeps_the_steps_before(workspace):
     longest = [line["tokens"] for line in lines].index(max(LENGTHS) + 1)
     assert longest >= 2
     cap = max(max(line["predicted_peak_activation_bytes"]) for line in lines
-              if line["step"] != longest)
+              if line["step"] != longest + 1)
     capped = [*short, f"plan.memory_cap={cap}", f"train.steps={len(LENGTHS)}"]
 
     done = run("train", workspace.config("tight"), *settings(capped))
@@ -190,7 +190,7 @@ def test_a_later_step_that_does_not_fit_keeps_the_steps_before(workspace):
     tight = workspace.folder / "tight"
     expected = workspace.train("all-that-fit", *short, f"train.steps={longest}")
     assert weights(tight) == weights(expected)
-    assert [line["step"] for line in metrics(tight)] == list(range(longest))
+    assert [line["step"] for line in metrics(tight)] == list(range(1, longest + 1))
 
 
 def test_a_diverging_run_ends_with_finite_weights(workspace):

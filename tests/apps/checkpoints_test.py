@@ -1,6 +1,7 @@
 """Checkpoints: a run that is killed goes on as if it had not been, and nothing broken is used."""
 
 import json
+import math
 import os
 import random
 import shutil
@@ -55,7 +56,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspa
     assert done.returncode == 0, done.stderr
     assert "passed over" not in done.stderr
     assert learned(killed) == learned(expected)
-    assert [line["step"] for line in metrics(killed)] == list(range(steps))
+    assert [line["step"] for line in metrics(killed)] == list(range(1, steps + 1))
     assert tensors(killed) == tensors(expected)
     assert names(killed) == [f"step-{steps - 1:08}", f"step-{steps:08}"]
 
@@ -106,7 +107,7 @@ def test_other_ranks_go_on_with_the_same_losses(workspace, six_steps, grid):
     done = resume(workspace, name, *SIX, *axes, path=third)
     assert done.returncode == 0, done.stderr
     assert losses(workspace.folder / name) == pytest.approx(losses(six_steps)[3:], rel=1e-12)
-    assert [line["step"] for line in metrics(workspace.folder / name)] == [3, 4, 5]
+    assert [line["step"] for line in metrics(workspace.folder / name)] == [4, 5, 6]
 
 
 def copied(workspace, six_steps, name):
@@ -169,7 +170,7 @@ def test_without_a_checkpoint_it_begins_and_says_so(workspace):
     done = resume(workspace, "begin")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("resume: no checkpoint in ")
-    assert [line["step"] for line in metrics(workspace.folder / "begin")] == [0, 1, 2]
+    assert [line["step"] for line in metrics(workspace.folder / "begin")] == [1, 2, 3]
 
 
 def test_without_a_sound_checkpoint_it_touches_nothing(workspace, six_steps):
@@ -190,11 +191,11 @@ def test_a_run_does_not_replace_the_checkpoints_of_another(workspace, six_steps)
 
 
 @pytest.mark.parametrize("override, parts", [
-    ("train.learning_rate=2e-2", ["train.learning_rate", "0.01", "0.02"]),
-    ("train.steps=7", ["train.steps", "steps = 6", "steps = 7"]),
     ("train.dtype=fp32", ["train.dtype", "fp64", "fp32"]),
+    ("train.seed=1", ["train.seed was 0 and is 1 now"]),
     ("data.seed=1", ["data.seed"]),
-    ("data.context=512", ["data.context", "1024", "512"]),
+    ("data.context=512", ["data.context was 1024 and is 512 now"]),
+    ("data.long_documents=truncate", ['data.long_documents was "split" and is "truncate" now']),
 ])
 def test_other_settings_cannot_go_on(workspace, six_steps, override, parts):
     name = "other-" + override.split("=")[0]
@@ -202,6 +203,36 @@ def test_other_settings_cannot_go_on(workspace, six_steps, override, parts):
     done = resume(workspace, name, *SIX, override)
     assert_refused(done, "step-00000006", "set it back", "--init", *parts)
     assert learned(folder) == learned(six_steps) and names(folder) == names(six_steps)
+
+
+def test_a_run_goes_on_for_more_steps_than_it_was_begun_for(workspace, six_steps):
+    """With a constant learning rate nine steps in two goes are nine steps at once, bit by bit."""
+    folder = copied(workspace, six_steps, "extended")
+    done = resume(workspace, "extended", *SIX, "train.steps=9")
+    assert done.returncode == 0, done.stderr
+    assert "\nresume: train.steps was 6 and is 9 now\n" in done.stderr
+    nine = workspace.train("nine", *SIX, "train.steps=9")
+    assert learned(folder) == learned(nine)
+    assert tensors(folder) == tensors(nine)
+
+
+def test_a_run_goes_on_with_the_learning_rates_that_the_run_file_says_now(workspace, six_steps):
+    folder = copied(workspace, six_steps, "slower")
+    done = resume(workspace, "slower", *SIX, "train.steps=10", "train.min_learning_rate=0",
+                  path=folder / "checkpoints" / "step-00000004")
+    assert done.returncode == 0, done.stderr
+    assert "train.min_learning_rate was 0.01 and is 0 now" in done.stderr
+    # Half a cosine from 1e-2 in the first of ten steps to 0 in the last: steps 5 to 10 are at 4/9 … 1.
+    rates = [line["learning_rate"] for line in metrics(folder)[4:]]
+    assert rates == pytest.approx([1e-2 * (1 + math.cos(math.pi * k / 9)) / 2 for k in range(4, 10)],
+                                  abs=1e-12)
+
+
+def test_a_run_does_not_go_on_to_fewer_steps_than_are_done(workspace, six_steps):
+    folder = copied(workspace, six_steps, "fewer")
+    assert_refused(resume(workspace, "fewer", *SIX, "train.steps=5"), "6 steps are done",
+                   "train.steps is 5", "raise it")
+    assert learned(folder) == learned(six_steps)
 
 
 def test_other_data_or_another_model_cannot_go_on(workspace, six_steps):

@@ -48,17 +48,36 @@ def evaluate(prefix, every, tokens=450):
 def test_transformers_finds_the_same_loss(workspace, held_out, family, model, grid):
     folder = workspace.train(family, *TRAIN, *grid, *evaluate(held_out, every=2), "checkpoint.every=2",
                              family=family, model=model)
-    # Cut, the documents have 61 + 100 + 4 + 100 + 34 + 91 tokens; the next 100 would pass 450.
-    documents = [d[:CONTEXT] for d in read_documents(held_out)[:-1]]
-    assert list(map(len, documents)) == [61, 100, 4, 100, 34, 91]
+    # Split at 100 tokens, the documents have 61, 100 + 100 + 51, 4, 100 + 21, 34, … tokens; the 34
+    # would pass 450.
+    documents = read_documents(held_out)
+    sequences = [d[i:i + CONTEXT] for d in documents for i in range(0, len(d), CONTEXT)][:7]
+    assert list(map(len, sequences)) == [61, 100, 100, 51, 4, 100, 21]
     lines = evaluations(folder)
-    assert [line["step"] for line in lines] == [1, 2]
+    assert [line["step"] for line in lines] == [0, 2, 3]
     for line in lines:
-        assert line["evaluation_documents"] == len(documents)
-        assert line["evaluation_tokens"] == sum(map(len, documents))
+        assert line["evaluation_documents"] == 4
+        assert line["evaluation_tokens"] == sum(map(len, sequences))
+    for line in lines[1:]:
         saved = AutoModelForCausalLM.from_pretrained(
-            folder / "checkpoints" / f"step-{line['step'] + 1:08}")
-        assert line["evaluation_loss"] == pytest.approx(hugging_face_loss(saved, documents), rel=1e-5)
+            folder / "checkpoints" / f"step-{line['step']:08}")
+        assert line["evaluation_loss"] == pytest.approx(hugging_face_loss(saved, sequences), rel=1e-5)
+
+
+def test_the_model_is_evaluated_before_its_first_step(workspace, held_out):
+    """What a run begins with is found from its own first checkpoint: --init starts there."""
+    first = workspace.train("first", *TRAIN, "train.steps=1")
+    initial = newest_checkpoint(first)
+    done = run("train", workspace.config("begun"), "--init", initial,
+               *settings([*TRAIN, "train.steps=1", *evaluate(held_out, every=5)]))
+    assert done.returncode == 0, done.stderr
+    before = evaluations(workspace.folder / "begun")[0]
+    assert before["step"] == 0
+    assert "\nevaluation after step 0: " in done.stderr
+    model = AutoModelForCausalLM.from_pretrained(initial)
+    documents = read_documents(held_out)
+    sequences = [d[i:i + CONTEXT] for d in documents for i in range(0, len(d), CONTEXT)][:7]
+    assert before["evaluation_loss"] == pytest.approx(hugging_face_loss(model, sequences), rel=1e-5)
 
 
 def test_training_does_not_notice_it(workspace, held_out):
@@ -67,17 +86,17 @@ def test_training_does_not_notice_it(workspace, held_out):
     with_it = workspace.train("with", *usual, *evaluate(held_out, every=2))
     assert learned(with_it) == learned(without)
     assert tensors(with_it) == tensors(without)
-    # After every second step and after the last, each on a line after its step's.
+    # Before the first step, after every second and after the last, each on a line after its step's.
     places = [(line["step"], "evaluation_loss" in line) for line in all_metrics(with_it)]
-    assert places == [(0, False), (1, False), (1, True), (2, False), (3, False), (3, True),
-                      (4, False), (4, True)]
+    assert places == [(0, True), (1, False), (2, False), (2, True), (3, False), (4, False), (4, True),
+                      (5, False), (5, True)]
     assert not evaluations(without)
 
 
 def test_a_run_that_goes_on_evaluates_at_the_same_steps(workspace, held_out):
     usual = [*TRAIN, "train.steps=7", "parallel.pp=2", *evaluate(held_out, every=2)]
     whole = workspace.train("whole", *usual, "checkpoint.every=1", "checkpoint.keep_last=7")
-    assert [line["step"] for line in evaluations(whole)] == [1, 3, 5, 6]
+    assert [line["step"] for line in evaluations(whole)] == [0, 2, 4, 6, 7]
     for step in (3, 4):  # evaluated after the fourth, not after the third
         part = workspace.folder / f"part-{step}"
         name = f"step-{step:08}"
@@ -106,24 +125,25 @@ def test_a_run_that_is_stopped_in_an_evaluation_makes_up_for_it(workspace, held_
         assert process.wait(20) == 0
     assert last.startswith("slimpack: stopped on request after 1 of 2 steps; ")
     folder = workspace.folder / "stopped"
-    assert not evaluations(folder)
+    assert [line["step"] for line in evaluations(folder)] == [0]
     assert newest_checkpoint(folder).name == "step-00000001"
 
     fewer = [*usual, *evaluate(held_out, every=1)]
     done = run("train", file, *settings(fewer), "--resume", "auto")
     assert done.returncode == 0, done.stderr
-    assert evaluations(folder) == evaluations(workspace.train("not-stopped", *fewer))
-    assert [line["step"] for line in evaluations(folder)] == [0, 1]
+    assert evaluations(folder)[1:] == evaluations(workspace.train("not-stopped", *fewer))[1:]
+    assert [line["step"] for line in evaluations(folder)] == [0, 1, 2]
 
 
 def test_the_log_and_the_summary_tell_it(workspace, held_out):
     done = run("train", workspace.config("told"), *settings([*TRAIN, *evaluate(held_out, every=2)]))
     assert done.returncode == 0, done.stderr
-    first, last = evaluations(workspace.folder / "told")
+    first, _, last = evaluations(workspace.folder / "told")
     told = [line for line in done.stderr.splitlines() if line.startswith("evaluation ")]
-    assert len(told) == 2
-    assert told[0].startswith(f"evaluation after step 2: loss {first['evaluation_loss']:.4f} on ")
-    assert " tok in 6 docs, took " in told[0]
+    assert len(told) == 3
+    assert told[0].startswith(f"evaluation after step 0: loss {first['evaluation_loss']:.4f} on ")
+    assert told[1].startswith("evaluation after step 2: ")
+    assert " tok in 4 docs, took " in told[0]
     assert (f"\nevaluation loss {first['evaluation_loss']:.4f} → {last['evaluation_loss']:.4f}\n"
             in done.stdout)
 

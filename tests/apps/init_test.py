@@ -73,7 +73,7 @@ def test_what_was_trained_is_what_transformers_loads(workspace):
     (line,) = metrics(train(workspace, "trained-on", newest_checkpoint(trained), *STILL))
     assert line["loss"] < losses[-1]
     documents = read_documents(workspace.folder / "corpus")
-    (evaluation,) = evaluations(trained)
+    _, evaluation = evaluations(trained)
     for ours in (line["loss"], evaluation["evaluation_loss"]):
         assert ours == pytest.approx(hugging_face_loss(model, documents), rel=1e-5)
 

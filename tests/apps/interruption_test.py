@@ -47,7 +47,7 @@ def test_a_stopped_run_leaves_the_weights_of_its_last_step(workspace, how, expec
     assert code == expected
     folder = workspace.folder / name
     done = metrics(folder)
-    assert [line["step"] for line in done] == list(range(len(done)))
+    assert [line["step"] for line in done] == list(range(1, len(done) + 1))
     last = err.splitlines()[-1]
     assert last.startswith(f"slimpack: stopped on request after {len(done)} of 100000 steps; ")
     assert not [line for line in err.splitlines()[:-1] if not line.startswith("step ")]

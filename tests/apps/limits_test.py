@@ -35,8 +35,8 @@ def test_a_run_ends_with_the_step_that_reaches_the_tokens_and_goes_on_under_a_hi
         assert last.startswith(f"slimpack: train.max_tokens = {TOKENS + 1} is reached")
         assert " 2 " in last
         assert newest_checkpoint(folder).name == "step-00000002"
-        assert [line["step"] for line in metrics(folder)] == [0, 1]
-        assert [line["step"] for line in evaluations(folder)] == [1]
+        assert [line["step"] for line in metrics(folder)] == [1, 2]
+        assert [line["step"] for line in evaluations(folder)] == [0, 2]
     # Tokens of both starts count: the third step reaches them.
     last = train(workspace, "tokens", *evaluate, f"train.max_tokens={3 * TOKENS}")
     assert last.startswith(f"slimpack: train.max_tokens = {3 * TOKENS} is reached after 3 of 4 steps")
@@ -44,8 +44,8 @@ def test_a_run_ends_with_the_step_that_reaches_the_tokens_and_goes_on_under_a_hi
     assert losses(folder) == losses(whole)
     assert weights(folder) == weights(whole)
     # Where the run ended early it was evaluated, too.
-    assert [line["step"] for line in evaluations(folder)] == [1, 2, 3]
-    assert evaluations(folder)[-1:] == evaluations(whole)
+    assert [line["step"] for line in evaluations(folder)] == [0, 2, 3, 4]
+    assert evaluations(folder)[-1] == evaluations(whole)[-1]
 
 
 def test_the_last_step_may_reach_the_tokens(workspace, whole):
@@ -60,7 +60,7 @@ def test_a_start_without_time_trains_one_step(workspace, whole, evaluate):
         last = train(workspace, "seconds", *evaluate, "train.max_seconds=1e-9")
         assert last.startswith(f"slimpack: train.max_seconds = 1e-09 is reached after {step} of 4 steps")
         assert newest_checkpoint(folder).name == f"step-{step:08}"
-        assert [line["step"] for line in evaluations(folder)] == list(range(step))
+        assert [line["step"] for line in evaluations(folder)] == list(range(step + 1))
     last = train(workspace, "seconds", *evaluate, "train.max_seconds=1000")
     assert "max_seconds" not in last
     assert losses(folder) == losses(whole)
@@ -76,7 +76,7 @@ def test_processes_end_together_when_the_time_of_one_is_over(workspace, whole, e
         assert "is reached after 1 of 4 steps" in processes.text()
     folder = workspace.folder / "together"
     assert losses(folder) == losses(whole)[:1]
-    assert [line["step"] for line in evaluations(folder)] == [0]
+    assert [line["step"] for line in evaluations(folder)] == [0, 1]
     assert newest_checkpoint(folder).name == "step-00000001"
 
 

@@ -1,14 +1,9 @@
 """What `slimpack train` writes: metrics, timeline, a checkpoint for transformers, and its log."""
 
-import fcntl
 import json
 import math
-import os
-import pty
 import re
-import struct
 import subprocess
-import termios
 from collections import Counter
 
 import pytest
@@ -16,6 +11,7 @@ import torch
 from hugging_face_loss import hugging_face_loss
 from program import (SLIMPACK, TOKENS, losses, metrics, newest_checkpoint, read_documents, run,
                      settings, weights)
+from terminal import on_terminal
 from transformers import AutoModelForCausalLM
 
 
@@ -27,11 +23,11 @@ def numbers(value):
 
 def test_metrics_have_a_line_of_finite_numbers_for_each_step_and_the_loss_falls(workspace):
     lines = metrics(workspace.train("metrics", "train.steps=8", "parallel.pp=2"))
-    assert [line["step"] for line in lines] == list(range(8))
+    assert [line["step"] for line in lines] == list(range(1, 9))
     for line in lines:
         assert line.pop("clock") == "wall"
         assert all(math.isfinite(n) for value in line.values() for n in numbers(value)), line
-        assert (line["documents"], line["tokens"]) == (12, TOKENS)
+        assert (line["documents"], line["sequences"], line["tokens"]) == (12, 12, TOKENS)
         assert len(line["peak_activation_bytes"]) == 2
         assert 0 <= line["bubble"] < 1
     curve = [line["loss"] for line in lines]
@@ -62,6 +58,33 @@ def test_the_timeline_has_a_predicted_and_a_measured_process_with_a_thread_per_r
     assert all(e["ts"] >= 0 and e["dur"] >= 0 for e in spans)
 
 
+def test_the_timeline_says_which_tokens_of_which_documents_ran_where(workspace):
+    """Forward and backward, predicted and measured, each rank says which slices it ran. Over the
+    replicas every token of the step comes once in each pass."""
+    folder = workspace.train("named", "train.steps=1", "parallel.pp=2", "parallel.dp=2",
+                             "parallel.tp=2", "data.context=100", "plan.most_merged=1")
+    events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert names == {f"rank {4 * r + 2 * s + t}: replica {r}, stage {s}, tensor {t}"
+                     for r in range(2) for s in range(2) for t in range(2)}
+    # By process, stage, tensor-parallel rank and pass: how often each token of each document came.
+    came = {}
+    for event in events:
+        if event["ph"] != "X" or event["cat"] not in ("forward", "backward"):
+            continue
+        args = event["args"]
+        assert event["tid"] == 4 * args["replica"] + 2 * args["stage"] + args["tensor"]
+        seen = came.setdefault((event["pid"], args["stage"], args["tensor"], event["cat"]), Counter())
+        for text in args["slices"]:
+            document, begin, end = map(int, re.fullmatch(r"document (\d+) \[(\d+), (\d+)\)",
+                                                         text).groups())
+            seen.update((document, token) for token in range(begin, end))
+    documents = read_documents(workspace.folder / "corpus")
+    everything = Counter((d, t) for d, tokens in enumerate(documents) for t in range(len(tokens)))
+    assert len(came) == 2 * 2 * 2 * 2
+    assert all(seen == everything for seen in came.values())
+
+
 @pytest.mark.parametrize("family, model, dtype", [
     ("llama", dict(attention_bias=True, mlp_bias=True), "fp32"),
     ("qwen2", dict(tie_word_embeddings=True), "fp32"),
@@ -85,16 +108,39 @@ def test_transformers_loads_the_checkpoint_and_finds_the_same_loss(workspace, fa
     assert line["loss"] == pytest.approx(loss, rel=1e-2 if dtype == "bf16" else 1e-5)
 
 
-def test_documents_are_cut_at_the_context_and_not_elsewhere(workspace):
-    folder = workspace.train("cut", "train.steps=1", "train.learning_rate=1e-30",
-                             "train.min_learning_rate=0", "train.weight_decay=0",
-                             "data.context=100", "data.step_tokens=760")
+STILL = ["train.steps=1", "train.learning_rate=1e-30", "train.min_learning_rate=0",
+         "train.weight_decay=0", "data.context=100"]
+
+
+def test_long_documents_are_split_at_the_context_and_lose_no_token(workspace):
+    done = run("train", workspace.config("split"), *settings([*STILL, f"data.step_tokens={TOKENS}"]))
+    assert done.returncode == 0, done.stderr
+    folder = workspace.folder / "split"
     (line,) = metrics(folder)
-    cut = [d[:100] for d in read_documents(workspace.folder / "corpus")]
-    # One step holds it all: 5 documents are longer, the others have 6 + 41 + 2 + 34 + 65 + 91 + 21.
-    assert line["tokens"] == sum(map(len, cut)) == 5 * 100 + 260
+    documents = read_documents(workspace.folder / "corpus")
+    sequences = [d[i:i + 100] for d in documents for i in range(0, len(d), 100)]
+    # Longer than 100 are those of 301, 121, 501, 129 and 258 tokens: 4 + 2 + 6 + 2 + 3 sequences.
+    assert ("\ndata: 12 documents; 5 of 12 longer than the context, split into 17 sequences\n"
+            in done.stderr)
+    assert (line["documents"], line["sequences"], line["tokens"]) == (12, 7 + 17, TOKENS)
     model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder))
-    assert line["loss"] == pytest.approx(hugging_face_loss(model, cut), rel=1e-5)
+    assert line["loss"] == pytest.approx(hugging_face_loss(model, sequences), rel=1e-5)
+
+
+def test_long_documents_are_truncated_where_the_run_file_says_so(workspace):
+    done = run("train", workspace.config("truncate"),
+               *settings([*STILL, "data.step_tokens=760", "data.long_documents=truncate"]))
+    assert done.returncode == 0, done.stderr
+    folder = workspace.folder / "truncate"
+    (line,) = metrics(folder)
+    kept = [d[:100] for d in read_documents(workspace.folder / "corpus")]
+    # One step holds it all: 5 documents are longer, the others have 6 + 41 + 2 + 34 + 65 + 91 + 21.
+    assert line["tokens"] == sum(map(len, kept)) == 5 * 100 + 260
+    # 201 + 21 + 401 + 29 + 158 = 810 of 1,570 tokens: 51.6%.
+    assert ("; 5 of 12 longer than the context, truncated: 810 tokens dropped, 51.6%\n"
+            in done.stderr)
+    model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder))
+    assert line["loss"] == pytest.approx(hugging_face_loss(model, kept), rel=1e-5)
 
 
 def test_the_same_run_twice_gives_the_same_bits_and_another_seed_does_not(workspace):
@@ -208,42 +254,25 @@ def test_the_wait_for_plans_is_told_for_each_step_and_for_the_run(workspace):
 def test_against_packed_compares_the_two(workspace):
     done = subprocess.run([SLIMPACK, "train", workspace.config("against"), "--against", "packed"],
                           capture_output=True, text=True, timeout=60, check=True)
-    assert "the same under fixed packing + 1F1B" in done.stdout
-    assert re.search(r"sliced is \d+\.\d\d × as fast as fixed packing", done.stdout)
+    assert "\nlast step again, packed" in done.stdout
+    assert re.search(r"sliced is \d+\.\d\d × as fast as fixed packing \+ 1F1B", done.stdout)
 
 
-def on_terminal(arguments, columns):
-    """Everything that the program writes on a terminal of that width, and its exit code."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen([SLIMPACK, *arguments], stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        written = b""
-        while True:
-            try:
-                part = os.read(ours, 1 << 16)
-            except OSError:  # the last writer has closed it
-                break
-            if not part:
-                break
-            written += part
-    os.close(ours)
-    return written.decode(), process.returncode
-
-
-def test_on_a_terminal_the_line_redraws_within_its_width(workspace):
-    text, code = on_terminal(["train", workspace.config("terminal")], 60)
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_terminal_keeps_a_line_of_each_step_within_its_width(workspace, columns):
+    text, code = on_terminal([SLIMPACK, "train", workspace.config(f"terminal-{columns}")], columns)
     assert code == 0, text
-    drawn = re.findall(r"\r\x1b\[K(step [^\r\n]*)", text)
-    assert [line.split()[1] for line in drawn] == ["1/3", "2/3", "3/3"]
-    assert max(map(len, drawn)) <= 59  # a line that wraps cannot be redrawn
-    assert "\nstep" not in text
-    assert re.search(r"step 3/3[^\r\n]*\r\n\r\nloss ", text)  # the summary starts below
+    steps = re.findall(r"^step [^\r\n]*", text, re.MULTILINE)
+    assert [line.split()[1] for line in steps] == ["1/3", "2/3", "3/3"]
+    for line in steps:
+        assert len(line) <= columns
+        assert "  loss " in line and " tok/s" in line and line == line.rstrip()
+        assert ("docs" in line) == (columns == 120)
 
 
 def test_on_a_terminal_an_error_gets_a_line_of_its_own(workspace):
     file = workspace.config("diverging")
     diverge = settings(["train.learning_rate=1e30", "train.min_learning_rate=1e30"])
-    text, code = on_terminal(["train", file, *diverge], 200)
+    text, code = on_terminal([SLIMPACK, "train", file, *diverge], 200)
     assert code == 2
     assert re.search(r"step 1/3[^\r\n]*\r\nslimpack: the gradient norm [^\r\n]*\r\n$", text), text

@@ -42,6 +42,43 @@ TEST(Table, keeps_the_place_of_an_empty_first_cell) {
   EXPECT_EQ(table.text(), "ab  n\n──  ─\n    1\n");
 }
 
+Table three_columns() {
+  Table table(
+      {{"planner", Align::kLeft}, {"step"}, {"peak", Align::kRight, 1}, {"gap", Align::kRight, 2}});
+  table.add_row({"slimpack", "1.5 s", "12 MiB", "3.2%"});
+  return table;
+}
+
+TEST(Table, leaves_out_what_is_most_expendable_until_it_fits) {
+  // 8 + 5 + 6 + 4 and three gaps of 2 are 29 columns; without the gap 23, without the peak 15.
+  EXPECT_EQ(three_columns().text(29),
+            "planner    step    peak   gap\n"
+            "────────  ─────  ──────  ────\n"
+            "slimpack  1.5 s  12 MiB  3.2%\n");
+  const char* const without_gap =
+      "planner    step    peak\n"
+      "────────  ─────  ──────\n"
+      "slimpack  1.5 s  12 MiB\n";
+  EXPECT_EQ(three_columns().text(28), without_gap);
+  EXPECT_EQ(three_columns().text(23), without_gap);
+  EXPECT_EQ(three_columns().text(22),
+            "planner    step\n"
+            "────────  ─────\n"
+            "slimpack  1.5 s\n");
+}
+
+TEST(Table, folds_its_last_column_of_words_where_nothing_is_expendable) {
+  Table table({{"", Align::kLeft}, {"", Align::kLeft}});
+  table.add_row({"tokens", "12"});
+  table.add_row({"again", "elementwise in 24 layers, mlp in 8 layers"});
+  // 30 columns leave 30 − 6 − 2 = 22 to the second one.
+  EXPECT_EQ(table.text(30),
+            "tokens  12\n"
+            "again   elementwise in 24\n"
+            "        layers, mlp in 8\n"
+            "        layers\n");
+}
+
 TEST(Table, refuses_a_row_of_another_width) {
   Table table({{"a"}, {"b"}});
   EXPECT_THROW(table.add_row({"1"}), InternalError);

@@ -43,6 +43,7 @@ constexpr std::string_view kEveryKey = R"(
 [data]
 prefix = "d/corpus"
 context = 1024
+long_documents = "truncate"
 step_tokens = 2048
 seed = 3
 [train]
@@ -92,7 +93,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
   expected.model.config = "/base/m.json";
-  expected.data = {"/base/d/corpus", Tokens(1024), Tokens(2048), 3};
+  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate, Tokens(2048), 3};
   expected.train = {.steps = 7,
                     .max_tokens = Tokens(9'000'000'000),
                     .max_seconds = 1.5,
@@ -199,13 +200,31 @@ TEST(RunConfig, AHardwareFileIsReadFirstAndKeysBesideItWin) {
     return run_config_from_toml(text, "run.toml", overrides, folder.path()).hardware;
   };
   EXPECT_EQ(hardware({}), expected);
-  EXPECT_EQ(hardware({"hardware.file="}), expected);
+  // No file: the figures beside it stay.
+  HardwareSpec beside;
+  beside.linear_flops = 7;
+  beside.attention_slice_us = 8;
+  EXPECT_EQ(hardware({"hardware.file="}), beside);
   // Overrides apply one after the other: a file's figures replace all that stand.
   expected.linear_flops = 5;
   expected.attention_slice_us = HardwareSpec{}.attention_slice_us;
   expected.peak_flops = 9;
   const std::string file = (folder.path() / "gpu.toml").string();
   EXPECT_EQ(hardware({"hardware.file=" + file, "hardware.peak_flops=9"}), expected);
+}
+
+TEST(RunConfig, WhatAnOverrideReplacesIsNotLookedAt) {
+  const TempFolder folder;
+  write_file(folder.path() / "gpu.toml", "name = \"gpu\"\n");
+  const std::string text = fmt::format("{}[hardware]\nfile = \"gone.toml\"\n", kModel);
+  const auto hardware = [&](const std::vector<std::string>& overrides) {
+    return run_config_from_toml(text, "run.toml", overrides, folder.path()).hardware;
+  };
+  expect_invalid_input([&] { (void)hardware({}); }, {"gone.toml"});
+  HardwareSpec expected;
+  expected.name = "gpu";
+  EXPECT_EQ(hardware({"hardware.file=" + (folder.path() / "gpu.toml").string()}), expected);
+  EXPECT_EQ(hardware({"hardware.file="}), HardwareSpec{});
 }
 
 TEST(RunConfig, ErrorsOfAHardwareFileNameBothFiles) {

@@ -43,7 +43,7 @@ TEST(ChromeTrace, NamesProcessesAndThreads) {
                             {"ph", "M"},
                             {"pid", 0},
                             {"tid", 0},
-                            {"args", {{"name", "rank 0"}}}},
+                            {"args", {{"name", "rank 0: replica 0, stage 0"}}}},
                            {{"name", "thread_sort_index"},
                             {"ph", "M"},
                             {"pid", 0},
@@ -53,7 +53,7 @@ TEST(ChromeTrace, NamesProcessesAndThreads) {
                             {"ph", "M"},
                             {"pid", 0},
                             {"tid", 1},
-                            {"args", {{"name", "rank 1"}}}},
+                            {"args", {{"name", "rank 1: replica 0, stage 1"}}}},
                            {{"name", "thread_sort_index"},
                             {"ph", "M"},
                             {"pid", 0},
@@ -70,9 +70,10 @@ TEST(ChromeTrace, NamesProcessesAndThreads) {
 TEST(ChromeTrace, SpansAreCompleteEventsInMicroseconds) {
   const std::vector<json> spans = events(trace_of({two_stages()}), "X");
   ASSERT_EQ(spans.size(), two_stages().spans.size());
-  const json second_forward{{"name", "F1"}, {"cat", "forward"},     {"ph", "X"},
-                            {"ts", 0.11},   {"dur", 0.01},          {"pid", 0},
-                            {"tid", 0},     {"args", {{"pack", 1}}}};
+  const json second_forward{{"name", "F1"}, {"cat", "forward"},
+                            {"ph", "X"},    {"ts", 0.11},
+                            {"dur", 0.01},  {"pid", 0},
+                            {"tid", 0},     {"args", {{"replica", 0}, {"stage", 0}, {"pack", 1}}}};
   EXPECT_EQ(spans[1], second_forward);
   const json waiting{{"name", "wait_receive"},
                      {"cat", "wait_receive"},
@@ -81,12 +82,63 @@ TEST(ChromeTrace, SpansAreCompleteEventsInMicroseconds) {
                      {"dur", 0.02},
                      {"pid", 0},
                      {"tid", 0},
-                     {"args", {{"pack", 0}}}};
+                     {"args", {{"replica", 0}, {"stage", 0}, {"pack", 0}}}};
   EXPECT_EQ(spans[2], waiting);
   EXPECT_EQ(spans[3].at("name"), "B0");
-  const json optimizer{{"name", "optimizer"}, {"cat", "optimizer"}, {"ph", "X"}, {"ts", 0.19},
-                       {"dur", 0.01},         {"pid", 0},           {"tid", 1}};
+  const json optimizer{{"name", "optimizer"},
+                       {"cat", "optimizer"},
+                       {"ph", "X"},
+                       {"ts", 0.19},
+                       {"dur", 0.01},
+                       {"pid", 0},
+                       {"tid", 1},
+                       {"args", {{"replica", 0}, {"stage", 1}}}};
   EXPECT_EQ(spans.back(), optimizer);
+}
+
+TEST(ChromeTrace, SpansSayWhatTheirMicroPackHolds) {
+  const std::vector<PackTexts> texts{
+      {.forward = {{"document 7 [0, 64)"}, {"document 7 [64, 80)", "document 2 [0, 9)"}},
+       .backward = {{"document 2 [0, 9)"}, {"document 7 [0, 80)"}}}};
+  const json trace = json::parse(to_chrome_trace({two_stages()}, texts));
+  const std::vector<json> spans = events(trace, "X");
+  // In the order of two_stages(): F0, F1, a wait, B0, a wait, B1, the optimizer.
+  EXPECT_EQ(spans[0].at("args").at("slices"), json({"document 7 [0, 64)"}));
+  EXPECT_EQ(spans[1].at("args").at("slices"), json({"document 7 [64, 80)", "document 2 [0, 9)"}));
+  EXPECT_EQ(spans[3].at("args").at("slices"), json({"document 2 [0, 9)"}));
+  EXPECT_EQ(spans[5].at("args").at("slices"), json({"document 7 [0, 80)"}));
+  for (const std::size_t other : {2, 4, 6})
+    EXPECT_FALSE(spans[other].at("args").contains("slices"));
+}
+
+TEST(ChromeTrace, NamesRanksByTheirPlaceInTheGrid) {
+  Timeline grid;
+  grid.ranks = 8;
+  grid.replicas = 2;
+  grid.tensor = 2;
+  grid.spans = {span(5, SpanKind::kForward, 0, 0, 10)};
+  const json trace = trace_of({grid});
+  // 5 = (1 · 2 stages + 0) · 2 + 1.
+  EXPECT_EQ(events(trace, "M")[2 + 2 * 5].at("args").at("name"),
+            "rank 5: replica 1, stage 0, tensor 1");
+  EXPECT_EQ(events(trace, "X")[0].at("args"),
+            json({{"replica", 1}, {"stage", 0}, {"tensor", 1}, {"pack", 0}}));
+}
+
+TEST(Timeline, HasEachTensorParallelRankWhereAsked) {
+  const Timeline both = with_tensor_ranks(two_stages(), 2);
+  EXPECT_EQ(both.ranks, 4);
+  EXPECT_EQ(both.tensor, 2);
+  EXPECT_EQ(both.spans.size(), 2 * two_stages().spans.size());
+  // Stage 1 becomes ranks 2 and 3, which do what rank 1 did.
+  std::vector<Span> third;
+  for (Span s : both.spans)
+    if (s.rank == 3) s.rank = 1, third.push_back(s);
+  std::vector<Span> second;
+  for (const Span& s : two_stages().spans)
+    if (s.rank == 1) second.push_back(s);
+  EXPECT_EQ(third, second);
+  EXPECT_EQ(metrics_of(both).bubble_ratio, metrics_of(two_stages()).bubble_ratio);
 }
 
 TEST(ChromeTrace, MemoryIsACounterPerRank) {

@@ -1,0 +1,14 @@
+# version.cpp below the build folder: what --version prints. Written again by each build, and
+# compiled again only when the version or the commit has changed.
+if(SLIMPACK_TORCH)
+  file(STRINGS ${TORCH_DIR}/version.py torch_version REGEX "^__version__ = ")
+  string(REGEX REPLACE ".*'(.*)'" "torch \\1" torch_version "${torch_version}")
+else()
+  set(torch_version "without torch")
+endif()
+set(version_source ${CMAKE_BINARY_DIR}/generated/version.cpp)
+add_custom_target(version_source
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${version_source}
+          -DVERSION=${PROJECT_VERSION} "-DTORCH=${torch_version}"
+          -P ${CMAKE_SOURCE_DIR}/cmake/WriteVersion.cmake
+  BYPRODUCTS ${version_source} VERBATIM)

@@ -1,0 +1,18 @@
+// What the MicroPacks of a step hold, in words.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "slimpack/plan/plan.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+/// By replica. `text` names tokens [begin, end) of a sequence.
+[[nodiscard]] std::vector<PackTexts> pack_texts(
+    const StepPlan& plan,
+    const std::function<std::string(SequenceId sequence, Tokens begin, Tokens end)>& text);
+
+}  // namespace slimpack

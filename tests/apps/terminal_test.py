@@ -1,0 +1,66 @@
+"""What the commands print on terminals of 80 and 120 columns, as it was looked at and kept.
+
+SLIMPACK_GOLDEN=write writes the texts anew; read the difference before it is committed."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from program import SLIMPACK
+from terminal import on_terminal
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "terminal"
+GRID = ["--set", "parallel.pp=4", "--set", "parallel.dp=2"]
+STEP = ["run.toml", "--lengths", "lengths.txt", *GRID]
+COMMANDS = {
+    "build": ["data", "build", "--from", "text", "--out", "built"],
+    "inspect": ["data", "inspect", "--lengths", "lengths.txt"],
+    "lengths": ["data", "lengths", "corpus"],
+    "plan": ["plan", *STEP, "--out", "plan.json"],
+    "plan-truncated": ["plan", *STEP, "--out", "truncated.json",
+                       "--set", "data.long_documents=truncate"],
+    "simulate": ["simulate", "plan.json", "--timeline", "trace.json"],
+    "fit": ["fit", *STEP],
+    "fit-too-large": ["fit", *STEP, "--set", "hardware.memory_bytes=1200000"],
+    "compare": ["compare", *STEP],
+    "compare-capped": ["compare", *STEP, "--set", "plan.memory_cap=1500kB"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(workspace):
+    """Everything by relative names, so that no text depends on where it is."""
+    workspace.config("run")
+    lengths = [37 * n % 900 + 1 for n in range(1, 60)] + [1500, 4000]
+    (workspace.folder / "lengths.txt").write_text("".join(f"{n}\n" for n in lengths))
+    on_terminal([SLIMPACK, *COMMANDS["plan"]], 80, cwd=workspace.folder)
+    return workspace.folder
+
+
+def without_planning_time(text):
+    """How long planning took depends on the machine; its place stays as wide."""
+    time = r"[\d.]+ (?:ns|µs|ms|s)|\d+ m \d\d s"
+    text = re.sub(rf"^(planned in +)(?:{time})$", r"\1…", text, flags=re.MULTILINE)
+    lines = text.splitlines(keepends=True)
+    header = next((line for line in lines if "planned in" in line and "bubble" in line), None)
+    if header:
+        end = header.index("planned in") + len("planned in")
+        begin = end - len("planned in")
+        lines = [line if line is header or len(line) < end or "─" in line
+                 else line[:begin] + "…".rjust(end - begin) + line[end:] for line in lines]
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_on_a_terminal(folder, name, columns):
+    text, code = on_terminal([SLIMPACK, *COMMANDS[name]], columns, errors_too=False, cwd=folder)
+    assert code in (0, 3), text
+    text = without_planning_time(text.replace("\r\n", "\n"))
+    assert max(map(len, text.splitlines())) <= columns
+    golden = GOLDEN / f"{name}-{columns}.txt"
+    if os.environ.get("SLIMPACK_GOLDEN") == "write":
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text)
+    assert text == golden.read_text()
