@@ -108,7 +108,7 @@ void inspect(const std::string& prefix, const std::string& lengths_file, const s
   if (lengths.empty()) invalid_input("dataset '{}' has no documents; build it again", prefix);
   const LengthStatistics statistics = length_statistics(lengths);
   if (!json.empty()) write_file(json, to_json(statistics).dump(2) + "\n");
-  print_statistics(prefix.empty() ? lengths_file : prefix, statistics);
+  print_statistics(prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
 }
 
 /// Of an option without a variable: the parser keeps its text.
@@ -152,7 +152,9 @@ void add_inspect(CLI::App& data) {
   CLI::App* inspect_app =
       data.add_subcommand("inspect", "Show how long documents are, and what the long ones cost");
   inspect_app->add_option("PREFIX", "Dataset of PREFIX.bin and PREFIX.idx");
-  inspect_app->add_option("--lengths", "Inspect a list instead: one length in tokens a line")
+  inspect_app
+      ->add_option("--lengths",
+                   "Inspect a list instead: one length in tokens a line; - reads standard input")
       ->type_name("FILE");
   inspect_app->add_option("--json", "Write the same numbers to FILE as JSON")->type_name("FILE");
   inspect_app->footer("Example:\n  slimpack data inspect corpus --json corpus-lengths.json");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/lengths.h"
@@ -20,8 +21,8 @@ StepLengths listed_lengths(const std::string& file, Tokens context) {
     if (length > context) ++cut;
     length = std::min(length, context);
   }
-  return {std::move(lengths),
-          fmt::format("{}, {} cut at {} tokens", file, grouped(cut), grouped(context.count()))};
+  return {std::move(lengths), fmt::format("{}, {} cut at {} tokens", stream_name(file),
+                                          grouped(cut), grouped(context.count()))};
 }
 
 StepLengths step_lengths(const StepSource& source, const RunConfig& config,
