@@ -27,19 +27,19 @@ void print_skipped(const std::vector<SkippedPath>& skipped) {
     fmt::print(stderr, "skipped {} more\n", skipped.size() - kNamedSkips);
 }
 
-void build(const FileSearch& search, const std::string& out) {
+void build(const FileSearch& search) {
   const FoundFiles found = find_files(search);
   Progress progress(stderr, progress_style(stderr), "reading files",
                     static_cast<std::int64_t>(found.files.size()));
-  const BuildReport report = build_byte_dataset(found.files, out, progress);
+  const BuildReport report = build_byte_dataset(found.files, search.out, progress);
   std::vector<SkippedPath> skipped = found.skipped;
   skipped.insert(skipped.end(), report.skipped.begin(), report.skipped.end());
   print_skipped(skipped);
   fmt::print("{} and {}: {} documents, {} tokens (bytes, and one end of document each)\n",
-             bin_path(out).string(), idx_path(out).filename().string(),
+             bin_path(search.out).string(), idx_path(search.out).filename().string(),
              grouped(static_cast<std::int64_t>(report.documents)), grouped(report.tokens.count()));
   if (report.empty_files > 0) fmt::print("{} empty files left out\n", report.empty_files);
-  fmt::print("next: slimpack data inspect {}\n", out);
+  fmt::print("next: slimpack data inspect {}\n", search.out.string());
 }
 
 /// Bins are powers of two, so that 1 << 10 prints as 1K.
@@ -141,10 +141,11 @@ void add_build(CLI::App& data) {
   build_app->callback([build_app] {
     FileSearch search;
     search.from = text_of(build_app, "--from");
+    search.out = text_of(build_app, "--out");
     if (build_app->count("--glob") > 0) search.glob = text_of(build_app, "--glob");
     if (build_app->count("--exclude-folder") > 0)
       search.exclude_folders = build_app->get_option("--exclude-folder")->results();
-    build(search, text_of(build_app, "--out"));
+    build(search);
   });
 }
 
