@@ -65,20 +65,25 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
              to_chrome_trace({predict(step.ready.planned, cost).timeline, step.result.timeline}));
 }
 
-/// The next step, if one comes. Documents that cannot be trained on may come late: then the steps
-/// before are saved.
+/// The next step, if one comes. Documents that cannot be trained on may come late, and training may
+/// diverge: then the steps before are saved.
 std::optional<CompletedStep> next_step(TrainingRun& run, const RunConfig& config,
                                        CheckpointWriter& writer,
                                        const std::optional<CompletedStep>& last) {
+  std::string failure;
   try {
     return run.next();
   } catch (const InvalidInput& e) {
-    if (!last) throw;
-    writer.save(run.checkpoint_after(*last));
-    writer.finish();
-    invalid_input("{} (after {} of {} steps, saved in {})", e.what(), run.steps_done(),
-                  config.train.steps, writer.folder_of(run.steps_done()).string());
+    failure = failure_text(e);
+  } catch (const RunFailed& e) {
+    failure = failure_text(e);
   }
+  if (!last) throw_failure(failure);
+  writer.save(run.checkpoint_after(*last));
+  writer.finish();
+  throw_failure(failure,
+                fmt::format(" (after {} of {} steps, saved in {})", run.steps_done(),
+                            config.train.steps, writer.folder_of(run.steps_done()).string()));
 }
 
 void evaluate_if_due(TrainingRun& run, bool tells, TrainingLog& log, RunSummary& summary) {

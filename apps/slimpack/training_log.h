@@ -27,8 +27,8 @@ class TrainingLog {
   TrainingLog& operator=(const TrainingLog&) = delete;
   ~TrainingLog() { finish(); }
 
-  /// Throws InvalidInput when the line cannot be written (full disk); the file then ends with the
-  /// line before.
+  /// Throws as output_failed when the line cannot be written; the file then ends with the line
+  /// before.
   void step(const StepFigures& figures);
   /// Likewise; on a line of its own.
   void evaluation(const EvaluationFigures& figures);
