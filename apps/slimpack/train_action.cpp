@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/slimpack/output_lock.h"
 #include "apps/slimpack/run_summary.h"
 #include "apps/slimpack/step_figures.h"
 #include "apps/slimpack/training_commands.h"
@@ -157,6 +158,7 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   std::signal(SIGTERM, request_stop);
   const auto& folder = config.output.dir;
   require_writable_folder(checkpoints_folder(config));
+  const auto lock = lock_output(folder, process);
   const TrainingStart start = choose_start(arguments, config, process);
   TrainingRun run(
       config, start, [] { return stop_signal != 0; }, process);
