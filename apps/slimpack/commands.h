@@ -17,11 +17,12 @@ void add_simulate_command(CLI::App& app);  ///< simulate
 [[nodiscard]] const char* version_text();
 
 /// What the program exits with where this ends it: 2 for bad input, 130 when interrupted, 1 for
-/// anything else.
+/// anything else, such as RunFailed.
 int exit_code(const std::exception& cause);
 
 /// Parses the command line and runs the chosen subcommand. Returns the exit code: 0; 1 for a
-/// failed run; 2 for bad input, after one line on stderr; 130 when interrupted.
+/// failed run, such as one whose standard output is full or closed; 2 for bad input; 130 when
+/// interrupted. Each but 0 comes after one line on stderr.
 int run_program(CLI::App& app, int argc, char** argv);
 
 }  // namespace slimpack

@@ -96,7 +96,9 @@ void add_compare_command(CLI::App& app) {
       app.add_subcommand("compare", "Rate one step as planned here and as by what users run today");
   const auto arguments = std::make_shared<CompareArguments>();
   add_run_file(*command, *arguments)->required();
-  command->add_option("--lengths", arguments->lengths, "The step's sequences: one length a line")
+  command
+      ->add_option("--lengths", arguments->lengths,
+                   "The step's sequences: one length a line; - reads standard input")
       ->type_name("FILE")
       ->required();
   command->add_option("--only", arguments->only, "Compare these planners only")

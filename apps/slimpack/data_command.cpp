@@ -28,21 +28,21 @@ void print_skipped(const std::vector<SkippedPath>& skipped) {
     fmt::print(stderr, "skipped {} more\n", skipped.size() - kNamedSkips);
 }
 
-void build(const FileSearch& search, const std::string& out) {
+void build(const FileSearch& search) {
   const FoundFiles found = find_files(search);
   Progress progress(stderr, progress_style(stderr), "reading files",
                     static_cast<std::int64_t>(found.files.size()));
-  const BuildReport report = build_byte_dataset(found.files, out, progress);
+  const BuildReport report = build_byte_dataset(found.files, search.out, progress);
   std::vector<SkippedPath> skipped = found.skipped;
   skipped.insert(skipped.end(), report.skipped.begin(), report.skipped.end());
   print_skipped(skipped);
   const std::string built = fmt::format(
       "{} and {}: {} documents, {} tokens (bytes, and one end of document each)",
-      bin_path(out).string(), idx_path(out).filename().string(),
+      bin_path(search.out).string(), idx_path(search.out).filename().string(),
       grouped(static_cast<std::int64_t>(report.documents)), grouped(report.tokens.count()));
   fmt::print("{}\n", folded(built, output_columns(stdout)));
   if (report.empty_files > 0) fmt::print("{} empty files left out\n", report.empty_files);
-  fmt::print("next: slimpack data inspect {}\n", out);
+  fmt::print("next: slimpack data inspect {}\n", search.out.string());
 }
 
 /// Bins are powers of two, so that 1 << 10 prints as 1K.
@@ -112,7 +112,7 @@ void inspect(const std::string& prefix, const std::string& lengths_file, const s
   if (lengths.empty()) invalid_input("dataset '{}' has no documents; build it again", prefix);
   const LengthStatistics statistics = length_statistics(lengths);
   if (!json.empty()) write_file(json, to_json(statistics).dump(2) + "\n");
-  print_statistics(prefix.empty() ? lengths_file : prefix, statistics);
+  print_statistics(prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
 }
 
 /// Of an option without a variable: the parser keeps its text.
@@ -145,10 +145,11 @@ void add_build(CLI::App& data) {
   build_app->callback([build_app] {
     FileSearch search;
     search.from = text_of(build_app, "--from");
+    search.out = text_of(build_app, "--out");
     if (build_app->count("--glob") > 0) search.glob = text_of(build_app, "--glob");
     if (build_app->count("--exclude-folder") > 0)
       search.exclude_folders = build_app->get_option("--exclude-folder")->results();
-    build(search, text_of(build_app, "--out"));
+    build(search);
   });
 }
 
@@ -189,7 +190,9 @@ void add_inspect(CLI::App& data) {
   CLI::App* inspect_app =
       data.add_subcommand("inspect", "Show how long documents are, and what the long ones cost");
   inspect_app->add_option("PREFIX", "Dataset of PREFIX.bin and PREFIX.idx");
-  inspect_app->add_option("--lengths", "Inspect a list instead: one length in tokens a line")
+  inspect_app
+      ->add_option("--lengths",
+                   "Inspect a list instead: one length in tokens a line; - reads standard input")
       ->type_name("FILE");
   inspect_app->add_option("--json", "Write the same numbers to FILE as JSON")->type_name("FILE");
   inspect_app->footer("Example:\n  slimpack data inspect corpus --json corpus-lengths.json");

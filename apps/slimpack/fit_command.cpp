@@ -80,7 +80,9 @@ void add_fit_command(CLI::App& app, int& answer) {
       app.add_subcommand("fit", "Say whether a job fits its machine, and what would make it fit");
   const auto arguments = std::make_shared<FitArguments>();
   add_run_file(*command, *arguments)->required();
-  command->add_option("--lengths", arguments->source.lengths, "A step of this list")
+  command
+      ->add_option("--lengths", arguments->source.lengths,
+                   "A step of this list: one length a line; - reads standard input")
       ->type_name("FILE");
   command->add_option("--data", arguments->source.data, "The first step of this dataset")
       ->type_name("PREFIX");

@@ -73,7 +73,9 @@ void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Cut one step into MicroPacks and schedule them");
   const auto arguments = std::make_shared<PlanArguments>();
   add_run_file(*command, *arguments)->required();
-  command->add_option("--lengths", arguments->source.lengths, "Plan this list: one length a line")
+  command
+      ->add_option("--lengths", arguments->source.lengths,
+                   "Plan this list: one length a line; - reads standard input")
       ->type_name("FILE");
   command->add_option("--data", arguments->source.data, "Plan the first step of this dataset")
       ->type_name("PREFIX");

@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/standard_streams.h"
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/peer_health.h"
@@ -20,10 +22,6 @@ namespace {
 
 RankGrid grid_of(const RunConfig& config) {
   return {config.parallel.pp, config.parallel.dp, config.parallel.tp};
-}
-
-void say(const std::string& text) {
-  fmt::print(stderr, "slimpack: {}\n", text);
 }
 
 }  // namespace
@@ -58,11 +56,13 @@ void run_process(const TrainArguments& arguments, std::int32_t rank,
   try {
     ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
     train(arguments, &job);
+    flush_standard_output();
     static_cast<void>(job.make_world());  // all have come to their end
     return;
   } catch (const std::exception& e) {
     code = exit_code(e);
-    if (!health || health->report(e.what())) say(fmt::format("rank {}: {}", rank, e.what()));
+    const std::string message = message_of(e);
+    if (!health || health->report(message)) say(fmt::format("rank {}: {}", rank, message));
   }
   // The store may be in this process, and others that fail just now have to ask it.
   if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));

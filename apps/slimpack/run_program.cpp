@@ -1,10 +1,12 @@
 #include <algorithm>
-#include <cstdio>
+#include <csignal>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/standard_streams.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/nearest.h"
 
@@ -34,6 +36,19 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
   return fmt::format("{}; try '{} --help'", mistake, name);
 }
 
+/// Runs the chosen subcommand, or prints the help that was asked for.
+void parse_and_run(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() != 0) throw;
+    std::ostringstream help;
+    app.exit(e, help);
+    fmt::print("{}", help.str());
+  }
+  flush_standard_output();
+}
+
 }  // namespace
 
 int exit_code(const std::exception& cause) {
@@ -42,16 +57,20 @@ int exit_code(const std::exception& cause) {
 }
 
 int run_program(CLI::App& app, int argc, char** argv) {
+  open_standard_streams();
+  // A write beyond the limit of file sizes fails then, and that is told. SIGPIPE stays as it is: a
+  // reader that has seen enough (slimpack … | head) ends the program without a word, like any other
+  // tool; nobody reads what would follow.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
-    app.parse(argc, argv);
+    parse_and_run(app, argc, argv);
     return 0;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // help
-    fmt::print(stderr, "slimpack: {}\n", mistake_text(app, e));
+    say(mistake_text(app, e));
     return 2;
   } catch (const std::exception& e) {
     const int code = exit_code(e);
-    fmt::print(stderr, "slimpack: {}{}\n", code == 1 ? "failed: " : "", e.what());
+    say((code == 1 ? "failed: " : "") + message_of(e));
     return code;
   }
 }

@@ -6,6 +6,7 @@
 
 #include "apps/slimpack/configured_sequences.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/data/sampler.h"
@@ -15,7 +16,8 @@ namespace slimpack {
 StepLengths listed_lengths(const std::string& file, const DataConfig& data) {
   const std::vector<Tokens> documents = read_lengths(file);
   const SequenceRule rule = configured_sequences(data);
-  return {sequence_lengths(documents, rule), file, long_documents_text(documents, rule)};
+  return {sequence_lengths(documents, rule), stream_name(file),
+          long_documents_text(documents, rule)};
 }
 
 StepLengths step_lengths(const StepSource& source, const RunConfig& config,

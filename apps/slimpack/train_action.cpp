@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/slimpack/configured_sequences.h"
+#include "apps/slimpack/output_lock.h"
 #include "apps/slimpack/run_summary.h"
 #include "apps/slimpack/step_figures.h"
 #include "apps/slimpack/training_commands.h"
@@ -78,20 +79,25 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
                             pack_texts(step.ready.planned.plan, text)));
 }
 
-/// The next step, if one comes. Documents that cannot be trained on may come late: then the steps
-/// before are saved.
+/// The next step, if one comes. Documents that cannot be trained on may come late, and training may
+/// diverge: then the steps before are saved.
 std::optional<CompletedStep> next_step(TrainingRun& run, const RunConfig& config,
                                        CheckpointWriter& writer,
                                        const std::optional<CompletedStep>& last) {
+  std::string failure;
   try {
     return run.next();
   } catch (const InvalidInput& e) {
-    if (!last) throw;
-    writer.save(run.checkpoint_after(*last));
-    writer.finish();
-    invalid_input("{} (after {} of {} steps, saved in {})", e.what(), run.steps_done(),
-                  config.train.steps, writer.folder_of(run.steps_done()).string());
+    failure = failure_text(e);
+  } catch (const RunFailed& e) {
+    failure = failure_text(e);
   }
+  if (!last) throw_failure(failure);
+  writer.save(run.checkpoint_after(*last));
+  writer.finish();
+  throw_failure(failure,
+                fmt::format(" (after {} of {} steps, saved in {})", run.steps_done(),
+                            config.train.steps, writer.folder_of(run.steps_done()).string()));
 }
 
 void evaluate_if_due(TrainingRun& run, bool tells, TrainingLog& log, RunSummary& summary) {
@@ -165,6 +171,7 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   std::signal(SIGTERM, request_stop);
   const auto& folder = config.output.dir;
   require_writable_folder(checkpoints_folder(config));
+  const auto lock = lock_output(folder, process);
   const TrainingStart start = choose_start(arguments, config, process);
   TrainingRun run(
       config, start, [] { return stop_signal != 0; }, process);

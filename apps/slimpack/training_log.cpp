@@ -6,17 +6,20 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "apps/slimpack/metrics_lines.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/output_error.h"
 #include "slimpack/base/progress.h"
 
 namespace slimpack {
 namespace {
+
+constexpr std::string_view kElsewhere = "set output.dir to another folder";
 
 std::vector<std::int64_t> counts(const std::vector<Bytes>& bytes) {
   std::vector<std::int64_t> result;
@@ -83,9 +86,7 @@ void TrainingLog::open_metrics(const nlohmann::ordered_json& first_line) {
   metrics_bytes_ = bytes_of_lines_before(first_line, earlier);
   if (metrics_bytes_ > 0) std::filesystem::resize_file(file_, metrics_bytes_, error);
   metrics_.open(file_, metrics_bytes_ > 0 ? std::ios::app : std::ios::trunc);
-  if (!metrics_)
-    invalid_input("cannot write '{}': {}; set output.dir to a folder that can be written",
-                  file_.string(), std::strerror(errno));
+  if (!metrics_) output_failed("write", file_, errno, kElsewhere);
 }
 
 void TrainingLog::write(nlohmann::ordered_json line) {
@@ -98,8 +99,7 @@ void TrainingLog::write(nlohmann::ordered_json line) {
     const int cause = errno;
     std::error_code ignored;
     std::filesystem::resize_file(file_, metrics_bytes_, ignored);  // readers expect whole lines
-    invalid_input("cannot write '{}': {}; free some space or set output.dir elsewhere",
-                  file_.string(), std::strerror(cause));
+    output_failed("write", file_, cause, kElsewhere);
   }
   metrics_bytes_ += text.size();
 }

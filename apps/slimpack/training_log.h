@@ -26,8 +26,8 @@ class TrainingLog {
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
 
-  /// Throws InvalidInput when the line cannot be written (full disk); the file then ends with the
-  /// line before.
+  /// Throws as output_failed when the line cannot be written; the file then ends with the line
+  /// before.
   void step(const StepFigures& figures);
   /// Likewise.
   void evaluation(const EvaluationFigures& figures);

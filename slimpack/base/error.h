@@ -1,11 +1,13 @@
-// Errors: bad input is InvalidInput (one line: value, rule, remedy); a broken invariant is a bug
-// and ends in InternalError with its place. Infeasible problems and reached limits are results.
+// Errors: bad input is InvalidInput and a run that cannot go on RunFailed (one line: value, rule,
+// remedy); a broken invariant is a bug and ends in InternalError with its place. Infeasible
+// problems and reached limits are results.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace slimpack {
@@ -13,6 +15,13 @@ namespace slimpack {
 /// What the user gave cannot be used. The message is one line that names the value, the rule that
 /// it breaks and what to do; programs print it and exit with code 2.
 class InvalidInput : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The input was good, but the run could not do its work: the disk is full, training has diverged.
+/// The message is one line that names the cause and what to do; programs exit with code 1.
+class RunFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -37,6 +46,18 @@ template <class... Args>
 [[noreturn]] void invalid_input(fmt::format_string<Args...> format, Args&&... args) {
   throw InvalidInput(one_line(fmt::format(format, std::forward<Args>(args)...)));
 }
+
+/// Throws RunFailed likewise.
+template <class... Args>
+[[noreturn]] void run_failed(fmt::format_string<Args...> format, Args&&... args) {
+  throw RunFailed(one_line(fmt::format(format, std::forward<Args>(args)...)));
+}
+
+/// A failure as processes tell it to each other: never empty.
+[[nodiscard]] std::string failure_text(const std::exception& failure);
+/// Throws what was told by failure_text, and `addition` behind its message: InvalidInput again,
+/// everything else as RunFailed.
+[[noreturn]] void throw_failure(std::string_view text, std::string_view addition = "");
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                const std::string& detail);

@@ -2,15 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string_view>
 
-#include "slimpack/base/error.h"
+#include "slimpack/base/output_error.h"
 
 namespace slimpack {
 
@@ -43,15 +43,12 @@ void flush_folder(const fs::path& folder) {
   const bool flushed = descriptor >= 0 && ::fsync(descriptor) == 0;
   const int cause = errno;
   if (descriptor >= 0) ::close(descriptor);
-  if (!flushed)
-    invalid_input("cannot flush folder '{}': {}; check the disk or give another path",
-                  folder.string(), std::strerror(cause));
+  if (!flushed) output_failed("flush folder", folder, cause);
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    invalid_input("cannot rename '{}' to '{}': {}; check the disk or give another path",
-                  from.string(), to.string(), std::strerror(errno));
+    output_failed(fmt::format("rename '{}' to", from.string()), to, errno);
 }
 
 }  // namespace slimpack

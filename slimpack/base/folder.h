@@ -15,11 +15,11 @@ namespace slimpack {
 void remove_folder(const std::filesystem::path& folder);
 
 /// Puts the names in a folder on disk: files that were renamed into it, and folders. Throws
-/// InvalidInput naming path and cause.
+/// as output_failed.
 void flush_folder(const std::filesystem::path& folder);
 
 /// Gives a folder or file another name in the same file system; flush_folder makes that last.
-/// Throws InvalidInput naming both and the cause.
+/// Throws as output_failed, naming both.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace slimpack

@@ -30,11 +30,42 @@ bool matches(const std::string& pattern, const char* name, int flags) {
   return ::fnmatch(pattern.c_str(), name, flags) == 0;
 }
 
+/// What an earlier build has written under the same prefix. As documents, these files would make
+/// the second build another dataset than the first.
+class EarlierOutput {
+ public:
+  explicit EarlierOutput(const fs::path& prefix) {
+    if (prefix.empty()) return;
+    for (const fs::path& file : {bin_path(prefix), idx_path(prefix)}) {
+      struct stat status {};
+      if (::stat(file.c_str(), &status) != 0) status.st_ino = 0;  // no file has this number
+      files_.push_back({file, status.st_dev, status.st_ino});
+    }
+  }
+
+  /// Whatever its name is here: the path of a file that the output is a link to, say.
+  [[nodiscard]] bool has(const fs::path& path, const struct stat& status) const {
+    return std::any_of(files_.begin(), files_.end(), [&](const File& file) {
+      return (status.st_dev == file.device && status.st_ino == file.number) ||
+             is_left_behind(path, file.path);
+    });
+  }
+
+ private:
+  struct File {
+    fs::path path;
+    dev_t device;
+    ino_t number;
+  };
+  std::vector<File> files_;
+};
+
 /// One search: the folders still to enter, and what was found so far. Folders are read with
 /// readdir: libtorch exports symbols that clash with std::filesystem's directory iterators.
 class Walk {
  public:
-  explicit Walk(const FileSearch& search) : search_(search), pending_{search.from} {}
+  explicit Walk(const FileSearch& search)
+      : search_(search), output_(search.out), pending_{search.from} {}
 
   FoundFiles run() {
     while (!pending_.empty()) {
@@ -71,7 +102,10 @@ class Walk {
     } else if (wanted && S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0) {
       skip(path);
     } else if (wanted && S_ISREG(status.st_mode)) {
-      found_.files.push_back(path);
+      if (output_.has(path, status))
+        found_.skipped.push_back({path, "belongs to the dataset that is written"});
+      else
+        found_.files.push_back(path);
     }
   }
 
@@ -83,6 +117,7 @@ class Walk {
   void skip(const fs::path& path) { found_.skipped.push_back({path, std::strerror(errno)}); }
 
   const FileSearch& search_;
+  EarlierOutput output_;
   std::vector<fs::path> pending_;
   FoundFiles found_;
 };
@@ -105,7 +140,7 @@ FoundFiles find_files(const FileSearch& search) {
   FoundFiles found = Walk(search).run();
   if (!found.files.empty()) return found;
   if (!found.skipped.empty())
-    invalid_input("no file below '{}' matches '{}', and '{}' could not be read: {}",
+    invalid_input("no file below '{}' matches '{}', and '{}' was left out: {}; try another pattern",
                   search.from.string(), search.glob, found.skipped.front().path.string(),
                   found.skipped.front().reason);
   invalid_input("no file below '{}' matches '{}'; try another pattern, or '*' for all files",

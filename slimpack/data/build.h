@@ -19,6 +19,8 @@ struct FileSearch {
   std::string glob = "*";  ///< as in the shell, hidden files need a pattern that begins with a dot
   /// Folders of these names are not entered, at any depth.
   std::vector<std::string> exclude_folders{".*", "__pycache__", "site-packages"};
+  /// Prefix of the dataset that will be written; its files are no documents of it. Empty = none.
+  std::filesystem::path out{};
 };
 
 /// A file or folder that was left out, and why.
@@ -29,7 +31,7 @@ struct SkippedPath {
 
 struct FoundFiles {
   std::vector<std::filesystem::path> files;  ///< sorted by path, bytewise
-  std::vector<SkippedPath> skipped;          ///< folders that could not be read, dangling links
+  std::vector<SkippedPath> skipped;          ///< unreadable folders, dangling links, files of `out`
 };
 
 /// All regular files below a folder that match. Links to files count as files; links to folders

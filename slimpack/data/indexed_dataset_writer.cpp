@@ -46,8 +46,7 @@ std::vector<std::byte> index_bytes(TokenDtype dtype, std::span<const std::int32_
 }  // namespace
 
 IndexedDatasetWriter::IndexedDatasetWriter(const fs::path& prefix, std::int64_t vocab_size)
-    : prefix_(prefix),
-      vocab_size_(vocab_size),
+    : vocab_size_(vocab_size),
       dtype_(vocab_size < kUint16Vocab ? TokenDtype::kUint16 : TokenDtype::kInt32),
       bin_(bin_path(prefix)),
       idx_(idx_path(prefix)) {
@@ -88,12 +87,12 @@ void IndexedDatasetWriter::commit() {
   // Two names cannot change in one step. The index goes away first and comes last, so that a stop
   // in between leaves a dataset that open() refuses, never an index of other tokens.
   std::error_code ignored;
-  fs::remove(idx_path(prefix_), ignored);
+  fs::remove(idx_.target(), ignored);
   bin_.commit();
   try {
     idx_.commit();
-  } catch (const InvalidInput&) {
-    fs::remove(bin_path(prefix_), ignored);
+  } catch (...) {
+    fs::remove(bin_.target(), ignored);
     throw;
   }
 }

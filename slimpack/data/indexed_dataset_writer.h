@@ -15,8 +15,8 @@ namespace slimpack {
 
 /// Writes PREFIX.bin and PREFIX.idx document by document; each document is one sequence. The files
 /// appear under their names only by commit(); destroyed before, it leaves nothing behind. An
-/// existing dataset of that name is replaced. Every I/O error throws InvalidInput. Memory: 4 bytes
-/// per document, and 12 more while commit() runs.
+/// existing dataset of that name is replaced. Throws as AtomicFile. Memory: 4 bytes per document,
+/// and 12 more while commit() runs.
 class IndexedDatasetWriter {
  public:
   /// Tokens are stored as uint16 when vocab_size < 65,500, as Megatron does, else as int32.
@@ -38,7 +38,6 @@ class IndexedDatasetWriter {
   void store(std::span<const std::int32_t> document);
   void flush();
 
-  std::filesystem::path prefix_;
   std::int64_t vocab_size_;
   TokenDtype dtype_;
   AtomicFile bin_;

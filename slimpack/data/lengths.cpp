@@ -100,7 +100,7 @@ std::vector<Tokens> parse_lengths(std::string_view text, std::string_view origin
 }
 
 std::vector<Tokens> read_lengths(const std::filesystem::path& file) {
-  return parse_lengths(read_file(file, "length list"), file.string());
+  return parse_lengths(read_stream(file, "length list"), stream_name(file));
 }
 
 LengthStatistics length_statistics(std::span<const Tokens> lengths) {

@@ -16,6 +16,7 @@ namespace slimpack {
 /// skipped. Throws InvalidInput naming `origin` and the number, text and rule of the bad lines (the
 /// first five and how many more), and for a list without any length.
 [[nodiscard]] std::vector<Tokens> parse_lengths(std::string_view text, std::string_view origin);
+/// Likewise of a file, a pipe, or "-": the standard input.
 [[nodiscard]] std::vector<Tokens> read_lengths(const std::filesystem::path& file);
 
 /// Documents of [low, high] tokens. Shares are of the whole list, 0 to 1.

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/base/folder.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/packflow/gather_when_ready.h"
@@ -77,7 +78,7 @@ void CheckpointWriter::finish() {
     for (const std::string& failure : gather_when_ready(*process, stages_written_))
       if (!failure.empty()) {
         abandoned_ = true;
-        throw CheckpointFailed(failure);
+        throw_failure(failure);
       }
     if (writing_.valid() && writing_.wait_for(kPatience) == std::future_status::timeout)
       abandoned_ = true;
@@ -113,7 +114,7 @@ void CheckpointWriter::write(const CheckpointContents& contents,
     } catch (const std::exception& e) {
       // The others may still be writing there: were it gone, they would tell another cause.
       if (engine_.ranks().front() == 0) remove_folder(partial);
-      throw CheckpointFailed(fmt::format("{}; earlier checkpoints are intact", e.what()));
+      throw_failure(failure_text(e), "; earlier checkpoints are intact");
     }
   };
   try {
@@ -121,8 +122,8 @@ void CheckpointWriter::write(const CheckpointContents& contents,
       for (const StageSnapshot& stage : stages) write_stage(partial, stage);
     });
     written.set_value("");
-  } catch (const CheckpointFailed& e) {
-    written.set_value(e.what());
+  } catch (const std::exception& e) {
+    written.set_value(failure_text(e));
     throw;
   }
   if (engine_.ranks().front() == 0) attempt([&] { complete(contents); });
@@ -149,7 +150,7 @@ void CheckpointWriter::write_stage(const fs::path& folder, const StageSnapshot& 
 nlohmann::json CheckpointWriter::await_stage(const fs::path& announcement) const {
   while (!fs::exists(announcement)) {
     if (abandoned_)
-      invalid_input(
+      run_failed(
           "'{}' did not appear: another process failed, or output.dir is not in a folder that all "
           "of them share",
           announcement.string());

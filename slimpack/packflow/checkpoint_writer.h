@@ -15,18 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/base/error.h"
 #include "slimpack/packflow/checkpoint_folder.h"
 #include "slimpack/packflow/engine.h"
 #include "slimpack/packflow/safetensors.h"
 
 namespace slimpack {
-
-/// A checkpoint could not be written. Those before are as they were.
-class CheckpointFailed : public InvalidInput {
- public:
-  using InvalidInput::InvalidInput;
-};
 
 /// What a checkpoint holds beside the engine's state.
 struct CheckpointContents {
@@ -36,7 +29,8 @@ struct CheckpointContents {
 };
 
 /// All processes of a job make the same calls in the same order, on the thread that runs the
-/// engine.
+/// engine. A save that fails throws InvalidInput where nothing can be written at its path, else
+/// RunFailed; checkpoints before it are as they were.
 class CheckpointWriter {
  public:
   /// Keeps the newest `keep_last` checkpoints in `folder`, which all processes share. Removes what
@@ -48,15 +42,15 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   /// Copies the state and returns; it is written in the background, once the save before is done.
-  /// Does nothing when these steps were saved last. Throws CheckpointFailed when that one failed.
+  /// Does nothing when these steps were saved last. Throws when that one failed.
   void save(const CheckpointContents& contents);
 
-  /// Throws CheckpointFailed once the save under way has failed in this process. Does not wait.
+  /// Throws once the save under way has failed in this process. Does not wait.
   void require_sound();
 
-  /// Waits until the last save is complete, however long the files take. Throws CheckpointFailed:
-  /// on all processes when a stage could not be written, on that of rank 0 alone when the whole
-  /// could not be published.
+  /// Waits until the last save is complete, however long the files take. Throws on all processes
+  /// when a stage could not be written, on that of rank 0 alone when the whole could not be
+  /// published.
   void finish();
 
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t steps) const {
@@ -84,7 +78,7 @@ class CheckpointWriter {
   std::int32_t keep_last_;
   std::int64_t last_saved_ = -1;
   std::atomic<bool> abandoned_ = false;             ///< other processes' stages will not come
-  std::shared_future<std::string> stages_written_;  ///< by this process: why not, else nothing
+  std::shared_future<std::string> stages_written_;  ///< by this process: failure_text, or nothing
   std::future<void> writing_;  ///< of std::async, whose destructor joins the thread
 };
 

@@ -75,7 +75,7 @@ class Engine {
   /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks,
   /// each at the end of a layer at the latest; the first exception is rethrown. The engine can
   /// run other steps then: parameters and optimizer are untouched, unless the rank threw in the
-  /// update itself, which leaves some ranks' shards updated and others' not. Throws InvalidInput,
+  /// update itself, which leaves some ranks' shards updated and others' not. Throws RunFailed,
   /// parameters untouched, when an update's gradient norm is not finite.
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
                                const StepTokens& tokens, const std::optional<Update>& update);

@@ -16,7 +16,7 @@ namespace {
 /// Every rank knows the norm of the whole model, so that none updates its weights.
 void require_finite(double gradient_norm) {
   if (std::isfinite(gradient_norm)) return;
-  invalid_input(
+  run_failed(
       "the gradient norm is {}: training has diverged; lower train.learning_rate or raise "
       "train.warmup_steps",
       std::isnan(gradient_norm) ? "not a number" : "infinite");

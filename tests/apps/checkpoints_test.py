@@ -11,8 +11,8 @@ import time
 
 import pytest
 from processes import job
-from program import (SLIMPACK, assert_refused, learned, losses, metrics, newest_checkpoint, run,
-                     settings, tensors, with_full_disk)
+from program import (SLIMPACK, assert_failed, assert_refused, learned, losses, metrics,
+                     newest_checkpoint, run, settings, tensors, with_full_disk)
 
 
 def names(folder):
@@ -263,7 +263,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_checkpoints_before(workspace, s
     # The largest file is that of the optimizer; metrics have room.
     done = with_full_disk(50_000, "train", workspace.config("full"), *settings(SIX), "--resume",
                           "auto")
-    assert_refused(done, ".partial-step-00000006", "File too large", "earlier checkpoints are intact")
+    assert_failed(done, ".partial-step-00000006", "File too large", "earlier checkpoints are intact")
     assert names(folder) == [f"step-{s:08}" for s in range(1, 6)]
     assert tensors(folder) == before
     assert resume(workspace, "full", *SIX).returncode == 0
@@ -273,7 +273,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_checkpoints_before(workspace, s
 def test_a_disk_that_is_full_ends_the_run_at_the_next_step(workspace):
     done = with_full_disk(20_000, "train", workspace.config("full-early"),
                           *settings(["train.steps=1000", "checkpoint.every=1"]))
-    assert_refused(done, "step-00000001", "File too large")
+    assert_failed(done, "step-00000001", "File too large")
     # The save is found to have failed after the step that ran meanwhile, or when the next begins.
     assert len(metrics(workspace.folder / "full-early")) <= 2
     assert not names(workspace.folder / "full-early")

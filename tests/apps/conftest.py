@@ -1,3 +1,7 @@
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 from program import Workspace
 
@@ -5,3 +9,12 @@ from program import Workspace
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
     return Workspace(tmp_path_factory.mktemp("apps"))
+
+
+@pytest.fixture(scope="session")
+def poor_file_system(tmp_path_factory):
+    """An environment in which file systems have neither locks nor files without names."""
+    source = Path(__file__).parents[1] / "support" / "poor_file_system.c"
+    library = tmp_path_factory.mktemp("preload") / "poor_file_system.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return {**os.environ, "LD_PRELOAD": str(library)}

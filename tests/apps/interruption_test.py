@@ -1,33 +1,13 @@
 """Ctrl-C or SIGTERM during training: a prompt end and the weights of the last whole step. Ctrl-C is a
 failure for whoever waits for the program, SIGTERM from a scheduler is none."""
 
-import contextlib
 import signal
-import subprocess
 
 import pytest
-from program import SLIMPACK, metrics, newest_checkpoint, settings, weights
+from program import metrics, newest_checkpoint, training, wait_for_line, weights
 from transformers import AutoModelForCausalLM
 
 PROMPT = 20  # seconds: a step takes milliseconds, the rest is for a busy machine and disk
-
-
-@contextlib.contextmanager
-def training(file, *overrides):
-    command = [SLIMPACK, "train", file, *settings(overrides)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_for_line(process, start):
-    for line in process.stderr:
-        if line.startswith(start):
-            return
-    pytest.fail(f"the log ended without a line that starts with {start!r}")
 
 
 def stop(process, how):

@@ -8,26 +8,14 @@ import time
 
 import pytest
 from processes import environment, job
-from program import evaluations, losses, newest_checkpoint, settings
+from program import TIMEOUT, complaint, evaluations, losses, newest_checkpoint, settings, worker
 
 GRIDS = {
     2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"]],
     4: [["parallel.pp=2", "parallel.dp=2"], ["parallel.dp=4", "train.dtype=bf16"]],
     8: [["parallel.pp=2", "parallel.dp=2", "parallel.tp=2", "train.dtype=fp64"]],
 }
-TIMEOUT = "parallel.timeout=5"  # seconds
 LONG = ["data.step_tokens=400", "train.steps=100000"]
-
-
-def worker(file, *overrides):
-    return ["-m", "slimpack.worker", file, *settings(overrides)]
-
-
-def complaint(processes):
-    """The one line that says why the job ended; without the lines of its log."""
-    lines = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
-    assert len(lines) == 1, processes.text()
-    return lines[0]
 
 
 @pytest.mark.parametrize(("ranks", "overrides"),
@@ -109,6 +97,30 @@ def test_what_one_process_cannot_train_on_ends_all_with_its_cause(workspace, spo
     assert f"document {document} holds token 257" in line and str(prefix) in line
     assert "after 2 of 3 steps" in line
     assert newest_checkpoint(workspace.folder / name).name == "step-00000002"
+
+
+def test_training_that_diverges_is_a_failed_run_in_all_processes(workspace):
+    file = workspace.config("diverging")
+    diverge = ["parallel.pp=2", "train.learning_rate=1e30", "train.min_learning_rate=1e30"]
+    with job(workspace.folder, *[worker(file, *diverge, TIMEOUT)] * 2) as processes:
+        assert processes.codes() == [1, 1], processes.text()
+        line = complaint(processes)
+    assert "training has diverged" in line and "after " in line
+
+
+@pytest.mark.parametrize("full", [0, 1])
+def test_a_disk_that_is_full_for_one_process_is_a_failed_run_in_all(workspace, full):
+    """Room for metrics, not for a stage's tensors."""
+    module, name, *rest = worker(workspace.config(f"full{full}"), "parallel.pp=2", TIMEOUT)
+    limited = ["-c", "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, "
+               f"(20_000, 20_000)); runpy.run_module('{name}', run_name='__main__')", *rest]
+    commands = [[module, name, *rest]] * 2
+    commands[full] = limited
+    with job(workspace.folder, *commands) as processes:
+        assert processes.codes() == [1, 1], processes.text()
+        line = complaint(processes)
+    assert "File too large" in line and "earlier checkpoints are intact" in line
+    assert len(losses(workspace.folder / f"full{full}")) == 3
 
 
 @pytest.mark.parametrize("local_rank", ["0", "1"])

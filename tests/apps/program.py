@@ -1,21 +1,23 @@
 """The program from outside: a small corpus, configurations of a tiny model, runs of slimpack."""
 
+import contextlib
 import json
 import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
 SLIMPACK = BUILD / "slimpack"
 VOCABULARY = 257  # of `data build`: bytes, and 256 at the end of a document
 LENGTHS = [5, 300, 40, 1, 120, 500, 33, 64, 128, 257, 90, 20]  # bytes
 TOKENS = sum(LENGTHS) + len(LENGTHS)
+TIMEOUT = "parallel.timeout=5"  # seconds
 
 MODEL = dict(
     hidden_size=32,
@@ -54,12 +56,42 @@ def run(*arguments, **options):
                           timeout=60, check=False, **options)
 
 
-def with_full_disk(limit, *arguments):
-    """Files end at `limit` bytes and writing beyond fails as on a full disk."""
+def with_full_disk(limit, *arguments, **options):
+    """Files end at `limit` bytes (ulimit -f) and writing beyond fails as on a full disk."""
     def before_start():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    return run(*arguments, preexec_fn=before_start, restore_signals=False)
+    return run(*arguments, preexec_fn=before_start, **options)
+
+
+@contextlib.contextmanager
+def training(file, *overrides):
+    """A run under way."""
+    command = [SLIMPACK, "train", file, *settings(overrides)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_line(process, start):
+    for line in process.stderr:
+        if line.startswith(start):
+            return
+    pytest.fail(f"the log ended without a line that starts with {start!r}")
+
+
+def worker(file, *overrides):
+    """What follows the interpreter in the command of a process of a job."""
+    return ["-m", "slimpack.worker", file, *settings(overrides)]
+
+
+def complaint(processes):
+    """The one line that says why a job of processes ended; without the lines of its log."""
+    lines = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
+    assert len(lines) == 1, processes.text()
+    return lines[0]
 
 
 class Workspace:
@@ -172,10 +204,20 @@ def read_documents(prefix):
 def assert_refused(done, *parts):
     """Exit code 2 and one line that holds all the parts, after nothing but lines of the log."""
     assert done.returncode == 2, done.stderr
+    assert_last_line(done, "slimpack: ", *parts)
+
+
+def assert_failed(done, *parts):
+    """Likewise, of a run whose input was good: exit code 1."""
+    assert done.returncode == 1, done.stderr
+    assert_last_line(done, "slimpack: failed: ", *parts)
+
+
+def assert_last_line(done, start, *parts):
     *log, line = done.stderr.splitlines()
     for before in log:
         assert before.startswith(("model: ", "data: ", "cost: ", "step ", "resume: ",
                                   "evaluation ")), done.stderr
-    assert line.startswith("slimpack: "), done.stderr
+    assert line.startswith(start), done.stderr
     for part in parts:
         assert str(part) in line

@@ -274,5 +274,5 @@ def test_on_a_terminal_an_error_gets_a_line_of_its_own(workspace):
     file = workspace.config("diverging")
     diverge = settings(["train.learning_rate=1e30", "train.min_learning_rate=1e30"])
     text, code = on_terminal([SLIMPACK, "train", file, *diverge], 200)
-    assert code == 2
-    assert re.search(r"step 1/3[^\r\n]*\r\nslimpack: the gradient norm [^\r\n]*\r\n$", text), text
+    assert code == 1
+    assert re.search(r"step 1/3[^\r\n]*\r\nslimpack: failed: the gradient norm [^\r\n]*\r\n$", text), text

@@ -101,6 +101,22 @@ TEST(FindFiles, reports_folders_that_cannot_be_read) {
   EXPECT_EQ(files.skipped[0].reason, "Permission denied");
 }
 
+TEST(FindFiles, leaves_out_the_dataset_that_will_be_written) {
+  const TempFolder folder;
+  for (const char* name : {"a.txt", "set.bin", "set.idx", "set.bin.tmp77", "set.idx.tmp77",
+                           "other.bin", "deep/set.bin"})
+    put_file(folder / name, "x");
+  fs::create_symlink("set.bin", folder / "link");
+  const FoundFiles files = find_files({.from = folder.path(), .out = folder / "set"});
+  Names names;
+  for (const fs::path& file : files.files)
+    names.push_back(file.lexically_relative(folder.path()).string());
+  EXPECT_EQ(names, (Names{"a.txt", "deep/set.bin", "other.bin"}));
+  EXPECT_EQ(files.skipped.size(), 5u);
+  for (const SkippedPath& skipped : files.skipped)
+    EXPECT_NE(skipped.reason.find("dataset that is written"), std::string::npos);
+}
+
 TEST(FindFiles, names_what_it_cannot_search) {
   const TempFolder folder;
   put_file(folder / "file", "x");
@@ -154,6 +170,17 @@ TEST(BuildByteDataset, repeats_byte_by_byte) {
     (void)build(find_files({.from = folder / "in"}).files, folder / prefix);
   EXPECT_EQ(get_file(folder / "first.bin"), get_file(folder / "second.bin"));
   EXPECT_EQ(get_file(folder / "first.idx"), get_file(folder / "second.idx"));
+}
+
+TEST(BuildByteDataset, repeats_byte_by_byte_in_the_folder_of_its_files) {
+  const TempFolder folder;
+  for (const char* name : {"c", "a", "b/x"}) put_file(folder / name, name);
+  std::vector<std::string> bins;
+  for (int i = 0; i < 2; ++i) {
+    (void)build(find_files({.from = folder.path(), .out = folder / "set"}).files, folder / "set");
+    bins.push_back(get_file(folder / "set.bin"));
+  }
+  EXPECT_EQ(bins[0], bins[1]);
 }
 
 }  // namespace

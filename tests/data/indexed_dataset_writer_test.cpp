@@ -78,11 +78,27 @@ TEST(IndexedDatasetWriter, keeps_the_dataset_of_before_until_it_is_committed) {
 
 TEST(IndexedDatasetWriter, removes_the_bin_when_the_index_cannot_be_written) {
   const TempFolder folder;
+  IndexedDatasetWriter writer(folder / "set", 10);
+  writer.append(Ids{1});
   // A folder that is not empty stands where the index should go, so the rename fails.
   put_file(folder / "set.idx/file", "");
-  expect_invalid_input([&] { write_dataset(folder / "set", 10, {{1}}); }, {"set.idx"});
+  expect_invalid_input([&] { writer.commit(); }, {"set.idx"});
   EXPECT_FALSE(std::filesystem::exists(folder / "set.bin"));
   EXPECT_EQ(folder.entries(), 2);  // the folder and the file in it
+}
+
+TEST(IndexedDatasetWriter, follows_links_and_leaves_them_links) {
+  const TempFolder folder;
+  for (const char* name : {"set.bin", "set.idx"})
+    std::filesystem::create_symlink(folder.path() / "disk" / name, folder / name);
+  for (const Ids& document : {Ids{1}, Ids{2, 3}}) {
+    write_dataset(folder / "set", 10, {document});
+    for (const char* name : {"set.bin", "set.idx"})
+      EXPECT_TRUE(std::filesystem::is_symlink(folder / name)) << name;
+    EXPECT_EQ(IndexedDataset::open(folder / "disk/set")
+                  .tokens(0, Tokens(static_cast<std::int64_t>(document.size()))),
+              document);
+  }
 }
 
 TEST(IndexedDatasetWriter, names_the_path_that_cannot_be_created) {

@@ -267,7 +267,7 @@ TEST_F(TwoCheckpoints, AFailedSaveComesOutAndLeavesTheOthersAlone) {
   CheckpointWriter writer(engine_, folder_.path(), 2);
   block(folder_.path(), 3);
   writer.save({3, nlohmann::json::object(), {}});
-  EXPECT_THROW(writer.finish(), CheckpointFailed);
+  EXPECT_THROW(writer.finish(), InvalidInput);
   EXPECT_EQ(checkpoints_in(folder_.path()), (std::vector<std::int64_t>{1, 2}));
   writer.save({4, nlohmann::json::object(), {}});
   writer.finish();
