@@ -10,6 +10,7 @@
 
 #include "apps/slimpack/checked_plan.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
 #include "slimpack/base/error.h"
@@ -57,12 +58,7 @@ const RunConfig& require_trainable(const RunConfig& config, const JobProcess* pr
 }
 
 ModelShape checked_shape(const RunConfig& config) {
-  ModelShape shape = read_model_shape(config.model.config);
-  if (config.data.context > shape.max_positions)
-    invalid_input(
-        "data.context is {} tokens, {} allows max_position_embeddings = {}; lower "
-        "data.context",
-        config.data.context.count(), config.model.config.string(), shape.max_positions.count());
+  ModelShape shape = trained_model(config);
   if (config.parallel.pp > shape.num_layers)
     invalid_input(
         "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
