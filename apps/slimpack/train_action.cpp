@@ -153,6 +153,7 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   const auto& folder = config.output.dir;
   require_writable_folder(checkpoints_folder(config));
   const TrainingStart start = choose_start(arguments, config, process);
+  ModelFiles model_files = files_of(start, config);
   TrainingRun run(
       config, start, [] { return stop_signal != 0; }, process);
   // What is measured comes together in the process of the first rank.
@@ -160,7 +161,8 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   if (tells) describe(run, config);
   if (run.steps_done() == config.train.steps) return;  // said by choose_start
 
-  CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last);
+  CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last,
+                          std::move(model_files));
   RunSummary summary;
   const TrainingEnd end = train_steps(run, config, tells, writer, summary);
   if (!end.last) return end_without_step(run, end, tells);

@@ -77,6 +77,13 @@ struct PlannableModel {
 /// "float32", "bfloat16" or "float64". REQUIRES: shape_errors(shape) is empty.
 [[nodiscard]] std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype);
 
+/// The same, with all other fields of `source`, the text of a config.json that the shape came from:
+/// token ids, uses, whatever transformers keeps there. Where both have a field, it is as above, and
+/// so is what describes the file itself; ids of tokens are the source's. Throws InvalidInput for a
+/// source that is no JSON object.
+[[nodiscard]] std::string model_config_to_json(const ModelShape& shape, std::string_view dtype,
+                                               std::string_view source);
+
 /// One line per broken rule: sizes within bounds (so that no product overflows), heads divisible by
 /// kv heads, even head_dim, and biases and norms as the family has them. Empty for a valid shape.
 [[nodiscard]] std::vector<std::string> shape_errors(const ModelShape& shape);
