@@ -144,7 +144,7 @@ void end_without_step(const TrainingRun& run, const TrainingEnd& end, bool tells
 
 }  // namespace
 
-void train(const TrainArguments& arguments, JobProcess* process) {
+void train(const TrainArguments& arguments, JobProcess* process) try {
   RunConfig config = read_run_config(arguments.config, arguments.overrides);
   if (!arguments.clock.empty())
     config.train.clock = arguments.clock == "virtual" ? ClockKind::kVirtual : ClockKind::kWall;
@@ -184,6 +184,9 @@ void train(const TrainArguments& arguments, JobProcess* process) {
     end_stopped(ended("stopped on request", ""), tells);
   else if (!run.limit_reached().empty() && tells)
     fmt::print(stderr, "slimpack: {}\n", ended(run.limit_reached(), " where limits allow"));
+} catch (const Interrupted& e) {
+  // By SIGTERM only before the first step: later ones are told with what they have saved.
+  end_stopped(e.what(), process == nullptr || process->ranks().front() == 0);
 }
 
 }  // namespace slimpack

@@ -13,6 +13,7 @@
 #include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
+#include "apps/slimpack/token_check.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
@@ -114,6 +115,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
         StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
         return plan(std::move(batch), config_.plan.planner);
       }) {
+  check_tokens(config_, reader_, process_, should_stop_);
   cost_ = choose_cost(start);
   engine_ = std::make_unique<Engine>(
       EngineOptions{.shape = shape_,
