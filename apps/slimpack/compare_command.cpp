@@ -10,6 +10,7 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/comparison.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
@@ -52,7 +53,7 @@ std::string counted(std::int64_t count, std::string_view what) {
 void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
-  const ModelShape shape = read_model_shape(config.model.config);
+  const ModelShape shape = planned_model(config);
   const CostModel cost = required_cost(config, shape, arguments.config);
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
   PlanRequest request = configured_request(config, cost, step.lengths);

@@ -26,19 +26,30 @@ StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) con
   for (const DocumentSequence& sequence : sequences) {
     auto& read = tokens.emplace_back(static_cast<std::size_t>(sequence.length.count()));
     dataset_.copy_tokens(sequence.document, sequence.begin, read);
-    require_in_vocabulary(sequence.document, read);
+    const auto largest = std::ranges::max_element(read);
+    require_in_vocabulary(
+        {*largest, sequence.document, sequence.begin.count() + (largest - read.begin())});
   }
   return make_step_tokens(tokens, vocab_size_);
 }
 
-void DocumentReader::require_in_vocabulary(std::size_t document,
-                                           std::span<const std::int64_t> tokens) const {
-  const std::int64_t largest = *std::ranges::max_element(tokens);
-  if (largest >= vocab_size_)
+void DocumentReader::require_in_vocabulary(const TokenRange& range) const {
+  for (const auto& place : {range.smallest, range.largest})
+    if (place) require_in_vocabulary(*place);
+}
+
+void DocumentReader::require_in_vocabulary(const TokenPlace& place) const {
+  if (place.token < 0)
     invalid_input(
-        "dataset '{}': document {} holds token {}, but vocab_size is {} in {}; build the dataset "
-        "with this model's tokenizer or raise vocab_size",
-        prefix_.string(), document, largest, vocab_size_, model_.string());
+        "dataset '{}': document {} holds {} at position {}, tokens begin at 0; build the "
+        "dataset again",
+        prefix_.string(), place.document, place.token, place.position);
+  if (place.token >= vocab_size_)
+    invalid_input(
+        "dataset '{}': document {} holds token {} at position {}, but vocab_size is {} in {}; "
+        "build the dataset with this model's tokenizer or raise vocab_size",
+        prefix_.string(), place.document, place.token, place.position, vocab_size_,
+        model_.string());
 }
 
 }  // namespace slimpack

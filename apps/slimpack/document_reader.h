@@ -7,6 +7,7 @@
 
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/sequences.h"
+#include "slimpack/data/token_range.h"
 #include "slimpack/packflow/stage_step.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/workload/slice.h"
@@ -24,11 +25,15 @@ class DocumentReader {
 
   [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
 
-  /// Throws InvalidInput naming dataset, document and token when the model does not know one.
+  /// Throws InvalidInput naming dataset, document, position and token when the model does not
+  /// know one: a dataset may change after it was checked, or be another copy on another machine.
   [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
 
+  /// Throws InvalidInput likewise when one of the extremes is no token of the model.
+  void require_in_vocabulary(const TokenRange& range) const;
+
  private:
-  void require_in_vocabulary(std::size_t document, std::span<const std::int64_t> tokens) const;
+  void require_in_vocabulary(const TokenPlace& place) const;
 
   std::filesystem::path prefix_;
   std::filesystem::path model_;

@@ -8,6 +8,7 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/fit_report.h"
 #include "apps/slimpack/run_file_options.h"
@@ -38,7 +39,7 @@ FitJob configured_job(const RunConfig& config, const CostModel& cost) {
 
 /// Measured costs are those of one tp, so it stays; else it may fill a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
-  const ModelShape shape = read_model_shape(config.model.config);
+  const ModelShape shape = planned_model(config);
   FitQuestion question;
   question.most_tp = config.parallel.tp;
   question.cost = [=](std::int32_t tp, std::int32_t dp) {

@@ -6,6 +6,7 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/run_file_options.h"
@@ -40,7 +41,7 @@ std::vector<std::string> overrides_of(const PlanArguments& arguments) {
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  const ModelShape shape = read_model_shape(config.model.config);
+  const ModelShape shape = planned_model(config);
   const CostModel cost = required_cost(config, shape, arguments.config);
   StepLengths step = step_lengths(arguments.source, config, arguments.config);
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/file.h"
@@ -74,7 +75,7 @@ void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
-      configured_profile(config, read_model_shape(config.model.config), /*gpu_each=*/true);
+      configured_profile(config, planned_model(config), /*gpu_each=*/true);
   const CostModel cost = measured_costs(options);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));

@@ -163,7 +163,7 @@ void end_without_step(const TrainingRun& run, const TrainingEnd& end, bool tells
 
 }  // namespace
 
-void train(const TrainArguments& arguments, JobProcess* process) {
+void train(const TrainArguments& arguments, JobProcess* process) try {
   RunConfig config = read_run_config(arguments.config, arguments.overrides);
   if (!arguments.clock.empty())
     config.train.clock = arguments.clock == "virtual" ? ClockKind::kVirtual : ClockKind::kWall;
@@ -173,6 +173,7 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   require_writable_folder(checkpoints_folder(config));
   const auto lock = lock_output(folder, process);
   const TrainingStart start = choose_start(arguments, config, process);
+  ModelFiles model_files = files_of(start, config);
   TrainingRun run(
       config, start, [] { return stop_signal != 0; }, process);
   // What is measured comes together in the process of the first rank.
@@ -180,7 +181,8 @@ void train(const TrainArguments& arguments, JobProcess* process) {
   if (tells) describe(run, config);
   if (run.steps_done() == config.train.steps) return;  // said by choose_start
 
-  CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last);
+  CheckpointWriter writer(run.engine(), checkpoints_folder(config), config.checkpoint.keep_last,
+                          std::move(model_files));
   RunSummary summary;
   const TrainingEnd end = train_steps(run, config, tells, writer, summary);
   if (!end.last) return end_without_step(run, end, tells);
@@ -202,6 +204,9 @@ void train(const TrainArguments& arguments, JobProcess* process) {
     end_stopped(ended("stopped on request", ""), tells);
   else if (!run.limit_reached().empty() && tells)
     fmt::print(stderr, "slimpack: {}\n", ended(run.limit_reached(), " where limits allow"));
+} catch (const Interrupted& e) {
+  // By SIGTERM only before the first step: later ones are told with what they have saved.
+  end_stopped(e.what(), process == nullptr || process->ranks().front() == 0);
 }
 
 }  // namespace slimpack

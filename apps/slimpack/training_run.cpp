@@ -10,9 +10,11 @@
 
 #include "apps/slimpack/checked_plan.h"
 #include "apps/slimpack/configured_cost.h"
+#include "apps/slimpack/configured_model.h"
 #include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/configured_sequences.h"
+#include "apps/slimpack/token_check.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
@@ -58,12 +60,7 @@ const RunConfig& require_trainable(const RunConfig& config, const JobProcess* pr
 }
 
 ModelShape checked_shape(const RunConfig& config) {
-  ModelShape shape = read_model_shape(config.model.config);
-  if (config.data.context > shape.max_positions)
-    invalid_input(
-        "data.context is {} tokens, {} allows max_position_embeddings = {}; lower "
-        "data.context",
-        config.data.context.count(), config.model.config.string(), shape.max_positions.count());
+  ModelShape shape = trained_model(config);
   if (config.parallel.pp > shape.num_layers)
     invalid_input(
         "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
@@ -120,6 +117,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
         StepBatch batch = first_ ? *std::exchange(first_, std::nullopt) : draw();
         return plan(std::move(batch), config_.plan.planner);
       }) {
+  check_tokens(config_, reader_, process_, should_stop_);
   cost_ = choose_cost(start);
   engine_ = std::make_unique<Engine>(
       EngineOptions{.shape = shape_,

@@ -7,6 +7,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/gather_when_ready.h"
+#include "slimpack/packflow/hugging_face_folder.h"
 #include "slimpack/packflow/world.h"
 
 namespace slimpack {
@@ -74,6 +75,12 @@ TrainingStart choose_start(const TrainArguments& arguments, const RunConfig& con
   const std::string folder = gather_when_ready(*process, own).front();
   if (!first && !folder.empty()) start.checkpoint = Checkpoint{folder, read_training_state(folder)};
   return start;
+}
+
+ModelFiles files_of(const TrainingStart& start, const RunConfig& config) {
+  if (start.checkpoint) return read_model_files(start.checkpoint->folder / kConfigFile);
+  if (!start.model.empty()) return read_model_files(start.model / kConfigFile);
+  return read_model_files(config.model.config);
 }
 
 }  // namespace slimpack

@@ -6,6 +6,7 @@
 
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/packflow/checkpoint_folder.h"
+#include "slimpack/packflow/model_files.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -24,5 +25,9 @@ struct TrainingStart {
 /// several processes (`process`) the first looks, and the others take what it has found.
 [[nodiscard]] TrainingStart choose_start(const TrainArguments& arguments, const RunConfig& config,
                                          JobProcess* process);
+
+/// What checkpoints take along of the model that training starts from: of the checkpoint, of the
+/// model's folder, or of what model.config names. Throws InvalidInput for what cannot be read.
+[[nodiscard]] ModelFiles files_of(const TrainingStart& start, const RunConfig& config);
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
 #include "slimpack/data/indexed_format.h"
 
@@ -48,6 +49,20 @@ TokenDtype token_dtype(std::uint8_t code, const std::string& name) {
     default:
       damaged(name, "dtype code {} is not known (codes 1 to 8)", code);
   }
+}
+
+/// Without branches and with locals alone, which bytes cannot alias: so the compiler takes many
+/// tokens at once.
+template <class Stored>
+TokenExtremes extremes_of(std::span<const std::byte> bytes) {
+  Stored smallest = std::numeric_limits<Stored>::max();
+  Stored largest = std::numeric_limits<Stored>::min();
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Stored)) {
+    const auto token = load<Stored>(bytes, at);
+    smallest = token < smallest ? token : smallest;
+    largest = token > largest ? token : largest;
+  }
+  return {smallest, largest};
 }
 
 fs::path with_suffix(fs::path prefix, const char* suffix) {
@@ -175,12 +190,34 @@ std::int64_t IndexedDataset::first_sequence(std::size_t document) const {
       kHeaderBytes + sequences_ * (kLengthBytes + kOffsetBytes) + document * kDocumentBytes);
 }
 
-Tokens IndexedDataset::length(std::size_t document) const {
+template <class Work>
+void IndexedDataset::as_stored(const Work& work) const {
+  switch (dtype_) {
+    case TokenDtype::kUint8:
+      return work(std::uint8_t{});
+    case TokenDtype::kInt8:
+      return work(std::int8_t{});
+    case TokenDtype::kInt16:
+      return work(std::int16_t{});
+    case TokenDtype::kInt32:
+      return work(std::int32_t{});
+    case TokenDtype::kInt64:
+      return work(std::int64_t{});
+    case TokenDtype::kUint16:
+      return work(std::uint16_t{});
+  }
+}
+
+template <class Work>
+void IndexedDataset::each_sequence(std::size_t document, const Work& work) const {
   SLIMPACK_CHECK(document < documents_, "document {} of {}", document, documents_);
   const auto end = static_cast<std::size_t>(first_sequence(document + 1));
+  for (auto s = static_cast<std::size_t>(first_sequence(document)); s < end; ++s) work(s);
+}
+
+Tokens IndexedDataset::length(std::size_t document) const {
   std::int64_t length = 0;
-  for (auto s = static_cast<std::size_t>(first_sequence(document)); s < end; ++s)
-    length += sequence_length(s);
+  each_sequence(document, [&](std::size_t s) { length += sequence_length(s); });
   return Tokens(length);
 }
 
@@ -204,6 +241,44 @@ void IndexedDataset::copy_tokens(std::size_t document, Tokens begin,
   copy(document, static_cast<std::size_t>(begin.count()), out);
 }
 
+std::optional<TokenExtremes> IndexedDataset::extremes(std::size_t document) const {
+  std::optional<TokenExtremes> found;
+  as_stored([&](auto stored) {
+    using Stored = decltype(stored);
+    each_sequence(document, [&](std::size_t s) {
+      const auto length = static_cast<std::size_t>(sequence_length(s));
+      if (length == 0) return;
+      const auto bytes = bin_.bytes().subspan(static_cast<std::size_t>(sequence_offset(s)),
+                                              length * sizeof(Stored));
+      const TokenExtremes here = extremes_of<Stored>(bytes);
+      if (!found) found = here;
+      found->smallest = std::min(found->smallest, here.smallest);
+      found->largest = std::max(found->largest, here.largest);
+    });
+  });
+  return found;
+}
+
+std::int64_t IndexedDataset::position_of(std::size_t document, std::int64_t token) const {
+  std::int64_t position = 0;
+  std::optional<std::int64_t> first;
+  as_stored([&](auto stored) {
+    using Stored = decltype(stored);
+    each_sequence(document, [&](std::size_t s) {
+      const auto offset = static_cast<std::size_t>(sequence_offset(s));
+      const auto length = static_cast<std::size_t>(sequence_length(s));
+      for (std::size_t i = 0; i < length && !first; ++i, ++position)
+        if (load<Stored>(bin_.bytes(), offset + i * sizeof(Stored)) == token) first = position;
+    });
+  });
+  SLIMPACK_CHECK(first, "document {} has no token {}", document, token);
+  return *first;
+}
+
+std::string IndexedDataset::index_checksum() const {
+  return checksum_of(idx_.bytes());
+}
+
 template <class Out>
 void IndexedDataset::copy(std::size_t document, std::size_t begin, std::span<Out> out) const {
   SLIMPACK_CHECK(static_cast<std::int64_t>(begin + out.size()) <= length(document).count(),
@@ -218,27 +293,7 @@ void IndexedDataset::copy(std::size_t document, std::size_t begin, std::span<Out
     const auto part = out.subspan(done, std::min(out.size() - done, stored));
     const auto offset =
         static_cast<std::size_t>(sequence_offset(s)) + skipped * bytes_per_token(dtype_);
-    const std::size_t position = begin + done;
-    switch (dtype_) {
-      case TokenDtype::kUint8:
-        convert<std::uint8_t>(document, position, offset, part);
-        break;
-      case TokenDtype::kInt8:
-        convert<std::int8_t>(document, position, offset, part);
-        break;
-      case TokenDtype::kInt16:
-        convert<std::int16_t>(document, position, offset, part);
-        break;
-      case TokenDtype::kInt32:
-        convert<std::int32_t>(document, position, offset, part);
-        break;
-      case TokenDtype::kInt64:
-        convert<std::int64_t>(document, position, offset, part);
-        break;
-      case TokenDtype::kUint16:
-        convert<std::uint16_t>(document, position, offset, part);
-        break;
-    }
+    as_stored([&](auto like) { convert<decltype(like)>(document, begin + done, offset, part); });
     done += part.size();
   }
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,6 +26,11 @@ enum class TokenDtype : std::uint8_t {
   kUint16 = 8,
 };
 [[nodiscard]] std::size_t bytes_per_token(TokenDtype dtype);
+
+struct TokenExtremes {
+  std::int64_t smallest = 0;
+  std::int64_t largest = 0;
+};
 
 /// PREFIX.bin and PREFIX.idx.
 [[nodiscard]] std::filesystem::path bin_path(const std::filesystem::path& prefix);
@@ -55,6 +61,15 @@ class IndexedDataset {
   /// out.size() tokens of the document from `begin` on, with the same rules.
   void copy_tokens(std::size_t document, Tokens begin, std::span<std::int64_t> out) const;
 
+  /// The document's smallest and largest token as they are stored, negative ones too; none when it
+  /// is empty. At the speed of memory.
+  [[nodiscard]] std::optional<TokenExtremes> extremes(std::size_t document) const;
+  /// Where the document has this token first. REQUIRES: it has.
+  [[nodiscard]] std::int64_t position_of(std::size_t document, std::int64_t token) const;
+
+  /// Of the whole .idx.
+  [[nodiscard]] std::string index_checksum() const;
+
  private:
   IndexedDataset(MappedFile bin, MappedFile idx) : bin_(std::move(bin)), idx_(std::move(idx)) {}
 
@@ -64,6 +79,12 @@ class IndexedDataset {
   [[nodiscard]] std::int64_t sequence_length(std::size_t sequence) const;
   [[nodiscard]] std::int64_t sequence_offset(std::size_t sequence) const;
   [[nodiscard]] std::int64_t first_sequence(std::size_t document) const;
+  /// Calls `work` with a value of the stored type.
+  template <class Work>
+  void as_stored(const Work& work) const;
+  /// Calls `work` with each of the document's sequences, in order.
+  template <class Work>
+  void each_sequence(std::size_t document, const Work& work) const;
   template <class Out>
   void copy(std::size_t document, std::size_t begin, std::span<Out> out) const;
   template <class Stored, class Out>

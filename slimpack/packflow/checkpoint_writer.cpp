@@ -42,8 +42,12 @@ void charge_to_nobody(const NamedTensors& tensors) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(Engine& engine, fs::path folder, std::int32_t keep_last)
-    : engine_(engine), folder_(std::move(folder)), keep_last_(keep_last) {
+CheckpointWriter::CheckpointWriter(Engine& engine, fs::path folder, std::int32_t keep_last,
+                                   ModelFiles model_files)
+    : engine_(engine),
+      folder_(std::move(folder)),
+      keep_last_(keep_last),
+      model_files_(std::move(model_files)) {
   if (engine_.ranks().front() == 0) remove_partial_checkpoints(folder_);
 }
 
@@ -175,7 +179,9 @@ void CheckpointWriter::complete(const CheckpointContents& contents) const {
     fs::remove(announcement);
   }
   std::map<std::string, std::string> texts = contents.texts;
-  texts[kConfigFile] = model_shape_to_json(options.shape, hugging_face_name(options.dtype));
+  texts.insert(model_files_.texts.begin(), model_files_.texts.end());
+  texts[kConfigFile] =
+      model_config_to_json(options.shape, hugging_face_name(options.dtype), model_files_.config);
   if (options.layout.stages() > 1) texts[kIndexFile] = index_to_json(file_of, model_bytes);
   for (const auto& [name, text] : texts)
     state.files.push_back(write_checkpoint_file(partial / name, text));

@@ -17,6 +17,7 @@
 
 #include "slimpack/packflow/checkpoint_folder.h"
 #include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/model_files.h"
 #include "slimpack/packflow/safetensors.h"
 
 namespace slimpack {
@@ -34,8 +35,10 @@ struct CheckpointContents {
 class CheckpointWriter {
  public:
   /// Keeps the newest `keep_last` checkpoints in `folder`, which all processes share. Removes what
-  /// dead runs have left there. The engine outlives the writer.
-  CheckpointWriter(Engine& engine, std::filesystem::path folder, std::int32_t keep_last);
+  /// dead runs have left there. Every checkpoint takes `model_files` along. The engine outlives the
+  /// writer.
+  CheckpointWriter(Engine& engine, std::filesystem::path folder, std::int32_t keep_last,
+                   ModelFiles model_files = {});
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Completes what can be completed without other processes; a failure is not told.
@@ -76,6 +79,7 @@ class CheckpointWriter {
   Engine& engine_;
   std::filesystem::path folder_;
   std::int32_t keep_last_;
+  ModelFiles model_files_;
   std::int64_t last_saved_ = -1;
   std::atomic<bool> abandoned_ = false;             ///< other processes' stages will not come
   std::shared_future<std::string> stages_written_;  ///< by this process: failure_text, or nothing

@@ -54,16 +54,35 @@ struct ModelShape {
 
 /// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
 /// Throws InvalidInput that names `origin`, the field, the rule and the remedy: for missing or
-/// inconsistent fields, and for every feature that training here would silently get wrong (sliding
-/// windows, mixture of experts, rope scaling other than none/default, other activations).
+/// inconsistent fields, and for all features together that training here would silently get wrong
+/// (sliding windows, mixture of experts, rope scaling other than none/default, other activations).
 [[nodiscard]] ModelShape model_shape_from_json(std::string_view text, std::string_view origin);
 
 /// As above, from a file.
 [[nodiscard]] ModelShape read_model_shape(const std::filesystem::path& config_json);
 
+/// A model whose steps can be planned; it may have features that cannot be trained here but leave
+/// time and memory of a step as they are.
+struct PlannableModel {
+  ModelShape shape;
+  std::vector<std::string> untrainable;  ///< these features; none = it can be trained
+};
+
+/// As model_shape_from_json and read_model_shape, but refuses only features that change costs.
+[[nodiscard]] PlannableModel plannable_model_from_json(std::string_view text,
+                                                       std::string_view origin);
+[[nodiscard]] PlannableModel read_plannable_model(const std::filesystem::path& config_json);
+
 /// The config.json that `transformers` (4 and 5) reads back as the same model. `dtype` is
 /// "float32", "bfloat16" or "float64". REQUIRES: shape_errors(shape) is empty.
 [[nodiscard]] std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype);
+
+/// The same, with all other fields of `source`, the text of a config.json that the shape came from:
+/// token ids, uses, whatever transformers keeps there. Where both have a field, it is as above, and
+/// so is what describes the file itself; ids of tokens are the source's. Throws InvalidInput for a
+/// source that is no JSON object.
+[[nodiscard]] std::string model_config_to_json(const ModelShape& shape, std::string_view dtype,
+                                               std::string_view source);
 
 /// One line per broken rule: sizes within bounds (so that no product overflows), heads divisible by
 /// kv heads, even head_dim, and biases and norms as the family has them. Empty for a valid shape.

@@ -1,12 +1,15 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_fields.h"
 #include "slimpack/spec/model_family.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
-std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype) {
+namespace {
+
+nlohmann::ordered_json shape_json(const ModelShape& shape, std::string_view dtype) {
   SLIMPACK_CHECK(shape_errors(shape).empty(), "{}", shape_errors(shape).front());
   const FamilyFacts& facts = facts_of(shape.family);
   nlohmann::ordered_json out;
@@ -50,6 +53,25 @@ std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype)
   // The families' defaults (1 and 2 for Llama) would be ordinary tokens of other vocabularies.
   out["bos_token_id"] = nullptr;
   out["eos_token_id"] = nullptr;
+  return out;
+}
+
+}  // namespace
+
+std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype) {
+  return shape_json(shape, dtype).dump(2) + "\n";
+}
+
+std::string model_config_to_json(const ModelShape& shape, std::string_view dtype,
+                                 std::string_view source) {
+  nlohmann::ordered_json out = shape_json(shape, dtype);
+  const nlohmann::json theirs = parse_json(source, "config.json");
+  static_cast<void>(JsonFields(theirs, "config.json"));  // refuses what is no object
+  for (const auto& [key, value] : theirs.items()) {
+    const bool token_id = key == "bos_token_id" || key == "eos_token_id";
+    // The version is that of the program that wrote the file, which is another one now.
+    if (token_id || (!out.contains(key) && key != "transformers_version")) out[key] = value;
+  }
   return out.dump(2) + "\n";
 }
 

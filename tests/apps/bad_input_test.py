@@ -7,8 +7,8 @@ import shutil
 import subprocess
 
 import pytest
-from program import (LENGTHS, SLIMPACK, assert_failed, assert_refused, metrics, read_documents, run,
-                     settings, weights, with_full_disk)
+from program import (LENGTHS, SLIMPACK, assert_failed, assert_refused, metrics, run, settings,
+                     weights, with_full_disk)
 
 EARLIER = {"metrics.jsonl": "earlier\n", "timeline.json": "{}", "checkpoints/notes.txt": "{}"}
 
@@ -160,18 +160,6 @@ def test_a_plan_is_not_written_by_halves(workspace, tmp_path, option):
                           "--out", tmp_path / "full" / "plan.json")
     assert_failed(done, "plan.json", "File too large")
     assert not list((tmp_path / "full").iterdir())
-
-
-def test_a_bad_token_in_a_later_step_keeps_the_steps_before(workspace):
-    """A document a step; the lengths differ, so that a step's tells which document it is."""
-    short = ["data.step_tokens=1", "parallel.pp=2"]
-    prefix, document = workspace.spoil_third_step("bad-token")
-    done = run("train", workspace.config("late"), *settings([*short, f"data.prefix={prefix}"]))
-    assert_refused(done, f"document {document} holds token 257", "vocab_size is 257",
-                   "after 2 of 3 steps", "late/checkpoints/step-00000002")
-    expected = workspace.train("two-steps", *short, "train.steps=2")
-    assert weights(workspace.folder / "late") == weights(expected)
-    assert len(metrics(workspace.folder / "late")) == 2
 
 
 def test_a_later_step_that_does_not_fit_keeps_the_steps_before(workspace):

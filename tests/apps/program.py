@@ -147,6 +147,10 @@ def newest_checkpoint(folder):
     return max((folder / "checkpoints").glob("step-*"))
 
 
+def read_checkpoint_state(checkpoint):
+    return json.loads((checkpoint / "training_state.json").read_text())
+
+
 def weights(folder):
     """The bytes of the weights in a run's newest checkpoint, file by file."""
     return {f.name: f.read_bytes() for f in newest_checkpoint(folder).glob("model*.safetensors")}

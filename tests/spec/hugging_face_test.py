@@ -125,3 +125,14 @@ def test_a_config_that_transformers_saved_is_read_back(tmp_path, name):
 def test_models_of_this_repository_have_the_same_size(tmp_path, path):
     config = read_config(tmp_path / "model", path.read_text())
     assert shape_program(path)[0] == count_parameters(config)
+
+
+def test_no_other_architecture_of_transformers_is_taken_for_a_misspelling(tmp_path):
+    ours = {"llama", "qwen2", "qwen3", "mistral"}
+    for model_type in sorted(set(transformers.CONFIG_MAPPING) - ours):
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps({**SMALL, "model_type": model_type}))
+        done = subprocess.run([PROGRAM, config, "float32"], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert f'model_type "{model_type}" is not supported' in done.stderr
+        assert "did you mean" not in done.stderr

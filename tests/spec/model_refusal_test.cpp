@@ -52,6 +52,7 @@ const BadField kBadFields[] = {
     {"llama", "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}, "rope scaling"},
     {"llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope scaling"},
     {"llama", "rope_scaling", {{"factor", 8.0}}, "rope scaling"},
+    {"llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "cannot train"},
     {"llama", "rope_scaling", json::array({1}), "object"},
     {"llama", "rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}, "rope scaling"},
     {"llama", "rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}, "rope scaling"},
@@ -124,6 +125,73 @@ TEST(ModelRefusal, AMistralWithoutAWindowFieldHasTheDefaultWindow) {
   EXPECT_NE(error_of(config.dump()).find("sliding_window is 4096 by default"), std::string::npos);
   config["sliding_window"] = nullptr;
   EXPECT_EQ(error_of(config.dump()), "accepted");
+}
+
+TEST(ModelRefusal, AllFeaturesAreNamedAtOnceWithoutARemedyThatMakesAnotherModel) {
+  json config = small_config("llama");
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"original_max_position_embeddings", 8192}};
+  config["hidden_act"] = "gelu";
+  config["num_local_experts"] = 8;
+  config["layer_types"] = {"sliding_attention"};
+  config["architectures"] = {"LlamaForSequenceClassification"};
+  const std::string message = error_of(config.dump());
+  for (const char* part :
+       {"rope_scaling has rope_type \"llama3\" (rope scaling)", "hidden_act is \"gelu\"",
+        "num_local_experts is 8 (mixture of experts)", "layer_types has \"sliding_attention\"",
+        "architectures has \"LlamaForSequenceClassification\"",
+        "this version cannot train such a model"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " is not in " << message;
+  // What belongs to the scaling is no further feature, and its cure would be another model.
+  for (const char* part : {"low_freq_factor", "remove", "set it", "default"})
+    EXPECT_EQ(message.find(part), std::string::npos) << part << " is in " << message;
+}
+
+TEST(ModelRefusal, AnotherArchitectureIsNotTakenForAMisspelling) {
+  for (const char* type : {"mixtral", "ministral", "llama4", "qwen3_5", "qwen2_moe", "qwen3_moe",
+                           "gemma", "gemma3_text", "phi3", "gpt2", "deepseek_v3", "falcon"}) {
+    json config = small_config("llama");
+    config["model_type"] = type;
+    EXPECT_EQ(error_of(config.dump()),
+              fmt::format("config.json: model_type \"{}\" is not supported; supported are llama, "
+                          "qwen2, qwen3, mistral",
+                          type));
+  }
+}
+
+/// Llama 3.1's: other frequencies, the same products.
+json scaled_llama() {
+  json config = small_config("llama");
+  config["rope_theta"] = 500000.0;
+  config["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}};
+  return config;
+}
+
+TEST(PlannableModel, RopeScalingIsNamedAndLeavesTheShapeAsItIs) {
+  const PlannableModel model = plannable_model_from_json(scaled_llama().dump(), "config.json");
+  EXPECT_EQ(model.untrainable,
+            std::vector<std::string>{"rope_scaling has rope_type \"llama3\" (rope scaling)"});
+  json plain = scaled_llama();
+  plain.erase("rope_scaling");
+  EXPECT_EQ(model.shape, shape_of(plain));
+  EXPECT_TRUE(plannable_model_from_json(plain.dump(), "config.json").untrainable.empty());
+  EXPECT_NE(error_of(scaled_llama().dump()).find("profile, fit, plan and compare take it"),
+            std::string::npos);
+}
+
+TEST(PlannableModel, WhatChangesCostsIsRefusedTogetherWithTheRest) {
+  json config = scaled_llama();
+  config["attention_dropout"] = 0.1;
+  try {
+    static_cast<void>(plannable_model_from_json(config.dump(), "config.json"));
+    FAIL() << "accepted";
+  } catch (const InvalidInput& e) {
+    EXPECT_EQ(std::string(e.what()), error_of(config.dump()));
+    EXPECT_NE(std::string(e.what()).find("attention_dropout"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("rope scaling"), std::string::npos);
+  }
 }
 
 TEST(ModelRefusal, ContradictingThetasAreRefused) {

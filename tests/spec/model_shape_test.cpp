@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "slimpack/base/error.h"
 #include "tests/spec/model_texts.h"
 
 namespace slimpack {
@@ -155,6 +156,35 @@ TEST(ModelShape, WrittenConfigNamesModelAndBothSpellings) {
   EXPECT_EQ(out["rope_theta"], 10000.0);
   EXPECT_EQ(out["rope_parameters"]["rope_theta"], 10000.0);
   EXPECT_EQ(out["head_dim"], 128);
+}
+
+TEST(ModelShape, AWrittenConfigKeepsWhatItsSourceSaysOfOtherThings) {
+  const ModelShape shape = shape_of(small_config("qwen2"));
+  json source = small_config("qwen2");
+  source.update({{"hidden_size", 4096},  // of another model: the shape counts
+                 {"rope_scaling", {{"rope_type", "yarn"}}},
+                 {"dtype", "float16"},
+                 {"transformers_version", "4.0.0"},
+                 {"bos_token_id", 7},
+                 {"eos_token_id", {8, 9}},
+                 {"pad_token_id", nullptr},
+                 {"task", {{"of", "nobody"}}}});
+  const std::string text = model_config_to_json(shape, "bfloat16", source.dump());
+  EXPECT_EQ(model_shape_from_json(text, "written"), shape);
+  json expected = json::parse(model_shape_to_json(shape, "bfloat16"));
+  expected.update({{"bos_token_id", 7},
+                   {"eos_token_id", {8, 9}},
+                   {"pad_token_id", nullptr},
+                   {"task", {{"of", "nobody"}}}});
+  EXPECT_EQ(json::parse(text), expected);
+  // What it says of itself, it says again.
+  EXPECT_EQ(json::parse(model_config_to_json(shape, "bfloat16", text)), expected);
+}
+
+TEST(ModelShape, ASourceThatSaysNothingLeavesAConfigWithoutTokenIds) {
+  const ModelShape shape = shape_of(small_config("llama"));
+  EXPECT_EQ(model_config_to_json(shape, "float32", "{}"), model_shape_to_json(shape, "float32"));
+  EXPECT_THROW((void)model_config_to_json(shape, "float32", "[]"), InvalidInput);
 }
 
 }  // namespace

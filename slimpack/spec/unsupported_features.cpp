@@ -1,0 +1,145 @@
+#include "slimpack/spec/unsupported_features.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "slimpack/spec/model_family.h"
+
+namespace slimpack {
+
+namespace {
+
+using nlohmann::json;
+using Features = std::vector<UnsupportedFeature>;
+
+constexpr std::int64_t kMistralDefaultWindow = 4096;
+constexpr std::size_t kMostQuoted = 40;  // characters of a value; quantization's go on for lines
+
+/// A field whose presence asks for `feature`, unless its value is null, false, empty or `off`.
+struct FeatureField {
+  const char* key;
+  double off;
+  std::string_view feature;
+};
+
+constexpr std::array<FeatureField, 13> kFeatureFields{{
+    {"num_local_experts", 0, "mixture of experts"},
+    {"num_experts", 0, "mixture of experts"},
+    {"n_routed_experts", 0, "mixture of experts"},
+    {"num_experts_per_tok", 0, "mixture of experts"},
+    {"moe_intermediate_size", 0, "mixture of experts"},
+    {"use_sliding_window", 0, "sliding-window attention"},
+    {"use_bidirectional_attention", 0, "bidirectional attention"},
+    {"attention_dropout", 0, "dropout; 0 trains without it"},
+    {"pretraining_tp", 1, "sliced projections; 1 is the same model"},
+    {"partial_rotary_factor", 1, "partial rotary embedding"},
+    {"per_layer_config", 0, "layers that differ"},
+    {"quantization_config", 0, "quantized weights"},
+    {"auto_map", 0, "custom model code"},
+}};
+
+bool is_off(const json& value, double off) {
+  if (value.is_null()) return true;
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == off;
+  return value.empty();
+}
+
+std::string value_text(const json& value) {
+  const std::string text = value.dump();
+  return text.size() <= kMostQuoted ? text : "set";
+}
+
+void add_fields(const json& config, Features& found) {
+  for (const FeatureField& field : kFeatureFields) {
+    const auto it = config.find(field.key);
+    if (it != config.end() && !is_off(*it, field.off))
+      found.push_back({fmt::format("{} is {} ({})", field.key, value_text(*it), field.feature)});
+  }
+  if (const auto it = config.find("is_causal"); it != config.end() && *it == false)
+    found.push_back({"is_causal is false (only causal models are trained)"});
+}
+
+void add_activation(const JsonFields& fields, Features& found) {
+  if (fields.has("hidden_act") && fields.text("hidden_act") != "silu")
+    found.push_back({fmt::format("hidden_act is \"{}\" (only \"silu\" is trained)",
+                                 fields.text("hidden_act"))});
+}
+
+/// A model with another head, say a classifier's.
+void add_architecture(const JsonFields& fields, ModelFamily family, Features& found) {
+  if (!fields.has("architectures")) return;
+  const std::string_view stem = facts_of(family).class_stem;
+  const std::string expected = fmt::format("{}ForCausalLM", stem);
+  const std::string headless = fmt::format("{}Model", stem);
+  for (const json& name : fields.array("architectures"))
+    if (name != expected && name != headless)
+      found.push_back(
+          {fmt::format("architectures has {} (only {} is trained)", value_text(name), expected)});
+}
+
+void add_layer_types(const json& config, Features& found) {
+  const auto layers = config.find("layer_types");
+  if (layers == config.end() || layers->is_null()) return;
+  for (const json& layer : *layers)
+    if (layer != "full_attention") {
+      found.push_back({fmt::format("layer_types has {} (only \"full_attention\" is trained)",
+                                   value_text(layer))});
+      return;
+    }
+}
+
+/// A rope dictionary (rope_scaling or rope_parameters). Another base frequency for each position is
+/// another model, at the same cost.
+void add_rope(const JsonFields& fields, const char* key, Features& found) {
+  if (!fields.has(key)) return;
+  static_cast<void>(fields.object(key));  // refuses what is no dictionary
+  const json& rope = fields.at(key);
+  bool typed = false;
+  for (const char* name : {"rope_type", "type"}) {
+    const auto type = rope.find(name);
+    if (type == rope.end() || type->is_null() || *type == "default" || typed) continue;
+    typed = true;
+    found.push_back(
+        {fmt::format("{} has {} {} (rope scaling)", key, name, value_text(*type)), false});
+  }
+  for (const auto& [name, value] : rope.items()) {
+    if (name == "partial_rotary_factor" && !is_off(value, 1))
+      found.push_back(
+          {fmt::format("{} has {} {} (partial rotary embedding)", key, name, value_text(value))});
+    const bool plain = name == "rope_type" || name == "type" || name == "rope_theta" ||
+                       name == "partial_rotary_factor";
+    if (!plain && !typed)  // else they belong to the scaling that is named already
+      found.push_back({fmt::format("{} has {} (rope scaling)", key, value_text(name)), false});
+  }
+}
+
+/// Mistral's sliding window is on unless it is null; one that no sequence outgrows changes nothing.
+void add_mistral_window(const json& config, const JsonFields& fields, Features& found) {
+  const bool stated = config.contains("sliding_window");
+  if (stated && !fields.has("sliding_window")) return;
+  const std::int64_t window = stated ? fields.integer("sliding_window", 1) : kMistralDefaultWindow;
+  const std::int64_t positions = fields.integer("max_position_embeddings", 1);
+  if (window < positions)
+    found.push_back({fmt::format(
+        "sliding_window is {}{}, below max_position_embeddings {} (sliding-window attention; with "
+        "max_position_embeddings {} the window changes nothing)",
+        window, stated ? "" : " by default", positions, window)});
+}
+
+}  // namespace
+
+Features unsupported_features(const json& config, const std::string& origin, ModelFamily family) {
+  const JsonFields fields(config, origin);
+  Features found;
+  add_architecture(fields, family, found);
+  add_fields(config, found);
+  add_activation(fields, found);
+  add_layer_types(config, found);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) add_rope(fields, key, found);
+  if (family == ModelFamily::kMistral) add_mistral_window(config, fields, found);
+  return found;
+}
+
+}  // namespace slimpack

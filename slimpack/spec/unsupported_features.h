@@ -1,0 +1,23 @@
+// What a config.json asks for that training here would silently get wrong.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "slimpack/base/json_fields.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+struct UnsupportedFeature {
+  std::string text;           ///< field, value and feature
+  bool changes_costs = true;  ///< whether a step takes other time or memory for it
+};
+
+/// All of them, in a fixed order; none for a model that can be trained. Throws InvalidInput for a
+/// field of another type than it has to be.
+[[nodiscard]] std::vector<UnsupportedFeature> unsupported_features(const nlohmann::json& config,
+                                                                   const std::string& origin,
+                                                                   ModelFamily family);
+
+}  // namespace slimpack
