@@ -39,6 +39,12 @@ std::vector<std::string> overrides_of(const PlanArguments& arguments) {
   return overrides;
 }
 
+/// With the baseline whose plan was the shortest, if that is what it is.
+std::string planner_text(const RunConfig& config, const PlannedStep& step) {
+  const std::string name(to_string(config.plan.planner));
+  return step.baseline.empty() ? name : fmt::format("{}, as {} plans", name, step.baseline);
+}
+
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
   const ModelShape shape = planned_model(config);
@@ -61,7 +67,7 @@ void plan(const PlanArguments& arguments) {
   ReportRows rows = step_rows(*outcome.step, cost);
   rows.insert(rows.begin(), {{"step", step.source},
                              {"documents", step.long_documents},
-                             {"planner", std::string(to_string(config.plan.planner))},
+                             {"planner", planner_text(config, *outcome.step)},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
   fmt::print("{}\nnext: slimpack simulate {}\n",

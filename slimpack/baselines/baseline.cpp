@@ -18,14 +18,14 @@ constexpr std::array kBaselines{
     Baseline{"dynapipe", "micro-batches by dynamic programming, adaptive schedule (DynaPipe)",
              dynapipe_baseline},
     Baseline{"seq1f1b", "packs cut into slices of equal FLOPs, sequence-level 1F1B (Seq1F1B)",
-             seq1f1b_baseline},
+             seq1f1b_baseline, /*cuts=*/true},
     Baseline{"slimpipe", "packs cut into slices of equal tokens, 1F1B over slices (SlimPipe)",
-             slimpipe_baseline},
+             slimpipe_baseline, /*cuts=*/true},
     Baseline{"context-parallel",
              "context parallelism by sequence length, 1F1B (Megatron hybrid CP)",
-             context_parallel_baseline},
+             context_parallel_baseline, /*cuts=*/false, /*merges=*/true},
     Baseline{"token-balanced", "context parallelism of one size for all packs, 1F1B (Megatron CP)",
-             token_balanced_baseline},
+             token_balanced_baseline, /*cuts=*/false, /*merges=*/true},
 };
 
 }  // namespace

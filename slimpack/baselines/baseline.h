@@ -45,6 +45,8 @@ struct Baseline {
   std::string_view name;   ///< on the command line and in tables
   std::string_view about;  ///< one line: what it does and who runs it
   BaselinePlan (*plan)(const BaselineRequest& request);
+  bool cuts = false;    ///< sequences, at any token
+  bool merges = false;  ///< MicroPacks of several replicas
 };
 
 /// In the order in which tables list them.

@@ -16,4 +16,9 @@ namespace slimpack {
 [[nodiscard]] PlannedStep baseline_step(const Baseline& baseline, const PlanRequest& request,
                                         const CostModel& cost);
 
+/// What bounds of a baseline's step have to allow: the most replicas that run a MicroPack together,
+/// and where sequences are cut: at multiples of the granularity where none is, else at any token.
+[[nodiscard]] std::int32_t most_merged(const StepPlan& plan);
+[[nodiscard]] Tokens cut_unit(const StepPlan& plan, Tokens granularity);
+
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "slimpack/base/human.h"
+#include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_search.h"
@@ -12,7 +13,8 @@
 namespace slimpack {
 namespace {
 
-/// The least memory of a step of one sequence, with the request's planner and the step's layout.
+/// The least memory of a step of one sequence, with the request's planner and the step's layout and
+/// recomputation.
 Bytes single_need(const PlanRequest& request, const StepProblem& problem, Tokens length) {
   const SequenceLengths lengths{length};
   const StepProblem single{problem.cost,        lengths,          problem.speed,
@@ -20,7 +22,9 @@ Bytes single_need(const PlanRequest& request, const StepProblem& problem, Tokens
                            problem.granularity, Bytes(0)};
   if (request.planner == PlannerKind::kPacked)
     return step_need(packed_step(single, length), problem.cost).bytes;
-  return search_step(paced(single)).least_need.bytes;
+  const Bytes searched = search_step(paced(single)).least_need.bytes;
+  const BaselineSearchResult found = search_baselines(single, request.context);
+  return found.least_need ? std::min(searched, found.least_need->bytes) : searched;
 }
 
 }  // namespace

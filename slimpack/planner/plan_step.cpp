@@ -1,9 +1,12 @@
 // Steps: divide the layers; for every choice of recomputation that may pay, search (for fixed
-// packing: make its one plan), then deeper where asked to; simulate the best as a whole job.
+// packing: make its one plan), then deeper where asked to; see whether a baseline is shorter;
+// simulate the best as a whole job.
 #include <span>
 #include <utility>
 
 #include "slimpack/base/progress.h"
+#include "slimpack/planner/baseline_search.h"
+#include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/candidates.h"
 #include "slimpack/planner/does_not_fit.h"
 #include "slimpack/planner/packed_step.h"
@@ -187,6 +190,19 @@ Attempt rounds(const PlanRequest& request, const StepProblem& problem) {
   return best;
 }
 
+/// Whatever a baseline does is allowed to us as well. Of equally long steps the searched one stays.
+void consider_baselines(const PlanRequest& request, const StepProblem& problem, Attempt& best) {
+  for (const auto& [recompute, mixed] : recompute_choices(request, problem)) {
+    if (mixed) continue;  // baselines have one policy for all layers
+    const CostModel cost = with_recompute(problem.cost, recompute);
+    StepProblem one = with_cost(problem, cost);
+    if (best.step) one.below = best.step->prediction.makespan;
+    BaselineSearchResult found = search_baselines(one, request.context);
+    if (found.step) best.step = std::move(found.step);
+    if (found.least_need) keep_less(best.least, {*found.least_need, recompute});
+  }
+}
+
 /// Whole backwards are tried in any case: splitting is one more choice, never a worse step.
 Attempt search_slimpack(const PlanRequest& request, const StepProblem& problem) {
   const Nanos start = monotonic_now();
@@ -196,6 +212,7 @@ Attempt search_slimpack(const PlanRequest& request, const StepProblem& problem) 
   if (request.backward == BackwardKind::kSplit)
     keep_shorter(best, rounds(request, with_cost(problem, problem.cost)));
   look_further(request, problem, start, best);
+  consider_baselines(request, problem, best);
   return best;
 }
 
@@ -248,7 +265,10 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
       request, problem, packed ? make_packed(request, problem) : search_slimpack(request, problem));
   if (!outcome.step) return outcome;
   const CostModel cheapest = cheapest_cost(cost, request.recompute);
-  outcome.step->lower_bound = step_lower_bound(bound_problem(with_cost(problem, cheapest)));
+  StepProblem bounded = with_cost(problem, cheapest);
+  if (!outcome.step->baseline.empty())
+    bounded.granularity = cut_unit(outcome.step->plan, request.granularity);
+  outcome.step->lower_bound = step_lower_bound(bound_problem(bounded));
   return outcome;
 }
 

@@ -24,7 +24,9 @@ struct PlanRequest {
   std::int32_t dp = 1;  ///< replicas
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};
-  Tokens context{0};                               ///< pack capacity of kPacked
+  /// Tokens that a pack of kPacked and of the baselines holds, whose steps are candidates, too,
+  /// where no sequence is longer.
+  Tokens context{0};
   std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
   /// Layers of each stage, `pp` of them, where a running model has fixed them; absent: those that
   /// balance these lengths.
@@ -61,6 +63,8 @@ struct PlannedStep {
   std::vector<std::vector<double>> speed;  ///< the request's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
   Nanos lower_bound;  ///< no plan of these sequences is faster (solver/step_bound.h)
+  /// The baseline whose plan it is (baselines/baseline.h); empty = found by the search, or read.
+  std::string_view baseline = {};
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
 };
@@ -84,8 +88,10 @@ struct PlanOutcome {
   std::optional<DoesNotFit> does_not_fit;
 };
 
-/// Deterministic without a time budget. Throws InvalidInput for requests that make no sense (no
-/// sequences, an empty sequence, pp out of range, a sequence longer than the context with kPacked).
+/// With kSlimpack never longer than any baseline's step (planner/baseline_step.h) that keeps the
+/// cap and `most_merged`. Deterministic without a time budget. Throws InvalidInput for requests
+/// that make no sense (no sequences, an empty sequence, pp out of range, a sequence longer than the
+/// context with kPacked).
 [[nodiscard]] PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost);
 
 /// Simulates a step again. `cost` is that of the request, before recomputation.

@@ -44,13 +44,16 @@ CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost, Rep
   return costed;
 }
 
-std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
-  const CostModel recomputing = with_recompute(cost, step.plan.recompute);
+std::vector<CostedReplica> recomputing_replicas(const PlannedStep& step, const CostModel& cost) {
   std::vector<CostedReplica> out;
   out.reserve(step.plan.replicas.size());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    out.push_back(costed_replica(step, recomputing, ReplicaId(r)));
+    out.push_back(costed_replica(step, cost, ReplicaId(r)));
   return out;
+}
+
+std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
+  return recomputing_replicas(step, with_recompute(cost, step.plan.recompute));
 }
 
 SimulationResult simulate(const PlannedStep& step, const std::vector<CostedReplica>& replicas,
@@ -62,11 +65,15 @@ SimulationResult simulate(const PlannedStep& step, const std::vector<CostedRepli
 }
 
 std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost) {
+  return stage_needs(step, recomputing_replicas(step, cost));
+}
+
+std::vector<Bytes> stage_needs(const PlannedStep& step,
+                               const std::vector<CostedReplica>& replicas) {
   std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
-  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    const CostedReplica replica = costed_replica(step, cost, ReplicaId(r));
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
     const std::vector<Bytes> memory =
-        schedule_memory(replica.packs, step.schedules[r], replica.bytes);
+        schedule_memory(replicas[r].packs, step.schedules[r], replicas[r].bytes);
     for (std::size_t s = 0; s < needs.size(); ++s) needs[s] = std::max(needs[s], memory[s]);
   }
   return needs;

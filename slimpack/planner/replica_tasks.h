@@ -21,7 +21,11 @@ struct CostedReplica {
 [[nodiscard]] CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost,
                                            ReplicaId replica);
 
-/// All of them, by replica. `cost` is that of the step's request: without its recomputation.
+/// All of them, by replica. `cost` includes the step's recomputation.
+[[nodiscard]] std::vector<CostedReplica> recomputing_replicas(const PlannedStep& step,
+                                                              const CostModel& cost);
+
+/// The same; `cost` is that of the step's request: without its recomputation.
 [[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
                                                          const CostModel& cost);
 
@@ -30,14 +34,18 @@ struct CostedReplica {
                                         const std::vector<CostedReplica>& replicas,
                                         const SimulationOptions& options = {});
 
-/// By stage: the most that any of its ranks holds in any timing. `cost` as above.
+/// By stage: the most that any of its ranks holds in any timing. `cost` includes the step's
+/// recomputation, here and below.
 [[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost);
+/// The same, with these costs of its replicas.
+[[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step,
+                                             const std::vector<CostedReplica>& replicas);
 
-/// The most that any rank of the step holds in any timing. `cost` as above.
+/// The most that any rank of the step holds in any timing.
 [[nodiscard]] StageNeed step_need(const PlannedStep& step, const CostModel& cost);
 
 /// The most pinned host memory that any rank of the step needs for rows that are offloaded, in any
-/// timing; 0 = none are. `cost` as above.
+/// timing; 0 = none are.
 [[nodiscard]] Bytes host_need(const PlannedStep& step, const CostModel& cost);
 
 }  // namespace slimpack

@@ -112,7 +112,7 @@ struct ParallelConfig {
 
 struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
-  Tokens granularity{128};          ///< slices end at multiples of this, or at the sequence's end
+  Tokens granularity{128};          ///< the search cuts at multiples of this
   std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = what
                                     ///< the rank's memory leaves, where that is known
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as it is known what

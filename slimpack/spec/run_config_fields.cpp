@@ -202,7 +202,7 @@ std::vector<ConfigField> plan_fields() {
   return {
       choice({"plan", "planner", "packed = whole documents under plain 1F1B"}, &R::plan,
              &P::planner, std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}),
-      integer({"plan", "granularity", "slices end at multiples of this many tokens"}, &R::plan,
+      integer({"plan", "granularity", "the search cuts at multiples of this many tokens"}, &R::plan,
               &P::granularity, 1, kMaxTokens),
       memory_cap(),
       integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,

@@ -147,7 +147,9 @@ PlanRequest request_of(const Planner& planner, const Workload& workload) {
 }
 
 MadeStep made_by_planner(const PlanRequest& request, const PlannedStep& step) {
-  return {request, step, request.granularity, request.most_merged};
+  // A baseline's plan may cut at any token.
+  return {request, step, step.baseline.empty() ? request.granularity : Tokens(1),
+          request.most_merged};
 }
 
 std::vector<StepMaker> step_makers() {

@@ -1,0 +1,169 @@
+#include "slimpack/planner/baseline_search.h"
+
+#include <gtest/gtest.h>
+
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+using testing::small_cost;
+
+/// Up to 24 sequences on up to 4 stages of up to 8 replicas, of unlike speeds at times; layers
+/// compute again one thing or what is best; packs hold more than the longest sequence at times.
+PlanRequest random_job(Rng& rng) {
+  PlanRequest request = testing::random_request(rng);
+  request.dp = 1 + static_cast<std::int32_t>(rng.below(8));
+  request.most_merged = 1;
+  while (2 * request.most_merged <= request.dp && rng.below(2) == 0) request.most_merged *= 2;
+  request.context = request.context * (1 + static_cast<std::int64_t>(rng.below(3)));
+  if (rng.below(2) == 0) request.granularity = Tokens(1 << rng.below(10));
+  if (rng.below(3) == 0) request.recompute = known_recomputations(small_cost());
+  request.mixed_recompute = request.recompute.size() > 1 && rng.below(2) == 0;
+  if (rng.below(4) == 0) request.backward = BackwardKind::kSplit;
+  if (rng.below(4) > 0) return request;
+  for (std::int32_t r = 0; r < request.dp; ++r) {
+    auto& stages = request.speed.emplace_back();
+    for (std::int32_t s = 0; s < request.pp; ++s)
+      stages.push_back(0.5 + 0.25 * static_cast<double>(rng.below(4)));
+  }
+  return request;
+}
+
+Bytes need_of(const PlannedStep& step, const CostModel& cost) {
+  return step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
+}
+
+/// The cap, at times none, that lets some plans fit and others not.
+std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const CostModel& cost) {
+  if (rng.below(3) == 0) return std::nullopt;
+  const Baseline& any = baselines()[rng.below(baselines().size())];
+  const auto percent = 40 + static_cast<std::int64_t>(rng.below(100));
+  return need_of(baseline_step(any, request, cost), cost) * percent / 100;
+}
+
+/// Whether the plan keeps what the request limits for every plan of ours.
+bool allowed(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+  return most_merged(step.plan) <= request.most_merged &&
+         (!request.memory_cap || need_of(step, cost) <= *request.memory_cap);
+}
+
+void expect_runnable(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+  EXPECT_EQ(check_plan(step.plan), std::vector<std::string>{});
+  EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
+  EXPECT_TRUE(allowed(step, request, cost));
+  EXPECT_EQ(predict(step, cost).makespan, step.prediction.makespan);
+  EXPECT_LE(step.lower_bound, step.prediction.makespan);
+}
+
+// Makespans are whole nanoseconds of the simulator, so that they compare exactly. The baselines are
+// planned as `compare` plans them.
+TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
+  const CostModel cost = small_cost(8);
+  int copied = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    PlanRequest request = random_job(rng);
+    request.memory_cap = random_cap(rng, request, cost);
+    const PlanOutcome outcome = plan_step(request, cost);
+    if (outcome.step) expect_runnable(*outcome.step, request, cost);
+    if (outcome.step && !outcome.step->baseline.empty()) ++copied;
+    for (const Baseline& baseline : baselines()) {
+      const PlannedStep other = baseline_step(baseline, request, cost);
+      if (!allowed(other, request, cost)) continue;
+      ASSERT_TRUE(outcome.step.has_value()) << baseline.name << " fits";
+      EXPECT_LE(outcome.step->prediction.makespan, other.prediction.makespan) << baseline.name;
+    }
+  }
+  EXPECT_GT(copied, 0);
+}
+
+// A granule holds the whole sequence, so that the search cannot cut it: its one MicroPack keeps all
+// rows. Seq1F1B cuts it into as many slices as stages.
+PlanRequest one_granule() {
+  return {.lengths = {Tokens(4000)}, .pp = 4, .granularity = Tokens(4096), .context = Tokens(4000)};
+}
+
+TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
+  const CostModel cost = small_cost();
+  PlanRequest request = one_granule();
+  const PlannedStep step = *plan_step(request, cost).step;
+  EXPECT_EQ(step.baseline, "seq1f1b");
+  EXPECT_EQ(step.plan, baseline_step(baseline_named("seq1f1b"), request, cost).plan);
+  // Without room in a pack for the sequence there is no baseline.
+  request.context = Tokens(3999);
+  EXPECT_EQ(plan_step(request, cost).step->baseline, "");
+}
+
+TEST(BaselineSearch, LeavesOutBaselinesThatMergeMoreThanIsAllowed) {
+  // Two sequences of 16,384 tokens on four replicas: Megatron's hybrid context parallelism gives
+  // each two replicas, 8,192 tokens on each.
+  const CostModel cost = small_cost(4);
+  const SequenceLengths lengths(2, Tokens(16384));
+  const std::vector<std::vector<double>> speed;
+  StepProblem problem{.cost = cost,
+                      .lengths = lengths,
+                      .speed = speed,
+                      .layout = balanced_layout(cost, lengths, 1),
+                      .replicas = 4,
+                      .memory_cap = std::nullopt};
+  const BaselineSearchResult apart = search_baselines(paced(problem), Tokens(16384));
+  problem.most_merged = 2;
+  const BaselineSearchResult merged = search_baselines(paced(problem), Tokens(16384));
+  EXPECT_EQ(most_merged(apart.step->plan), 1);
+  EXPECT_EQ(most_merged(merged.step->plan), 2);
+  EXPECT_LT(merged.step->prediction.makespan, apart.step->prediction.makespan);
+}
+
+TEST(BaselineSearch, FindsNothingThatIsNoShorter) {
+  const CostModel cost = small_cost();
+  const SequenceLengths lengths{Tokens(900), Tokens(500), Tokens(100)};
+  const std::vector<std::vector<double>> speed;
+  StepProblem problem = paced({.cost = cost,
+                               .lengths = lengths,
+                               .speed = speed,
+                               .layout = balanced_layout(cost, lengths, 2),
+                               .memory_cap = std::nullopt});
+  const BaselineSearchResult any = search_baselines(problem, Tokens(1000));
+  problem.below = any.step->prediction.makespan;
+  EXPECT_FALSE(search_baselines(problem, Tokens(1000)).step.has_value());
+  problem.below = *problem.below + Nanos(1);
+  EXPECT_EQ(search_baselines(problem, Tokens(1000)).step->plan, any.step->plan);
+}
+
+TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {
+  // DynaPipe's steps of these five sequences are the shortest, and its list schedule is longer
+  // under some caps than under smaller ones.
+  Rng rng(5781335904486431);
+  PlanRequest request = testing::random_request(rng);
+  const CostModel cost = small_cost();
+  const PlannedStep free = *plan_step(request, cost).step;
+  EXPECT_EQ(free.baseline, "dynapipe");
+  Nanos shortest = free.prediction.makespan;
+  for (Bytes cap(400'000); cap > Bytes(210'000); cap = cap - Bytes(1'000)) {
+    request.memory_cap = cap;
+    const PlannedStep step = *plan_step(request, cost).step;
+    EXPECT_GE(step.prediction.makespan, shortest) << cap.count();
+    shortest = step.prediction.makespan;
+  }
+}
+
+TEST(BaselineSearch, CountsInWhatARefusalSaysIsNeeded) {
+  const CostModel cost = small_cost();
+  PlanRequest request = one_granule();
+  request.memory_cap = Bytes(1);
+  const DoesNotFit why = *plan_step(request, cost).does_not_fit;
+  request.context = Tokens(0);
+  EXPECT_LT(why.needed, plan_step(request, cost).does_not_fit->needed);
+  request.context = Tokens(4000);
+  request.memory_cap = why.needed;
+  const PlannedStep step = *plan_step(request, cost).step;
+  EXPECT_EQ(need_of(step, cost), why.needed);
+  EXPECT_FALSE(step.baseline.empty());
+}
+
+}  // namespace
+}  // namespace slimpack
