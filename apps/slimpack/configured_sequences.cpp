@@ -20,7 +20,8 @@ std::string long_documents_text(std::span<const Tokens> documents, const Sequenc
       fmt::format("{} of {} longer than the context", grouped(found.documents),
                   grouped(static_cast<std::int64_t>(documents.size())));
   if (rule.split)
-    return fmt::format("{}, split into {} sequences", longer, grouped(found.sequences));
+    return fmt::format("{}, split into {} sequences: no token is dropped", longer,
+                       grouped(found.sequences));
   const Tokens all = std::accumulate(documents.begin(), documents.end(), Tokens(0));
   const auto dropped = static_cast<double>(found.dropped.count());
   return fmt::format("{}, truncated: {} tokens dropped, {}", longer, human_count(dropped),

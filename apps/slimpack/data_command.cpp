@@ -138,7 +138,7 @@ void add_build(CLI::App& data) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->default_str(fmt::format("{}", fmt::join(defaults.exclude_folders, " ")));
   build_app->footer(
-      "Every file becomes a document; its bytes are the tokens 0 to 255, and 256 ends it.\n"
+      "Every file becomes a document; its bytes are the tokens 0 to 255, and 256 ends it. "
       "The files are in Megatron's format, so other tools read them too.\n\n"
       "Example, from all Python sources of a folder:\n"
       "  slimpack data build --from ~/src --glob '*.py' --out corpus");

@@ -80,7 +80,8 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const C
 EvaluationResult Evaluation::run(
     Engine& engine, const std::function<void(const PlannedStep&)>& before_batch) const {
   const Nanos start = monotonic_now();
-  EvaluationResult result{.documents = documents_};
+  EvaluationResult result;
+  result.documents = documents_;
   for (const Batch& batch : batches_) {
     before_batch(batch.planned);
     const StepTokens tokens = reader_.read(batch.sequences);

@@ -90,13 +90,14 @@ void add_fit_command(CLI::App& app, int& answer) {
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
       ->type_name("FILE");
   command->footer(
-      "Weights, gradients, optimizer and activations of every stage are held against the memory\n"
+      "Weights, gradients, optimizer and activations of every stage are held against the memory "
       "of a rank, 5% of it kept free, and against plan.memory_cap. Of a job that does not fit, "
-      "changes\nare planned one by one, and two at a time if none is enough.\n\n"
+      "changes are planned one by one, and two at a time if none is enough.\n\n"
       "Exit code: 0 when the job fits, 3 when it does not, 2 for bad input.\n\n"
       "Example, a 70B model on 16 H100s:\n"
       "  slimpack fit run.toml --lengths lengths.txt \\\n"
-      "      --set hardware.file=hardware/h100.toml --set parallel.tp=8 --set parallel.pp=2");
+      "      --set hardware.file=hardware/h100.toml \\\n"
+      "      --set parallel.tp=8 --set parallel.pp=2");
   command->callback([arguments, &answer] { answer = fit(*arguments); });
 }
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/help_text.h"
 #include "apps/slimpack/standard_streams.h"
+#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/nearest.h"
 
@@ -37,6 +39,9 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
 }
 
 /// Runs the chosen subcommand, or prints the help that was asked for.
+/// Of help that goes to a file or a pipe, where people read it in a pager.
+constexpr int kPlainColumns = 80;
+
 void parse_and_run(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -44,7 +49,8 @@ void parse_and_run(CLI::App& app, int argc, char** argv) {
     if (e.get_exit_code() != 0) throw;
     std::ostringstream help;
     app.exit(e, help);
-    fmt::print("{}", help.str());
+    const int columns = output_columns(stdout);
+    fmt::print("{}", folded_help(help.str(), columns == kAnyColumns ? kPlainColumns : columns));
   }
   flush_standard_output();
 }

@@ -43,25 +43,30 @@ void end_stopped(const std::string& text, bool tells) {
   if (tells) fmt::print(stderr, "slimpack: {}\n", text);
 }
 
+/// "model: …" on stderr; on a terminal its words keep right of the topic.
+void tell(std::string_view topic, const std::string& text) {
+  fmt::print(stderr, "{}\n",
+             folded(fmt::format("{}: {}", topic, text), output_columns(stderr),
+                    static_cast<int>(topic.size()) + 2));
+}
+
 void describe(TrainingRun& run, const RunConfig& config) {
   const EngineOptions& options = run.engine().options();
   std::string layers;
   for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
-  fmt::print(
-      stderr,
-      "model: {} parameters, {} layers on pp {} × dp {} × tp {} ({} on {}), {}; times by the "
-      "{} clock\n",
-      human_count(static_cast<double>(options.shape.parameters())), layers, options.layout.stages(),
-      options.replicas, options.tensor, options.process == nullptr ? "threads" : "processes",
-      options.device.str(), to_string(options.dtype), to_string(options.clock));
+  tell("model",
+       fmt::format("{} parameters, {} layers on pp {} × dp {} × tp {} ({} on {}), {}; times by the "
+                   "{} clock",
+                   human_count(static_cast<double>(options.shape.parameters())), layers,
+                   options.layout.stages(), options.replicas, options.tensor,
+                   options.process == nullptr ? "threads" : "processes", options.device.str(),
+                   to_string(options.dtype), to_string(options.clock)));
   const std::vector<Tokens> documents = run.dataset().lengths();
-  fmt::print(stderr, "data: {} documents; {}\n",
-             grouped(static_cast<std::int64_t>(documents.size())),
-             long_documents_text(documents, configured_sequences(config.data)));
-  for (const std::string& change : run.changed_settings())
-    fmt::print(stderr, "resume: {}\n", change);
-  fmt::print(stderr, "cost: {}; planner: {}\n", run.cost().source, to_string(config.plan.planner));
+  tell("data", fmt::format("{} documents; {}", grouped(static_cast<std::int64_t>(documents.size())),
+                           long_documents_text(documents, configured_sequences(config.data))));
+  for (const std::string& change : run.changed_settings()) tell("resume", change);
+  tell("cost", fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
 }
 
 /// Predicted and measured timeline of a step, side by side in one file.

@@ -38,16 +38,17 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
                     "Print a configuration with every key and its default");
   command->footer(
       "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoints/step-N/ "
-      "(transformers\n"
+      "(transformers "
       "loads it) to output.dir; python -m slimpack.tensorboard makes event files of the metrics. "
-      "Without\n"
+      "Without "
       "a cost file it first measures this machine for a few seconds. SIGTERM saves and ends with "
-      "exit\n"
+      "exit "
       "code 0, as do train.max_tokens and train.max_seconds; --resume auto goes on.\n\n"
       "Example:\n"
       "  slimpack data build --from src --glob '*.py' --out runs/corpus\n"
       "  slimpack train run.toml --set train.steps=50 --set parallel.pp=2\n"
-      "  slimpack train run.toml --set evaluation.prefix=runs/held-out --set evaluation.every=10");
+      "  slimpack train run.toml \\\n"
+      "      --set evaluation.prefix=runs/held-out --set evaluation.every=10");
   command->callback([arguments, print, run = std::move(run)] {
     if (*print) {
       fmt::print("{}", run_config_reference());
@@ -70,7 +71,7 @@ void add_profile_command(CLI::App& app, std::function<void(const ProfileArgument
       ->type_name("FILE");
   command->footer(
       "Runs one layer of the model over a grid of slice lengths and prefixes, forward and "
-      "backward,\n"
+      "backward, "
       "on as many threads as the run has ranks, and fits the cost model's coefficients.\n\n"
       "Example:\n"
       "  slimpack profile run.toml --out cost.json\n"

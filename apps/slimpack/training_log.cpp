@@ -71,6 +71,29 @@ void require_writable_folder(const std::filesystem::path& folder) {
                   folder.string(), existing.string(), cause);
 }
 
+std::string step_line(const StepFigures& f, std::int64_t done, std::int64_t steps, Nanos elapsed,
+                      int columns) {
+  const std::string time =
+      f.step < steps ? human_duration(elapsed / (f.step - done) * (steps - f.step)) + " left"
+                     : "took " + human_duration(elapsed);
+  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  {}", f.step,
+                                 fmt::formatted_size("{}", steps), steps, f.loss, time);
+  // The most important first: a narrow terminal leaves out what does not fit any more.
+  const std::array<std::string, 6> parts{
+      fmt::format("  {} tok/s", human_count(f.tokens_per_second())),
+      fmt::format("  bubble {}", human_share(f.bubble)),
+      fmt::format(" (predicted {})", human_share(f.predicted_bubble)),
+      fmt::format("  peak {}", human_bytes(largest(f.peak_activation))),
+      fmt::format("  {} tok in {} docs", human_count(static_cast<double>(f.tokens.count())),
+                  f.documents),
+      fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
+  for (const std::string& part : parts) {
+    if (text_width(line) + text_width(part) > static_cast<std::size_t>(columns)) break;
+    line += part;
+  }
+  return line;
+}
+
 TrainingLog::TrainingLog(const std::filesystem::path& folder, std::int64_t done, std::int64_t steps,
                          std::FILE* out)
     : file_(folder / "metrics.jsonl"),
@@ -106,7 +129,8 @@ void TrainingLog::write(nlohmann::ordered_json line) {
 
 void TrainingLog::step(const StepFigures& figures) {
   write(to_json(figures));
-  fmt::print(out_, "{}\n", line(figures));
+  fmt::print(out_, "{}\n",
+             step_line(figures, done_, steps_, monotonic_now() - start_, output_columns(out_)));
   std::fflush(out_);
 }
 
@@ -116,30 +140,6 @@ void TrainingLog::evaluation(const EvaluationFigures& f) {
              f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
              f.result.documents, human_duration(f.result.time));
   std::fflush(out_);
-}
-
-std::string TrainingLog::line(const StepFigures& f) const {
-  const Nanos elapsed = monotonic_now() - start_;
-  const std::string time =
-      f.step < steps_ ? human_duration(elapsed / (f.step - done_) * (steps_ - f.step)) + " left"
-                      : "took " + human_duration(elapsed);
-  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  {}", f.step,
-                                 fmt::formatted_size("{}", steps_), steps_, f.loss, time);
-  // The most important first: a narrow terminal leaves out what does not fit any more.
-  const std::array<std::string, 6> parts{
-      fmt::format("  {} tok/s", human_count(f.tokens_per_second())),
-      fmt::format("  bubble {}", human_share(f.bubble)),
-      fmt::format(" (predicted {})", human_share(f.predicted_bubble)),
-      fmt::format("  peak {}", human_bytes(largest(f.peak_activation))),
-      fmt::format("  {} tok in {} docs", human_count(static_cast<double>(f.tokens.count())),
-                  f.documents),
-      fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
-  const auto columns = static_cast<std::size_t>(output_columns(out_));
-  for (const std::string& part : parts) {
-    if (text_width(line) + text_width(part) > columns) break;
-    line += part;
-  }
-  return line;
 }
 
 }  // namespace slimpack

@@ -15,6 +15,11 @@ namespace slimpack {
 /// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
 void require_writable_folder(const std::filesystem::path& folder);
 
+/// "step  3/20  loss 5.1234  …", as much of it as fits into `columns`. `done` steps were done
+/// before this start, which has taken `elapsed` so far; `steps` is the number of the last one.
+[[nodiscard]] std::string step_line(const StepFigures& figures, std::int64_t done,
+                                    std::int64_t steps, Nanos elapsed, int columns);
+
 /// Writes metrics.jsonl in `folder` line by line (docs/metrics.md), after the lines of earlier
 /// steps, and a line of each step to `out`, no longer than a terminal there is wide.
 class TrainingLog {
@@ -35,7 +40,6 @@ class TrainingLog {
  private:
   void write(nlohmann::ordered_json line);
   void open_metrics(const nlohmann::ordered_json& first_line);
-  [[nodiscard]] std::string line(const StepFigures& figures) const;
 
   std::filesystem::path file_;
   std::ofstream metrics_;

@@ -13,6 +13,8 @@ from terminal import on_terminal
 GOLDEN = Path(__file__).parents[1] / "golden" / "terminal"
 GRID = ["--set", "parallel.pp=4", "--set", "parallel.dp=2"]
 STEP = ["run.toml", "--lengths", "lengths.txt", *GRID]
+HELP = ["", "data", "data build", "data inspect", "data lengths", "profile", "plan", "fit", "compare",
+        "simulate", "train"]
 COMMANDS = {
     "build": ["data", "build", "--from", "text", "--out", "built"],
     "inspect": ["data", "inspect", "--lengths", "lengths.txt"],
@@ -50,6 +52,17 @@ def without_planning_time(text):
         lines = [line if line is header or len(line) < end or "─" in line
                  else line[:begin] + "…".rjust(end - begin) + line[end:] for line in lines]
     return "".join(lines)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", HELP)
+def test_help_fits_the_terminal_and_loses_no_word(command, columns):
+    words = [*command.split(), "--help"]
+    text, code = on_terminal([SLIMPACK, *words], columns)
+    assert code == 0
+    assert max(map(len, text.splitlines())) <= columns
+    wide, _ = on_terminal([SLIMPACK, *words], 1000)
+    assert text.split() == wide.split()
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -120,8 +120,8 @@ def test_long_documents_are_split_at_the_context_and_lose_no_token(workspace):
     documents = read_documents(workspace.folder / "corpus")
     sequences = [d[i:i + 100] for d in documents for i in range(0, len(d), 100)]
     # Longer than 100 are those of 301, 121, 501, 129 and 258 tokens: 4 + 2 + 6 + 2 + 3 sequences.
-    assert ("\ndata: 12 documents; 5 of 12 longer than the context, split into 17 sequences\n"
-            in done.stderr)
+    assert ("\ndata: 12 documents; 5 of 12 longer than the context, split into 17 sequences: "
+            "no token is dropped\n" in done.stderr)
     assert (line["documents"], line["sequences"], line["tokens"]) == (12, 7 + 17, TOKENS)
     model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder))
     assert line["loss"] == pytest.approx(hugging_face_loss(model, sequences), rel=1e-5)
