@@ -28,8 +28,8 @@ std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
   // The prefix's result beside the own block's; merging adds the new log-sum-exp and two shares.
   const FoldedCopies copies(w, s.length());
   const std::int64_t kernel = copies.q + w.tile(s.length() * copies.heads, s.prefix());
-  return std::max(
-      {own, tokens * (w.q + w.lse) + std::max(kernel, copies.out), tokens * (w.q + 4 * w.lse)});
+  return std::max({own, tokens * (w.q + w.lse) + std::max(kernel, copies.out),
+                   tokens * (w.q + 4 * w.lse + w.merging())});
 }
 
 /// The attention of all slices: what it holds at most beyond their outputs and log-sum-exps.
@@ -59,13 +59,13 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
             ? 0
             : std::max(copies.q + w.tile(s.length() * copies.heads, s.prefix()), copies.out);
     const std::int64_t block = own * result + w.tile(s.length(), s.length());
-    const std::int64_t merging = own * (w.q + 4 * w.lse);
+    const std::int64_t merging = own * (w.q + 4 * w.lse + w.merging());
     part = std::max(part, (done + own) * result + std::max({prefix, block, merging}));
     done += own;
   }
   if (pack.slices.size() > 1) part = std::max(part, 2 * tokens * result);
   // Beyond the own result: others' queries with their part; then their part of the own, merged.
-  return std::max(tokens * w.q + part, tokens * (result + 3 * w.lse));
+  return std::max(tokens * w.q + part, tokens * (result + 3 * w.lse + w.merging()));
 }
 
 /// What a slice's backward attention holds at most.

@@ -16,7 +16,8 @@ Normalised normalised(const LayerWidths& w, Recompute recompute) {
   return {w.normalize(w.hidden), w.hidden};
 }
 
-/// Hidden states that meet a weight's gradient, with the product `weight`: n ⊙ weight of the norm.
+/// Hidden states that meet a weight's gradient, with what is widened of them, `weight`: n ⊙ weight
+/// of the norm.
 std::int64_t gathered_product(const LayerWidths& w, std::int64_t tokens, std::int64_t weight) {
   const std::int64_t own = w.gathered > 0 ? tokens * w.hidden : 0;  // until all are gathered
   return tokens * w.all_hidden() + std::max(own, weight);
@@ -32,14 +33,15 @@ std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute r
   const Normalised n = normalised(w, recompute);
   const std::int64_t input = std::max(n.held, kept.norm);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
-  const std::int64_t down =
-      tokens * (product + w.gathered) + w.weight(w.shape.hidden_size, w.shape.intermediate_size);
+  const std::int64_t down = tokens * (product + w.gathered) +
+                            w.weight(tokens, w.shape.hidden_size, w.shape.intermediate_size);
   const std::int64_t gradient_in = tokens * (kept.act + w.ffn + w.gathered);
   const std::int64_t act = tokens * (kept.act + 3 * w.ffn);
   const std::int64_t normalize = tokens * (kept.act + 2 * w.ffn + n.made);
   const std::int64_t gate_up =
       tokens * (2 * w.ffn + n.held) +
-      gathered_product(w, tokens, w.weight(2 * w.shape.intermediate_size, w.shape.hidden_size));
+      gathered_product(w, tokens,
+                       w.weight(tokens, 2 * w.shape.intermediate_size, w.shape.hidden_size));
   const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + input + w.gathered);
   const std::int64_t norm = tokens * (kept.act + kept.gate_up + input + norm_backward(w));
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
@@ -118,12 +120,13 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   const std::int64_t undo = tokens * (w.q + (w.shape.qk_norm ? w.normalize_backward(w.q) : 0));
   const std::int64_t output =
       held + tokens * w.gathered +
-      std::max(put_off.any() ? 0 : w.weight(w.shape.hidden_size, w.shape.q_width()),
+      std::max(put_off.any() ? 0 : w.weight(tokens, w.shape.hidden_size, w.shape.q_width()),
                kept + tokens * w.q);
   const std::int64_t qkv =
       tokens * (dqkv + n.held) +
-      gathered_product(w, tokens,
-                       w.weight(w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size));
+      gathered_product(
+          w, tokens,
+          w.weight(tokens, w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size));
   const std::int64_t gradient = tokens * (dqkv + input + w.gathered);
   const std::int64_t normalize = tokens * (dqkv + n.made);
   const std::int64_t norm = tokens * (put_off.qkv + input + norm_backward(w));
@@ -141,15 +144,15 @@ std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens
   const ModelShape& s = w.shape;
   const std::int64_t gathered = tokens * w.gathered;
   // In the order in which they run; each frees its operands. Normalised inputs meet their weight.
-  const std::int64_t down = gathered + w.weight(s.hidden_size, s.intermediate_size);
+  const std::int64_t down = gathered + w.weight(tokens, s.hidden_size, s.intermediate_size);
   const std::int64_t after_down = tokens * (w.ffn + w.hidden);
   const std::int64_t gate_up =
-      gathered_product(w, tokens, w.weight(2 * s.intermediate_size, s.hidden_size));
+      gathered_product(w, tokens, w.weight(tokens, 2 * s.intermediate_size, s.hidden_size));
   const std::int64_t after_gate_up = after_down + tokens * (w.hidden + 2 * w.ffn);
-  const std::int64_t output = gathered + w.weight(s.hidden_size, s.q_width());
+  const std::int64_t output = gathered + w.weight(tokens, s.hidden_size, s.q_width());
   const std::int64_t after_output = after_gate_up + tokens * (w.q + w.hidden);
   const std::int64_t qkv =
-      gathered_product(w, tokens, w.weight(s.q_width() + 2 * s.kv_width(), s.hidden_size));
+      gathered_product(w, tokens, w.weight(tokens, s.q_width() + 2 * s.kv_width(), s.hidden_size));
   return std::max({std::int64_t{0}, down, gate_up - after_down, output - after_gate_up,
                    qkv - after_output}) +
          tokens * w.index;
@@ -162,7 +165,7 @@ std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens bl
   const std::int64_t rounded = w.rounded ? rows * w.element * w.shape.vocab_size : 0;
   const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
   const std::int64_t gradient =
-      logits + rounded + w.weight(w.shape.vocab_size, w.shape.hidden_size);
+      logits + rounded + w.weight(rows, w.shape.vocab_size, w.shape.hidden_size);
   if (w.gathered == 0) {
     // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
     const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);

@@ -2,6 +2,7 @@
 // (docs/row-store.md): what the memory model is made of.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "slimpack/base/units.h"
@@ -13,6 +14,10 @@ namespace slimpack {
 
 /// One of `parts` shares of a whole, rounded up.
 [[nodiscard]] std::int64_t share_of(std::int64_t whole, std::int64_t parts);
+
+/// Tokens whose operands are widened at a time for a product with wider sums: enough for the full
+/// speed of matrix products, and few enough to weigh nothing beside a layer's rows.
+inline constexpr Tokens kWidenedRows{256};
 
 /// On one of `tp` tensor-parallel ranks: its heads and its share of the MLP; hidden states are
 /// split by tokens.
@@ -45,11 +50,14 @@ struct LayerWidths {
   [[nodiscard]] std::int64_t normalize_backward(std::int64_t width) const {
     return (rounded ? 3 : 2) * width / element * accumulator;
   }
-  /// The product that is added to a weight's gradient exists by itself, and once more widened, when
-  /// the gradient is of another type.
-  [[nodiscard]] std::int64_t weight(std::int64_t rows, std::int64_t columns) const {
-    return rounded ? (element + accumulator) * rows * columns : 0;
+  /// What is multiplied for the gradient of a weight from so many tokens exists once more widened,
+  /// a block of them at a time, when the gradient is of another type.
+  [[nodiscard]] std::int64_t weight(std::int64_t tokens, std::int64_t rows,
+                                    std::int64_t columns) const {
+    return rounded ? std::min(tokens, kWidenedRows.count()) * (rows + columns) * accumulator : 0;
   }
+  /// Likewise of a token's two attention outputs that are merged.
+  [[nodiscard]] std::int64_t merging() const { return rounded ? 2 * q / element * accumulator : 0; }
   /// Hidden states as products take them: gathered, or the own ones.
   [[nodiscard]] std::int64_t all_hidden() const { return gathered > 0 ? gathered : hidden; }
   /// A product whose parts the ranks sum: theirs over all rows, own sums and an addend.

@@ -1,6 +1,7 @@
 #include "slimpack/packflow/attention_kernel.h"
 
 #include <ATen/ops/logaddexp.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/sub.h>
 
 #include "slimpack/base/error.h"
@@ -61,10 +62,12 @@ AttentionGradients attend_sequences_backward(const QueryRows& rows, const KeysVa
 
 AttentionResult merged(AttentionResult a, const AttentionResult& b) {
   const at::Tensor lse = at::logaddexp(a.lse_TN, b.lse_TN);
-  const auto type = a.out_TND.scalar_type();
-  const at::Tensor share_a = at::sub(a.lse_TN, lse).exp_().unsqueeze(-1).to(type);
-  const at::Tensor share_b = at::sub(b.lse_TN, lse).exp_().unsqueeze(-1).to(type);
-  a.out_TND.mul_(share_a).addcmul_(b.out_TND, share_b);
+  const at::Tensor share_a = at::sub(a.lse_TN, lse).exp_().unsqueeze(-1);
+  const at::Tensor share_b = at::sub(b.lse_TN, lse).exp_().unsqueeze(-1);
+  if (share_a.scalar_type() == a.out_TND.scalar_type())
+    a.out_TND.mul_(share_a).addcmul_(b.out_TND, share_b);
+  else  // the sum is rounded, not its parts
+    a.out_TND.copy_(at::mul(a.out_TND, share_a).addcmul_(b.out_TND, share_b));
   return {a.out_TND, lse};
 }
 

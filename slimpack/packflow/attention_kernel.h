@@ -42,8 +42,8 @@ enum class Mask : std::uint8_t {
 [[nodiscard]] bool has_causal_end(const at::Tensor& q_TND);
 
 /// Weighs two results of the same queries on different keys by their share of the softmax mass
-/// (log- sum-exp); the first is reused. A query may see no key in one of them: its log-sum-exp is
-/// −∞.
+/// (log-sum-exp), in the accumulate type; the first is reused. A query may see no key in one of
+/// them: its log-sum-exp is −∞.
 [[nodiscard]] AttentionResult merged(AttentionResult a, const AttentionResult& b);
 
 /// What backward needs of queries, merged over all keys that they see.

@@ -21,7 +21,8 @@ namespace slimpack {
 /// Adds Σ dy to the gradient of a bias.
 void accumulate_bias_gradient(const at::Tensor& dy_TO, Parameter& bias_O);
 
-/// Adds dyᵀ x and Σ dy to the gradients of weight and bias.
+/// Adds dyᵀ x and Σ dy to the gradients of weight and bias, without rounding to a type narrower
+/// than theirs on the way.
 void accumulate_linear_gradient(const at::Tensor& dy_TO, const at::Tensor& x_TI,
                                 Parameter& weight_OI, Parameter& bias_O);
 

@@ -163,21 +163,20 @@ TEST(WeightGradientBytes, TakeNoMoreThanTheOperandsThatTheyFreeButForProducts) {
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kFp64})
     EXPECT_EQ(example_bytes(example_cost(dtype)).weight_transient[0],
               (BytesOf{Bytes(0), Bytes(0)}));
-  // bf16, 2 + 4 bytes of a product's number. Down: 8·16 of them, 768. Gate and up: 32·8, 1,536, and
-  // 16 a token of normalised input, less 32 + 16 of the down projection's operands.
+  // bf16 widens operands to 4 bytes a number. Down: 8 + 16 of a token, 96. Gate and up: 32 + 8,
+  // 160, and 16 of normalised input, less 32 + 16 of the down projection's operands.
   const CostModel bf16 = example_cost(Dtype::kBf16);
-  EXPECT_EQ(example_bytes(bf16).weight_transient[0],
-            (BytesOf{Bytes(1536 - 6 * 32), Bytes(1536 - 4 * 32)}));
-  // With a small MLP, q, k and v need most: 16·8 numbers, 768, and 16 a token, less 8 + 16, 16 + 16
-  // and 16 + 16 of the others' operands; with six tokens gate and up as much: 384 + 6 · (16 − 24).
+  EXPECT_EQ(example_bytes(bf16).weight_transient[0], (BytesOf{Bytes(6 * 128), Bytes(4 * 128)}));
+  // With a small MLP gate and up need most too, 8 + 8 numbers: 64 + 16 − (8 + 16); down 48; q, k
+  // and v 96 + 16, less 8 + 16, 16 + 16 and 16 + 16 of the others' operands.
   CostModel small_mlp = bf16;
   small_mlp.shape.intermediate_size = 4;
-  EXPECT_EQ(example_bytes(small_mlp).weight_transient[0],
-            (BytesOf{Bytes(768 - 6 * 72), Bytes(768 - 4 * 72)}));
-  // With many tokens nothing is more than the first product.
-  const PackPlan long_pack{{{{slice(0, 0, 100)}}}, {{{slice(0, 0, 100)}}}};
-  EXPECT_EQ(task_bytes(bf16, {{0, 2}}, long_pack, {Tokens(100)}).weight_transient[0],
-            BytesOf{Bytes(768)});
+  EXPECT_EQ(example_bytes(small_mlp).weight_transient[0], (BytesOf{Bytes(6 * 56), Bytes(4 * 56)}));
+  // Of many tokens 256 are widened at a time, and nothing is more than the first: gate and up have
+  // 256 · 160 − 1,000 · 32.
+  const PackPlan long_pack{{{{slice(0, 0, 1000)}}}, {{{slice(0, 0, 1000)}}}};
+  EXPECT_EQ(task_bytes(bf16, {{0, 2}}, long_pack, {Tokens(1000)}).weight_transient[0],
+            BytesOf{Bytes(256 * 96)});
 }
 
 TEST(WeightGradientBytes, FillLayerByLayerWhileInputGradientsRun) {

@@ -219,6 +219,31 @@ TEST(AttentionKernels, ComposedBf16IsAsNearAsItsNumbersAllow) {
   EXPECT_LT(relative_error(r.lse_TN, expected.lse), 1e-6);
 }
 
+TEST(AttentionKernels, MergedBf16ResultsAreRoundedOnce) {
+  // Half a unit in the last of 8 bits, 2⁻⁸ of the result, and fp32's rounding of both addends.
+  // Shares in bf16 would give up to three times that.
+  Rng rng(4);
+  const auto part = [&] {
+    return AttentionResult{random_tensor(rng, {500, 3, 8}).to(at::kBFloat16),
+                           random_tensor(rng, {500, 3}).to(at::kFloat)};
+  };
+  const AttentionResult a = part(), b = part();
+  const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  const at::Tensor lse = at::logaddexp(wide(a.lse_TN), wide(b.lse_TN));
+  const auto addend = [&](const AttentionResult& r) {
+    return wide(r.out_TND) * (wide(r.lse_TN) - lse).exp().unsqueeze(-1);
+  };
+  const at::Tensor expected = addend(a) + addend(b);
+  const at::Tensor allowed = 0x1p-8 * expected.abs() + 1e-6 * (addend(a).abs() + addend(b).abs());
+  // The first is reused, also where it is rows of a larger result.
+  const at::Tensor all = at::cat({a.out_TND, a.out_TND});
+  const AttentionResult r = merged({all.narrow(0, 500, 500), a.lse_TN}, b);
+  EXPECT_EQ(r.out_TND.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE((wide(r.out_TND) - expected).abs().le(allowed).all().item<bool>());
+  EXPECT_TRUE(all.narrow(0, 500, 500).equal(r.out_TND));
+  EXPECT_TRUE(all.narrow(0, 0, 500).equal(a.out_TND));
+}
+
 TEST(AttentionKernels, FlashTakesSeveralSequencesInOneCall) {
   Rng rng(3);
   const Lengths lengths{5, 1, 17, 2};

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "slimpack/cost/memory_model.h"
@@ -147,6 +148,45 @@ TEST(Linear, SumsBf16GradientsInFp32) {
   for (int i = 0; i < 3; ++i) accumulate_linear_gradient(ones, ones, weight, bias);
   EXPECT_EQ(weight.gradient.item<double>(), 1027);
   EXPECT_EQ(bias.gradient.item<double>(), 1027);
+}
+
+/// Of bf16 numbers: products of two have 16 bits, so fp64 sums them exactly here.
+at::Tensor exact_gradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
+  return at::mm(dy_TO.to(at::kDouble).t(), x_TI.to(at::kDouble));
+}
+
+TEST(Linear, Bf16GradientsOfManyMicroPacksAreNotRoundedInBetween) {
+  // Blocks of rows that are full, cut short, a single row, and several. Addends of either sign
+  // leave sums of a tenth of Σ|dy·x| and less, to which each of some 800 additions in fp32 adds
+  // 2⁻²⁴ of them at most, mostly against each other: 2e-7 is far more than they come to. A product
+  // that is rounded to bf16 is off by up to 2⁻⁸ of it: the first alone, a tenth of its Σ|dy·x|, by
+  // some 1e-4.
+  Rng rng(7);
+  Parameter weight, bias;
+  weight.value = at::zeros({5, 7}, at::kBFloat16);
+  weight.gradient = at::zeros({5, 7}, at::kFloat);
+  at::Tensor expected = at::zeros({5, 7}, at::kDouble), magnitude = at::zeros_like(expected);
+  for (int pack = 0; pack < 200; ++pack) {
+    const std::int64_t rows = std::array<std::int64_t, 4>{256, 19, 1, 530}[pack % 4];
+    const at::Tensor dy = random_tensor(rng, {rows, 5}).to(at::kBFloat16);
+    const at::Tensor x = random_tensor(rng, {rows, 7}).to(at::kBFloat16);
+    accumulate_linear_gradient(dy, x, weight, bias);
+    expected.add_(exact_gradient(dy, x));
+    magnitude.add_(exact_gradient(dy.abs(), x.abs()));
+    const double error = (weight.gradient - expected).abs().div(magnitude).max().item<double>();
+    EXPECT_LT(error, 2e-7) << "after " << pack + 1 << " MicroPacks";
+  }
+}
+
+TEST(Linear, WidensBf16OperandsThatAreViews) {
+  Rng rng(8);
+  Parameter weight, bias;
+  weight.value = at::zeros({5, 7}, at::kBFloat16);
+  weight.gradient = at::zeros({5, 7}, at::kFloat);
+  const at::Tensor dy = random_tensor(rng, {600, 9}).to(at::kBFloat16).narrow(1, 2, 5);
+  const at::Tensor x = random_tensor(rng, {7, 600}).to(at::kBFloat16).t();
+  accumulate_linear_gradient(dy, x, weight, bias);
+  EXPECT_LT(relative_error(weight.gradient, exact_gradient(dy, x)), 1e-6);
 }
 
 struct HeadCase {
