@@ -69,11 +69,13 @@ void compare(const CompareArguments& arguments) {
   progress.finish();
   if (!arguments.json.empty())
     write_file(arguments.json, comparison_json(rows, arguments.lengths).dump(2) + "\n");
-  fmt::print("{}, {}: {}\ndocuments: {}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
+  const int columns = output_columns(stdout);
+  fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
-             counted(total_tokens(step.lengths).count(), "token"), step.source, step.long_documents,
-             counted(request.pp, "stage"), counted(request.dp, "replica"), cost.tp, cost.source,
-             comparison_text(rows, request.memory_cap, output_columns(stdout)));
+             counted(total_tokens(step.lengths).count(), "token"), step.source,
+             folded("documents: " + step.long_documents, columns), counted(request.pp, "stage"),
+             counted(request.dp, "replica"), cost.tp, cost.source,
+             comparison_text(rows, request.memory_cap, columns));
 }
 
 std::string footer() {

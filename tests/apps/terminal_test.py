@@ -49,8 +49,10 @@ def without_planning_time(text):
     if header:
         end = header.index("planned in") + len("planned in")
         begin = end - len("planned in")
-        lines = [line if line is header or len(line) < end or "─" in line
-                 else line[:begin] + "…".rjust(end - begin) + line[end:] for line in lines]
+        for i in range(lines.index(header) + 2, len(lines)):
+            if not lines[i].strip():
+                break
+            lines[i] = lines[i][:begin] + "…".rjust(end - begin) + lines[i][end:]
     return "".join(lines)
 
 

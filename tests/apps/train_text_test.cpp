@@ -3,6 +3,7 @@
 
 #include "apps/slimpack/run_summary.h"
 #include "apps/slimpack/training_log.h"
+#include "slimpack/base/columns.h"
 
 namespace slimpack {
 namespace {
