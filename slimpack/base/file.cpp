@@ -135,8 +135,11 @@ void AtomicFile::commit() {
       output_failed("create", path_, errno);
     named_ = true;
   }
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) output_failed("rename", path_, errno);
   named_ = false;
+  if (::rename(temporary_.c_str(), target_.c_str()) == 0) return;
+  const int cause = errno;
+  ::unlink(temporary_.c_str());
+  output_failed("rename", path_, cause);
 }
 
 bool is_left_behind(const fs::path& path, const fs::path& target) {

@@ -46,7 +46,7 @@ def test_a_second_run_is_refused_and_the_first_goes_on_unharmed(workspace, resum
     assert first.returncode == 0, err
     steps = len(metrics(folder))
     assert newest_checkpoint(folder).name == f"step-{steps:08}"
-    assert [line["step"] for line in metrics(folder)] == list(range(steps))
+    assert [line["step"] for line in metrics(folder)] == list(range(1, steps + 1))
     assert not (folder / "slimpack.lock").exists()
     # Of the learning rate nothing changes with the steps, so a run of just these has its bits.
     alone = workspace.train(f"{name}-alone", *SHORT, f"train.steps={steps}")
