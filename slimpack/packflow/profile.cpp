@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/cost/fit.h"
+#include "slimpack/packflow/device_memory.h"
 #include "slimpack/packflow/exchange_profile.h"
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/packflow/part_bench.h"
@@ -200,3 +201,4 @@ CostModel profile_costs(const ProfileOptions& options) {
 }
 
 }  // namespace slimpack
+  cost.memory = memory / options.sharing;

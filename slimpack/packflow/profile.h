@@ -32,6 +32,7 @@ struct ProfileOptions {
   std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
+  std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   Nanos budget = from_seconds(6);      ///< wall time to aim at
 
@@ -50,7 +51,8 @@ struct ProfileOptions {
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
 /// forward, backward and what backward can put off, and fits their coefficients; then what ranks
 /// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
-/// device other than a CPU, copies to and from pinned host memory too.
+/// device other than a CPU, copies to and from pinned host memory too. A rank's memory is its share
+/// of what device_memory says before anything is measured.
 /// Throws InvalidInput when tp cannot cut the model, and when tp · most_merged is more than threads
 /// can be.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);

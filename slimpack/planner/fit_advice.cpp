@@ -115,7 +115,7 @@ std::vector<FitOption> fitting(const FitQuestion& question,
                                const std::vector<FitCandidate>& candidates, std::size_t most) {
   std::vector<FitOption> options;
   std::set<std::size_t> done;
-  for (const FitCandidate& candidate : candidates) {
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
     if (options.size() == most) break;
     if (done.contains(candidate.line)) continue;
     PlannedJob planned = planned_job(question, candidate.job);
@@ -142,8 +142,8 @@ FitAdvice fit_advice(const FitQuestion& question) {
   PlannedJob planned = planned_job(question, question.job);
   if (!planned.request.memory_cap)
     invalid_input(
-        "the memory of a rank is not known; set plan.memory_cap, or hardware.memory_bytes and no "
-        "cost.file");
+        "the memory of a rank is not known; measure again with 'slimpack profile', set "
+        "plan.memory_cap to bytes, or set hardware.memory_bytes and no cost.file");
   const FitLimits limits = limits_of(question, planned.cost);
   FitAdvice advice;
   advice.wish = report_of(planned, question.job);

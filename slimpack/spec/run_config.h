@@ -106,7 +106,7 @@ struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};          ///< the search cuts at multiples of this
   std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = what
-                                    ///< the rank's memory leaves, where that is known
+                                    ///< the rank's memory leaves
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as it is known what
   /// that costs.
   std::int32_t most_merged = 8;
@@ -115,7 +115,8 @@ struct PlanConfig {
   std::optional<Recompute> recompute = Recompute::kElementwise;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kAuto;
-  double time_budget = 0;  ///< seconds to go on looking for a shorter step; 0 = none
+  double time_budget = 0;         ///< seconds to go on looking for a shorter step; 0 = none
+  bool unlimited_memory = false;  ///< TOML: memory_cap = "none"
 
   bool operator==(const PlanConfig&) const = default;
 };

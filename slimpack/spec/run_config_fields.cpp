@@ -125,10 +125,15 @@ ConfigField recompute() {
 }
 
 ConfigField memory_cap() {
-  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
-    config.plan.memory_cap = read_bytes(entry);
+  const std::string rule = fmt::format("{}, or \"none\"", kBytesRule);
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    config.plan.unlimited_memory = text != nullptr && *text == "none";
+    config.plan.memory_cap =
+        config.plan.unlimited_memory ? std::nullopt : std::optional(read_bytes(entry));
   };
   const auto print = [](const RunConfig& config) {
+    if (config.plan.unlimited_memory) return std::string("memory_cap = \"none\"");
     return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
                                   : std::string("# memory_cap = \"12GiB\"");
   };

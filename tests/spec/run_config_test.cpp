@@ -175,6 +175,24 @@ TEST(RunConfig, OverridesWinOverTheFileAndLaterOnesOverEarlierOnes) {
   EXPECT_EQ(config.hardware->peak_flops, 1e12);
 }
 
+TEST(RunConfig, SpeedsAreNumbersByRank) {
+  const std::string two = "[parallel]\npp = 2\nspeed = [1, 0.5]";
+  EXPECT_EQ(parse_more(two).parallel.speed, (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(parse_more(two, {"parallel.speed=[]"}).parallel.speed, std::vector<double>{});
+  EXPECT_EQ(parse(kModel, {"parallel.dp=3", "parallel.speed=[2, 1e-1, 3]"}).parallel.speed,
+            (std::vector<double>{2, 0.1, 3}));
+}
+
+TEST(RunConfig, ACapOfNoneIsNoCapAndALaterOneIs) {
+  const std::string none = "[plan]\nmemory_cap = \"none\"";
+  EXPECT_TRUE(parse_more(none).plan.unlimited_memory);
+  EXPECT_FALSE(parse_more(none).plan.memory_cap.has_value());
+  const PlanConfig capped = parse_more(none, {"plan.memory_cap=1KiB"}).plan;
+  EXPECT_FALSE(capped.unlimited_memory);
+  EXPECT_EQ(capped.memory_cap, Bytes(1024));
+  EXPECT_FALSE(parse_more("[plan]\nmemory_cap = 5", {"plan.memory_cap=none"}).plan.memory_cap);
+}
+
 TEST(RunConfig, AnOverrideIsOneValueEvenIfItHoldsLines) {
   EXPECT_EQ(parse(kModel, {"output.dir=1\ntrain.steps=2"}).output.dir, "1\ntrain.steps=2");
 }
@@ -278,6 +296,7 @@ const Bad kBad[] = {
     {"[plan]\nplanner = \"best\"", "must be one of \"slimpack\", \"packed\""},
     {"[plan]\nmemory_cap = \"12 apples\"", "plan.memory_cap is \"12 apples\""},
     {"[plan]\nmemory_cap = 0", "plan.memory_cap is 0, must be bytes above 0"},
+    {"[plan]\nmemory_cap = \"non\"", "plan.memory_cap is \"non\""},
     {"[plan]\nmemory_cap = 1.5", "must be bytes above 0"},
     {"[parallel]\npp = 5000000000", "parallel.pp"},
     {"[parallel]\ndp = 0", "run.toml:2: parallel.dp is 0, must be an integer from 1 to 4096"},
