@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "slimpack/planner/activation_budget.h"
+#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/require_sensible.h"
 
 namespace slimpack {
 
-PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
 namespace {
 
 std::optional<Bytes> configured_cap(const RunConfig& config, const CostModel& cost,
@@ -24,11 +24,13 @@ std::optional<Bytes> configured_cap(const RunConfig& config, const CostModel& co
 
 }  // namespace
 
+PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
                                SequenceLengths lengths, std::optional<StageLayout> layout) {
   PlanRequest request;
   request.lengths = std::move(lengths);
   request.pp = config.parallel.pp;
   request.dp = config.parallel.dp;
+  request.speed = stage_speeds(config.parallel.speed, request.pp, request.dp, config.parallel.tp);
   request.planner = config.plan.planner;
   request.granularity = config.plan.granularity;
   request.context = config.data.context;

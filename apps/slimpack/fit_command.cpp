@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <optional>
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/configured_cost.h"
@@ -53,6 +54,7 @@ FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) 
   question.request.context = config.data.context;
   question.request.solver = config.plan.solver;
   return question;
+  question.speed = config.parallel.speed;
 }
 
 int fit(const FitArguments& arguments) {

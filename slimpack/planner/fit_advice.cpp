@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 
@@ -28,6 +29,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& job) {
   PlanRequest& request = out.request;
   request.pp = job.pp;
   request.dp = job.dp;
+  request.speed = stage_speeds(question.speed, job.pp, job.dp, job.tp);
   request.planner = job.planner;
   request.recompute = job.recompute;
   request.mixed_recompute = job.mixed_recompute;

@@ -21,6 +21,7 @@ struct FitQuestion {
   /// What else the planner is asked; the job's fields replace those of the same names. No layout
   /// and no speeds.
   PlanRequest request;
+  std::vector<double> speed = {};  ///< as stage_speeds takes them: ranks that are added have 1
   /// The cost model of `tp` tensor-parallel ranks and `dp` replicas.
   std::function<CostModel(std::int32_t tp, std::int32_t dp)> cost;
   std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays

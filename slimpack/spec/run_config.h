@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/spec/dtype.h"
@@ -98,6 +99,9 @@ struct ParallelConfig {
   std::int32_t dp = 1;   ///< replicas of the pipeline
   std::int32_t tp = 1;   ///< tensor-parallel ranks of a stage
   double timeout = 300;  ///< seconds that ranks in other processes are waited for, at most
+  /// By rank, replica by replica and stage by stage: how fast it is beside what the costs say, 1 =
+  /// as they say; empty = all 1.
+  std::vector<double> speed = {};
 
   bool operator==(const ParallelConfig&) const = default;
 };

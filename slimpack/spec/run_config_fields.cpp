@@ -137,10 +137,23 @@ ConfigField memory_cap() {
     return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
                                   : std::string("# memory_cap = \"12GiB\"");
   };
-  return {"plan",
-          "memory_cap",
-          "activations per rank; absent = what its memory leaves",
-          std::string(kBytesRule),
+  return {
+      "plan", "memory_cap", "activations per rank; absent = what its memory leaves; none = no cap",
+      rule,   assign,       print};
+}
+
+ConfigField speed() {
+  const std::string rule = fmt::format("an array, each element {}", kAboveZero.text);
+  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
+    config.parallel.speed = read_reals(entry, kAboveZero);
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("speed = [{}]", fmt::join(config.parallel.speed, ", "));
+  };
+  return {"parallel",
+          "speed",
+          "of each rank, replica by replica, stage by stage; 1 = as the costs say; [] = all 1",
+          rule,
           assign,
           print};
 }
@@ -198,6 +211,7 @@ std::vector<ConfigField> parallel_fields() {
               kMaxStages),
       real({"parallel", "timeout", "seconds to wait for ranks in other processes"}, &R::parallel,
            &P::timeout, kAboveZero),
+      speed(),
   };
 }
 
