@@ -25,6 +25,11 @@ struct FitQuestion {
   /// The cost model of `tp` tensor-parallel ranks and `dp` replicas.
   std::function<CostModel(std::int32_t tp, std::int32_t dp)> cost;
   std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays
+  std::function<PlanOutcome(const PlanRequest&, const CostModel&)> plan = plan_step;
+  /// Told how many jobs of a series are done with, from 0 to all that it has. First comes the
+  /// series of single changes, then, where none fits, that of two at once.
+  std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {
+  };
 };
 
 /// The fullest rank of a stage.
@@ -39,7 +44,8 @@ struct StageMemory {
   [[nodiscard]] Bytes headroom() const { return *capacity - total(); }
 };
 
-/// A job's memory: that of its best plan that fits, or of the one that needs least when none does.
+/// A job's memory: that of its best plan that fits, or, when none does, of one that needs the least
+/// for which a plan is found.
 struct FitReport {
   FitJob job;
   bool fits = false;

@@ -177,3 +177,22 @@ TEST(FitAdvice, NeedsAMemoryOrACap) {
 
 }  // namespace
 }  // namespace slimpack
+TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
+  FitQuestion question = small_question(Bytes(1'000'000'000));
+  question.job.memory_cap = Bytes(1000);
+  const FitReport found = fit_advice(question).wish;
+  ASSERT_FALSE(found.fits);
+  // Twice what it names is the least for which this planner finds a plan.
+  question.plan = [](const PlanRequest& request, const CostModel& cost) {
+    PlanRequest half = request;
+    if (half.memory_cap) half.memory_cap = *half.memory_cap / 2;
+    return plan_step(half, cost);
+  };
+  const FitReport forgetful = fit_advice(question).wish;
+  EXPECT_FALSE(forgetful.fits);
+  // The cap grows by eighths, from below the least for which it does.
+  const Bytes least = found.stages.front().activations;
+  EXPECT_GE(forgetful.stages.front().activations, least);
+  EXPECT_LE(forgetful.stages.front().activations, least + least / 8 + Bytes(1));
+}
+
