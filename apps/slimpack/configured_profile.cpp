@@ -34,10 +34,13 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   return options;
 }
 
-CostModel measured_costs(const ProfileOptions& options) {
+CostModel measured_costs(ProfileOptions options) {
   const std::int32_t threads = options.grid().ranks();
   fmt::print(stderr, "measuring one layer on {} thread{}, longest document {} tok\n", threads,
              threads == 1 ? "" : "s", grouped(options.context.count()));
+  options.on_fit = [](const WorstFit& worst) {
+    if (const auto warning = fit_warning(worst)) fmt::print(stderr, "{}\n", *warning);
+  };
   return profile_costs(options);
 }
 

@@ -18,7 +18,7 @@ namespace slimpack {
     const RunConfig& config, const ModelShape& shape, bool gpu_each = false,
     std::optional<std::int32_t> neighbours = std::nullopt);
 
-/// Measures; says so on stderr, as that takes some seconds.
-[[nodiscard]] CostModel measured_costs(const ProfileOptions& options);
+/// Measures; says so on stderr, as that takes some seconds, and warns there of a bad fit.
+[[nodiscard]] CostModel measured_costs(ProfileOptions options);
 
 }  // namespace slimpack

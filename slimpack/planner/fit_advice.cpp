@@ -130,6 +130,8 @@ std::vector<FitOption> fitting(const FitQuestion& question,
   std::set<std::size_t> done;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     if (options.size() == most) break;
+    question.progress(c, candidates.size());
+    const FitCandidate& candidate = candidates[c];
     if (done.contains(candidate.line)) continue;
     PlannedJob planned = planned_job(question, candidate.job);
     if (hopeless(planned)) continue;
@@ -138,6 +140,7 @@ std::vector<FitOption> fitting(const FitQuestion& question,
     done.insert(candidate.line);
     options.push_back({changed_settings(question.job, candidate.job), std::move(report)});
   }
+  question.progress(candidates.size(), candidates.size());
   return options;
 }
 

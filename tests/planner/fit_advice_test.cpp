@@ -130,6 +130,26 @@ TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
   }
 }
 
+TEST(FitAdvice, TellsHowFarItIs) {
+  // As above neither a single change nor, with so little memory, a pair of them fits: both series
+  // are told from 0 to their ends.
+  FitQuestion question = question_of_states(Bytes(100'000));
+  std::vector<std::pair<std::size_t, std::size_t>> told;
+  question.progress = [&](std::size_t done, std::size_t total) { told.emplace_back(done, total); };
+  ASSERT_TRUE(fit_advice(question).options.empty());
+  std::size_t series = 0;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    const auto [done, total] = told[i];
+    EXPECT_LE(done, total);
+    if (done == 0)
+      ++series;
+    else
+      EXPECT_EQ(told[i - 1], std::pair(done - 1, total));
+  }
+  EXPECT_EQ(series, 2U);
+  EXPECT_EQ(told.back().first, told.back().second);
+}
+
 TEST(FitAdvice, LeavesTpAloneWhereItsCostsAreMeasured) {
   FitQuestion question = question_of_states(Bytes(4'000'000));
   const FitAdvice free = fit_advice(question);
@@ -165,18 +185,6 @@ TEST(FitAdvice, SaysWhichSequenceWouldFitWhereNothingHelps) {
   EXPECT_EQ(advice.wish.longest_that_fits, Tokens(0));
 }
 
-TEST(FitAdvice, NeedsAMemoryOrACap) {
-  FitQuestion question = small_question(Bytes(0));
-  EXPECT_THROW((void)fit_advice(question), InvalidInput);
-  question.job.memory_cap = Bytes(1'000'000'000);
-  const FitAdvice advice = fit_advice(question);
-  EXPECT_TRUE(advice.wish.fits);
-  const StageMemory& stage = advice.wish.stages.front();
-  EXPECT_EQ(stage.capacity, stage.states.total() + Bytes(1'000'000'000));
-}
-
-}  // namespace
-}  // namespace slimpack
 TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   FitQuestion question = small_question(Bytes(1'000'000'000));
   question.job.memory_cap = Bytes(1000);
@@ -196,3 +204,15 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   EXPECT_LE(forgetful.stages.front().activations, least + least / 8 + Bytes(1));
 }
 
+TEST(FitAdvice, NeedsAMemoryOrACap) {
+  FitQuestion question = small_question(Bytes(0));
+  EXPECT_THROW((void)fit_advice(question), InvalidInput);
+  question.job.memory_cap = Bytes(1'000'000'000);
+  const FitAdvice advice = fit_advice(question);
+  EXPECT_TRUE(advice.wish.fits);
+  const StageMemory& stage = advice.wish.stages.front();
+  EXPECT_EQ(stage.capacity, stage.states.total() + Bytes(1'000'000'000));
+}
+
+}  // namespace
+}  // namespace slimpack
