@@ -68,14 +68,18 @@ void compare(const CompareArguments& arguments) {
   }
   progress.finish();
   if (!arguments.json.empty())
-    write_file(arguments.json, comparison_json(rows, arguments.lengths).dump(2) + "\n");
+    write_file(arguments.json,
+               comparison_json(rows, arguments.lengths, request, cost).dump(2) + "\n");
   const int columns = output_columns(stdout);
-  fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}",
+  fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}{}\n",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
              counted(total_tokens(step.lengths).count(), "token"), step.source,
              folded("documents: " + step.long_documents, columns), counted(request.pp, "stage"),
              counted(request.dp, "replica"), cost.tp, cost.source,
-             comparison_text(rows, request.memory_cap, columns));
+             comparison_text(rows, request.memory_cap, columns),
+             folded("All planners run on this layout; another one (parallel.pp, dp, tp) may suit "
+                    "some of them better.",
+                    columns));
 }
 
 std::string footer() {

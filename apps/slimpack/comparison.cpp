@@ -33,6 +33,20 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
   return figures;
 }
 
+nlohmann::json job_figures(const PlanRequest& request, const CostModel& cost) {
+  nlohmann::json recompute = nlohmann::json::array();
+  for (const Recompute allowed : request.recompute) recompute.push_back(to_string(allowed));
+  nlohmann::json figures{{"pp", request.pp},
+                         {"dp", request.dp},
+                         {"tp", cost.tp},
+                         {"memory_cap_bytes", nullptr},
+                         {"context", request.context.count()},
+                         {"granularity", request.granularity.count()},
+                         {"recompute", std::move(recompute)}};
+  if (request.memory_cap) figures["memory_cap_bytes"] = request.memory_cap->count();
+  return figures;
+}
+
 std::string mark(Bytes peak, const std::optional<Bytes>& cap) {
   return cap && peak > *cap ? human_bytes(peak) + " !" : human_bytes(peak);
 }
@@ -43,7 +57,7 @@ std::string conclusion(const std::vector<ComparedPlanner>& planners,
   const ComparedPlanner* ours = nullptr;
   const ComparedPlanner* best = nullptr;
   for (const ComparedPlanner& planner : planners) {
-    if (!planner.figures || (cap && planner.figures->peak > *cap)) continue;
+    if (!fits(planner, cap)) continue;
     if (planner.planner == kOurs)
       ours = &planner;
     else if (best == nullptr || planner.figures->makespan < best->figures->makespan)
@@ -56,6 +70,10 @@ std::string conclusion(const std::vector<ComparedPlanner>& planners,
 }
 
 }  // namespace
+
+bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap) {
+  return planner.figures && (!cap || planner.figures->peak <= *cap);
+}
 
 std::vector<std::string> planner_names() {
   std::vector<std::string> names{kOurs};
@@ -111,12 +129,14 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
 }
 
 nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
-                               const std::string& name) {
+                               const std::string& name, const PlanRequest& request,
+                               const CostModel& cost) {
   nlohmann::json cases = nlohmann::json::array();
   for (const ComparedPlanner& planner : planners) {
     nlohmann::json one{{"name", name},
                        {"planner", planner.planner},
                        {"planning_seconds", to_seconds(planner.planning)},
+                       {"fits", fits(planner, request.memory_cap)},
                        {"error", nullptr}};
     for (const char* figure :
          {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
@@ -134,7 +154,11 @@ nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
     }
     cases.push_back(std::move(one));
   }
-  return {{"format", "slimpack-comparison"}, {"version", 1}, {"cases", std::move(cases)}};
+  nlohmann::json figures = job_figures(request, cost);
+  figures["format"] = "slimpack-comparison";
+  figures["version"] = 1;
+  figures["cases"] = std::move(cases);
+  return figures;
 }
 
 }  // namespace slimpack

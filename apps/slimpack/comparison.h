@@ -31,6 +31,9 @@ struct ComparedPlanner {
 /// Names that may be compared: "slimpack" and the baselines.
 [[nodiscard]] std::vector<std::string> planner_names();
 
+/// Whether it runs the step under the cap.
+[[nodiscard]] bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap);
+
 /// Plans the step. `planner` is one of planner_names. Throws InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
                                        const CostModel& cost);
@@ -40,9 +43,12 @@ struct ComparedPlanner {
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
-/// {"format": "slimpack-comparison", "version": 1, "cases": […]}; `name` is the case's. Times in
-/// nanoseconds or seconds, as the field says; what is not known is null.
+/// {"format": "slimpack-comparison", "version": 1, "cases": […]} beside what `request` and `cost`
+/// say of the job that all cases share: its ranks, cap, context, granularity and recomputations.
+/// `name` is the cases'. Times in nanoseconds or seconds, as the field says; what is not known is
+/// null.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
-                                             const std::string& name);
+                                             const std::string& name, const PlanRequest& request,
+                                             const CostModel& cost);
 
 }  // namespace slimpack

@@ -11,7 +11,8 @@
 
 namespace slimpack {
 
-ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape, bool gpu_each) {
+ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape, bool gpu_each,
+                                  std::optional<std::int32_t> neighbours) {
   const ParallelConfig& p = config.parallel;
   ProfileOptions options;
   options.shape = shape;
@@ -19,9 +20,13 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.context = config.data.context;
   // Ranks of one machine slow each other down.
   options.ranks = p.pp * p.dp * p.tp;
+  options.sharing = neighbours.value_or(options.ranks);
   if (config.train.clock == ClockKind::kVirtual)
     options.ranks = std::max(p.tp, std::min(options.ranks, processors()));
-  if (config.train.device == DeviceKind::kCuda && gpu_each) options.ranks = p.tp;
+  if (config.train.device == DeviceKind::kCuda && gpu_each) {
+    options.ranks = p.tp;
+    options.sharing = 1;
+  }
   options.tp = p.tp;
   options.device = find_device(config.train.device);
   options.most_merged = std::min(config.plan.most_merged, p.dp);
@@ -29,10 +34,13 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   return options;
 }
 
-CostModel measured_costs(const ProfileOptions& options) {
+CostModel measured_costs(ProfileOptions options) {
   const std::int32_t threads = options.grid().ranks();
   fmt::print(stderr, "measuring one layer on {} thread{}, longest document {} tok\n", threads,
              threads == 1 ? "" : "s", grouped(options.context.count()));
+  options.on_fit = [](const WorstFit& worst) {
+    if (const auto warning = fit_warning(worst)) fmt::print(stderr, "{}\n", *warning);
+  };
   return profile_costs(options);
 }
 

@@ -1,6 +1,9 @@
 // What a run configuration wants measured.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "slimpack/packflow/profile.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
@@ -8,12 +11,14 @@
 namespace slimpack {
 
 /// For the configured ranks: as many threads at once as there are, in virtual time as run at once.
-/// On GPUs, where ranks have one each (`gpu_each`), only those of one stage. Throws InvalidInput
-/// when there is no such device.
-[[nodiscard]] ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape,
-                                                bool gpu_each = false);
+/// On GPUs, where ranks have one each (`gpu_each`), only those of one stage. `neighbours`: ranks of
+/// the job on this machine, which share its memory unless they have a GPU each; absent: all of
+/// them. Throws InvalidInput when there is no such device.
+[[nodiscard]] ProfileOptions configured_profile(
+    const RunConfig& config, const ModelShape& shape, bool gpu_each = false,
+    std::optional<std::int32_t> neighbours = std::nullopt);
 
-/// Measures; says so on stderr, as that takes some seconds.
-[[nodiscard]] CostModel measured_costs(const ProfileOptions& options);
+/// Measures; says so on stderr, as that takes some seconds, and warns there of a bad fit.
+[[nodiscard]] CostModel measured_costs(ProfileOptions options);
 
 }  // namespace slimpack

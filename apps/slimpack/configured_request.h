@@ -12,9 +12,9 @@
 namespace slimpack {
 
 /// `most_merged` is as large as the configuration, the number of replicas and the cost model allow.
-/// Without plan.memory_cap the cap is what the memory of a rank leaves, where that is known. Absent
-/// `layout`: the one that balances these lengths. Throws InvalidInput when the model's states alone
-/// do not fit.
+/// Without plan.memory_cap the cap is what the memory of a rank leaves. Absent `layout`: the one
+/// that balances these lengths. Throws InvalidInput when the model's states alone do not fit, and
+/// when there would be no cap because the costs do not say how much memory a rank has.
 [[nodiscard]] PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
                                              SequenceLengths lengths,
                                              std::optional<StageLayout> layout = std::nullopt);

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +19,7 @@
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/progress.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -51,17 +56,39 @@ FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) 
   question.job = configured_job(config, question.cost(config.parallel.tp, config.parallel.dp));
   if (config.cost.file.empty() && config.hardware)
     question.most_tp = config.hardware->ranks_per_node;
+  question.speed = config.parallel.speed;
   question.request.granularity = config.plan.granularity;
   question.request.context = config.data.context;
   question.request.solver = config.plan.solver;
   return question;
 }
 
+/// How far each series of changed jobs is.
+class ChangedJobs {
+ public:
+  void show(std::size_t done, std::size_t total) {
+    if (done == 0) {
+      progress_.emplace(stderr, progress_style(stderr), "planning changed jobs",
+                        static_cast<std::int64_t>(total));
+      done_ = 0;
+    }
+    progress_->advance(static_cast<std::int64_t>(done - done_));
+    done_ = done;
+    if (done == total) progress_->finish();
+  }
+
+ private:
+  std::optional<Progress> progress_;
+  std::size_t done_ = 0;
+};
+
 int fit(const FitArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   FitQuestion question = question_of(arguments, config);
   StepLengths step = step_lengths(arguments.source, config, arguments.config);
   question.request.lengths = std::move(step.lengths);
+  ChangedJobs changed;
+  question.progress = [&](std::size_t done, std::size_t total) { changed.show(done, total); };
   const FitAdvice advice = fit_advice(question);
   if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
   const std::string fixed_tp =

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,16 +46,28 @@ std::string planner_text(const RunConfig& config, const PlannedStep& step) {
   return step.baseline.empty() ? name : fmt::format("{}, as {} plans", name, step.baseline);
 }
 
+/// Plans that take no longer are not told of on stderr.
+constexpr Nanos kMoment(1'000'000'000);
+
+std::string progress_label(const RunConfig& config) {
+  const double budget = config.plan.time_budget;
+  return budget > 0 ? fmt::format("trying plans for {}", human_duration(from_seconds(budget)))
+                    : "trying plans";
+}
+
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
   const ModelShape shape = planned_model(config);
   const CostModel cost = required_cost(config, shape, arguments.config);
   StepLengths step = step_lengths(arguments.source, config, arguments.config);
 
+  PlanRequest request = configured_request(config, cost, std::move(step.lengths));
+  Progress progress(stderr, progress_style(stderr), progress_label(config), 0);
+  request.progress = [&] { progress.advance(); };
   const Nanos start = monotonic_now();
-  const PlanOutcome outcome =
-      plan_step(configured_request(config, cost, std::move(step.lengths)), cost);
+  const PlanOutcome outcome = plan_step(request, cost);
   const Nanos taken = monotonic_now() - start;
+  if (taken >= kMoment) progress.finish();
   if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);
 
   write_file(arguments.out, plan_file_to_json(*outcome.step, cost));

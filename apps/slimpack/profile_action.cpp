@@ -82,8 +82,8 @@ void profile(const ProfileArguments& arguments) {
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
   fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
              cost.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
-  fmt::print("largest error of the fit: {}\nwritten: {}\n", human_share(cost.fit_error),
-             arguments.out);
+  fmt::print("memory of a rank: {}\nlargest error of the fit: {}\nwritten: {}\n",
+             human_bytes(cost.memory), human_share(cost.fit_error), arguments.out);
 }
 
 }  // namespace slimpack

@@ -1,8 +1,10 @@
 #include "apps/slimpack/training_run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,14 +75,23 @@ ModelShape checked_shape(const RunConfig& config) {
 /// What a process says before the cause when it has no next step.
 constexpr std::string_view kFailed = "fail ";
 
+/// Processes of the job that run where this one does, which has one of its ranks.
+std::int32_t processes_here(JobProcess& process) {
+  std::array<char, 256> name{};
+  SLIMPACK_CHECK(::gethostname(name.data(), name.size() - 1) == 0);
+  const std::string own(name.data());
+  return static_cast<std::int32_t>(std::ranges::count(process.all_gather(own), own));
+}
+
 /// Of several processes the first measures, and all plan with what it found.
 CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobProcess* process) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
   if (process == nullptr) return measured_costs(configured_profile(config, shape));
   const bool first = process->ranks().front() == 0;
-  const std::string measured =
-      first ? cost_to_json(measured_costs(configured_profile(config, shape, /*gpu_each=*/true)))
-            : "";
+  const std::int32_t neighbours = processes_here(*process);
+  const std::string measured = first ? cost_to_json(measured_costs(configured_profile(
+                                           config, shape, /*gpu_each=*/true, neighbours)))
+                                     : "";
   return cost_from_json(process->all_gather(measured).front(), "profile of the first process");
 }
 

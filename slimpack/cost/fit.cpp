@@ -29,7 +29,10 @@ Fit<std::vector<double>> fit_relative(std::vector<std::vector<double>> features,
   for (std::size_t row = 0; row < times.size(); ++row) {
     double fitted = 0;
     for (std::size_t j = 0; j < features.size(); ++j) fitted += fit.time[j] * features[j][row];
-    fit.largest_error = std::max(fit.largest_error, std::abs(fitted - targets[row]));
+    const double error = std::abs(fitted - targets[row]);
+    if (error <= fit.largest_error) continue;
+    fit.largest_error = error;
+    fit.worst = row;
   }
   return fit;
 }
@@ -58,7 +61,7 @@ Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements) {
                     .per_token = fit.time[2],
                     .per_pair = fit.time[3],
                     .per_prefix_token = fit.time[4]},
-          fit.largest_error};
+          fit.largest_error, fit.worst};
 }
 
 Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
@@ -71,7 +74,8 @@ Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
     times.push_back(static_cast<double>(m.time.count()));
   }
   const auto fit = fit_relative({packs, tokens}, times, times);
-  return {EdgeTime{.per_pack = fit.time[0], .per_token = fit.time[1]}, fit.largest_error};
+  return {EdgeTime{.per_pack = fit.time[0], .per_token = fit.time[1]}, fit.largest_error,
+          fit.worst};
 }
 
 // A sum of squares is convex: within bounds it is least where it is least without them, or on a

@@ -1,6 +1,7 @@
 // Calibration: measured times → coefficients, by non-negative least squares on relative errors.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "slimpack/base/units.h"
@@ -14,6 +15,7 @@ struct LayerMeasurement {
   Tokens prefix;
   int slices = 1;
   Nanos time;
+  double spread = 0;  ///< how much longer the second fastest repetition took, as a share of `time`
 };
 
 struct EdgeMeasurement {
@@ -32,13 +34,15 @@ template <class Time>
 struct Fit {
   Time time;
   double largest_error = 0;  ///< max |fitted / measured − 1|
+  std::size_t worst = 0;     ///< the measurement that has it; the first of several
 };
 
 /// REQUIRES: at least one measurement, all times positive.
 [[nodiscard]] Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements);
 [[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
-/// Of a part of a layer's pass: fit_edge_time with neither term above that of the `whole`.
+/// Of a part of a layer's pass: fit_edge_time with neither term above that of the `whole`. Does not
+/// say which measurement is worst.
 [[nodiscard]] Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements,
                                      const LayerTime& whole);
 

@@ -82,7 +82,7 @@ MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::
       for (const Tokens prefix : {Tokens(0), (options.context - own) / 2})
         for (const std::int32_t replicas : {1, group}) points.push_back({own, prefix, 1, replicas});
     }
-    const std::vector<PassTimes> times = bench.measure(points, options.budget / 40);
+    const std::vector<RepeatedTimes> times = bench.measure(points, options.budget / 40);
     std::vector<MergedMeasurement> forward, backward;
     for (std::size_t i = 0; i < points.size(); i += 2) {
       const PassTimes &alone = times[i], &merged = times[i + 1];

@@ -3,6 +3,7 @@
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "slimpack/packflow/tensor.h"
@@ -29,6 +30,32 @@ PackPlan plan_of(const ProfilePoint& point) {
   }
   return packs;
 }
+
+/// The two shortest of several times.
+struct Shortest {
+  Nanos fastest{std::numeric_limits<std::int64_t>::max()};
+  Nanos second = fastest;
+
+  void add(Nanos time) {
+    second = std::min(second, std::max(fastest, time));
+    fastest = std::min(fastest, time);
+  }
+  /// REQUIRES: two times at least.
+  [[nodiscard]] double spread() const {
+    const auto shortest = static_cast<double>(std::max(Nanos(1), fastest).count());
+    return static_cast<double>((second - fastest).count()) / shortest;
+  }
+};
+
+struct PassRuns {
+  Shortest forward;
+  Shortest backward;
+
+  void add(const PassTimes& times) {
+    forward.add(times.forward);
+    backward.add(times.backward);
+  }
+};
 
 }  // namespace
 
@@ -61,25 +88,31 @@ PassTimes PartBench::run(const ProfilePoint& point) {
   return times;
 }
 
-std::vector<PassTimes> PartBench::measure(std::span<const ProfilePoint> points, Nanos share) {
+std::vector<RepeatedTimes> PartBench::measure(std::span<const ProfilePoint> points, Nanos share) {
   constexpr int kMostRounds = 8;
-  std::vector<PassTimes> fastest;
-  for (const ProfilePoint& point : points) fastest.push_back(run(point));
+  std::vector<PassRuns> runs(points.size());
   std::vector<double> rounds;  // after the first one
-  for (const PassTimes& first : fastest) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const PassTimes first = run(points[i]);
+    runs[i].add(first);
     const auto time = static_cast<double>((first.forward + first.backward).count());
     rounds.push_back(rank_.mean(static_cast<double>(share.count()) / std::max(time, 1.0)));
   }
   for (int round = 1; round <= kMostRounds; ++round) {
     for (std::size_t i = 0; i < points.size(); ++i) {
       if (round > std::max(rounds[i], 1.0)) continue;
-      const PassTimes t = run(points[i]);
-      fastest[i] = {std::min(fastest[i].forward, t.forward),
-                    std::min(fastest[i].backward, t.backward)};
+      runs[i].add(run(points[i]));
     }
   }
-  for (PassTimes& t : fastest) t = {rank_.mean(t.forward), rank_.mean(t.backward)};
-  return fastest;
+  std::vector<RepeatedTimes> times;
+  for (const PassRuns& r : runs) {
+    RepeatedTimes& t = times.emplace_back();
+    t.forward = rank_.mean(r.forward.fastest);
+    t.backward = rank_.mean(r.backward.fastest);
+    t.forward_spread = rank_.mean(r.forward.spread());
+    t.backward_spread = rank_.mean(r.backward.spread());
+  }
+  return times;
 }
 
 Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {

@@ -23,6 +23,12 @@ struct PassTimes {
   Nanos backward;
 };
 
+/// The fastest of several runs, and how much longer the second fastest took, as a share of it.
+struct RepeatedTimes : PassTimes {
+  double forward_spread = 0;
+  double backward_spread = 0;
+};
+
 /// Of what a layer computes on.
 [[nodiscard]] at::TensorOptions tensor_options(const ProfileOptions& options);
 
@@ -55,7 +61,8 @@ class PartBench {
   /// each pass: the first run warms up, and what a shared machine adds is never negative. The
   /// points take turns, so that a busy second spoils one run of some points, not all runs of one.
   /// Returns means over the ranks, in the order of the points.
-  [[nodiscard]] std::vector<PassTimes> measure(std::span<const ProfilePoint> points, Nanos share);
+  [[nodiscard]] std::vector<RepeatedTimes> measure(std::span<const ProfilePoint> points,
+                                                   Nanos share);
   /// Of the weight gradients alone, once everything else has run.
   [[nodiscard]] Nanos run_weight_gradients(const ProfilePoint& point);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/cost/fit.h"
+#include "slimpack/packflow/device_memory.h"
 #include "slimpack/packflow/exchange_profile.h"
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/packflow/part_bench.h"
@@ -67,13 +68,14 @@ LayerTimes measure_layer(const ProfileOptions& options, const ProfileRank& rank)
   PartBench bench(options, rank, PartBench::Part::kLayer);
   const std::vector<ProfilePoint> grid =
       affordable(layer_grid(options.context), options, rank, bench);
-  const std::vector<PassTimes> measured =
+  const std::vector<RepeatedTimes> measured =
       bench.measure(grid, options.budget / static_cast<std::int64_t>(grid.size()));
   LayerTimes times;
   for (std::size_t i = 0; i < grid.size(); ++i) {
     const ProfilePoint& p = grid[i];
-    times.forward.push_back({p.tokens, p.prefix, p.slices, measured[i].forward});
-    times.backward.push_back({p.tokens, p.prefix, p.slices, measured[i].backward});
+    const RepeatedTimes& m = measured[i];
+    times.forward.push_back({p.tokens, p.prefix, p.slices, m.forward, m.forward_spread});
+    times.backward.push_back({p.tokens, p.prefix, p.slices, m.backward, m.backward_spread});
   }
   return times;
 }
@@ -88,7 +90,7 @@ EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank,
   std::vector<ProfilePoint> points;
   for (const std::int64_t tokens : {64, 512, 2048})
     points.push_back({std::min(Tokens(tokens), options.context), Tokens(0)});
-  const std::vector<PassTimes> times = bench.measure(points, options.budget / 60);
+  const std::vector<RepeatedTimes> times = bench.measure(points, options.budget / 60);
   std::vector<EdgeMeasurement> forward, backward;
   for (std::size_t i = 0; i < points.size(); ++i) {
     forward.push_back({points[i].tokens, times[i].forward});
@@ -160,8 +162,20 @@ double measure_optimizer(const ProfileOptions& options, const ProfileRank& rank)
          static_cast<double>(parameter_count(bench.parameters()));
 }
 
+WorstFit worst_of(const LayerTimes& layer, const Fit<LayerTime>& forward,
+                  const Fit<LayerTime>& backward) {
+  if (forward.largest_error >= backward.largest_error)
+    return {layer.forward[forward.worst], false, forward.largest_error};
+  return {layer.backward[backward.worst], true, backward.largest_error};
+}
+
+struct MeasuredModel {
+  CostModel cost;
+  WorstFit worst;
+};
+
 /// Of the layers and the model's ends.
-CostModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
+MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
   const LayerTimes layer = measure_layer(options, rank);
   const auto forward = fit_layer_time(layer.forward);
   const auto backward = fit_layer_time(layer.backward);
@@ -178,7 +192,7 @@ CostModel measure_model(const ProfileOptions& options, const ProfileRank& rank) 
   cost.embedding_backward = embedding.backward;
   cost.head_backward = measure_edge(options, rank, PartBench::Part::kHead).backward;
   cost.optimizer_per_parameter = measure_optimizer(options, rank);
-  return cost;
+  return {cost, worst_of(layer, forward, backward)};
 }
 
 std::string source_of(const ProfileOptions& options) {
@@ -191,10 +205,13 @@ std::string source_of(const ProfileOptions& options) {
 }  // namespace
 
 CostModel profile_costs(const ProfileOptions& options) {
-  CostModel cost = on_profile_ranks<CostModel>(
+  const Bytes memory = device_memory(options.device);
+  auto [cost, worst] = on_profile_ranks<MeasuredModel>(
       options.grid(), options.threads(),
       [&](const ProfileRank& rank) { return measure_model(options, rank); });
+  if (options.on_fit) options.on_fit(worst);
   cost.source = source_of(options);
+  cost.memory = memory / options.sharing;
   measure_exchanges(options, cost);
   return cost;
 }

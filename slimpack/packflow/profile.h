@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/fit_warning.h"
 #include "slimpack/packflow/memory_tracker.h"
 #include "slimpack/packflow/rank_grid.h"
 #include "slimpack/spec/dtype.h"
@@ -30,10 +32,13 @@ struct ProfileOptions {
   std::int32_t ranks = 1;  ///< threads that measure at once: ranks of one machine slow each other
   std::int32_t tp = 1;     ///< tensor-parallel ranks of a stage; as many threads at least
   std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
+  std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   Nanos budget = from_seconds(6);      ///< wall time to aim at
+  /// Told where the fit of a layer is worst, if set; on the calling thread.
+  std::function<void(const WorstFit&)> on_fit = nullptr;
 
   /// Points that would take more are left out.
   [[nodiscard]] Nanos most_of_a_point() const { return budget / 5; }
@@ -50,7 +55,8 @@ struct ProfileOptions {
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
 /// forward, backward and what backward can put off, and fits their coefficients; then what ranks
 /// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
-/// device other than a CPU, copies to and from pinned host memory too.
+/// device other than a CPU, copies to and from pinned host memory too. A rank's memory is its share
+/// of what device_memory says before anything is measured.
 /// Throws InvalidInput when tp cannot cut the model, and when tp · most_merged is more than threads
 /// can be.
 [[nodiscard]] CostModel profile_costs(const ProfileOptions& options);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 
@@ -28,6 +29,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& job) {
   PlanRequest& request = out.request;
   request.pp = job.pp;
   request.dp = job.dp;
+  request.speed = stage_speeds(question.speed, job.pp, job.dp, job.tp);
   request.planner = job.planner;
   request.recompute = job.recompute;
   request.mixed_recompute = job.mixed_recompute;
@@ -66,25 +68,36 @@ bool hopeless(const PlannedJob& planned) {
   return planned.budget && planned.budget->available() < Bytes(1);
 }
 
-FitReport report_of(PlannedJob planned, const FitJob& job) {
+/// The step under the smallest cap that it is found for, from what the refusal says is needed. A
+/// search does not promise to find again, under another cap, what it has seen: then the cap grows
+/// until it does, as without a cap every step has a plan.
+PlannedStep least_step(const FitQuestion& question, PlannedJob& planned, const DoesNotFit& why) {
+  constexpr std::int64_t kGrowth = 8;  // by an eighth
+  planned.request.memory_cap = why.needed;
+  for (;;) {
+    PlanOutcome outcome = question.plan(planned.request, planned.cost);
+    if (outcome.step) return *std::move(outcome.step);
+    const Bytes grown = *planned.request.memory_cap + *planned.request.memory_cap / kGrowth;
+    planned.request.memory_cap = std::max(outcome.does_not_fit->needed, grown + Bytes(1));
+  }
+}
+
+FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJob& job) {
   FitReport report;
   report.job = job;
   report.budget = planned.budget;
   report.longest =
       *std::max_element(planned.request.lengths.begin(), planned.request.lengths.end());
   report.longest_that_fits = report.longest;
-  PlanOutcome outcome = plan_step(planned.request, planned.cost);
+  PlanOutcome outcome = question.plan(planned.request, planned.cost);
   report.fits = outcome.step.has_value();
-  if (outcome.does_not_fit) {
-    report.longest_that_fits = outcome.does_not_fit->longest_that_fits;
-    planned.request.memory_cap = outcome.does_not_fit->needed;
-    outcome = plan_step(planned.request, planned.cost);
-    SLIMPACK_CHECK(outcome.step, "nothing fits the cap that was found");
-  }
-  report.stages = stage_memory(planned, *outcome.step, job.memory_cap);
-  report.recompute = outcome.step->plan.recompute;
-  report.host = host_need(*outcome.step, with_recompute(planned.cost, report.recompute));
-  report.makespan = outcome.step->prediction.makespan;
+  if (!report.fits) report.longest_that_fits = outcome.does_not_fit->longest_that_fits;
+  const PlannedStep step =
+      report.fits ? *std::move(outcome.step) : least_step(question, planned, *outcome.does_not_fit);
+  report.stages = stage_memory(planned, step, job.memory_cap);
+  report.recompute = step.plan.recompute;
+  report.host = host_need(step, with_recompute(planned.cost, report.recompute));
+  report.makespan = step.prediction.makespan;
   return report;
 }
 
@@ -115,16 +128,19 @@ std::vector<FitOption> fitting(const FitQuestion& question,
                                const std::vector<FitCandidate>& candidates, std::size_t most) {
   std::vector<FitOption> options;
   std::set<std::size_t> done;
-  for (const FitCandidate& candidate : candidates) {
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
     if (options.size() == most) break;
+    question.progress(c, candidates.size());
+    const FitCandidate& candidate = candidates[c];
     if (done.contains(candidate.line)) continue;
     PlannedJob planned = planned_job(question, candidate.job);
     if (hopeless(planned)) continue;
-    FitReport report = report_of(std::move(planned), candidate.job);
+    FitReport report = report_of(question, std::move(planned), candidate.job);
     if (!report.fits) continue;
     done.insert(candidate.line);
     options.push_back({changed_settings(question.job, candidate.job), std::move(report)});
   }
+  question.progress(candidates.size(), candidates.size());
   return options;
 }
 
@@ -142,16 +158,16 @@ FitAdvice fit_advice(const FitQuestion& question) {
   PlannedJob planned = planned_job(question, question.job);
   if (!planned.request.memory_cap)
     invalid_input(
-        "the memory of a rank is not known; set plan.memory_cap, or hardware.memory_bytes and no "
-        "cost.file");
+        "the memory of a rank is not known; measure again with 'slimpack profile', set "
+        "plan.memory_cap to bytes, or set hardware.memory_bytes and no cost.file");
   const FitLimits limits = limits_of(question, planned.cost);
   FitAdvice advice;
-  advice.wish = report_of(planned, question.job);
+  advice.wish = report_of(question, planned, question.job);
   advice.unlimited = advice.wish.makespan;
   if (advice.wish.fits) return advice;
 
   planned.request.memory_cap = std::nullopt;
-  advice.unlimited = plan_step(planned.request, planned.cost).step->prediction.makespan;
+  advice.unlimited = question.plan(planned.request, planned.cost).step->prediction.makespan;
   if (auto report = with_higher_cap(advice.wish))
     advice.options.push_back({changed_settings(question.job, report->job), *std::move(report)});
   const auto singles = single_changes(question.job, limits);

@@ -21,9 +21,15 @@ struct FitQuestion {
   /// What else the planner is asked; the job's fields replace those of the same names. No layout
   /// and no speeds.
   PlanRequest request;
+  std::vector<double> speed = {};  ///< as stage_speeds takes them: ranks that are added have 1
   /// The cost model of `tp` tensor-parallel ranks and `dp` replicas.
   std::function<CostModel(std::int32_t tp, std::int32_t dp)> cost;
   std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays
+  std::function<PlanOutcome(const PlanRequest&, const CostModel&)> plan = plan_step;
+  /// Told how many jobs of a series are done with, from 0 to all that it has. First comes the
+  /// series of single changes, then, where none fits, that of two at once.
+  std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {
+  };
 };
 
 /// The fullest rank of a stage.
@@ -38,7 +44,8 @@ struct StageMemory {
   [[nodiscard]] Bytes headroom() const { return *capacity - total(); }
 };
 
-/// A job's memory: that of its best plan that fits, or of the one that needs least when none does.
+/// A job's memory: that of its best plan that fits, or, when none does, of one that needs the least
+/// for which a plan is found.
 struct FitReport {
   FitJob job;
   bool fits = false;

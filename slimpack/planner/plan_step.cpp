@@ -81,9 +81,11 @@ void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
 }
 
 StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
-  return paced({cost, problem.lengths, problem.speed, problem.layout, problem.replicas,
-                problem.most_merged, problem.granularity, problem.memory_cap, problem.effort,
-                problem.exact, problem.deadline});
+  StepProblem other = paced({cost, problem.lengths, problem.speed, problem.layout, problem.replicas,
+                             problem.most_merged, problem.granularity, problem.memory_cap,
+                             problem.effort, problem.exact, problem.deadline});
+  other.progress = problem.progress;
+  return other;
 }
 
 /// One search after the other.
@@ -250,7 +252,7 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
   require_sensible(request, known);
   CostModel cost = known;
   if (request.backward == BackwardKind::kWhole) cost.weight_gradient = {};
-  const StepProblem problem{
+  StepProblem problem{
       cost,
       request.lengths,
       request.speed,
@@ -260,6 +262,7 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
       request.granularity,
       request.memory_cap,
       request.effort};
+  if (request.progress) problem.progress = &request.progress;
   const bool packed = request.planner == PlannerKind::kPacked;
   PlanOutcome outcome = outcome_of(
       request, problem, packed ? make_packed(request, problem) : search_slimpack(request, problem));

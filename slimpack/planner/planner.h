@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ struct PlanRequest {
   std::vector<Recompute> recompute = {Recompute::kElementwise};
   /// Whether layers of a stage may differ in it. Never a longer step than where they may not.
   bool mixed_recompute = false;
+  /// Told of each candidate that the search has looked at, if set.
+  std::function<void()> progress = nullptr;
 };
 
 /// A plan ready to run, with what is expected of it.

@@ -1,6 +1,7 @@
 // What every candidate plan of a step shares.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct StepProblem {
   std::vector<Candidate> candidates = {};
   /// Only solutions below it are of use: what cannot be is not looked at further.
   std::optional<Nanos> below = std::nullopt;
+  /// Told of each candidate that was looked at; may be null.
+  const std::function<void()>* progress = nullptr;
 };
 
 /// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).

@@ -138,6 +138,7 @@ std::vector<Candidate> UnitSearch::favourites() const {
 
 void UnitSearch::advance() {
   SLIMPACK_CHECK(!exhausted());
+  if (problem_.progress != nullptr) (*problem_.progress)();
   if (explored()) {
     climb_ladder(seen_[climbed_++]);
     return;

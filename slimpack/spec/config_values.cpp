@@ -23,6 +23,15 @@ double read_real(const ConfigEntry& entry, const RealRule& rule) {
   return value;
 }
 
+std::vector<double> read_reals(const ConfigEntry& entry, const RealRule& rule) {
+  const auto* const values = std::get_if<std::vector<double>>(&entry.value);
+  if (values == nullptr) refuse(entry, fmt::format("an array, each element {}", rule.text));
+  for (std::size_t i = 0; i < values->size(); ++i)
+    if (!std::isfinite((*values)[i]) || !rule.holds((*values)[i]))
+      invalid_input("{}[{}] is {}, must be {}", entry.where, i, (*values)[i], rule.text);
+  return *values;
+}
+
 Bytes read_bytes(const ConfigEntry& entry) {
   Bytes bytes;
   if (const auto* count = std::get_if<std::int64_t>(&entry.value)) bytes = Bytes(*count);

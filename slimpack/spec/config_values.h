@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/spec/toml_entries.h"
@@ -32,6 +33,8 @@ inline constexpr std::string_view kBytesRule = "bytes above 0, as 1048576 or \"1
 
 /// A finite number; each of these throws as refuse() does.
 [[nodiscard]] double read_real(const ConfigEntry& entry, const RealRule& rule);
+/// An array of such numbers; errors name the element.
+[[nodiscard]] std::vector<double> read_reals(const ConfigEntry& entry, const RealRule& rule);
 [[nodiscard]] Bytes read_bytes(const ConfigEntry& entry);
 /// `rule` states low and high in words.
 [[nodiscard]] std::int64_t read_integer(const ConfigEntry& entry, std::int64_t low,

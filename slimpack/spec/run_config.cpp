@@ -138,6 +138,19 @@ std::string_view to_string(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : "cuda";
 }
 
+namespace {
+
+void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin) {
+  const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
+  if (!p.speed.empty() && std::ssize(p.speed) != ranks)
+    invalid_input(
+        "{}: parallel.speed has {} entries, but pp × dp × tp is {} × {} × {} = {} ranks; give one "
+        "for each, or [] where all are as fast as the costs say",
+        origin, p.speed.size(), p.pp, p.dp, p.tp, ranks);
+}
+
+}  // namespace
+
 RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                std::span<const std::string> overrides, const fs::path& base) {
   RunConfig config;
@@ -151,6 +164,7 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
   if (config.train.min_learning_rate > config.train.learning_rate)
     invalid_input("{}: train.min_learning_rate is {}, above train.learning_rate, {}; lower it",
                   origin, config.train.min_learning_rate, config.train.learning_rate);
+  require_speed_of_each_rank(config.parallel, origin);
   if (config.plan.recompute == Recompute::kOffload && config.train.device == DeviceKind::kCpu)
     invalid_input(
         "{}: plan.recompute is \"offload\" and train.device is \"cpu\", where rows lie in host "

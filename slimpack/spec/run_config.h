@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/spec/dtype.h"
@@ -106,6 +107,9 @@ struct ParallelConfig {
   std::int32_t dp = 1;   ///< replicas of the pipeline
   std::int32_t tp = 1;   ///< tensor-parallel ranks of a stage
   double timeout = 300;  ///< seconds that ranks in other processes are waited for, at most
+  /// By rank, replica by replica and stage by stage: how fast it is beside what the costs say, 1 =
+  /// as they say; empty = all 1.
+  std::vector<double> speed = {};
 
   bool operator==(const ParallelConfig&) const = default;
 };
@@ -114,7 +118,7 @@ struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};          ///< the search cuts at multiples of this
   std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = what
-                                    ///< the rank's memory leaves, where that is known
+                                    ///< the rank's memory leaves
   /// Replicas that may run one sequence together (DP-Merge), at most; as far as it is known what
   /// that costs.
   std::int32_t most_merged = 8;
@@ -123,7 +127,8 @@ struct PlanConfig {
   std::optional<Recompute> recompute = Recompute::kElementwise;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kAuto;
-  double time_budget = 0;  ///< seconds to go on looking for a shorter step; 0 = none
+  double time_budget = 0;         ///< seconds to go on looking for a shorter step; 0 = none
+  bool unlimited_memory = false;  ///< TOML: memory_cap = "none"
 
   bool operator==(const PlanConfig&) const = default;
 };

@@ -125,17 +125,35 @@ ConfigField recompute() {
 }
 
 ConfigField memory_cap() {
-  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
-    config.plan.memory_cap = read_bytes(entry);
+  const std::string rule = fmt::format("{}, or \"none\"", kBytesRule);
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    config.plan.unlimited_memory = text != nullptr && *text == "none";
+    config.plan.memory_cap =
+        config.plan.unlimited_memory ? std::nullopt : std::optional(read_bytes(entry));
   };
   const auto print = [](const RunConfig& config) {
+    if (config.plan.unlimited_memory) return std::string("memory_cap = \"none\"");
     return config.plan.memory_cap ? fmt::format("memory_cap = {}", config.plan.memory_cap->count())
                                   : std::string("# memory_cap = \"12GiB\"");
   };
-  return {"plan",
-          "memory_cap",
-          "activations per rank; absent = what its memory leaves",
-          std::string(kBytesRule),
+  return {
+      "plan", "memory_cap", "activations per rank; absent = what its memory leaves; none = no cap",
+      rule,   assign,       print};
+}
+
+ConfigField speed() {
+  const std::string rule = fmt::format("an array, each element {}", kAboveZero.text);
+  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
+    config.parallel.speed = read_reals(entry, kAboveZero);
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("speed = [{}]", fmt::join(config.parallel.speed, ", "));
+  };
+  return {"parallel",
+          "speed",
+          "of each rank, replica by replica, stage by stage; 1 = as the costs say; [] = all 1",
+          rule,
           assign,
           print};
 }
@@ -193,6 +211,7 @@ std::vector<ConfigField> parallel_fields() {
               kMaxStages),
       real({"parallel", "timeout", "seconds to wait for ranks in other processes"}, &R::parallel,
            &P::timeout, kAboveZero),
+      speed(),
   };
 }
 

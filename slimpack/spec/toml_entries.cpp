@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 // The only file that includes toml++; no library to find at run time. Two of its assumptions do not
 // hold for every input: what it asserts (not so for "[" and a line end, which it goes on to refuse)
@@ -27,6 +28,16 @@ namespace slimpack {
 
 namespace {
 
+/// nullopt where an element is no number.
+std::optional<std::vector<double>> numbers_of(const toml::array& array) {
+  std::vector<double> numbers;
+  for (const toml::node& node : array) {
+    if (!node.is_number()) return std::nullopt;
+    numbers.push_back(*node.value<double>());
+  }
+  return numbers;
+}
+
 void set_value(TomlEntry& entry, const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) {
     entry.value = *text;
@@ -42,6 +53,8 @@ void set_value(TomlEntry& entry, const toml::node& node) {
     entry.shown = *truth ? "true" : "false";
   } else {
     entry.value = OtherValue{};
+    if (const toml::array* const array = node.as_array())
+      if (auto numbers = numbers_of(*array)) entry.value = *std::move(numbers);
     entry.shown = node.is_table() ? "a table" : node.is_array() ? "an array" : "a date or time";
   }
 }

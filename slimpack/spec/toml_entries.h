@@ -9,9 +9,11 @@
 
 namespace slimpack {
 
-/// A TOML value of a type that no field takes (arrays, dates …).
+/// A TOML value of a type that no field takes (dates, arrays of text …).
 struct OtherValue {};
-using ConfigValue = std::variant<OtherValue, bool, std::int64_t, double, std::string>;
+/// An array holds numbers.
+using ConfigValue =
+    std::variant<OtherValue, bool, std::int64_t, double, std::string, std::vector<double>>;
 
 /// `key = value`, or `[key]` with the entries below it.
 struct TomlEntry {

@@ -67,6 +67,28 @@ def test_fixed_packing_is_what_plan_makes_of_it(workspace, lengths, tmp_path):
     assert row["makespan_ns"] == json.loads((tmp_path / "planned.json").read_text())["makespan_ns"]
 
 
+def test_figures_name_the_job_and_say_who_fits(workspace, lengths, tmp_path):
+    job = ["parallel.pp=2", "parallel.dp=2", "plan.granularity=64", "plan.recompute=auto"]
+    keys = ["pp", "dp", "tp", "memory_cap_bytes", "context", "granularity"]
+    def comparison(*more):
+        done = compare(workspace, lengths, "--json", tmp_path / "out.json", *settings([*job, *more]))
+        assert done.returncode == 0, done.stderr
+        return done.stdout, json.loads((tmp_path / "out.json").read_text())
+    text, free = comparison("plan.memory_cap=none")
+    assert "on this layout; another one (parallel.pp, dp, tp) may suit some of them better" in text
+    assert [free[key] for key in keys] == [2, 2, 1, None, 1024, 64]
+    assert free["recompute"] == ["nothing", "elementwise", "attention", "mlp", "full"]
+    assert all(case["fits"] for case in free["cases"])
+    # A cap between what two planners need tells them apart.
+    peaks = sorted(case["peak_bytes"] for case in free["cases"])
+    _, capped = comparison(f"plan.memory_cap={peaks[0]}", "plan.recompute=full")
+    assert capped["memory_cap_bytes"] == peaks[0] and capped["recompute"] == ["full"]
+    for case in capped["cases"]:
+        peak = case["peak_bytes"]
+        assert case["fits"] == (peak is not None and peak <= peaks[0])
+    assert {case["fits"] for case in capped["cases"]} == {True, False}
+
+
 def test_only_keeps_the_order_of_the_table(workspace, lengths, tmp_path):
     done = compare(workspace, lengths, "--only", "dynapipe,best-fit", "--json", tmp_path / "out.json")
     assert [row["planner"] for row in cases(done, tmp_path / "out.json")] == ["best-fit", "dynapipe"]

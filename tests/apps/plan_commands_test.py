@@ -143,6 +143,33 @@ def test_plan_says_that_it_has_no_costs(workspace, tmp_path):
                    "cost.file", "slimpack profile", "[hardware]")
 
 
+def test_costs_without_the_memory_of_a_rank_need_a_cap_or_none(workspace, tmp_path):
+    """As of a profile that was made before profiles recorded it."""
+    file = workspace.config("no-memory")
+    plan = ["--out", tmp_path / "plan.json"]
+    done = run("plan", file, *plan)
+    assert done.returncode == 0, done.stderr
+    known = json.loads((tmp_path / "plan.json").read_text())["cost"]
+    assert known["memory"] > 0
+    cost = tmp_path / "old-cost.json"
+    cost.write_text(json.dumps(known | {"memory": 0}))
+    lengths = tmp_path / "lengths.txt"
+    lengths.write_text("300\n40\n")
+    use = settings([f"cost.file={cost}"])
+    for command in (["plan", file, *plan], ["compare", file, "--lengths", lengths],
+                    ["train", file]):
+        assert_refused(run(*command, *use), "how much memory a rank has", "'slimpack profile'",
+                       "plan.memory_cap", '"none"')
+    assert_refused(run("fit", file, *use), "memory of a rank is not known", "'slimpack profile'")
+    for cap in ("none", "80GB"):
+        done = run("plan", file, *plan, *use, *settings([f"plan.memory_cap={cap}"]))
+        assert done.returncode == 0, done.stderr
+    # What the memory leaves is no cap where none is asked for.
+    cost.write_text(json.dumps(known | {"memory": 1_500_000}))
+    assert_refused(run("plan", file, *plan, *use), "activations need")
+    assert run("plan", file, *plan, *use, *settings(["plan.memory_cap=none"])).returncode == 0
+
+
 @pytest.fixture(scope="module")
 def plan_text(workspace):
     file = workspace.folder / "whole-plan.json"

@@ -194,7 +194,11 @@ def test_measured_costs_serve_plan_and_train(workspace, tmp_path):
     ratios = json.loads((tmp_path / "ratios.json").read_text())
     assert [r["tokens"] for r in ratios] == [256, 1024]  # powers of four up to the context
     assert all(n > 0 for r in ratios for n in r.values())
+    # Two ranks share what the machine has left; fit and plan hold a step against it.
+    assert 0 < json.loads(cost.read_text())["memory"] < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert "memory of a rank: " in done.stdout
     use = settings([f"cost.file={cost}"])
+    assert "memory of a rank: " in run("fit", file, *use).stdout
     planned = run("plan", file, *use, "--out", tmp_path / "plan.json")
     trained = run("train", file, *use)
     assert (planned.returncode, trained.returncode) == (0, 0), planned.stderr + trained.stderr

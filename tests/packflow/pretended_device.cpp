@@ -110,6 +110,9 @@ class PretendedAllocator final : public c10::DeviceAllocator {
     stats.allocated_bytes[0].peak = on_device.peak;
     return stats;
   }
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) override {
+    return {kPretendedMemory / 2, kPretendedMemory};
+  }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override { on_device.reset_peak(); }
 };

@@ -14,6 +14,7 @@
 namespace slimpack::testing {
 
 inline const c10::Device kPretended{c10::DeviceType::PrivateUse1, 0};
+inline constexpr std::size_t kPretendedMemory = 24'000'000'000;
 
 /// What has been asked of the device since the program began.
 struct PretendedCalls {

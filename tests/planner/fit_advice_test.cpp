@@ -130,6 +130,26 @@ TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
   }
 }
 
+TEST(FitAdvice, TellsHowFarItIs) {
+  // As above neither a single change nor, with so little memory, a pair of them fits: both series
+  // are told from 0 to their ends.
+  FitQuestion question = question_of_states(Bytes(100'000));
+  std::vector<std::pair<std::size_t, std::size_t>> told;
+  question.progress = [&](std::size_t done, std::size_t total) { told.emplace_back(done, total); };
+  ASSERT_TRUE(fit_advice(question).options.empty());
+  std::size_t series = 0;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    const auto [done, total] = told[i];
+    EXPECT_LE(done, total);
+    if (done == 0)
+      ++series;
+    else
+      EXPECT_EQ(told[i - 1], std::pair(done - 1, total));
+  }
+  EXPECT_EQ(series, 2U);
+  EXPECT_EQ(told.back().first, told.back().second);
+}
+
 TEST(FitAdvice, LeavesTpAloneWhereItsCostsAreMeasured) {
   FitQuestion question = question_of_states(Bytes(4'000'000));
   const FitAdvice free = fit_advice(question);
@@ -163,6 +183,25 @@ TEST(FitAdvice, SaysWhichSequenceWouldFitWhereNothingHelps) {
   EXPECT_TRUE(advice.options.empty());
   EXPECT_EQ(advice.wish.longest, Tokens(4000));
   EXPECT_EQ(advice.wish.longest_that_fits, Tokens(0));
+}
+
+TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
+  FitQuestion question = small_question(Bytes(1'000'000'000));
+  question.job.memory_cap = Bytes(1000);
+  const FitReport found = fit_advice(question).wish;
+  ASSERT_FALSE(found.fits);
+  // Twice what it names is the least for which this planner finds a plan.
+  question.plan = [](const PlanRequest& request, const CostModel& cost) {
+    PlanRequest half = request;
+    if (half.memory_cap) half.memory_cap = *half.memory_cap / 2;
+    return plan_step(half, cost);
+  };
+  const FitReport forgetful = fit_advice(question).wish;
+  EXPECT_FALSE(forgetful.fits);
+  // The cap grows by eighths, from below the least for which it does.
+  const Bytes least = found.stages.front().activations;
+  EXPECT_GE(forgetful.stages.front().activations, least);
+  EXPECT_LE(forgetful.stages.front().activations, least + least / 8 + Bytes(1));
 }
 
 TEST(FitAdvice, NeedsAMemoryOrACap) {

@@ -176,6 +176,24 @@ TEST(RunConfig, OverridesWinOverTheFileAndLaterOnesOverEarlierOnes) {
   EXPECT_EQ(config.hardware->peak_flops, 1e12);
 }
 
+TEST(RunConfig, SpeedsAreNumbersByRank) {
+  const std::string two = "[parallel]\npp = 2\nspeed = [1, 0.5]";
+  EXPECT_EQ(parse_more(two).parallel.speed, (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(parse_more(two, {"parallel.speed=[]"}).parallel.speed, std::vector<double>{});
+  EXPECT_EQ(parse(kModel, {"parallel.dp=3", "parallel.speed=[2, 1e-1, 3]"}).parallel.speed,
+            (std::vector<double>{2, 0.1, 3}));
+}
+
+TEST(RunConfig, ACapOfNoneIsNoCapAndALaterOneIs) {
+  const std::string none = "[plan]\nmemory_cap = \"none\"";
+  EXPECT_TRUE(parse_more(none).plan.unlimited_memory);
+  EXPECT_FALSE(parse_more(none).plan.memory_cap.has_value());
+  const PlanConfig capped = parse_more(none, {"plan.memory_cap=1KiB"}).plan;
+  EXPECT_FALSE(capped.unlimited_memory);
+  EXPECT_EQ(capped.memory_cap, Bytes(1024));
+  EXPECT_FALSE(parse_more("[plan]\nmemory_cap = 5", {"plan.memory_cap=none"}).plan.memory_cap);
+}
+
 TEST(RunConfig, AnOverrideIsOneValueEvenIfItHoldsLines) {
   EXPECT_EQ(parse(kModel, {"output.dir=1\ntrain.steps=2"}).output.dir, "1\ntrain.steps=2");
 }
@@ -297,6 +315,7 @@ const Bad kBad[] = {
     {"[plan]\nplanner = \"best\"", "must be one of \"slimpack\", \"packed\""},
     {"[plan]\nmemory_cap = \"12 apples\"", "plan.memory_cap is \"12 apples\""},
     {"[plan]\nmemory_cap = 0", "plan.memory_cap is 0, must be bytes above 0"},
+    {"[plan]\nmemory_cap = \"non\"", "plan.memory_cap is \"non\""},
     {"[plan]\nmemory_cap = 1.5", "must be bytes above 0"},
     {"[parallel]\npp = 5000000000", "parallel.pp"},
     {"[parallel]\ndp = 0", "run.toml:2: parallel.dp is 0, must be an integer from 1 to 4096"},
@@ -306,6 +325,15 @@ const Bad kBad[] = {
     {"[parallel]\ndp = \"two\"", "parallel.dp is \"two\""},
     {"[parallel]\ntp = 0", "parallel.tp is 0, must be an integer from 1 to 4096"},
     {"[parallel]\ntp = true", "parallel.tp is true"},
+    {"[parallel]\nspeed = 1",
+     "parallel.speed is 1, must be an array, each element a number above 0"},
+    {"[parallel]\nspeed = [\"fast\"]",
+     "parallel.speed is an array, must be an array, each element"},
+    {"[parallel]\ndp = 2\nspeed = [1, 0]", "parallel.speed[1] is 0, must be a number above 0"},
+    {"[parallel]\nspeed = [-0.5]", "parallel.speed[0] is -0.5, must be a number above 0"},
+    {"[parallel]\nspeed = [inf]", "parallel.speed[0] is inf, must be a number above 0"},
+    {"[model]\nconfig = \"m\"\n[parallel]\ndp = 2\nspeed = [1, 1, 1]",
+     "parallel.speed has 3 entries, but pp × dp × tp is 1 × 2 × 1 = 2 ranks"},
     {"[parallel]\ncp = 2", "key \"cp\" is unknown in [parallel]"},
     {"[plan]\nmost_merged = 0", "plan.most_merged is 0, must be an integer from 1"},
     {"[plan]\nmost_merged = \"all\"", "plan.most_merged is \"all\""},

@@ -1,0 +1,40 @@
+#include "slimpack/cost/fit_warning.h"
+
+#include <fmt/format.h>
+
+#include "slimpack/base/human.h"
+
+namespace slimpack {
+namespace {
+
+/// Above what usual profiles show (docs/planner.md).
+constexpr double kLargeError = 0.3;
+/// Share of the error that the fastest two repetitions differ by where noise explains it: what is
+/// added to one of them may as well have been added to both.
+constexpr double kNoise = 0.5;
+
+std::string point_text(const LayerMeasurement& m) {
+  const std::string tokens = fmt::format("{} tokens", grouped(m.tokens.count()));
+  const std::string slices =
+      m.slices == 1 ? tokens : fmt::format("{} slices of {}", m.slices, tokens);
+  return m.prefix == Tokens(0)
+             ? slices
+             : fmt::format("{} after a prefix of {}", slices, grouped(m.prefix.count()));
+}
+
+}  // namespace
+
+std::optional<std::string> fit_warning(const WorstFit& worst) {
+  if (worst.error <= kLargeError) return std::nullopt;
+  const bool noisy = worst.measurement.spread >= kNoise * worst.error;
+  return fmt::format(
+      "warning: the cost model is {} off its measurement of {} {}, whose repetitions differ by {}: "
+      "{}",
+      human_share(worst.error), worst.backward ? "backward of" : "forward of",
+      point_text(worst.measurement), human_share(worst.measurement.spread),
+      noisy ? "something else seems to run on this machine; measure again when it does not"
+            : "a kernel seems to take times that the model cannot describe; expect predictions of "
+              "such slices to be as far off");
+}
+
+}  // namespace slimpack
