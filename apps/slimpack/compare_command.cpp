@@ -74,7 +74,7 @@ void compare(const CompareArguments& arguments) {
   fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}{}\n",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
              counted(total_tokens(step.lengths).count(), "token"), step.source,
-             folded("documents: " + step.long_documents, columns), counted(request.pp, "stage"),
+             folded("data: " + step.long_documents, columns), counted(request.pp, "stage"),
              counted(request.dp, "replica"), cost.tp, cost.source,
              comparison_text(rows, request.memory_cap, columns),
              folded("All planners run on this layout; another one (parallel.pp, dp, tp) may suit "

@@ -15,9 +15,10 @@ SequenceRule configured_sequences(const DataConfig& data) {
 std::string long_documents_text(std::span<const Tokens> documents, const SequenceRule& rule) {
   const LongDocuments found = long_documents(documents, rule);
   if (found.documents == 0)
-    return fmt::format("none longer than the context of {}", grouped(rule.context.count()));
+    return fmt::format("no document is longer than the context of {}",
+                       grouped(rule.context.count()));
   const std::string longer =
-      fmt::format("{} of {} longer than the context", grouped(found.documents),
+      fmt::format("{} of {} documents longer than the context", grouped(found.documents),
                   grouped(static_cast<std::int64_t>(documents.size())));
   if (rule.split)
     return fmt::format("{}, split into {} sequences: no token is dropped", longer,

@@ -97,7 +97,7 @@ int fit(const FitArguments& arguments) {
           : fmt::format("{}: measured with tp {}, so parallel.tp is not changed",
                         config.cost.file.string(), config.parallel.tp);
   const int columns = output_columns(stdout);
-  fmt::print("step: {}\n{}\n{}", step.source, folded("documents: " + step.long_documents, columns),
+  fmt::print("step: {}\n{}\n{}", step.source, folded("data: " + step.long_documents, columns),
              fit_text(advice, fixed_tp, columns));
   return advice.wish.fits ? 0 : kDoesNotFit;
 }

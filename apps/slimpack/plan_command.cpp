@@ -79,7 +79,7 @@ void plan(const PlanArguments& arguments) {
   }
   ReportRows rows = step_rows(*outcome.step, cost);
   rows.insert(rows.begin(), {{"step", step.source},
-                             {"documents", step.long_documents},
+                             {"data", step.long_documents},
                              {"planner", planner_text(config, *outcome.step)},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));

@@ -63,8 +63,7 @@ void describe(TrainingRun& run, const RunConfig& config) {
                    options.process == nullptr ? "threads" : "processes", options.device.str(),
                    to_string(options.dtype), to_string(options.clock)));
   const std::vector<Tokens> documents = run.dataset().lengths();
-  tell("data", fmt::format("{} documents; {}", grouped(static_cast<std::int64_t>(documents.size())),
-                           long_documents_text(documents, configured_sequences(config.data))));
+  tell("data", long_documents_text(documents, configured_sequences(config.data)));
   for (const std::string& change : run.changed_settings()) tell("resume", change);
   tell("cost", fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
 }

@@ -31,7 +31,8 @@ std::string folded(std::string_view text, int columns, int indent) {
     const std::size_t end = std::min(text.find(' ', blanks), text.size());
     const std::string_view word = text.substr(0, end);
     if (!lines.empty() && width + text_width(word) > limit) {
-      lines += "\n" + std::string(static_cast<std::size_t>(indent), ' ');
+      lines += '\n';
+      lines.append(static_cast<std::size_t>(indent), ' ');
       lines += word.substr(blanks);
       width = static_cast<std::size_t>(indent) + text_width(word.substr(blanks));
     } else {

@@ -101,10 +101,11 @@ double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics
 
 Timeline with_tensor_ranks(const Timeline& timeline, std::int32_t tensor) {
   SLIMPACK_CHECK(timeline.tensor == 1 && tensor >= 1, "{} ranks of a stage", tensor);
-  Timeline result{.origin = timeline.origin,
-                  .ranks = timeline.ranks * tensor,
-                  .replicas = timeline.replicas,
-                  .tensor = tensor};
+  Timeline result;
+  result.origin = timeline.origin;
+  result.ranks = timeline.ranks * tensor;
+  result.replicas = timeline.replicas;
+  result.tensor = tensor;
   const auto add = [&](auto& to, const auto& from) {
     for (auto one : from) {
       const std::int32_t first = one.rank * tensor;

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 from collections import Counter
@@ -120,7 +121,7 @@ def test_long_documents_are_split_at_the_context_and_lose_no_token(workspace):
     documents = read_documents(workspace.folder / "corpus")
     sequences = [d[i:i + 100] for d in documents for i in range(0, len(d), 100)]
     # Longer than 100 are those of 301, 121, 501, 129 and 258 tokens: 4 + 2 + 6 + 2 + 3 sequences.
-    assert ("\ndata: 12 documents; 5 of 12 longer than the context, split into 17 sequences: "
+    assert ("\ndata: 5 of 12 documents longer than the context, split into 17 sequences: "
             "no token is dropped\n" in done.stderr)
     assert (line["documents"], line["sequences"], line["tokens"]) == (12, 7 + 17, TOKENS)
     model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder))
@@ -137,7 +138,7 @@ def test_long_documents_are_truncated_where_the_run_file_says_so(workspace):
     # One step holds it all: 5 documents are longer, the others have 6 + 41 + 2 + 34 + 65 + 91 + 21.
     assert line["tokens"] == sum(map(len, kept)) == 5 * 100 + 260
     # 201 + 21 + 401 + 29 + 158 = 810 of 1,570 tokens: 51.6%.
-    assert ("; 5 of 12 longer than the context, truncated: 810 tokens dropped, 51.6%\n"
+    assert ("data: 5 of 12 documents longer than the context, truncated: 810 tokens dropped, 51.6%\n"
             in done.stderr)
     model = AutoModelForCausalLM.from_pretrained(newest_checkpoint(folder))
     assert line["loss"] == pytest.approx(hugging_face_loss(model, kept), rel=1e-5)
