@@ -17,7 +17,8 @@ void read_run(const nlohmann::json& run) {
   if (!state) return;
   fuzz::require(run_state_from_json(to_json(*state), "written") == *state,
                 "a run's state reads as it is written");
-  require_same_settings(state->settings, state->settings, "training_state.json");
+  fuzz::require(changes_between(state->settings, state->settings, "training_state.json").empty(),
+                "a run goes on with its own settings");
   (void)fuzz::accepted([&] {
     const std::vector<Tokens> lengths{Tokens(3), Tokens(0), Tokens(20)};
     return Sampler(lengths, {.sequences = {Tokens(16)}, .step_tokens = Tokens(40)}, state->cursor)
