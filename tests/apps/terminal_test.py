@@ -24,9 +24,11 @@ COMMANDS = {
                        "--set", "data.long_documents=truncate"],
     "simulate": ["simulate", "plan.json", "--timeline", "trace.json"],
     "fit": ["fit", *STEP],
-    "fit-too-large": ["fit", *STEP, "--set", "hardware.memory_bytes=1200000"],
+    "fit-too-large": ["fit", *STEP, "--set", "hardware.memory_bytes=1500000",
+                      "--set", "plan.most_merged=1"],
     "compare": ["compare", *STEP],
-    "compare-capped": ["compare", *STEP, "--set", "plan.memory_cap=1500kB"],
+    "compare-capped": ["compare", *STEP, "--set", "plan.memory_cap=5MB",
+                       "--set", "plan.most_merged=1"],
 }
 
 
