@@ -9,7 +9,7 @@
 
 namespace slimpack {
 
-/// Whole files, shuffled by Python's random.Random(seed), each cut at `context` bytes, until
+/// Whole files, shuffled by Python's random.Random(seed), each truncated at `context` bytes, until
 /// `step_tokens` are reached or passed. Asks the python3 on PATH for the files.
 /// Throws InvalidInput when there is no python3 or no such file.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> standard_library_documents(Tokens context,

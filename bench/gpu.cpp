@@ -45,7 +45,7 @@ struct Arguments {
   std::string json;
 };
 
-/// Documents of the list, cut at the context, until the step holds its tokens.
+/// Documents of the list, truncated at the context, until the step holds its tokens.
 SequenceLengths lengths_of(const Arguments& a) {
   SequenceLengths lengths;
   std::int64_t total = 0;
@@ -183,7 +183,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--model", a.model,
                  "The model's config.json; without it a Llama of 1.2 billion parameters");
   app.add_option("--lengths", a.lengths, "Documents' lengths, one a line");
-  count("--context", a.context, "Documents are cut here");
+  count("--context", a.context, "Documents are truncated here");
   count("--step-tokens", a.step_tokens, "Documents are taken up to this");
   app.add_option("--peak-flops", a.peak_flops, "Of the GPU in bf16, per second")
       ->capture_default_str();

@@ -11,7 +11,7 @@ void add_step_options(CLI::App& app, StepOptions& options) {
         ->check(CLI::PositiveNumber)
         ->default_str(std::to_string(value.count()));
   };
-  tokens("--context", options.context, "Documents are cut here");
+  tokens("--context", options.context, "Documents are truncated here");
   tokens("--step-tokens", options.step_tokens, "Documents are drawn up to this");
   app.add_option("--repetitions", options.repetitions, "Medians are taken over these")
       ->capture_default_str()

@@ -19,7 +19,7 @@ struct Job {
                                       std::int32_t replicas);
 
 /// Llama-2 7B in bf16 with the default hardware figures, tp 1, 8 stages, log-normal lengths of seed
-/// 1 cut at 65,536, without recomputation.
+/// 1 truncated at 65,536, without recomputation.
 struct LlamaJob {
   std::size_t sequences = 512;
   std::int32_t replicas = 8;

@@ -1,6 +1,6 @@
-// Setting A: the first 512 real lengths cut at 65,536; 4 stages of 8 layers, h = 4096; linear work,
-// attention and backward at 400 TFLOP/s, nothing else costs time. And the same with 60 and 120 µs
-// per layer and MicroPack.
+// Setting A: the first 512 real lengths truncated at 65,536; 4 stages of 8 layers, h = 4096; linear
+// work, attention and backward at 400 TFLOP/s, nothing else costs time. And the same with 60 and
+// 120 µs per layer and MicroPack.
 #include <fmt/format.h>
 
 #include <algorithm>

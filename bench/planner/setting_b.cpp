@@ -1,8 +1,8 @@
-// Setting B: log-normal lengths cut at the context; tensor parallel 8 with 600 TFLOP/s linear, 341
-// forward and 250 backward attention, 60 and 120 µs per layer and MicroPack; 4 stages × 8 replicas;
-// rows of (1.5 × the longest sequence + 4,096) tokens per stage. Sequences may be merged over up to
-// 8 replicas, backwards split. The ideal step is work ÷ replicas: no overhead, no bubble, nothing
-// uneven.
+// Setting B: log-normal lengths truncated at the context; tensor parallel 8 with 600 TFLOP/s
+// linear, 341 forward and 250 backward attention, 60 and 120 µs per layer and MicroPack; 4 stages ×
+// 8 replicas; rows of (1.5 × the longest sequence + 4,096) tokens per stage. Sequences may be
+// merged over up to 8 replicas, backwards split. The ideal step is work ÷ replicas: no overhead, no
+// bubble, nothing uneven.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,13 +10,13 @@
 
 namespace slimpack::bench {
 
-/// The first `count` lengths of a list, each cut at `context`. Throws InvalidInput as read_lengths,
-/// and when the list is shorter.
+/// The first `count` lengths of a list, each truncated at `context`. Throws InvalidInput as
+/// read_lengths, and when the list is shorter.
 [[nodiscard]] SequenceLengths real_lengths(const std::filesystem::path& file, std::size_t count,
                                            Tokens context);
 
 /// `count` lengths with ln(length) ~ N(7.5, 1.9²): median 1,808, mean 11,000, the longest of 512
-/// about 600,000; cut at `context`.
+/// about 600,000; truncated at `context`.
 [[nodiscard]] SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count,
                                                  Tokens context);
 
@@ -30,7 +30,7 @@ inline constexpr Family kFamilies[] = {Family::kLogNormal, Family::kPareto, Fami
 ///  - Pareto with index 1.1 from 256 tokens on;
 ///  - bimodal: nine of ten around 1,024 tokens, the tenth between half the context and all of it;
 ///  - equal: all of one length between 1,024 tokens and the context.
-/// Each at least 1 and cut at `context`. REQUIRES: context ≥ 2,048.
+/// Each at least 1 and truncated at `context`. REQUIRES: context ≥ 2,048.
 [[nodiscard]] SequenceLengths drawn_lengths(Family family, Rng& rng, Tokens tokens, Tokens context);
 
 }  // namespace slimpack::bench
