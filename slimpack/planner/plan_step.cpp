@@ -1,6 +1,7 @@
 // Steps: divide the layers; for every choice of recomputation that may pay, search (for fixed
 // packing: make its one plan), then deeper where asked to; see whether a baseline is shorter;
 // simulate the best as a whole job.
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -48,8 +49,11 @@ PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
   step.schedules.resize(step.plan.replicas.size());
   step.speed = problem.speed;
   step.plan.recompute = problem.cost.recompute;
+  step.memory.resize(static_cast<std::size_t>(problem.layout.stages()));
   for (std::size_t u = 0; u < solution.units.size(); ++u) {
     RatedUnit& rated = solution.rated[u];
+    for (std::size_t s = 0; s < step.memory.size(); ++s)
+      step.memory[s] = std::max(step.memory[s], rated.memory[s]);
     for (std::size_t i = 0; i < rated.packs.size(); ++i) {
       const ReplicaShare& share = solution.units[u].replicas[i];
       step.schedules[share.replica.index()] = own_order(rated.schedule, rated.packs[i]);

@@ -68,6 +68,9 @@ struct PlannedStep {
   Nanos lower_bound;  ///< no plan of these sequences is faster (solver/step_bound.h)
   /// The baseline whose plan it is (baselines/baseline.h); empty = found by the search, or read.
   std::string_view baseline = {};
+  /// By stage: the most that any rank holds in any timing, where replicas that run MicroPacks
+  /// together hold each other back. Empty where the search has not found the step.
+  std::vector<Bytes> memory = {};
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
 };

@@ -76,6 +76,9 @@ std::vector<Bytes> stage_needs(const PlannedStep& step,
         schedule_memory(replicas[r].packs, step.schedules[r], replicas[r].bytes);
     for (std::size_t s = 0; s < needs.size(); ++s) needs[s] = std::max(needs[s], memory[s]);
   }
+  // One replica by itself may seem to hold more than the others of its group ever let it.
+  for (std::size_t s = 0; s < step.memory.size(); ++s)
+    needs[s] = std::min(needs[s], step.memory[s]);
   return needs;
 }
 

@@ -297,11 +297,12 @@ void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> r
   if (!result) return;
   const Bytes memory = largest_need(result->memory).bytes;
   if (problem_.memory_cap && memory > *problem_.memory_cap) return;
-  if (best_ && std::tuple(result->makespan, memory, pack_count(tasks.packs)) >=
-                   std::tuple(best_->makespan, best_->memory, pack_count(best_->packs)))
+  if (best_ &&
+      std::tuple(result->makespan, memory, pack_count(tasks.packs)) >=
+          std::tuple(best_->makespan, largest_need(best_->memory).bytes, pack_count(best_->packs)))
     return;
   best_ = RatedUnit{tasks.candidate, tasks.packs, std::move(result->schedule), result->makespan,
-                    memory};
+                    std::move(result->memory)};
 }
 
 }  // namespace slimpack

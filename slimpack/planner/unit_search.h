@@ -22,7 +22,7 @@ struct RatedUnit {
   std::vector<PackPlan> packs;  ///< by replica of the unit, ids of its own
   Schedule schedule;            ///< common order
   Nanos makespan;               ///< until the last action ends
-  Bytes memory;                 ///< highest of any stage and replica, in any timing
+  std::vector<Bytes> memory;    ///< by stage: the most that any replica holds, in any timing
 };
 
 /// 1. The coarse candidates, then, direction by direction, the neighbours of the best one, are cut

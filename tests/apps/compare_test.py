@@ -89,6 +89,17 @@ def test_figures_name_the_job_and_say_who_fits(workspace, lengths, tmp_path):
     assert {case["fits"] for case in capped["cases"]} == {True, False}
 
 
+@pytest.mark.parametrize("cap", [1_450_000, 1_500_000, 1_700_000, 2_000_000])
+def test_our_plan_keeps_the_cap_also_where_replicas_run_sequences_together(workspace, tmp_path, cap):
+    """A replica of a group seems to need more than the others ever let it hold."""
+    file = tmp_path / "many.txt"
+    file.write_text("".join(f"{37 * n % 900 + 1}\n" for n in range(1, 60)) + "1500\n4000\n")
+    done = compare(workspace, file, "--only", "slimpack", "--json", tmp_path / "out.json",
+                   *settings(["parallel.pp=4", "parallel.dp=2", f"plan.memory_cap={cap}"]))
+    (row,) = cases(done, tmp_path / "out.json")
+    assert row["peak_bytes"] <= cap and row["fits"]
+
+
 def test_only_keeps_the_order_of_the_table(workspace, lengths, tmp_path):
     done = compare(workspace, lengths, "--only", "dynapipe,best-fit", "--json", tmp_path / "out.json")
     assert [row["planner"] for row in cases(done, tmp_path / "out.json")] == ["best-fit", "dynapipe"]
