@@ -29,10 +29,6 @@ Sequences first_sequences(const std::vector<Tokens>& lengths, const SequenceRule
   return sequences;
 }
 
-std::int64_t distinct_documents(const Sequences& sequences) {
-  return std::ranges::count_if(sequences, [](const auto& s) { return s.begin == Tokens(0); });
-}
-
 std::vector<Sequences> batches_of(const Sequences& sequences, Tokens at_most) {
   std::vector<Sequences> batches;
   Tokens tokens;
@@ -64,7 +60,7 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const C
     : reader_(config.evaluation.prefix, shape, config.model.config) {
   const Sequences sequences = first_sequences(
       reader_.dataset().lengths(), configured_sequences(config.data), config.evaluation.tokens);
-  documents_ = distinct_documents(sequences);
+  documents_ = document_count(sequences);
   for (Sequences& batch : batches_of(sequences, config.data.step_tokens)) {
     targets_ += reader_.read(batch).targets;
     const PlanRequest request = evaluation_request(config, cost, layout, batch);

@@ -38,10 +38,10 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
   return fmt::format("{}; try '{} --help'", mistake, name);
 }
 
-/// Runs the chosen subcommand, or prints the help that was asked for.
 /// Of help that goes to a file or a pipe, where people read it in a pager.
 constexpr int kPlainColumns = 80;
 
+/// Runs the chosen subcommand, or prints the help that was asked for.
 void parse_and_run(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);

@@ -1,22 +1,11 @@
 #include "apps/slimpack/step_figures.h"
 
 #include <algorithm>
-#include <set>
 
 #include "slimpack/packflow/optimizer.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
-
-namespace {
-
-std::int64_t distinct_documents(const std::vector<DocumentSequence>& sequences) {
-  std::set<std::size_t> documents;
-  for (const DocumentSequence& sequence : sequences) documents.insert(sequence.document);
-  return static_cast<std::int64_t>(documents.size());
-}
-
-}  // namespace
 
 double StepFigures::tokens_per_second() const {
   return static_cast<double>(tokens.count()) / to_seconds(step_time);
@@ -31,7 +20,7 @@ StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
   f.loss = step.result.loss;
   f.gradient_norm = step.result.gradient_norm;
   f.learning_rate = learning_rate(config, step.step);
-  f.documents = distinct_documents(step.ready.batch.sequences);
+  f.documents = document_count(step.ready.batch.sequences);
   f.sequences = static_cast<std::int64_t>(lengths.size());
   f.tokens = total_tokens(lengths);
   f.longest = *std::ranges::max_element(lengths);

@@ -1,6 +1,7 @@
 #include "slimpack/data/sequences.h"
 
 #include <algorithm>
+#include <set>
 
 #include "slimpack/base/error.h"
 
@@ -26,6 +27,12 @@ std::vector<Tokens> sequence_lengths(std::span<const Tokens> documents, const Se
     for (std::int64_t k = 0; k < sequence_count(documents[d], rule); ++k)
       lengths.push_back(sequence_of(d, documents[d], k, rule).length);
   return lengths;
+}
+
+std::int64_t document_count(std::span<const DocumentSequence> sequences) {
+  std::set<std::size_t> documents;
+  for (const DocumentSequence& sequence : sequences) documents.insert(sequence.document);
+  return static_cast<std::int64_t>(documents.size());
 }
 
 LongDocuments long_documents(std::span<const Tokens> documents, const SequenceRule& rule) {

@@ -37,6 +37,9 @@ struct DocumentSequence {
 [[nodiscard]] std::vector<Tokens> sequence_lengths(std::span<const Tokens> documents,
                                                    const SequenceRule& rule);
 
+/// How many documents these sequences come from. O(n log n).
+[[nodiscard]] std::int64_t document_count(std::span<const DocumentSequence> sequences);
+
 /// What a rule makes of the documents that are longer than the context.
 struct LongDocuments {
   std::int64_t documents = 0;  ///< how many are longer

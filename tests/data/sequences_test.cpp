@@ -34,6 +34,13 @@ TEST(Sequences, KeepTheBeginningAloneWhenTruncated) {
   EXPECT_EQ(sequence_of(2, Tokens(11), 0, rule), (DocumentSequence{2, Tokens(0), Tokens(5)}));
 }
 
+TEST(Sequences, CountTheDocumentsThatTheyComeFrom) {
+  const std::vector<DocumentSequence> drawn{
+      {4, Tokens(5), Tokens(5)}, {1, Tokens(0), Tokens(3)}, {4, Tokens(0), Tokens(5)}};
+  EXPECT_EQ(document_count(drawn), 2);
+  EXPECT_EQ(document_count({}), 0);
+}
+
 TEST(Sequences, CountWhatBecomesOfLongDocuments) {
   const std::vector<Tokens> documents{Tokens(3), Tokens(7), Tokens(5), Tokens(11)};
   // Split: 7 = 5 + 2 and 11 = 5 + 5 + 1, five sequences. Truncated: two, without 2 and 6 tokens.
