@@ -20,9 +20,9 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/packflow/device.h"
-#include "slimpack/packflow/load_checkpoint.h"
-#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/checkpoint/load_checkpoint.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 
 namespace slimpack {
 namespace {
