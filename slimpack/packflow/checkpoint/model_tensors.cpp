@@ -7,7 +7,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/checkpoint/stage_tensors.h"
-#include "slimpack/packflow/device/byte_tensor.h"
+#include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -38,7 +38,7 @@ NamedTensors tensors_of_all_stages(Engine& engine, StageTensors of_stage) {
   NamedTensors all;
   engine.on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock&) {
     const at::Tensor own_B = bytes_of(of_stage(engine.parameters(rank), communicator));
-    for (const at::Tensor& bytes_B : communicator.world().gather(own_B))  // at rank 0
+    for (const at::Tensor& bytes_B : communicator.world().gathering().gather(own_B))  // at rank 0
       all.merge(tensors_of(bytes_B));
   });
   return all;

@@ -15,7 +15,7 @@ using BucketElements = std::function<at::Tensor(const ParameterBucket&)>;
 /// The public tensor of a part at tensor-parallel rank 0, elsewhere undefined. Neighbours may hold
 /// the same piece; the others stand in the order of the ranks.
 at::Tensor whole_part(const ParameterPart& part, const at::Tensor& rows, Collective& tensor) {
-  const std::vector<at::Tensor> pieces = tensor.gather(rows);
+  const std::vector<at::Tensor> pieces = tensor.gathering().gather(rows);
   std::vector<at::Tensor> distinct;
   for (std::size_t m = 0; m < pieces.size(); m += static_cast<std::size_t>(part.piece.copies))
     distinct.push_back(pieces[m]);
@@ -46,7 +46,7 @@ void add_whole(NamedTensors& result, const std::string& prefix, StageParameters&
 
 /// What every replica has a shard of.
 at::Tensor joined_shards(const at::Tensor& shard_S, Collective& data) {
-  const std::vector<at::Tensor> shards = data.gather(shard_S);
+  const std::vector<at::Tensor> shards = data.gathering().gather(shard_S);
   return shards.empty() ? at::Tensor() : joined_rows(shards);
 }
 

@@ -4,7 +4,7 @@
 #include <c10/core/Device.h>
 
 #include "slimpack/base/units.h"
-#include "slimpack/packflow/device/processor_turns.h"
+#include "slimpack/packflow/device/processors.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "slimpack/spec/dtype.h"
@@ -25,5 +27,8 @@ namespace slimpack {
 
 /// One below the other; a single one is not copied. REQUIRES: at least one.
 [[nodiscard]] at::Tensor joined_rows(const std::vector<at::Tensor>& parts);
+
+/// The bytes as a tensor (uint8), which travels between ranks as others do. A copy.
+[[nodiscard]] at::Tensor byte_tensor(std::span<const std::byte> bytes);
 
 }  // namespace slimpack

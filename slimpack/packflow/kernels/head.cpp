@@ -60,7 +60,8 @@ BlockLogits block_logits(const at::Tensor& y_TH, const Parameter& head_VH,
   at::Tensor target_T1 = targets.logits(logits_TV);
   if (group != nullptr) {
     // Those of the own columns, then of all.
-    const at::Tensor all_TR2 = at::stack(group->all_gather(at::cat({lse_T1, target_T1}, 1)), 1);
+    const at::Tensor all_TR2 =
+        at::stack(group->gathering().all_gather(at::cat({lse_T1, target_T1}, 1)), 1);
     lse_T1 = at::logsumexp(all_TR2.select(2, 0), {1}, /*keepdim=*/true);
     target_T1 = all_TR2.select(2, 1).sum(1, /*keepdim=*/true);
   }

@@ -175,7 +175,7 @@ void start_visit(const MergedPack& m, std::int32_t step, const Tensors& own) {
   if (step == m.group.size()) return;
   Tensors copies;
   for (const at::Tensor& tensor : own) copies.push_back(tensor.clone());
-  m.group.start_shift(std::move(copies), -step, rows_of(m, visitor(m.group, step)));
+  m.group.shifts().start_shift(std::move(copies), -step, rows_of(m, visitor(m.group, step)));
 }
 
 }  // namespace
@@ -187,10 +187,12 @@ AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor&
   // Every query sees its own key: the own part is finite.
   AttentionResult result = partial_results(m, m.group.index(), q_TND);
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
-    AttentionResult part = partial_results(m, visitor(m.group, step), m.group.finish_shift()[0]);
-    m.group.start_shift({std::move(part.out_TND), std::move(part.lse_TN)}, step, q_TND.size(0));
+    AttentionResult part =
+        partial_results(m, visitor(m.group, step), m.group.shifts().finish_shift()[0]);
+    m.group.shifts().start_shift({std::move(part.out_TND), std::move(part.lse_TN)}, step,
+                                 q_TND.size(0));
     start_visit(m, step + 1, {q_TND});
-    const Tensors back = m.group.finish_shift();
+    const Tensors back = m.group.shifts().finish_shift();
     result = merged(std::move(result), {back[0], back[1]});
   }
   return result;
@@ -202,13 +204,13 @@ AttentionGradients context_attention_backward(const MergedPack& m, const QueryRo
   KeyGradients keys(m);
   at::Tensor dq_TND = keys.add(m.group.index(), rows).to(accumulate_type(rows.q_TND));
   for (std::int32_t step = 1; step < m.group.size(); ++step) {
-    Tensors visiting = m.group.finish_shift();
+    Tensors visiting = m.group.shifts().finish_shift();
     at::Tensor part_TND =
         keys.add(visitor(m.group, step), {visiting[0], visiting[1], visiting[2], visiting[3]});
     visiting.clear();
-    m.group.start_shift({std::move(part_TND)}, step, dq_TND.size(0));
+    m.group.shifts().start_shift({std::move(part_TND)}, step, dq_TND.size(0));
     start_visit(m, step + 1, own_rows);
-    dq_TND.add_(m.group.finish_shift()[0]);
+    dq_TND.add_(m.group.shifts().finish_shift()[0]);
   }
   KeysValues own = keys.own();
   return {std::move(dq_TND), std::move(own.k), std::move(own.v)};

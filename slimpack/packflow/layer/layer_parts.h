@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "slimpack/packflow/layer/decoder_layer.h"
+#include "slimpack/packflow/layer/layer_context.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "slimpack/packflow/kernels/rms_norm.h"
-#include "slimpack/packflow/layer/decoder_layer.h"
+#include "slimpack/packflow/layer/layer_context.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/stores/row_store.h"
 #include "slimpack/spec/recompute.h"

@@ -41,8 +41,8 @@ EdgeTime reduction_time(const ProfileOptions& options) {
         for (const std::int64_t elements : {1 << 12, 1 << 16, 1 << 20}) {
           const at::Tensor gradients_N = at::zeros({elements}, options.device);
           const Nanos time = rank.fastest_of_three([&] {
-            data.start_reduce_scatter(gradients_N);
-            data.finish_reduce_scatter();
+            data.shards().start_reduce_scatter(gradients_N);
+            data.shards().finish_reduce_scatter();
           });
           const auto sent = static_cast<std::int64_t>(gradients_N.nbytes() / 2);
           times.push_back({Tokens(sent), time});

@@ -38,7 +38,7 @@ class ProfileRank {
   /// The mean of what the ranks found: what all can decide the same by.
   [[nodiscard]] double mean(double value) const {
     Collective& all = communicator_.world();
-    return all.sum(value) / all.size();
+    return all.gathering().sum(value) / all.size();
   }
 
   /// At least a nanosecond: what a fit by relative errors can take.
@@ -50,7 +50,7 @@ class ProfileRank {
   /// Begins when all ranks do.
   template <class Work>
   [[nodiscard]] Nanos time_of(Work work) const {
-    communicator_.world().meet();
+    communicator_.world().barrier();
     const Nanos start = clock_.now();
     work();
     return clock_.now() - start;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -24,7 +23,7 @@ class GroupedCommunicator : public Communicator {
 
  protected:
   /// The rank's end of each of its collective_groups().
-  void add(const RankGroup& group, std::unique_ptr<Collective> member) {
+  void add(const RankGroup& group, Collective member) {
     groups_.emplace(key(group.kind, group.size), std::move(member));
   }
 
@@ -37,10 +36,10 @@ class GroupedCommunicator : public Communicator {
   [[nodiscard]] Collective& group(GroupKind kind, std::int32_t size = 0) {
     const auto it = groups_.find(key(kind, size));
     SLIMPACK_CHECK(it != groups_.end(), "the rank is in no such group");
-    return *it->second;
+    return it->second;
   }
 
-  std::map<Key, std::unique_ptr<Collective>> groups_;
+  std::map<Key, Collective> groups_;
 };
 
 }  // namespace slimpack

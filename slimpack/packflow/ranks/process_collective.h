@@ -4,14 +4,12 @@
 // as many bytes as a ring sends, and the same bits as among threads.
 #pragma once
 
-#include <memory>
-
-#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/process_exchange.h"
 
 namespace slimpack {
 
 /// A member's end. The peers outlive it. Calls throw PeerLost.
-[[nodiscard]] std::unique_ptr<Collective> process_collective(ProcessPeers& peers);
+[[nodiscard]] Collective process_collective(ProcessPeers& peers);
 
 }  // namespace slimpack

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/device/byte_tensor.h"
+#include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/grouped_communicator.h"
 #include "slimpack/packflow/ranks/process_channel.h"
 #include "slimpack/packflow/ranks/process_collective.h"
@@ -81,9 +81,9 @@ class ProcessJob::Member final : public GroupedCommunicator {
 
 /// A process has one rank, so nobody waits for its failure here: the others see it in the end of
 /// its connections.
-class ProcessJob::Meeting final : public World {
+class ProcessJob::ConnectedWorld final : public World {
  public:
-  explicit Meeting(Ends& ends) : ends_(ends) {}
+  explicit ConnectedWorld(Ends& ends) : ends_(ends) {}
 
   std::unique_ptr<Communicator> communicator(std::int32_t /*rank*/, RankClock& /*clock*/) override {
     return std::make_unique<Member>(ends_);
@@ -106,22 +106,22 @@ ProcessJob::~ProcessJob() = default;
 
 std::unique_ptr<World> ProcessJob::make_world() {
   for (ProcessChannel& channel : ends_->channels) channel.settle();
-  process_collective(ends_->world())->meet();
-  return std::make_unique<Meeting>(*ends_);
+  process_collective(ends_->world()).barrier();
+  return std::make_unique<ConnectedWorld>(*ends_);
 }
 
 std::vector<std::string> ProcessJob::all_gather(const std::string& own) {
-  const auto world = process_collective(ends_->world());
+  Collective world = process_collective(ends_->world());
   const at::Tensor own_B = byte_tensor(std::as_bytes(std::span(own)));
   const at::Tensor size = at::full({1}, own_B.numel(), at::kLong);
   std::vector<at::Tensor> rows_of;
   std::int64_t row = 0;
-  for (const at::Tensor& of_member : world->all_gather(size)) {
+  for (const at::Tensor& of_member : world.gathering().all_gather(size)) {
     const std::int64_t rows = of_member.item<std::int64_t>();
     rows_of.push_back(at::arange(row, row + rows, at::kLong));
     row += rows;
   }
-  const at::Tensor all_B = world->all_gather_rows(own_B, rows_of);
+  const at::Tensor all_B = world.rows().all_gather_rows(own_B, rows_of);
   std::vector<std::string> texts;
   const char* text = static_cast<const char*>(all_B.const_data_ptr());
   for (const at::Tensor& rows : rows_of) {

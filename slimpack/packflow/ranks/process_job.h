@@ -35,7 +35,7 @@ class ProcessJob final : public JobProcess {
  private:
   struct Ends;
   class Member;
-  class Meeting;
+  class ConnectedWorld;
 
   std::int32_t rank_;
   std::unique_ptr<Ends> ends_;

@@ -28,11 +28,11 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
 }
 
 at::Tensor TensorRows::gathered(const at::Tensor& own) const {
-  return alone() ? own : group_->all_gather_rows(own, rows_);
+  return alone() ? own : group_->rows().all_gather_rows(own, rows_);
 }
 
 at::Tensor TensorRows::scattered(const at::Tensor& part) const {
-  return alone() ? part : group_->reduce_scatter_rows(part, rows_);
+  return alone() ? part : group_->rows().reduce_scatter_rows(part, rows_);
 }
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-// Where the ranks of a job meet, whether they are threads of one process or several processes.
+// What connects the ranks of a job, whether they are threads of one process or several processes.
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,7 @@ void Engine::on_ranks(const RankWork& work) {
 }
 
 void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
-                       const StepTokens& tokens, const std::optional<Update>& update,
+                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
                        const std::function<void(const RankStep&)>& work) {
   const RankGrid grid = options_.grid();
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
@@ -126,7 +126,7 @@ void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules
 }
 
 StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules,
-                       const StepTokens& tokens, const std::optional<Update>& update) {
+                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update) {
   StepResult step;
   on_stages(plan, schedules, tokens, update, [&](const RankStep& rank) {
     zero_gradients(rank.parameters);

@@ -2,7 +2,6 @@
 // schedules.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,41 +13,16 @@
 #include "slimpack/packflow/kernels/rope.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/communicator.h"
-#include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
+#include "slimpack/packflow/step/engine_options.h"
 #include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/spec/model_shape.h"
-#include "slimpack/spec/run_config.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
 
-struct RankStep;
-
-struct EngineOptions {
-  ModelShape shape;
-  Dtype dtype = Dtype::kFp32;
-  StageLayout layout;
-  std::int32_t replicas = 1;
-  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a stage
-  Tokens context{0};        ///< longest sequence of any step
-  std::uint64_t seed = 0;
-  bool pin_threads = false;
-  ClockKind clock = ClockKind::kWall;
-  at::Device device = at::Device(at::kCPU);  ///< of all ranks of this process
-  /// Which of the ranks are threads of this process; null = all. Outlives the engine.
-  JobProcess* process = nullptr;
-  /// Asked before every action; true ends the step with Interrupted.
-  std::function<bool()> should_stop;
-  /// Puts another communicator before that of a rank, to watch or to disturb what it does; called
-  /// on the rank's thread in every step. None = the rank's own.
-  std::function<std::unique_ptr<Communicator>(std::int32_t rank, std::unique_ptr<Communicator>)>
-      wrap_communicator = {};
-
-  [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas, tensor}; }
-};
+struct RankStep;  // rank_step.h
 
 struct StepResult {
   double loss = 0;           ///< mean over the step's targets; 0 when it has none
@@ -63,12 +37,6 @@ class Engine {
   explicit Engine(EngineOptions options);
   ~Engine();
 
-  /// The optimizer step that ends a step.
-  struct Update {
-    const TrainConfig& config;
-    std::int64_t step;
-  };
-
   /// One step from zero gradients; afterwards each replica has the sum over all of them in its
   /// shards. With `update`, parameters are updated from them.
   /// REQUIRES: a plan and schedules by replica that their checks accept, with this engine's layout
@@ -78,7 +46,8 @@ class Engine {
   /// update itself, which leaves some ranks' shards updated and others' not. Throws RunFailed,
   /// parameters untouched, when an update's gradient norm is not finite.
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
-                               const StepTokens& tokens, const std::optional<Update>& update);
+                               const StepTokens& tokens,
+                               const std::optional<OptimizerUpdate>& update);
 
   /// Σ loss over the targets of `tokens`, which the plan's documents have: by the forward actions
   /// of the schedules alone, without keeping what backward would need. Parameters, gradients and
@@ -104,7 +73,7 @@ class Engine {
   [[nodiscard]] std::unique_ptr<World> make_world() const;
   /// Runs `work` on all ranks, each with its part of the step.
   void on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
-                 const StepTokens& tokens, const std::optional<Update>& update,
+                 const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
                  const std::function<void(const RankStep&)>& work);
 
   EngineOptions options_;

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/device/byte_tensor.h"
+#include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -15,7 +15,7 @@ template <class Record>
 std::vector<std::vector<Record>> gathered(std::span<const Record> own, Collective& group) {
   static_assert(std::is_trivially_copyable_v<Record>);
   std::vector<std::vector<Record>> all;
-  for (const at::Tensor& part_B : group.gather(byte_tensor(std::as_bytes(own)))) {
+  for (const at::Tensor& part_B : group.gathering().gather(byte_tensor(std::as_bytes(own)))) {
     SLIMPACK_CHECK(part_B.numel() % static_cast<std::int64_t>(sizeof(Record)) == 0);
     auto& records = all.emplace_back(static_cast<std::size_t>(part_B.numel()) / sizeof(Record));
     std::memcpy(records.data(), part_B.const_data_ptr(), part_B.nbytes());

@@ -51,7 +51,7 @@ class RankRunner {
       });
     }
     rank_.tensors.require_drained();
-    return rank_.communicator.world().sum(rank_.tensors.loss_sum());
+    return rank_.communicator.world().gathering().sum(rank_.tensors.loss_sum());
   }
 
  private:
@@ -109,7 +109,7 @@ class RankRunner {
     if (has_input(action))
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rows_TH = rank_.communicator.receive(direction(action)); });
-    meet(action);
+    await_replicas(action);
     work(rows_TH);
     result_.memory.push_back({rank_.rank, now(), memory_.live() - rank_.resident});
     if (has_output(action))
@@ -118,11 +118,11 @@ class RankRunner {
   }
 
   /// Replicas that run a merged MicroPack begin together.
-  void meet(const Action& action) {
+  void await_replicas(const Action& action) {
     const std::int32_t replicas = pack_of(action).replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
       timed(SpanKind::kWaitReceive, action.pack,
-            [&] { rank_.communicator.context(replicas).meet(); });
+            [&] { rank_.communicator.context(replicas).barrier(); });
   }
 
   /// From what the action receives to what it sends. The step's last action completes the
@@ -161,7 +161,7 @@ class RankRunner {
 
   /// Over the `copies` neighbouring members of which this is one.
   static void sum_among(Collective& group, std::int32_t copies, const at::Tensor& part) {
-    const std::vector<at::Tensor> all = group.all_gather(part.clone());
+    const std::vector<at::Tensor> all = group.gathering().all_gather(part.clone());
     const std::int32_t first = group.index() - group.index() % copies;
     part.copy_(all[static_cast<std::size_t>(first)]);
     for (std::int32_t m = first + 1; m < first + copies; ++m)
@@ -174,7 +174,7 @@ class RankRunner {
     for (; reducing_ < end; ++reducing_) {
       const ParameterBucket& bucket = rank_.parameters.buckets[reducing_];
       sum_copies(bucket);
-      if (data.size() > 1) data.start_reduce_scatter(bucket.gradients_N);
+      if (data.size() > 1) data.shards().start_reduce_scatter(bucket.gradients_N);
     }
   }
 
@@ -185,8 +185,8 @@ class RankRunner {
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
     for (std::size_t b = 0; b < rank_.parameters.buckets.size(); ++b) {
-      timed(SpanKind::kWaitReceive, [&] { data.await_reduce_scatter(); });
-      timed(SpanKind::kReduce, [&] { data.finish_reduce_scatter(); });
+      timed(SpanKind::kWaitReceive, [&] { data.shards().await_reduce_scatter(); });
+      timed(SpanKind::kReduce, [&] { data.shards().finish_reduce_scatter(); });
     }
   }
 
@@ -196,7 +196,7 @@ class RankRunner {
     const Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
     const ParameterBucket& bucket = rank_.parameters.buckets[p.bucket];
     at::Tensor own_S = bucket.shard.of(bucket.gradients_N);
-    timed(SpanKind::kReduce, [&] { rank_.communicator.tied().all_reduce(own_S); });
+    timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
   }
 
   /// Gradients and loss over all ranks, which also waits for all of them; update.
@@ -207,8 +207,8 @@ class RankRunner {
     timed(SpanKind::kOptimizer, [&] { squares = squared_gradient_norm(rank_.parameters); });
     timed(SpanKind::kWaitReceive, [&] {
       Collective& world = rank_.communicator.world();
-      result_.loss_sum = world.sum(rank_.tensors.loss_sum());
-      result_.gradient_norm = std::sqrt(world.sum(squares));
+      result_.loss_sum = world.gathering().sum(rank_.tensors.loss_sum());
+      result_.gradient_norm = std::sqrt(world.gathering().sum(squares));
     });
     if (!rank_.update) return;
     require_finite(result_.gradient_norm);
@@ -221,7 +221,7 @@ class RankRunner {
     if (data.size() == 1) return;
     timed(SpanKind::kReduce, [&] {
       for (ParameterBucket& bucket : rank_.parameters.buckets)
-        data.all_gather_shards(bucket.values_N);
+        data.shards().all_gather_shards(bucket.values_N);
     });
   }
 

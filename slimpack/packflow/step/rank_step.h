@@ -2,11 +2,12 @@
 // its forward actions alone.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/communicator.h"
-#include "slimpack/packflow/step/engine.h"
+#include "slimpack/packflow/step/engine_options.h"
 #include "slimpack/packflow/step/rank_result.h"
 #include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/schedule/schedule.h"
@@ -22,7 +23,7 @@ struct RankStep {
   const PackPlan& packs;
   const std::vector<Action>& actions;
   Communicator& communicator;
-  const std::optional<Engine::Update>& update;
+  const std::optional<OptimizerUpdate>& update;
   const RankClock& clock;
   Bytes resident;  ///< of the rank before any rank started: parameters and the like
 };

@@ -78,7 +78,7 @@ TEST(Checkpoint, TrainingGoesOnBitByBit) {
         Engine resumed(options);
         const TempFolder folder;
         const auto step = [&](Engine& engine, std::int64_t s) {
-          return random.run(engine, Engine::Update{train_config(), s}).loss;
+          return random.run(engine, OptimizerUpdate{train_config(), s}).loss;
         };
         for (std::int64_t s = 0; s < 2; ++s) static_cast<void>(step(never_stopped, s));
         save(never_stopped, folder.path(), 2);
@@ -95,7 +95,7 @@ TEST(Checkpoint, IsTheSameWhateverTheGridOfRanks) {
         Rng rng(seed);
         const RandomRun random = random_run(rng);
         Engine engine(random.options(Dtype::kBf16));
-        static_cast<void>(random.run(engine, Engine::Update{train_config(), 0}));
+        static_cast<void>(random.run(engine, OptimizerUpdate{train_config(), 0}));
         const TempFolder folder;
         save(engine, folder / "one", 1);
         const Checkpoint first = checkpoint_at(folder / "one", 1);

@@ -1,5 +1,5 @@
 // Two processes of a job as threads of the test: each has an engine of its own with some of the
-// ranks, and nothing in common but the world that they meet in.
+// ranks, and nothing in common but the world that connects them.
 #pragma once
 
 #include <barrier>

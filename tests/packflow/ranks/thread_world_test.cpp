@@ -136,8 +136,8 @@ TEST(ThreadWorld, SumsInRankOrderRoundAfterRound) {
     ranks.emplace_back([&, r] {
       const auto communicator = group.rank(r);
       for (int round = 0; round < 200; ++round) {
-        right += communicator->world().sum(kValues[r]) == 0;
-        right += communicator->world().sum(round * (r + 1)) == 6 * round;
+        right += communicator->world().gathering().sum(kValues[r]) == 0;
+        right += communicator->world().gathering().sum(round * (r + 1)) == 6 * round;
       }
     });
   ranks.clear();
@@ -148,13 +148,13 @@ TEST(ThreadWorld, TheEndsOfATiedModelBothGetTheSumWhileTheMiddleDoesSomethingEls
   Job group(stages(3), 1);
   at::Tensor first = number(1), last = number(2);
   const auto middle = group.rank(1);
-  auto summing = std::async(std::launch::async, [&] { return middle->world().sum(7); });
+  auto summing = std::async(std::launch::async, [&] { return middle->world().gathering().sum(7); });
   const auto end = [&](int rank, at::Tensor& gradient) {
     return std::async(std::launch::async, [&, rank] {
       const c10::InferenceMode as_a_rank;  // which alone may write to these tensors
       const auto communicator = group.rank(rank);
-      communicator->tied().all_reduce(gradient);
-      return communicator->world().sum(0);
+      communicator->tied().shards().all_reduce(gradient);
+      return communicator->world().gathering().sum(0);
     });
   };
   auto a = end(0, first), b = end(2, last);
@@ -179,13 +179,13 @@ TEST(ThreadWorld, AFailureWakesEveryWaiterAtOnce) {
         [](Communicator& c) {
           for (;;) c.send(Direction::kForward, number(0));
         },
-        [&](Communicator& c) { c.tied().all_reduce(gradient); },
+        [&](Communicator& c) { c.tied().shards().all_reduce(gradient); },
         [](Communicator& c) {
-          c.data().start_reduce_scatter(number(1));
-          c.data().finish_reduce_scatter();
+          c.data().shards().start_reduce_scatter(number(1));
+          c.data().shards().finish_reduce_scatter();
         },
-        [](Communicator& c) { static_cast<void>(c.context(2).all_gather(number(1))); },
-        [](Communicator& c) { static_cast<void>(c.world().sum(1)); }};
+        [](Communicator& c) { static_cast<void>(c.context(2).gathering().all_gather(number(1))); },
+        [](Communicator& c) { static_cast<void>(c.world().gathering().sum(1)); }};
     std::vector<std::future<void>> waiting;
     for (std::size_t i = 0; i < calls.size(); ++i)
       waiting.push_back(std::async(
@@ -212,22 +212,23 @@ TEST(ThreadWorld, AFailureWakesEveryWaiterAtOnce) {
 TEST(ThreadWorld, EveryCallAfterAFailureThrows) {
   Job group(stages(1), 1);
   const auto alone = group.rank(0);
-  EXPECT_EQ(alone->world().sum(4), 4);
+  EXPECT_EQ(alone->world().gathering().sum(4), 4);
   EXPECT_NO_THROW(alone->require_peers());
   group.world.fail(std::make_exception_ptr(Cause("gone")));
-  EXPECT_THROW(static_cast<void>(alone->world().sum(4)), PeerFailed);
+  EXPECT_THROW(static_cast<void>(alone->world().gathering().sum(4)), PeerFailed);
   EXPECT_THROW(static_cast<void>(alone->receive(Direction::kForward)), PeerFailed);
-  EXPECT_THROW(static_cast<void>(alone->data().all_gather(number(1))), PeerFailed);
+  EXPECT_THROW(static_cast<void>(alone->data().gathering().all_gather(number(1))), PeerFailed);
   EXPECT_THROW(alone->require_peers(), PeerFailed);
 }
 
 TEST(ThreadWorld, TheLastOfASumFailsTooWhenAnotherHasGivenUp) {
   Job group(stages(2), 1);
-  auto waiting = std::async(std::launch::async, [&] { return group.rank(0)->world().sum(1); });
+  auto waiting =
+      std::async(std::launch::async, [&] { return group.rank(0)->world().gathering().sum(1); });
   EXPECT_TRUE(waits(waiting));
   group.world.fail(std::make_exception_ptr(Cause("gone")));
   EXPECT_THROW(static_cast<void>(waiting.get()), PeerFailed);
-  EXPECT_THROW(static_cast<void>(group.rank(1)->world().sum(1)), PeerFailed);
+  EXPECT_THROW(static_cast<void>(group.rank(1)->world().gathering().sum(1)), PeerFailed);
 }
 
 /// Runs `work(rank, its communicator)` on a thread for each rank.
@@ -254,10 +255,10 @@ TEST(ThreadWorld, GroupsHoldTheRanksOfTheirKind) {
   std::array<std::array<double, 4>, 12> sums{};
   on_ranks(job, 12, [&](std::int32_t r, Communicator& c) {
     auto& mine = sums[static_cast<std::size_t>(r)];
-    mine[0] = c.data().sum(r);
-    mine[1] = c.tensor().sum(r);
-    mine[2] = c.tied().sum(r);
-    if (r < 8) mine[3] = c.context(2).sum(r);
+    mine[0] = c.data().gathering().sum(r);
+    mine[1] = c.tensor().gathering().sum(r);
+    mine[2] = c.tied().gathering().sum(r);
+    if (r < 8) mine[3] = c.context(2).gathering().sum(r);
   });
   for (std::int32_t r = 0; r < 12; ++r) {
     const RankPlace place = grid.place(r);
@@ -282,12 +283,12 @@ TEST(ThreadWorld, ReductionsLeaveTheSumInEachMembersShardAndNothingElse) {
     const auto m = static_cast<std::size_t>(r);
     flat[m] = at::full({5}, kValues[r], at::kDouble);
     second[m] = at::full({3}, r + 1.0, at::kDouble);
-    c.data().start_reduce_scatter(flat[m]);
-    c.data().start_reduce_scatter(second[m]);
-    c.data().await_reduce_scatter();
-    c.data().finish_reduce_scatter();
-    c.data().finish_reduce_scatter();
-    c.data().meet();
+    c.data().shards().start_reduce_scatter(flat[m]);
+    c.data().shards().start_reduce_scatter(second[m]);
+    c.data().shards().await_reduce_scatter();
+    c.data().shards().finish_reduce_scatter();
+    c.data().shards().finish_reduce_scatter();
+    c.data().barrier();
   });
   EXPECT_EQ(values_of(flat[0]), (std::vector<double>{0, 1e16, 1e16, 1e16, 1e16}));
   EXPECT_EQ(values_of(flat[1]), (std::vector<double>{1, 0, 0, 1, 1}));
@@ -299,9 +300,9 @@ TEST(ThreadWorld, GathersWhatEveryMemberHas) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     at::Tensor flat = at::full({4}, r, at::kDouble);  // shards [0, 1), [1, 2), [2, 4)
-    c.data().all_gather_shards(flat);
+    c.data().shards().all_gather_shards(flat);
     EXPECT_EQ(values_of(flat), (std::vector<double>{0, 1, 2, 2}));
-    const auto all = c.data().all_gather(number(10 * r));
+    const auto all = c.data().gathering().all_gather(number(10 * r));
     for (int m = 0; m < 3; ++m) EXPECT_EQ(value_of(all[static_cast<std::size_t>(m)]), 10 * m);
   });
 }
@@ -310,9 +311,9 @@ TEST(ThreadWorld, GathersRowsAtTheFirstMemberAlone) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     const at::Tensor own = at::full({r}, r, at::kDouble);  // none, one and two rows
-    const auto all = c.data().gather(own);
+    const auto all = c.data().gathering().gather(own);
     own.zero_();  // the caller's again
-    c.data().meet();
+    c.data().barrier();
     ASSERT_EQ(all.size(), r == 0 ? 3U : 0U);
     if (r != 0) return;
     EXPECT_EQ(all[0].numel(), 0);
@@ -331,7 +332,7 @@ TEST(ThreadWorld, GathersRowsOfAllMembersInTheirPlaces) {
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     // Row i of member m is 10 · m + i.
     const at::Tensor own = at::arange(r == 0 ? 0 : 3, at::kDouble).add_(10 * r);
-    EXPECT_EQ(values_of(c.data().all_gather_rows(own, rows_by_member())),
+    EXPECT_EQ(values_of(c.data().rows().all_gather_rows(own, rows_by_member())),
               (std::vector<double>{10, 20, 11, 21, 12, 22}));
   });
 }
@@ -345,7 +346,7 @@ TEST(ThreadWorld, SumsRowsAndGivesEachMemberItsOwn) {
     constexpr double kValues[] = {1e16, 1, -1e16};
     at::Tensor part = at::full({6}, kValues[r], at::kDouble);
     if (r == 2) part.add_(at::arange(6, at::kDouble));
-    const at::Tensor own = c.data().reduce_scatter_rows(part, rows_by_member());
+    const at::Tensor own = c.data().rows().reduce_scatter_rows(part, rows_by_member());
     const std::vector<std::vector<double>> expected{{}, {0, 2, 4}, {0, 4, 4}};
     EXPECT_EQ(values_of(own), expected[static_cast<std::size_t>(r)]);
   });
@@ -355,8 +356,8 @@ TEST(ThreadWorld, HandsTensorsOverInACircle) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     for (const std::int32_t step : {1, 2, -1}) {
-      c.data().start_shift({number(r), number(r + 10)}, step, 1);
-      const auto got = c.data().finish_shift();
+      c.data().shifts().start_shift({number(r), number(r + 10)}, step, 1);
+      const auto got = c.data().shifts().finish_shift();
       const int from = (r - step + 3) % 3;
       EXPECT_EQ(value_of(got[0]), from);
       EXPECT_EQ(value_of(got[1]), from + 10);
@@ -367,11 +368,11 @@ TEST(ThreadWorld, HandsTensorsOverInACircle) {
 TEST(ThreadWorld, FinishesShiftsInTheOrderInWhichTheyBegan) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
-    c.data().start_shift({number(r)}, 1, 1);
-    c.data().start_shift({number(r + 10)}, -1, 1);
-    EXPECT_EQ(c.data().sum(1), 3);  // other calls may come between
-    EXPECT_EQ(value_of(c.data().finish_shift()[0]), (r + 2) % 3);
-    EXPECT_EQ(value_of(c.data().finish_shift()[0]), (r + 1) % 3 + 10);
+    c.data().shifts().start_shift({number(r)}, 1, 1);
+    c.data().shifts().start_shift({number(r + 10)}, -1, 1);
+    EXPECT_EQ(c.data().gathering().sum(1), 3);  // other calls may come between
+    EXPECT_EQ(value_of(c.data().shifts().finish_shift()[0]), (r + 2) % 3);
+    EXPECT_EQ(value_of(c.data().shifts().finish_shift()[0]), (r + 1) % 3 + 10);
   });
 }
 
@@ -385,13 +386,13 @@ TEST(ThreadWorld, WhatIsHandedOverCountsOnItsReceiverAlone) {
     reset_peak(kFirstRank + r);
     std::vector<at::Tensor> given{at::zeros({100}, at::kDouble)};
     const void* const data = given[0].const_data_ptr();
-    c.data().start_shift(std::move(given), 1, 100);
-    const auto got = c.data().finish_shift();
+    c.data().shifts().start_shift(std::move(given), 1, 100);
+    const auto got = c.data().shifts().finish_shift();
     EXPECT_NE(got[0].const_data_ptr(), data);
-    c.data().meet();
+    c.data().barrier();
     EXPECT_EQ(live_bytes(kFirstRank + r) - before, Bytes(800));
     EXPECT_EQ(peak_bytes(kFirstRank + r) - before, Bytes(800));
-    c.data().meet();
+    c.data().barrier();
   });
 }
 
@@ -415,7 +416,7 @@ TEST(VirtualClock, CountsOwnWorkAndWaitsForOthersWork) {
     sent = clock.now();
     static_cast<void>(c->receive(Direction::kBackward));
     answered = clock.now();
-    c->world().meet();
+    c->world().barrier();
   });
   std::jthread second([&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
@@ -424,7 +425,7 @@ TEST(VirtualClock, CountsOwnWorkAndWaitsForOthersWork) {
     received = clock.now();
     work(from_seconds(0.010));
     c->send(Direction::kBackward, number(1));
-    c->world().meet();
+    c->world().barrier();
     met = clock.now();
   });
   first.join();

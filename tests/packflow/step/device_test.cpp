@@ -119,7 +119,7 @@ TEST(Device, TrainingThereTakesTheSameSteps) {
     std::vector<double> result;
     for (std::int64_t s = 0; s < 4; ++s)
       result.push_back(
-          engine.run(step.plan, {&step.schedule, 1}, tokens, Engine::Update{config, s}).loss);
+          engine.run(step.plan, {&step.schedule, 1}, tokens, OptimizerUpdate{config, s}).loss);
     return result;
   };
   const std::vector<double> cpu = losses(at::kCPU), there = losses(kPretended);

@@ -142,7 +142,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   out["loss"] = at::full({}, result.loss, at::kDouble);
   out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
   for (std::int64_t s = 0; s < train.steps; ++s) {
-    result = engine.run(plan, made.schedules, tokens, Engine::Update{train, s});
+    result = engine.run(plan, made.schedules, tokens, OptimizerUpdate{train, s});
     static_cast<void>(engine.evaluate(plan, made.schedules, tokens));
   }
   if (train.steps > 0)

@@ -85,7 +85,7 @@ TEST(Engine, Bf16TrainingLowersTheLoss) {
   std::vector<double> losses;
   for (std::int64_t s = 0; s < 6; ++s)
     losses.push_back(
-        engine.run(step.plan, {&step.schedule, 1}, tokens, Engine::Update{config, s}).loss);
+        engine.run(step.plan, {&step.schedule, 1}, tokens, OptimizerUpdate{config, s}).loss);
   for (std::size_t s = 1; s < losses.size(); ++s) EXPECT_LT(losses[s], losses[s - 1]) << s;
   EXPECT_LT(losses.back(), losses.front() - 0.1);
 }

@@ -73,7 +73,7 @@ TEST(Evaluation, LeavesGradientsWeightsAndMemoryAsTheyWere) {
         Engine other(run.options(Dtype::kBf16));
         const TrainConfig config;
         for (Engine* each : {&engine, &other})
-          static_cast<void>(run.run(*each, Engine::Update{config, 0}));
+          static_cast<void>(run.run(*each, OptimizerUpdate{config, 0}));
         require_same(named_parameters(other), named_parameters(engine));
         RC_ASSERT(loss >= 0);
       },

@@ -91,7 +91,7 @@ class FaultyJob {
     Engine engine(options_);
     faults_.arm({});
     const FaultyAllocator allocator(faults_);
-    static_cast<void>(run_.run(engine, Engine::Update{config_, 0}));
+    static_cast<void>(run_.run(engine, OptimizerUpdate{config_, 0}));
     return faults_.counts();
   }
 
@@ -104,7 +104,7 @@ class FaultyJob {
       const Watchdog watchdog(points.front());
       const FaultyAllocator allocator(faults_);
       try {
-        static_cast<void>(run_.run(*engine_, Engine::Update{config_, 0}));
+        static_cast<void>(run_.run(*engine_, OptimizerUpdate{config_, 0}));
       } catch (const Fault& fault) {
         cause = fault.point;
       }
@@ -135,7 +135,7 @@ class FaultyJob {
     faults_.arm({});
     for (Engine* engine : {&sound, engine_.get()})
       for (std::int64_t s = 0; s < 2; ++s)
-        static_cast<void>(run_.run(*engine, Engine::Update{config_, s}));
+        static_cast<void>(run_.run(*engine, OptimizerUpdate{config_, s}));
     const NamedTensors expected = named_parameters(sound), actual = named_parameters(*engine_);
     for (const auto& [name, tensor] : expected) EXPECT_TRUE(tensor.equal(actual.at(name))) << name;
   }

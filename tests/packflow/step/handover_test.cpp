@@ -85,7 +85,7 @@ TEST(Handover, NobodyWritesToWhatOthersMayRead) {
         options.wrap_communicator = testing::watched_by(shared);
         Engine engine(options);
         const TrainConfig config;
-        static_cast<void>(run.run(engine, Engine::Update{config, 0}));
+        static_cast<void>(run.run(engine, OptimizerUpdate{config, 0}));
         RC_ASSERT(shared.written_too_early() == std::set<std::string>());
         handed_over += shared.count();
       },

@@ -30,59 +30,17 @@ class CommunicatorWatch {
   virtual void after(const CommunicatorCall& call) = 0;
 };
 
-class WatchedCollective final : public Collective {
+/// Tells a watch about the calls of one rank's end of a group.
+class WatchedGroup {
  public:
-  WatchedCollective(Collective& group, CommunicatorWatch& watch, std::int32_t rank,
-                    std::string name)
+  WatchedGroup(Collective& group, CommunicatorWatch& watch, std::int32_t rank, std::string name)
       : group_(group), watch_(watch), rank_(rank), name_(std::move(name)) {}
 
-  [[nodiscard]] std::int32_t size() const override { return group_.size(); }
-  [[nodiscard]] std::int32_t index() const override { return group_.index(); }
+  [[nodiscard]] Collective& group() const { return group_; }
 
-  std::vector<at::Tensor> all_gather(at::Tensor own) override {
-    return watched("all_gather", {own}, [&] { return group_.all_gather(own); });
-  }
-  std::vector<at::Tensor> gather(const at::Tensor& own) override {
-    return watched("gather", {own}, [&] { return group_.gather(own); });
-  }
-  at::Tensor all_gather_rows(const at::Tensor& own,
-                             const std::vector<at::Tensor>& rows_of) override {
-    return watched("all_gather_rows", {own}, [&] { return group_.all_gather_rows(own, rows_of); });
-  }
-  at::Tensor reduce_scatter_rows(const at::Tensor& part,
-                                 const std::vector<at::Tensor>& rows_of) override {
-    return watched("reduce_scatter_rows", {part},
-                   [&] { return group_.reduce_scatter_rows(part, rows_of); });
-  }
-  void start_shift(std::vector<at::Tensor> tensors, std::int32_t step, std::int64_t rows) override {
-    watched("start_shift", {}, [&] { group_.start_shift(std::move(tensors), step, rows); });
-  }
-  std::vector<at::Tensor> finish_shift() override {
-    return watched("finish_shift", {}, [&] { return group_.finish_shift(); });
-  }
-  void all_reduce(at::Tensor& tensor) override {
-    watched("all_reduce", {tensor}, [&] { group_.all_reduce(tensor); });
-  }
-  double sum(double value) override {
-    return watched("sum", {}, [&] { return group_.sum(value); });
-  }
-  void start_reduce_scatter(at::Tensor flat_N) override {
-    watched("start_reduce_scatter", {flat_N}, [&] { group_.start_reduce_scatter(flat_N); });
-  }
-  void await_reduce_scatter() override {
-    watched("await_reduce_scatter", {}, [&] { group_.await_reduce_scatter(); });
-  }
-  void finish_reduce_scatter() override {
-    watched("finish_reduce_scatter", {}, [&] { group_.finish_reduce_scatter(); });
-  }
-  void all_gather_shards(at::Tensor& flat_N) override {
-    watched("all_gather_shards", {flat_N}, [&] { group_.all_gather_shards(flat_N); });
-  }
-
- private:
   template <class Make>
   std::invoke_result_t<Make> watched(const char* operation, const std::vector<at::Tensor>& tensors,
-                                     Make make) {
+                                     Make make) const {
     const std::int64_t size = tensors.size() == 1 ? tensors.front().numel() : 0;
     const CommunicatorCall call{
         rank_, name_ + " " + operation, tensors, {size, group_.size(), group_.index()}};
@@ -97,10 +55,87 @@ class WatchedCollective final : public Collective {
     }
   }
 
+ private:
   Collective& group_;
   CommunicatorWatch& watch_;
   std::int32_t rank_;
   std::string name_;
+};
+
+class WatchedGathering final : public Gathering {
+ public:
+  explicit WatchedGathering(WatchedGroup group) : group_(std::move(group)) {}
+  std::vector<at::Tensor> all_gather(at::Tensor own) override {
+    return group_.watched("all_gather", {own}, [&] { return inner().all_gather(own); });
+  }
+  std::vector<at::Tensor> gather(const at::Tensor& own) override {
+    return group_.watched("gather", {own}, [&] { return inner().gather(own); });
+  }
+  double sum(double value) override {
+    return group_.watched("sum", {}, [&] { return inner().sum(value); });
+  }
+
+ private:
+  Gathering& inner() { return group_.group().gathering(); }
+  WatchedGroup group_;
+};
+
+class WatchedRowExchange final : public RowExchange {
+ public:
+  explicit WatchedRowExchange(WatchedGroup group) : group_(std::move(group)) {}
+  at::Tensor all_gather_rows(const at::Tensor& own,
+                             const std::vector<at::Tensor>& rows_of) override {
+    return group_.watched("all_gather_rows", {own},
+                          [&] { return inner().all_gather_rows(own, rows_of); });
+  }
+  at::Tensor reduce_scatter_rows(const at::Tensor& part,
+                                 const std::vector<at::Tensor>& rows_of) override {
+    return group_.watched("reduce_scatter_rows", {part},
+                          [&] { return inner().reduce_scatter_rows(part, rows_of); });
+  }
+
+ private:
+  RowExchange& inner() { return group_.group().rows(); }
+  WatchedGroup group_;
+};
+
+class WatchedShifts final : public Shifts {
+ public:
+  explicit WatchedShifts(WatchedGroup group) : group_(std::move(group)) {}
+  void start_shift(std::vector<at::Tensor> tensors, std::int32_t step, std::int64_t rows) override {
+    group_.watched("start_shift", {}, [&] { inner().start_shift(std::move(tensors), step, rows); });
+  }
+  std::vector<at::Tensor> finish_shift() override {
+    return group_.watched("finish_shift", {}, [&] { return inner().finish_shift(); });
+  }
+
+ private:
+  Shifts& inner() { return group_.group().shifts(); }
+  WatchedGroup group_;
+};
+
+class WatchedShardReduction final : public ShardReduction {
+ public:
+  explicit WatchedShardReduction(WatchedGroup group) : group_(std::move(group)) {}
+  void start_reduce_scatter(at::Tensor flat_N) override {
+    group_.watched("start_reduce_scatter", {flat_N}, [&] { inner().start_reduce_scatter(flat_N); });
+  }
+  void await_reduce_scatter() override {
+    group_.watched("await_reduce_scatter", {}, [&] { inner().await_reduce_scatter(); });
+  }
+  void finish_reduce_scatter() override {
+    group_.watched("finish_reduce_scatter", {}, [&] { inner().finish_reduce_scatter(); });
+  }
+  void all_gather_shards(at::Tensor& flat_N) override {
+    group_.watched("all_gather_shards", {flat_N}, [&] { inner().all_gather_shards(flat_N); });
+  }
+  void all_reduce(at::Tensor& tensor) override {
+    group_.watched("all_reduce", {tensor}, [&] { inner().all_reduce(tensor); });
+  }
+
+ private:
+  ShardReduction& inner() { return group_.group().shards(); }
+  WatchedGroup group_;
 };
 
 /// The watch outlives it.
@@ -141,15 +176,20 @@ class WatchedCommunicator final : public Communicator {
     return direction == Direction::kForward ? " forward" : " backward";
   }
   Collective& watched(const char* name, Collective& group) {
-    auto& own = groups_[&group];
-    if (!own) own = std::make_unique<WatchedCollective>(group, watch_, rank_, name);
-    return *own;
+    const auto it = groups_.find(&group);
+    if (it != groups_.end()) return it->second;
+    const WatchedGroup end(group, watch_, rank_, name);
+    Collective own(
+        group.size(), group.index(),
+        {std::make_unique<WatchedGathering>(end), std::make_unique<WatchedRowExchange>(end),
+         std::make_unique<WatchedShifts>(end), std::make_unique<WatchedShardReduction>(end)});
+    return groups_.emplace(&group, std::move(own)).first->second;
   }
 
   std::unique_ptr<Communicator> communicator_;
   CommunicatorWatch& watch_;
   std::int32_t rank_;
-  std::map<Collective*, std::unique_ptr<WatchedCollective>> groups_;
+  std::map<Collective*, Collective> groups_;
 };
 
 /// For EngineOptions::wrap_communicator.

@@ -51,7 +51,7 @@ struct RandomRun {
   }
 
   [[nodiscard]] StepResult run(Engine& engine,
-                               const std::optional<Engine::Update>& update = std::nullopt) const {
+                               const std::optional<OptimizerUpdate>& update = std::nullopt) const {
     return engine.run(plan, schedules, tokens, update);
   }
 

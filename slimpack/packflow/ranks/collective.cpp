@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/member_sum.h"
+#include "slimpack/packflow/ranks/collective.h"
 
 namespace slimpack {
 
