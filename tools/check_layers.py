@@ -48,7 +48,7 @@ MAX_FUNCTION_LINES = 60
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(ATen|c10|torch)/")
-HIGHS = re.compile(r"^(highs/|interfaces/highs|Highs|HConfig)")
+HIGHS = re.compile(r"^(highs/|interfaces/highs|Highs|HConfig|slimpack/milp/highs_c)")
 
 
 def room_of(path: Path) -> str | None:
