@@ -31,15 +31,18 @@ LAYERS = [
     ["packflow/step"],
     ["packflow/checkpoint", "packflow/profile"],  # side by side
     ["planner"],
+    ["job"],
+    ["training"],
 ]
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 
 # Whole houses of rooms: their files lie in the rooms, never beside them.
 HOUSES = {"packflow"}
 
-# The runtime executes plans and never makes them, and the planner plans without the runtime, although
+# The runtime executes plans and never makes them, and what plans does so without the runtime, although
 # these rooms lie below.
-HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"}}
+HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"},
+               "job": {"packflow"}}
 
 # Folders whose files may include every room; only what is below slimpack/ is layered.
 OPEN_FOLDERS = ["apps", "tests", "bench", "python"]

@@ -9,9 +9,6 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/comparison.h"
-#include "apps/slimpack/configured_cost.h"
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
@@ -21,6 +18,9 @@
 #include "slimpack/base/nearest.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_model.h"
+#include "slimpack/job/configured_request.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

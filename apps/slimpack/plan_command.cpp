@@ -6,9 +6,6 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/configured_cost.h"
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
@@ -17,6 +14,9 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_model.h"
+#include "slimpack/job/configured_request.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/standard_streams.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/standard_streams.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/ranks/peer_health.h"
 #include "slimpack/packflow/ranks/process_job.h"

@@ -2,14 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_profile.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
+#include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/profile/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/configured_profile.h"
 
 namespace slimpack {
 namespace {

@@ -8,21 +8,21 @@
 #include <utility>
 #include <vector>
 
-#include "apps/slimpack/configured_sequences.h"
-#include "apps/slimpack/output_lock.h"
-#include "apps/slimpack/run_summary.h"
-#include "apps/slimpack/step_figures.h"
 #include "apps/slimpack/training_commands.h"
-#include "apps/slimpack/training_log.h"
-#include "apps/slimpack/training_run.h"
-#include "apps/slimpack/training_start.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/job/configured_sequences.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/trace/timeline.h"
+#include "slimpack/training/output_lock.h"
+#include "slimpack/training/run_summary.h"
+#include "slimpack/training/step_figures.h"
+#include "slimpack/training/training_log.h"
+#include "slimpack/training/training_run.h"
+#include "slimpack/training/training_start.h"
 
 namespace slimpack {
 namespace {
@@ -176,7 +176,7 @@ void train(const TrainArguments& arguments, JobProcess* process) try {
   const auto& folder = config.output.dir;
   require_writable_folder(checkpoints_folder(config));
   const auto lock = lock_output(folder, process);
-  const TrainingStart start = choose_start(arguments, config, process);
+  const TrainingStart start = choose_start(arguments.resume, arguments.init, config, process);
   ModelFiles model_files = files_of(start, config);
   TrainingRun run(
       config, start, [] { return stop_signal != 0; }, process);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/slimpack/step_figures.h"
+#include "slimpack/training/step_figures.h"
 
 namespace slimpack {
 

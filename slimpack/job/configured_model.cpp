@@ -1,4 +1,4 @@
-#include "apps/slimpack/configured_model.h"
+#include "slimpack/job/configured_model.h"
 
 #include <fmt/ranges.h>
 

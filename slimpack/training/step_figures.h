@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/slimpack/evaluation.h"
-#include "apps/slimpack/training_run.h"
 #include "slimpack/base/units.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/evaluation.h"
+#include "slimpack/training/training_run.h"
 
 namespace slimpack {
 

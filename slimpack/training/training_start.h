@@ -3,10 +3,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
-#include "apps/slimpack/training_commands.h"
 #include "slimpack/packflow/checkpoint/checkpoint_folder.h"
 #include "slimpack/packflow/checkpoint/model_files.h"
+#include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -19,12 +20,14 @@ struct TrainingStart {
 /// OUTPUT/checkpoints.
 [[nodiscard]] std::filesystem::path checkpoints_folder(const RunConfig& config);
 
-/// Looks for the checkpoint to go on from and says on stderr which it is, which ones are passed
-/// over, or that there is none. Throws InvalidInput when the named one or all are broken, and when
-/// a run that does not go on from there would replace the checkpoints of another. In a job of
-/// several processes (`process`) the first looks, and the others take what it has found.
-[[nodiscard]] TrainingStart choose_start(const TrainArguments& arguments, const RunConfig& config,
-                                         JobProcess* process);
+/// Looks for the checkpoint to go on from (`resume`: "auto" or the folder of one; empty = none);
+/// where there is none, training starts from the model in the folder `init` (empty = random
+/// weights). Says on stderr which checkpoint it is, which ones are passed over, or that there is
+/// none. Throws InvalidInput when the named one or all are broken, and when a run that does not go
+/// on from there would replace the checkpoints of another. In a job of several processes
+/// (`process`) the first looks, and the others take what it has found.
+[[nodiscard]] TrainingStart choose_start(const std::string& resume, const std::string& init,
+                                         const RunConfig& config, JobProcess* process);
 
 /// What checkpoints take along of the model that training starts from: of the checkpoint, of the
 /// model's folder, or of what model.config names. Throws InvalidInput for what cannot be read.

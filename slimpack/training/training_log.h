@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/slimpack/step_figures.h"
 #include "slimpack/base/units.h"
+#include "slimpack/training/step_figures.h"
 
 namespace slimpack {
 

@@ -1,4 +1,4 @@
-#include "apps/slimpack/training_start.h"
+#include "slimpack/training/training_start.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/ranks/gather_when_ready.h"
-#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 
@@ -59,17 +58,17 @@ fs::path checkpoints_folder(const RunConfig& config) {
   return config.output.dir / "checkpoints";
 }
 
-TrainingStart choose_start(const TrainArguments& arguments, const RunConfig& config,
-                           JobProcess* process) {
-  TrainingStart start{std::nullopt, arguments.init};
+TrainingStart choose_start(const std::string& resume, const std::string& init,
+                           const RunConfig& config, JobProcess* process) {
+  TrainingStart start{std::nullopt, init};
   if (process == nullptr) {
-    start.checkpoint = find_checkpoint(arguments.resume, config);
+    start.checkpoint = find_checkpoint(resume, config);
     return start;
   }
   // Only the first reads all files of the checkpoints that it looks at; the others wait.
   const bool first = process->ranks().front() == 0;
   const std::shared_future<std::string> own = std::async(std::launch::async, [&]() -> std::string {
-    if (first) start.checkpoint = find_checkpoint(arguments.resume, config);
+    if (first) start.checkpoint = find_checkpoint(resume, config);
     return start.checkpoint ? start.checkpoint->folder.string() : "";
   });
   const std::string folder = gather_when_ready(*process, own).front();

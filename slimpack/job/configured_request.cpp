@@ -1,4 +1,4 @@
-#include "apps/slimpack/configured_request.h"
+#include "slimpack/job/configured_request.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "apps/slimpack/run_summary.h"
+#include "slimpack/training/run_summary.h"
 
 #include <fmt/format.h>
 

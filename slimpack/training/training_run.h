@@ -7,10 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/slimpack/document_reader.h"
-#include "apps/slimpack/evaluation.h"
-#include "apps/slimpack/run_state.h"
-#include "apps/slimpack/training_start.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/sampler.h"
@@ -19,6 +15,10 @@
 #include "slimpack/planner/plan_ahead.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/document_reader.h"
+#include "slimpack/training/evaluation.h"
+#include "slimpack/training/run_state.h"
+#include "slimpack/training/training_start.h"
 
 namespace slimpack {
 

@@ -1,4 +1,4 @@
-#include "apps/slimpack/token_check.h"
+#include "slimpack/training/token_check.h"
 
 #include <algorithm>
 #include <array>

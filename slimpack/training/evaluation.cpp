@@ -1,13 +1,13 @@
-#include "apps/slimpack/evaluation.h"
+#include "slimpack/training/evaluation.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "apps/slimpack/checked_plan.h"
-#include "apps/slimpack/configured_request.h"
-#include "apps/slimpack/configured_sequences.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/job/configured_request.h"
+#include "slimpack/job/configured_sequences.h"
+#include "slimpack/training/checked_plan.h"
 
 namespace slimpack {
 namespace {

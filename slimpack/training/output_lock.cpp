@@ -1,4 +1,4 @@
-#include "apps/slimpack/output_lock.h"
+#include "slimpack/training/output_lock.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>

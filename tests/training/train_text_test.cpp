@@ -1,9 +1,9 @@
 // What a training run prints, at 80 and 120 columns. Times are given here, so that the texts stay.
 #include <gtest/gtest.h>
 
-#include "apps/slimpack/run_summary.h"
-#include "apps/slimpack/training_log.h"
 #include "slimpack/base/columns.h"
+#include "slimpack/training/run_summary.h"
+#include "slimpack/training/training_log.h"
 
 namespace slimpack {
 namespace {

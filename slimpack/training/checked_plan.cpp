@@ -1,11 +1,11 @@
-#include "apps/slimpack/checked_plan.h"
+#include "slimpack/training/checked_plan.h"
 
 #include <span>
 #include <utility>
 
-#include "apps/slimpack/configured_request.h"
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
+#include "slimpack/job/configured_request.h"
 
 namespace slimpack {
 

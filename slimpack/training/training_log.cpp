@@ -1,4 +1,4 @@
-#include "apps/slimpack/training_log.h"
+#include "slimpack/training/training_log.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/slimpack/metrics_lines.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/output_error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/training/metrics_lines.h"
 
 namespace slimpack {
 namespace {

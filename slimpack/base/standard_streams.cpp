@@ -1,4 +1,4 @@
-#include "apps/slimpack/standard_streams.h"
+#include "slimpack/base/standard_streams.h"
 
 #include <fcntl.h>
 #include <unistd.h>

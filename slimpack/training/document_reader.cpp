@@ -1,4 +1,4 @@
-#include "apps/slimpack/document_reader.h"
+#include "slimpack/training/document_reader.h"
 
 #include <algorithm>
 #include <utility>

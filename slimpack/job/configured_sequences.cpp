@@ -1,4 +1,4 @@
-#include "apps/slimpack/configured_sequences.h"
+#include "slimpack/job/configured_sequences.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "apps/slimpack/configured_cost.h"
+#include "slimpack/job/configured_cost.h"
 
 #include <string>
 #include <utility>

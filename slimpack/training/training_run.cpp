@@ -1,4 +1,4 @@
-#include "apps/slimpack/training_run.h"
+#include "slimpack/training/training_run.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,19 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "apps/slimpack/checked_plan.h"
-#include "apps/slimpack/configured_cost.h"
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_profile.h"
-#include "apps/slimpack/configured_request.h"
-#include "apps/slimpack/configured_sequences.h"
-#include "apps/slimpack/token_check.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_model.h"
+#include "slimpack/job/configured_request.h"
+#include "slimpack/job/configured_sequences.h"
 #include "slimpack/packflow/checkpoint/load_checkpoint.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/training/checked_plan.h"
+#include "slimpack/training/configured_profile.h"
+#include "slimpack/training/token_check.h"
 
 namespace slimpack {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/slimpack/step_figures.h"
+#include "slimpack/training/step_figures.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "apps/slimpack/run_state.h"
+#include "slimpack/training/run_state.h"
 
 #include <algorithm>
 #include <array>

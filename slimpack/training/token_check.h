@@ -4,9 +4,9 @@
 
 #include <functional>
 
-#include "apps/slimpack/document_reader.h"
 #include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/document_reader.h"
 
 namespace slimpack {
 

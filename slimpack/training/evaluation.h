@@ -5,13 +5,13 @@
 #include <functional>
 #include <vector>
 
-#include "apps/slimpack/document_reader.h"
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/document_reader.h"
 
 namespace slimpack {
 

@@ -1,4 +1,4 @@
-#include "apps/slimpack/metrics_lines.h"
+#include "slimpack/training/metrics_lines.h"
 
 #include <optional>
 #include <string>

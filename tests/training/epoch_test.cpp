@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/slimpack/document_reader.h"
 #include "slimpack/data/indexed_dataset_writer.h"
 #include "slimpack/data/sampler.h"
+#include "slimpack/training/document_reader.h"
 #include "tests/support/temp_folder.h"
 
 namespace slimpack {

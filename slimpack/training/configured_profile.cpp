@@ -1,4 +1,4 @@
-#include "apps/slimpack/configured_profile.h"
+#include "slimpack/training/configured_profile.h"
 
 #include <fmt/format.h>
 
