@@ -35,7 +35,7 @@ missing_packages() {
   if command -v "$kCompiler" >/dev/null; then
     missing_libraries
   else
-    echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev"
+    echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev zlib1g-dev"
     echo "libgtest-dev libgmock-dev librapidcheck-dev"
   fi
   has_libfuzzer || echo "clang libclang-rt-dev"
@@ -59,6 +59,7 @@ fmt/format.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev
 xxhash.h libxxhash-dev
+zlib.h zlib1g-dev
 gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck/gtest.h librapidcheck-dev
