@@ -4,6 +4,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/schedule/require_valid_schedules.h"
 
 namespace slimpack {
 namespace {
@@ -40,16 +41,7 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
   if (plan.layout.layer_begin.back() != file.cost.shape.num_layers)
     invalid_input("{}: the plan divides {} layers, its cost model has {}; plan again", origin,
                   plan.layout.layer_begin.back(), file.cost.shape.num_layers);
-  if (file.step.schedules.size() != plan.replicas.size())
-    invalid_input("{}: {} schedules for {} replicas; plan again", origin,
-                  file.step.schedules.size(), plan.replicas.size());
-  for (const Schedule& schedule : file.step.schedules)
-    if (schedule.stages.size() != static_cast<std::size_t>(plan.layout.stages()))
-      invalid_input("{}: the schedule has {} stages, the plan has {}; plan again", origin,
-                    schedule.stages.size(), plan.layout.stages());
-  const auto errors = check_step_schedules(plan, file.step.schedules);
-  if (!errors.empty())
-    invalid_input("{}: not a correct schedule: {}; plan again", origin, errors.front());
+  require_valid_schedules(plan, file.step.schedules, origin);
   if (file.cost.weight_gradient == EdgeTime() &&
       std::ranges::any_of(file.step.schedules, splits_backward))
     invalid_input(
