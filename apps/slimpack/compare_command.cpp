@@ -10,6 +10,7 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/comparison.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
@@ -19,7 +20,6 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_model.h"
 #include "slimpack/job/configured_request.h"
 #include "slimpack/spec/run_config.h"
 
@@ -53,7 +53,7 @@ std::string counted(std::int64_t count, std::string_view what) {
 void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
-  const ModelShape shape = planned_model(config);
+  const ModelShape shape = shape_to_plan(config);
   const CostModel cost = required_cost(config, shape, arguments.config);
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
   PlanRequest request = configured_request(config, cost, step.lengths);

@@ -13,12 +13,12 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/fit_report.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_model.h"
 #include "slimpack/job/configured_request.h"
 #include "slimpack/spec/run_config.h"
 
@@ -44,7 +44,7 @@ FitJob configured_job(const RunConfig& config, const CostModel& cost) {
 
 /// Measured costs are those of one tp, so it stays; else it may fill a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
-  const ModelShape shape = planned_model(config);
+  const ModelShape shape = shape_to_plan(config);
   FitQuestion question;
   question.most_tp = config.parallel.tp;
   question.cost = [=](std::int32_t tp, std::int32_t dp) {

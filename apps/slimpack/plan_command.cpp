@@ -8,6 +8,7 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
@@ -15,7 +16,6 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_model.h"
 #include "slimpack/job/configured_request.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -57,7 +57,7 @@ std::string progress_label(const RunConfig& config) {
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  const ModelShape shape = planned_model(config);
+  const ModelShape shape = shape_to_plan(config);
   const CostModel cost = required_cost(config, shape, arguments.config);
   StepLengths step = step_lengths(arguments.source, config, arguments.config);
 

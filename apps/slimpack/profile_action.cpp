@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
-#include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/profile/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/configured_profile.h"
@@ -75,8 +75,9 @@ void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
-      configured_profile(config, planned_model(config), /*gpu_each=*/true);
-  const CostModel cost = measured_costs(options);
+      configured_profile(config, shape_to_plan(config), /*gpu_each=*/true);
+  const CostModel cost =
+      measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");

@@ -57,11 +57,6 @@ void parse_and_run(CLI::App& app, int argc, char** argv) {
 
 }  // namespace
 
-int exit_code(const std::exception& cause) {
-  if (dynamic_cast<const InvalidInput*>(&cause) != nullptr) return 2;
-  return dynamic_cast<const Interrupted*>(&cause) != nullptr ? 130 : 1;
-}
-
 int run_program(CLI::App& app, int argc, char** argv) {
   open_standard_streams();
   // A write beyond the limit of file sizes fails then, and that is told. SIGPIPE stays as it is: a

@@ -7,6 +7,6 @@ int main(int argc, char** argv) {
   CLI::App app{"SlimPack's training program; 'slimpack' starts it."};
   app.require_subcommand(1);
   slimpack::add_profile_command(app, slimpack::profile);
-  slimpack::add_train_command(app, [](const auto& arguments) { slimpack::train(arguments); });
+  slimpack::add_train_command(app, slimpack::train);
   return slimpack::run_program(app, argc, argv);
 }

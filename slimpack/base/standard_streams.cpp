@@ -42,6 +42,11 @@ std::string message_of(const std::exception& failure) {
   return printing ? unwritten_output(error->code().value()) : failure.what();
 }
 
+int exit_code(const std::exception& cause) {
+  if (dynamic_cast<const InvalidInput*>(&cause) != nullptr) return 2;
+  return dynamic_cast<const Interrupted*>(&cause) != nullptr ? 130 : 1;
+}
+
 void say(const std::string& text) {
   std::fputs(("slimpack: " + text + "\n").c_str(), stderr);
 }

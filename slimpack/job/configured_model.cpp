@@ -1,9 +1,5 @@
 #include "slimpack/job/configured_model.h"
 
-#include <fmt/ranges.h>
-
-#include <cstdio>
-
 #include "slimpack/base/error.h"
 
 namespace slimpack {
@@ -25,16 +21,10 @@ ModelShape trained_model(const RunConfig& config) {
   return shape;
 }
 
-ModelShape planned_model(const RunConfig& config) {
-  const PlannableModel model = read_plannable_model(config.model.config);
+PlannableModel planned_model(const RunConfig& config) {
+  PlannableModel model = read_plannable_model(config.model.config);
   require_positions(config, model.shape);
-  if (!model.untrainable.empty())
-    fmt::print(stderr,
-               "model: {}: {}; a step costs the same with and without, but this version cannot "
-               "train the model\n",
-               config.model.config.string(),
-               one_line(fmt::format("{}", fmt::join(model.untrainable, ", "))));
-  return model.shape;
+  return model;
 }
 
 }  // namespace slimpack

@@ -11,7 +11,7 @@ namespace slimpack {
 [[nodiscard]] ModelShape trained_model(const RunConfig& config);
 
 /// To plan or measure its steps: also one with features that cannot be trained but cost nothing,
-/// which stderr then names in a line. Throws InvalidInput otherwise as trained_model.
-[[nodiscard]] ModelShape planned_model(const RunConfig& config);
+/// which it names. Throws InvalidInput otherwise as trained_model.
+[[nodiscard]] PlannableModel planned_model(const RunConfig& config);
 
 }  // namespace slimpack

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "slimpack/base/human.h"
 #include "slimpack/packflow/device/device.h"
@@ -34,12 +33,13 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   return options;
 }
 
-CostModel measured_costs(ProfileOptions options) {
+CostModel measured_costs(ProfileOptions options,
+                         const std::function<void(const std::string&)>& tell) {
   const std::int32_t threads = options.grid().ranks();
-  fmt::print(stderr, "measuring one layer on {} thread{}, longest document {} tok\n", threads,
-             threads == 1 ? "" : "s", grouped(options.context.count()));
-  options.on_fit = [](const WorstFit& worst) {
-    if (const auto warning = fit_warning(worst)) fmt::print(stderr, "{}\n", *warning);
+  tell(fmt::format("measuring one layer on {} thread{}, longest document {} tok", threads,
+                   threads == 1 ? "" : "s", grouped(options.context.count())));
+  options.on_fit = [&](const WorstFit& worst) {
+    if (const auto warning = fit_warning(worst)) tell(*warning);
   };
   return profile_costs(options);
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/spec/model_shape.h"
@@ -18,7 +20,8 @@ namespace slimpack {
     const RunConfig& config, const ModelShape& shape, bool gpu_each = false,
     std::optional<std::int32_t> neighbours = std::nullopt);
 
-/// Measures; says so on stderr, as that takes some seconds, and warns there of a bad fit.
-[[nodiscard]] CostModel measured_costs(ProfileOptions options);
+/// Measures; tells `tell` so in a line, as that takes some seconds, and warns it of a bad fit.
+[[nodiscard]] CostModel measured_costs(ProfileOptions options,
+                                       const std::function<void(const std::string&)>& tell);
 
 }  // namespace slimpack

@@ -5,9 +5,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/configured_request.h"
 #include "slimpack/job/configured_sequences.h"
-#include "slimpack/training/checked_plan.h"
+#include "slimpack/training/step_maker.h"
 
 namespace slimpack {
 namespace {
@@ -43,28 +42,19 @@ std::vector<Sequences> batches_of(const Sequences& sequences, Tokens at_most) {
   return batches;
 }
 
-/// Backward never runs: a plan that is found quickly serves as well as the best one.
-PlanRequest evaluation_request(const RunConfig& config, const CostModel& cost,
-                               const StageLayout& layout, const Sequences& sequences) {
-  PlanRequest request = configured_request(config, cost, lengths_of(sequences), layout);
-  request.backward = BackwardKind::kWhole;
-  request.solver = SolverKind::kFluid;
-  request.time_budget = Nanos(0);
-  return request;
-}
-
 }  // namespace
 
-Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const CostModel& cost,
-                       const StageLayout& layout)
+Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const StepPlanner& planner,
+                       const JobAgreement& agreement)
     : reader_(config.evaluation.prefix, shape, config.model.config) {
   const Sequences sequences = first_sequences(
       reader_.dataset().lengths(), configured_sequences(config.data), config.evaluation.tokens);
   documents_ = document_count(sequences);
   for (Sequences& batch : batches_of(sequences, config.data.step_tokens)) {
     targets_ += reader_.read(batch).targets;
-    const PlanRequest request = evaluation_request(config, cost, layout, batch);
-    batches_.push_back({std::move(batch), checked_plan(config, request, cost)});
+    PlannedStep planned =
+        plan_together(agreement, planner, batch, "evaluation", &StepPlanner::plan_evaluation);
+    batches_.push_back({std::move(batch), std::move(planned)});
   }
   if (targets_ == 0)
     invalid_input(
@@ -73,13 +63,12 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const C
         config.evaluation.tokens.count(), config.evaluation.prefix.string());
 }
 
-EvaluationResult Evaluation::run(
-    Engine& engine, const std::function<void(const PlannedStep&)>& before_batch) const {
+EvaluationResult Evaluation::run(Engine& engine, const std::function<void()>& before_batch) const {
   const Nanos start = monotonic_now();
   EvaluationResult result;
   result.documents = documents_;
   for (const Batch& batch : batches_) {
-    before_batch(batch.planned);
+    before_batch();
     const StepTokens tokens = reader_.read(batch.sequences);
     result.loss += engine.evaluate(batch.planned.plan, batch.planned.schedules, tokens);
     result.tokens += total_tokens(batch.planned.plan.lengths);

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/cost_model.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/packflow/step/engine.h"
-#include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/document_reader.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/step_planner.h"
 
 namespace slimpack {
 
@@ -24,17 +24,17 @@ struct EvaluationResult {
 
 /// Held-out documents in the order of their dataset, as sequences of at most the context, as many
 /// as evaluation.tokens holds; in batches of at most data.step_tokens, unless one sequence alone
-/// has more. What batches run is planned once, as training steps are.
+/// has more. What batches run is planned once, and handed over as training steps are.
 class Evaluation {
  public:
   /// Reads every token once. Throws InvalidInput for a dataset that cannot be used, one without
   /// any target in reach, and documents that do not fit.
-  Evaluation(const RunConfig& config, const ModelShape& shape, const CostModel& cost,
-             const StageLayout& layout);
+  Evaluation(const RunConfig& config, const ModelShape& shape, const StepPlanner& planner,
+             const JobAgreement& agreement);
 
   /// The engine's parameters stay as they are. `before_batch` may throw, which ends it.
-  [[nodiscard]] EvaluationResult run(
-      Engine& engine, const std::function<void(const PlannedStep&)>& before_batch) const;
+  [[nodiscard]] EvaluationResult run(Engine& engine,
+                                     const std::function<void()>& before_batch) const;
 
  private:
   struct Batch {

@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +19,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/output_error.h"
-#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 
@@ -55,8 +53,9 @@ OutputLock::CreatedFolders::~CreatedFolders() {
     if (::rmdir(folder.c_str()) != 0) return;  // not empty
 }
 
-OutputLock::OutputLock(const fs::path& folder) : folder_(folder), path_(folder / kLockFile) {
-  while (!take()) {
+OutputLock::OutputLock(const fs::path& folder, const std::function<void(const std::string&)>& warn)
+    : folder_(folder), path_(folder / kLockFile) {
+  while (!take(warn)) {
   }
 }
 
@@ -64,7 +63,7 @@ OutputLock::~OutputLock() {
   if (file_) ::unlink(path_.c_str());
 }
 
-bool OutputLock::take() {
+bool OutputLock::take(const std::function<void(const std::string&)>& warn) {
   folders_.emplace(folder_);
   constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   file_ = Descriptor(::open(path_.c_str(), kFlags, 0644));
@@ -73,9 +72,9 @@ bool OutputLock::take() {
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) refuse();
     if (errno == EINTR) return false;
-    fmt::print(stderr,
-               "warning: '{}' cannot be locked: {}; take care that no other run uses output.dir\n",
-               path_.string(), std::strerror(errno));
+    warn(fmt::format(
+        "warning: '{}' cannot be locked: {}; take care that no other run uses output.dir",
+        path_.string(), std::strerror(errno)));
   }
   // The run that held it removes the file at its end: then the lock is one of a file without a
   // name, which keeps nobody out.
@@ -106,22 +105,26 @@ void OutputLock::write_holder() const {
   output_failed("write", path_, cause, kElsewhere);
 }
 
-std::optional<OutputLock> lock_output(const fs::path& folder, JobProcess* process) {
+void require_writable_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::path existing = fs::absolute(folder);
+  while (!fs::exists(existing, error) && existing.has_relative_path())
+    existing = existing.parent_path();
+  const char* const cause = !fs::is_directory(existing, error)             ? "is not a folder"
+                            : ::access(existing.c_str(), W_OK | X_OK) != 0 ? "cannot be written"
+                                                                           : nullptr;
+  if (cause != nullptr)
+    invalid_input("cannot write into '{}': '{}' {}; {}", folder.string(), existing.string(), cause,
+                  kElsewhere);
+}
+
+std::optional<OutputLock> lock_output(const fs::path& folder, const JobAgreement& agreement,
+                                      TrainingListener& listener) {
   std::optional<OutputLock> lock;
-  if (process == nullptr) {
-    lock.emplace(folder);
-    return lock;
-  }
-  std::string failure;
-  if (process->ranks().front() == 0) {
-    try {
-      lock.emplace(folder);
-    } catch (const std::exception& e) {
-      failure = failure_text(e);
-    }
-  }
-  failure = process->all_gather(failure).front();
-  if (!failure.empty()) throw_failure(failure);
+  static_cast<void>(agreement.from_first([&]() -> std::string {
+    lock.emplace(folder, [&](const std::string& line) { listener.note("", line); });
+    return "";
+  }));
   return lock;
 }
 

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "slimpack/base/descriptor.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/training_listener.h"
 
 namespace slimpack {
-
-class JobProcess;
 
 /// Holds FOLDER/slimpack.lock, a file that says who holds it. The lock itself is the kernel's and
 /// ends with the process, however that ends. The file goes with it; that of a run that was killed
@@ -18,9 +20,10 @@ class OutputLock {
  public:
   /// Creates the folder where it is missing. Throws InvalidInput naming process, machine and time
   /// when another run holds the lock; nothing in the folder has changed then. Throws as
-  /// output_failed when the file cannot be written. Warns on stderr where the file system has no
-  /// locks, and goes on.
-  explicit OutputLock(const std::filesystem::path& folder);
+  /// output_failed when the file cannot be written. Where the file system has no locks it tells
+  /// `warn` so, in one line, and goes on.
+  OutputLock(const std::filesystem::path& folder,
+             const std::function<void(const std::string&)>& warn);
   OutputLock(OutputLock&&) = default;
   /// Also removes the folders that were created, where nothing was written to them.
   ~OutputLock();
@@ -38,7 +41,7 @@ class OutputLock {
   };
 
   /// False when the file has gone meanwhile, because the run that held it has ended.
-  [[nodiscard]] bool take();
+  [[nodiscard]] bool take(const std::function<void(const std::string&)>& warn);
   [[noreturn]] void refuse() const;
   void write_holder() const;
 
@@ -48,9 +51,13 @@ class OutputLock {
   Descriptor file_;
 };
 
-/// The lock of a run's output folder. In a job of several processes (`process`) the first takes it;
-/// what keeps it from that ends all of them with the same error.
+/// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
+void require_writable_folder(const std::filesystem::path& folder);
+
+/// The lock of a run's output folder. In a job of several processes the first takes it; what keeps
+/// it from that ends all of them with the same error.
 [[nodiscard]] std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
-                                                    JobProcess* process);
+                                                    const JobAgreement& agreement,
+                                                    TrainingListener& listener);
 
 }  // namespace slimpack

@@ -7,7 +7,6 @@
 
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
-#include "slimpack/base/json_fields.h"
 #include "slimpack/spec/run_config_fields.h"
 
 namespace slimpack {
@@ -88,10 +87,16 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
     return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));
   };
   state.grid = {ranks("pp"), ranks("dp"), ranks("tp")};
-  for (const nlohmann::json& layer : fields.array("layer_begin"))
-    state.layout.layer_begin.push_back(
-        static_cast<std::int32_t>(json_integer(layer, origin + ": layer_begin", 0, INT32_MAX)));
+  state.layout = stage_layout_from_json(fields);
   return state;
+}
+
+StageLayout stage_layout_from_json(const JsonFields& fields) {
+  StageLayout layout;
+  for (const nlohmann::json& layer : fields.array("layer_begin"))
+    layout.layer_begin.push_back(static_cast<std::int32_t>(
+        json_integer(layer, fields.origin() + ": layer_begin", 0, INT32_MAX)));
+  return layout;
 }
 
 std::vector<std::string> changes_between(const RunSettings& saved, const RunSettings& now,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/base/json_fields.h"
 #include "slimpack/base/units.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
@@ -38,9 +39,14 @@ struct RunState {
   bool operator==(const RunState&) const = default;
 };
 
+inline constexpr const char* kCostFile = "cost.json";  ///< beside it, in a checkpoint
+
 [[nodiscard]] nlohmann::json to_json(const RunState& state);
 /// Throws InvalidInput naming a field that is missing, mistyped or out of range.
 [[nodiscard]] RunState run_state_from_json(const nlohmann::json& json, const std::string& origin);
+
+/// Its "layer_begin". Throws InvalidInput likewise.
+[[nodiscard]] StageLayout stage_layout_from_json(const JsonFields& fields);
 
 /// What differs of the settings that a run may change when it goes on, its length and those of its
 /// optimizer: "train.steps was 100 and is 200 now". Throws InvalidInput naming `origin` and the

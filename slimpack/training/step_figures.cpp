@@ -4,6 +4,7 @@
 
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/trace/timeline.h"
+#include "slimpack/training/training_run.h"
 
 namespace slimpack {
 
@@ -32,7 +33,7 @@ StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
   f.peak_activation = step.result.timeline.peak_activation;
   f.predicted_peak_activation = predicted.peak_activation;
   f.planning_time = step.ready.planning_time;
-  f.planning_wait = step.planning_wait;
+  f.planning_wait = step.ready.waited;
   return f;
 }
 

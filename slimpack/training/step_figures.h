@@ -7,9 +7,10 @@
 #include "slimpack/base/units.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/evaluation.h"
-#include "slimpack/training/training_run.h"
 
 namespace slimpack {
+
+struct CompletedStep;
 
 struct StepFigures {
   std::int64_t step = 0;  ///< from 1 on

@@ -2,20 +2,19 @@
 // document is drawn.
 #pragma once
 
-#include <functional>
-
-#include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/document_reader.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/training_listener.h"
 
 namespace slimpack {
 
-/// Reads every token, with progress on stderr, unless it is noted that this dataset was read
-/// before: in PREFIX.checked.json, or in output.dir where the dataset's folder cannot be written.
-/// In a job of several processes (`process`, else null) the first reads, and all end alike. Throws
-/// InvalidInput naming the place of a token that the model does not know, Interrupted when
-/// `should_stop` says so.
-void check_tokens(const RunConfig& config, const DocumentReader& reader, JobProcess* process,
-                  const std::function<bool()>& should_stop);
+/// Reads every token, and tells `listener` how far it is, unless it is noted that this dataset was
+/// read before: in PREFIX.checked.json, or in output.dir where the dataset's folder cannot be
+/// written. In a job of several processes the first reads, and all end alike. Throws InvalidInput
+/// naming the place of a token that the model does not know, Interrupted when the first process was
+/// asked to stop.
+void check_tokens(const RunConfig& config, const DocumentReader& reader,
+                  const JobAgreement& agreement, TrainingListener& listener);
 
 }  // namespace slimpack

@@ -1,7 +1,7 @@
 // A training run: documents → plan → step, again and again.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,63 +9,55 @@
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/indexed_dataset.h"
-#include "slimpack/data/sampler.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/step/engine.h"
-#include "slimpack/planner/plan_ahead.h"
-#include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/training/document_reader.h"
 #include "slimpack/training/evaluation.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/run_limits.h"
 #include "slimpack/training/run_state.h"
+#include "slimpack/training/step_maker.h"
+#include "slimpack/training/training_listener.h"
 #include "slimpack/training/training_start.h"
 
 namespace slimpack {
 
-/// What one step trains on.
-struct StepBatch {
-  std::vector<DocumentSequence> sequences;  ///< by SequenceId
-  StepTokens tokens;
-  SamplerCursor cursor;  ///< after them: other steps may have been drawn since
-};
-
-/// A step that is ready to run.
-struct ReadyStep {
-  StepBatch batch;
-  PlannedStep planned;
-  Nanos planning_time;
+/// What a checkpoint keeps of a run's settings, and how they differ from those of the run that this
+/// one goes on from: "train.steps was 100 and is 200 now".
+struct RunOrigin {
+  RunSettings settings;
+  std::vector<std::string> changed;
 };
 
 /// A step that has run: what was planned and what came of it.
 struct CompletedStep {
   std::int64_t step = 0;
   ReadyStep ready;
-  Nanos planning_wait;  ///< how long it could not begin because it was not ready
   StepResult result;
 };
 
-/// Owns dataset, cost model, engine and sampler. Everything that can be wrong with a configuration
-/// is found in the constructor or in the first call of next(), before any step runs; what is wrong
-/// with documents that are drawn later, by the call of next() that would train on them, although
-/// they are drawn and planned while the step before trains.
+/// Owns engine, documents and plans. Everything that can be wrong with a configuration is found in
+/// the constructor or in the first call of next(), before any step runs; what is wrong with
+/// documents that are drawn later, by the call of next() that would train on them, although they
+/// are drawn and planned while the step before trains. All processes of a job make the same calls
+/// in the same order.
 class TrainingRun {
  public:
-  /// Measures the machine when the configuration names no cost source. Throws InvalidInput, also
-  /// when `start` is of another model or a checkpoint of a run with other settings.
-  /// `should_stop` true ends a step with Interrupted; in a job of several processes (`process`,
-  /// which outlives this) it ends the run between two steps, in all of them. There all make the
-  /// same calls in the same order.
-  TrainingRun(const RunConfig& config, const TrainingStart& start,
-              std::function<bool()> should_stop, JobProcess* process = nullptr);
+  /// Measures the machine when the configuration names no cost source, and tells `listener` of it.
+  /// Throws InvalidInput, also when `start` is of another model or a checkpoint of a run with other
+  /// settings. A stop request ends a step with Interrupted; in a job of several processes it ends
+  /// the run between two steps, in all of them. `agreement` outlives this.
+  TrainingRun(const RunConfig& config, const TrainingStart& start, const JobAgreement& agreement,
+              TrainingListener& listener);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   /// Trains one step; none when all are done or a limit is reached. The first step of a start
   /// comes however little time the configuration gives.
   [[nodiscard]] std::optional<CompletedStep> next();
-  [[nodiscard]] std::int64_t steps_done() const { return step_; }
+  [[nodiscard]] std::int64_t steps_done() const { return progress_.steps; }
   /// "train.max_tokens = 5000 is reached"; empty when no limit has ended the run.
-  [[nodiscard]] const std::string& limit_reached() const { return limit_; }
+  [[nodiscard]] const std::string& limit_reached() const { return progress_.limit; }
 
   /// Whether the loss is to be evaluated before another step: it is once before the first step,
   /// after every so many steps, and where the run ends by itself. A run that goes on makes up for
@@ -80,55 +72,22 @@ class TrainingRun {
   /// Runs a batch under another planner without touching the weights; planned in line.
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
 
-  [[nodiscard]] const CostModel& cost() const { return cost_; }
+  [[nodiscard]] const CostModel& cost() const { return maker_->planner().cost(); }
   [[nodiscard]] Engine& engine() { return *engine_; }
-  [[nodiscard]] const IndexedDataset& dataset() const { return reader_.dataset(); }
-  /// What differs from the run that this one goes on from: "train.steps was 100 and is 200 now".
-  [[nodiscard]] const std::vector<std::string>& changed_settings() const { return changed_; }
+  [[nodiscard]] const IndexedDataset& dataset() const { return maker_->reader().dataset(); }
+  [[nodiscard]] const std::vector<std::string>& changed_settings() const { return origin_.changed; }
 
  private:
-  /// The checkpoint's, where the run goes on with the same ranks from one; else by configuration
-  /// and by the first step's lengths.
-  [[nodiscard]] CostModel choose_cost(const TrainingStart& start) const;
-  [[nodiscard]] StageLayout choose_layout() const;
-  [[nodiscard]] bool goes_on_alike() const;
-  [[nodiscard]] StepBatch draw();
-  [[nodiscard]] ReadyStep plan(StepBatch batch, PlannerKind planner) const;
   [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<OptimizerUpdate>& update);
-  /// Whether another step comes after so many steps of so many tokens, unless time is over.
-  [[nodiscard]] bool goes_on(std::int64_t steps, Tokens tokens) const;
-  [[nodiscard]] bool out_of_time() const;
-  void note_token_limit();
-  /// The step that was planned ahead. What it throws in one process, it throws in all.
-  [[nodiscard]] PlanAhead<ReadyStep>::Taken take_ahead();
-  /// Processes plan and look at their clocks by themselves: whether all go on with `planned`, which
-  /// must be the same. Throws Interrupted when any was asked to stop.
-  [[nodiscard]] bool all_go_on(const PlannedStep& planned, bool out_of_time) const;
-  /// The same, of what this process says to the others.
-  [[nodiscard]] bool agreed(const std::string& own) const;
 
-  Nanos start_;  ///< of the run's time, by monotonic_now()
-  // Sampler and first batch belong to the thread that plans ahead once it runs; what it reads of
-  // the others does not change.
-  RunConfig config_;
-  JobProcess* process_;
-  std::function<bool()> should_stop_;
-  ModelShape shape_;
-  DocumentReader reader_;
-  RunSettings settings_;
-  std::optional<RunState> saved_;  ///< of the checkpoint that the run goes on from
-  std::vector<std::string> changed_;
-  Sampler sampler_;
-  CostModel cost_;
-  std::optional<StepBatch> first_;  ///< drawn early: the layers are divided by its lengths
+  const RunConfig config_;
+  const JobAgreement& agreement_;
+  RunOrigin origin_;
+  RunProgress progress_;
+  RunLimits limits_;
   std::unique_ptr<Engine> engine_;
   std::optional<Evaluation> evaluation_;
-  std::int64_t step_ = 0;             ///< the next one
-  std::int64_t first_step_ = 0;       ///< of this start
-  Tokens tokens_;                     ///< of the steps done
-  std::int64_t evaluated_steps_ = 0;  ///< done at the last evaluation; -1 = there was none
-  std::string limit_;
-  PlanAhead<ReadyStep> ahead_;  ///< last: its thread ends before what it uses
+  std::unique_ptr<StepMaker> maker_;  ///< last: its thread ends before what it uses
 };
 
 }  // namespace slimpack

@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <future>
-
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
-#include "slimpack/packflow/ranks/gather_when_ready.h"
 
 namespace slimpack {
 
@@ -24,31 +20,32 @@ void require_no_checkpoints(const fs::path& folder) {
         folder.string(), steps.back());
 }
 
-std::optional<Checkpoint> newest(const fs::path& folder) {
-  auto found = newest_checkpoint(
-      folder, [](const std::string& line) { fmt::print(stderr, "resume: {}\n", line); });
+std::optional<Checkpoint> newest(const fs::path& folder, TrainingListener& listener) {
+  auto found =
+      newest_checkpoint(folder, [&](const std::string& line) { listener.note("resume", line); });
   if (!found && !checkpoints_in(folder).empty())
     invalid_input(
         "'{}' has no checkpoint that can be used; remove that folder to train from the beginning",
         folder.string());
   if (!found)
-    fmt::print(stderr, "resume: no checkpoint in '{}', training from the beginning\n",
-               folder.string());
+    listener.note("resume", fmt::format("no checkpoint in '{}', training from the beginning",
+                                        folder.string()));
   return found;
 }
 
-std::optional<Checkpoint> find_checkpoint(const std::string& resume, const RunConfig& config) {
+std::optional<Checkpoint> find_checkpoint(const std::string& resume, const RunConfig& config,
+                                          TrainingListener& listener) {
   const fs::path folder = checkpoints_folder(config);
   std::optional<Checkpoint> found;
   if (resume == "auto")
-    found = newest(folder);
+    found = newest(folder, listener);
   else if (!resume.empty())
     found = Checkpoint{resume, read_checkpoint(resume)};
   std::error_code none;
   if (!found || !fs::equivalent(found->folder / "..", folder, none)) require_no_checkpoints(folder);
   if (found)
-    fmt::print(stderr, "resume: {}, {} of {} steps are done\n", found->folder.string(),
-               found->state.steps, config.train.steps);
+    listener.note("resume", fmt::format("{}, {} of {} steps are done", found->folder.string(),
+                                        found->state.steps, config.train.steps));
   return found;
 }
 
@@ -58,21 +55,16 @@ fs::path checkpoints_folder(const RunConfig& config) {
   return config.output.dir / "checkpoints";
 }
 
-TrainingStart choose_start(const std::string& resume, const std::string& init,
-                           const RunConfig& config, JobProcess* process) {
+TrainingStart choose_start(const std::string& resume, const fs::path& init, const RunConfig& config,
+                           const JobAgreement& agreement, TrainingListener& listener) {
   TrainingStart start{std::nullopt, init};
-  if (process == nullptr) {
-    start.checkpoint = find_checkpoint(resume, config);
-    return start;
-  }
-  // Only the first reads all files of the checkpoints that it looks at; the others wait.
-  const bool first = process->ranks().front() == 0;
-  const std::shared_future<std::string> own = std::async(std::launch::async, [&]() -> std::string {
-    if (first) start.checkpoint = find_checkpoint(resume, config);
+  // Only the first process reads all files of the checkpoints that it looks at.
+  const std::string folder = agreement.from_first([&]() -> std::string {
+    start.checkpoint = find_checkpoint(resume, config, listener);
     return start.checkpoint ? start.checkpoint->folder.string() : "";
   });
-  const std::string folder = gather_when_ready(*process, own).front();
-  if (!first && !folder.empty()) start.checkpoint = Checkpoint{folder, read_training_state(folder)};
+  if (!agreement.first() && !folder.empty())
+    start.checkpoint = Checkpoint{folder, read_training_state(folder)};
   return start;
 }
 

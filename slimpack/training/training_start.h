@@ -1,4 +1,4 @@
-// Where a training run begins, as the command line says.
+// Where a training run begins: from a checkpoint, from a model's weights, or from nothing.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,9 @@
 
 #include "slimpack/packflow/checkpoint/checkpoint_folder.h"
 #include "slimpack/packflow/checkpoint/model_files.h"
-#include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/training_listener.h"
 
 namespace slimpack {
 
@@ -22,12 +23,13 @@ struct TrainingStart {
 
 /// Looks for the checkpoint to go on from (`resume`: "auto" or the folder of one; empty = none);
 /// where there is none, training starts from the model in the folder `init` (empty = random
-/// weights). Says on stderr which checkpoint it is, which ones are passed over, or that there is
+/// weights). Tells `listener` which checkpoint it is, which ones are passed over, or that there is
 /// none. Throws InvalidInput when the named one or all are broken, and when a run that does not go
-/// on from there would replace the checkpoints of another. In a job of several processes
-/// (`process`) the first looks, and the others take what it has found.
-[[nodiscard]] TrainingStart choose_start(const std::string& resume, const std::string& init,
-                                         const RunConfig& config, JobProcess* process);
+/// on from there would replace the checkpoints of another. In a job of several processes the first
+/// looks, and the others take what it has found.
+[[nodiscard]] TrainingStart choose_start(const std::string& resume,
+                                         const std::filesystem::path& init, const RunConfig& config,
+                                         const JobAgreement& agreement, TrainingListener& listener);
 
 /// What checkpoints take along of the model that training starts from: of the checkpoint, of the
 /// model's folder, or of what model.config names. Throws InvalidInput for what cannot be read.

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "slimpack/base/columns.h"
+#include "slimpack/training/console.h"
 #include "slimpack/training/run_summary.h"
-#include "slimpack/training/training_log.h"
 
 namespace slimpack {
 namespace {
@@ -29,7 +29,9 @@ StepFigures step_of(std::int64_t number, double loss, std::int64_t milliseconds)
 TEST(StepLine, HasWhatFits) {
   // 36,800 tokens in 4.6 s are 8.0 k a second; 2 of 20 steps in 9.6 s leave 18 · 4.8 s = 86.4 s.
   const StepFigures f = step_of(2, 5.23391, 4600);
-  const auto line = [&](int columns) { return step_line(f, 0, 20, Nanos(9'600'000'000), columns); };
+  const auto line = [&](int columns) {
+    return step_line(f, {0, 20, Nanos(9'600'000'000)}, columns);
+  };
   EXPECT_EQ(line(80), "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7%");
   EXPECT_EQ(line(120),
             "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7% (predicted 3.2%)  "
@@ -41,7 +43,7 @@ TEST(StepLine, HasWhatFits) {
 
 TEST(StepLine, OfTheLastStepSaysHowLongAllTook) {
   // Ten steps were done before this start, which took 46 s for the other ten.
-  EXPECT_EQ(step_line(step_of(20, 3.7, 4600), 10, 20, Nanos(46'000'000'000), 60),
+  EXPECT_EQ(step_line(step_of(20, 3.7, 4600), {10, 20, Nanos(46'000'000'000)}, 60),
             "step 20/20  loss 3.7000  took 46.0 s  8.0 k tok/s");
 }
 

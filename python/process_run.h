@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/slimpack/training_commands.h"
 #include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/training/train.h"
 
 namespace slimpack {
 
@@ -18,15 +18,15 @@ struct ProcessNeeds {
   std::vector<RankGroup> groups;  ///< that it needs a process group for, in the order to make them
 };
 
-/// Throws InvalidInput, also when `ranks` processes are not those that the configuration needs.
-[[nodiscard]] ProcessNeeds process_needs(const TrainArguments& arguments, std::int32_t rank,
+/// Throws InvalidInput when `ranks` processes are not those that the configuration needs.
+[[nodiscard]] ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank,
                                          std::int32_t ranks);
 
 /// Trains as process `rank`. `names`: under which PyTorch knows the groups that are needed. Returns
 /// when all processes have trained to the end. When one fails, all end with an exit code that is
 /// not 0: the first to know of it says why, with its rank, in one line on stderr. What they write
 /// appears complete or not at all.
-void run_process(const TrainArguments& arguments, std::int32_t rank,
+void run_process(const TrainRequest& request, std::int32_t rank,
                  const std::map<RankGroup, std::string>& names);
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-#include "apps/slimpack/process_run.h"
+#include "python/process_run.h"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@
 #include <string>
 #include <thread>
 
-#include "apps/slimpack/commands.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/standard_streams.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/ranks/peer_health.h"
 #include "slimpack/packflow/ranks/process_job.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/console.h"
 
 namespace slimpack {
 namespace {
@@ -26,8 +26,7 @@ RankGrid grid_of(const RunConfig& config) {
 
 }  // namespace
 
-ProcessNeeds process_needs(const TrainArguments& arguments, std::int32_t rank, std::int32_t ranks) {
-  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int32_t ranks) {
   const RankGrid grid = grid_of(config);
   if (grid.ranks() != ranks)
     invalid_input(
@@ -38,15 +37,14 @@ ProcessNeeds process_needs(const TrainArguments& arguments, std::int32_t rank, s
           process_groups(grid, rank)};
 }
 
-void run_process(const TrainArguments& arguments, std::int32_t rank,
+void run_process(const TrainRequest& request, std::int32_t rank,
                  const std::map<RankGroup, std::string>& names) {
   install_memory_tracker();
-  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  const RankGrid grid = grid_of(config);
+  const RankGrid grid = grid_of(request.config);
   std::optional<PeerHealth> health;
   if (grid.ranks() > 1) {
     const RankGroup world{GroupKind::kWorld, grid.ranks(), 0, 1};
-    health.emplace(names.at(world), from_seconds(config.parallel.timeout),
+    health.emplace(names.at(world), from_seconds(request.config.parallel.timeout),
                    [rank](const std::optional<std::string>& cause) {
                      if (cause) say(fmt::format("rank {}: {}", rank, *cause));
                      std::_Exit(1);
@@ -55,7 +53,7 @@ void run_process(const TrainArguments& arguments, std::int32_t rank,
   int code = 0;
   try {
     ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
-    train(arguments, &job);
+    train_at_console(request, &job);
     flush_standard_output();
     static_cast<void>(job.make_world());  // all have come to their end
     return;
