@@ -14,7 +14,7 @@ using Kind = ProcessMessage::Kind;
 
 /// Received from the first process.
 PlannedStep received(std::string_view message, const StepPlanner& planner,
-                     std::span<const DocumentSequence> sequences, std::string_view what) {
+                     std::span<const DocumentSequence> sequences, std::string_view what) try {
   const std::string origin = fmt::format("{}: the plan of rank 0", what);
   HandedPlan handed = plan_from_message(message, origin);
   planner.require_of_this_run(handed.plan, lengths_of(sequences), origin);
@@ -22,6 +22,8 @@ PlannedStep received(std::string_view message, const StepPlanner& planner,
   planned.plan = std::move(handed.plan);
   planned.schedules = std::move(handed.schedules);
   return planned;
+} catch (const InvalidInput& e) {
+  throw HandoverFailed(e.what());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -16,13 +17,21 @@
 
 namespace slimpack {
 
+/// A plan that was handed over cannot run here: the message is damaged, or of another run. Only
+/// this process knows, so the others cannot save anything together with it, and end as when it is
+/// lost.
+class HandoverFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// Plans for `sequences`, by the planner that is given.
 using MakePlan = std::function<PlannedStep(const StepPlanner&, const SequenceLengths&)>;
 
 /// What `make` plans for these sequences in the first process, in all processes; in others than the
 /// first plan and schedules alone, which is what runs. Throws in all what `make` throws, and
-/// InvalidInput when another process has other sequences. `what`, such as "step 3", begins that
-/// message.
+/// InvalidInput when another process has other sequences; throws HandoverFailed. `what`, such as
+/// "step 3", begins these messages.
 [[nodiscard]] PlannedStep plan_together(const JobAgreement& agreement, const StepPlanner& planner,
                                         std::span<const DocumentSequence> sequences,
                                         std::string_view what, const MakePlan& make);
@@ -50,7 +59,7 @@ class StepMaker {
 
   /// The step that start() began with; nullopt when it is ready but any process is `out_of_time`.
   /// Throws in all processes what making it threw in one, and Interrupted when one was asked to
-  /// stop. REQUIRES: start() was called for this step.
+  /// stop; throws HandoverFailed. REQUIRES: start() was called for this step.
   [[nodiscard]] std::optional<ReadyStep> take(std::string_view what,
                                               const std::function<bool()>& out_of_time);
 

@@ -38,6 +38,16 @@ RC_GTEST_PROP(PlanAhead, TakesThePlansOfPlanningInLineInTheirOrder, (std::uint64
   }
 }
 
+TEST(PlanAhead, SaysWhetherAStepIsReady) {
+  std::promise<int> result;
+  PlanAhead<int> ahead([&] { return result.get_future().get(); });
+  ahead.start();
+  EXPECT_FALSE(ahead.ready_within(kAWhile));
+  result.set_value(7);
+  EXPECT_TRUE(ahead.ready_within(kForever));
+  EXPECT_EQ(ahead.take().step, 7);
+}
+
 TEST(PlanAhead, PreparesWhileTheCallerDoesSomethingElse) {
   std::promise<void> begun;
   std::promise<void> caller_went_on;

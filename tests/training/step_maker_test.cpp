@@ -96,6 +96,26 @@ TEST(StepMaker, EndsAllProcessesWhereOneDrawsOtherDocuments) {
   EXPECT_EQ(texts[1], texts[0]);
 }
 
+TEST(StepMaker, TellsThatAPlanOfAnotherRunWasHandedOver) {
+  const SmallRun small;
+  const std::vector<RunConfig> configs{small.config({"parallel.pp=2"}),
+                                       small.config({"parallel.dp=2"})};
+  const std::vector<std::string> ends =
+      in_processes(2, [&](JobProcess& process, std::int32_t rank) -> std::string {
+        const RunConfig& config = configs[static_cast<std::size_t>(rank)];
+        const JobAgreement agreement(&process, [] { return false; });
+        StepMaker maker(stream_of(config), planner_of(config), config.plan.planner, agreement);
+        maker.start();
+        try {
+          return maker.take("step 1", [] { return false; }) ? "goes on" : "out of time";
+        } catch (const HandoverFailed& e) {
+          return e.what();
+        }
+      });
+  EXPECT_EQ(ends[0], "goes on");
+  EXPECT_EQ(ends[1].find("step 1: the plan of rank 0: it is one of other stages"), 0) << ends[1];
+}
+
 TEST(StepPlanner, RefusesAPlanOfAnotherRun) {
   const SmallRun small;
   const SequenceLengths lengths{Tokens(40), Tokens(7)};
