@@ -26,8 +26,7 @@ struct ProfileArguments : RunFile {
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run);
 void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run);
 
-/// The actions behind them, in slimpack-train only.
-void train(const TrainArguments& arguments);
+/// The action of profile, in slimpack-train only.
 void profile(const ProfileArguments& arguments);
 
 }  // namespace slimpack
