@@ -19,10 +19,9 @@ std::size_t slice_count(const std::vector<MicroPack>& packs) {
 
 /// Packs or slices of all replicas, as counted by `count` in one pass of one.
 template <class Count>
-std::size_t over_replicas(const StepPlan& plan, bool backward, const Count& count) {
+std::size_t over_replicas(const StepPlan& plan, Pass pass, const Count& count) {
   std::size_t sum = 0;
-  for (const ReplicaPlan& replica : plan.replicas)
-    sum += count(backward ? replica.packs.backward : replica.packs.forward);
+  for (const ReplicaPlan& replica : plan.replicas) sum += count(replica.packs.of(pass));
   return sum;
 }
 
@@ -81,23 +80,22 @@ StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
 ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
   const StepPlan& plan = step.plan;
   const SimulationResult& predicted = step.prediction;
-  ReportRows rows{
-      {"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
-      {"tokens", grouped(total_tokens(step.plan.lengths).count())},
-      {"replicas", replicas_text(plan)},
-      {"MicroPacks",
-       both_passes(over_replicas(plan, false, pack_count), over_replicas(plan, true, pack_count))},
-      {"slices", both_passes(over_replicas(plan, false, slice_count),
-                             over_replicas(plan, true, slice_count))},
-      {"computed again", describe(step.plan.recompute)},
-      {"backwards split",
-       fmt::format("{} of {}", grouped(split_count(step)),
-                   grouped(static_cast<std::int64_t>(over_replicas(plan, true, pack_count)) *
-                           plan.layout.stages()))},
-      {"makespan", human_duration(predicted.makespan)},
-      {"bubble", human_share(predicted.bubble_ratio)},
-      {"lower bound",
-       fmt::format("{} (gap {})", human_duration(step.lower_bound), human_share(step.gap()))}};
+  ReportRows rows{{"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
+                  {"tokens", grouped(total_tokens(step.plan.lengths).count())},
+                  {"replicas", replicas_text(plan)},
+                  {"MicroPacks", both_passes(over_replicas(plan, Pass::kForward, pack_count),
+                                             over_replicas(plan, Pass::kBackward, pack_count))},
+                  {"slices", both_passes(over_replicas(plan, Pass::kForward, slice_count),
+                                         over_replicas(plan, Pass::kBackward, slice_count))},
+                  {"computed again", describe(step.plan.recompute)},
+                  {"backwards split", fmt::format("{} of {}", grouped(split_count(step)),
+                                                  grouped(static_cast<std::int64_t>(over_replicas(
+                                                              plan, Pass::kBackward, pack_count)) *
+                                                          plan.layout.stages()))},
+                  {"makespan", human_duration(predicted.makespan)},
+                  {"bubble", human_share(predicted.bubble_ratio)},
+                  {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
+                                              human_share(step.gap()))}};
   const Bytes host = host_need(step, with_recompute(cost, plan.recompute));
   if (host > Bytes(0))
     rows.emplace_back("pinned host memory", fmt::format("{} of a rank", human_bytes(host)));
@@ -147,10 +145,10 @@ nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost) {
           {"recompute", recompute_figures(step.plan.recompute)},
           {"host_bytes", host_need(step, with_recompute(cost, step.plan.recompute)).count()},
           {"split_backwards", split_count(step)},
-          {"forward_packs", over_replicas(step.plan, false, pack_count)},
-          {"backward_packs", over_replicas(step.plan, true, pack_count)},
-          {"forward_slices", over_replicas(step.plan, false, slice_count)},
-          {"backward_slices", over_replicas(step.plan, true, slice_count)},
+          {"forward_packs", over_replicas(step.plan, Pass::kForward, pack_count)},
+          {"backward_packs", over_replicas(step.plan, Pass::kBackward, pack_count)},
+          {"forward_slices", over_replicas(step.plan, Pass::kForward, slice_count)},
+          {"backward_slices", over_replicas(step.plan, Pass::kBackward, slice_count)},
           {"makespan_ns", predicted.makespan.count()},
           {"bubble_ratio", predicted.bubble_ratio},
           {"lower_bound_ns", step.lower_bound.count()},

@@ -42,15 +42,15 @@ nlohmann::json ratios_to_json(const std::vector<PassRatio>& ratios) {
 
 std::string coefficient_table(const CostModel& cost) {
   Table table({{"one layer, ns", Align::kLeft}, {"forward"}, {"backward"}, {"of it weights"}});
-  const auto row = [&](const char* name, double LayerTime::*field, double weights = 0) {
+  const auto row = [&](const char* name, double PackCost::*field, double weights = 0) {
     table.add_row({name, fmt::format("{:.4g}", cost.forward.*field),
                    fmt::format("{:.4g}", cost.backward.*field), fmt::format("{:.4g}", weights)});
   };
-  row("per MicroPack", &LayerTime::per_pack, cost.weight_gradient.per_pack);
-  row("per slice", &LayerTime::per_slice);
-  row("per token", &LayerTime::per_token, cost.weight_gradient.per_token);
-  row("per query-key pair", &LayerTime::per_pair);
-  row("per prefix token", &LayerTime::per_prefix_token);
+  row("per MicroPack", &PackCost::per_pack, cost.weight_gradient.per_pack);
+  row("per slice", &PackCost::per_slice);
+  row("per token", &PackCost::per_token, cost.weight_gradient.per_token);
+  row("per query-key pair", &PackCost::per_pair);
+  row("per prefix token", &PackCost::per_prefix_token);
   return table.text();
 }
 

@@ -89,8 +89,8 @@ BaselinePlan dynapipe_baseline(const BaselineRequest& request) {
   }
   double overhead = 0;
   for (std::int32_t s = 0; s < request.layout.stages(); ++s)
-    for (const bool backward : {false, true})
-      overhead += pack_overhead(request.cost, request.layout, StageId(s), backward);
+    for (const Pass pass : kWholePasses)
+      overhead += stage_cost(request.cost, request.layout, StageId(s), pass).per_pack;
 
   std::vector<std::vector<SequenceId>> packs;
   std::vector<std::int64_t> pack_costs;

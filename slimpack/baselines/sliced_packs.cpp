@@ -90,7 +90,7 @@ BaselinePlan sliced_packing(const BaselineRequest& request, const Weight& weight
 BaselinePlan seq1f1b_baseline(const BaselineRequest& request) {
   Weight weight{0, 0};
   for (std::int32_t s = 0; s < request.layout.stages(); ++s) {
-    const SliceCost cost = slice_cost(request.cost, request.layout, StageId(s), false);
+    const PackCost cost = stage_cost(request.cost, request.layout, StageId(s), Pass::kForward);
     weight.per_token += cost.per_token;
     weight.per_pair += cost.per_pair;
   }

@@ -8,16 +8,16 @@
 
 namespace slimpack {
 
-SliceCost step_cost(const BaselineRequest& request) {
-  SliceCost sum;
+PackCost step_cost(const BaselineRequest& request) {
+  PackCost sum;
   for (std::int32_t s = 0; s < request.layout.stages(); ++s)
-    for (const bool backward : {false, true})
-      sum = sum + slice_cost(request.cost, request.layout, StageId(s), backward);
+    for (const Pass pass : kWholePasses)
+      sum = sum + stage_cost(request.cost, request.layout, StageId(s), pass);
   return sum;
 }
 
 std::vector<std::int64_t> sequence_costs(const BaselineRequest& request) {
-  const SliceCost cost = step_cost(request);
+  const PackCost cost = step_cost(request);
   std::vector<std::int64_t> costs;
   costs.reserve(request.lengths.size());
   for (const Tokens length : request.lengths)

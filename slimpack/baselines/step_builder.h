@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 
 namespace slimpack {
 
 /// Forward and backward of a slice over all stages, without what a MicroPack costs by itself.
-[[nodiscard]] SliceCost step_cost(const BaselineRequest& request);
+[[nodiscard]] PackCost step_cost(const BaselineRequest& request);
 
 /// step_cost of each whole sequence, rounded up to nanoseconds.
 [[nodiscard]] std::vector<std::int64_t> sequence_costs(const BaselineRequest& request);

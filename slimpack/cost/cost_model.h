@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/dtype.h"
@@ -18,20 +18,6 @@
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
-
-/// Time of one decoder layer for a MicroPack, in nanoseconds:
-///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix)
-/// with q tokens and `pairs` causal query–key pairs; per_prefix_token is the bandwidth term of
-/// reading the prefix's keys and values, and in backward of writing their gradients.
-struct LayerTime {
-  double per_pack = 0;
-  double per_slice = 0;
-  double per_token = 0;
-  double per_pair = 0;
-  double per_prefix_token = 0;
-
-  bool operator==(const LayerTime&) const = default;
-};
 
 /// per_pack + per_token·tokens: embedding, head and loss.
 struct EdgeTime {
@@ -63,8 +49,8 @@ struct CostModel {
   /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
   /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
   double row_bytes = 0;
-  LayerTime forward;
-  LayerTime backward;  ///< of Recompute::kElementwise; backward_time has the others
+  PackCost forward;   ///< of a decoder layer
+  PackCost backward;  ///< likewise, of Recompute::kElementwise; backward_time has the others
   /// The part of `backward` that computes norms and silu(gate) ⊙ up again: what
   /// Recompute::kNothing saves; no part of `weight_gradient`. Zero = not known.
   EdgeTime elementwise;
@@ -96,10 +82,11 @@ struct CostModel {
 };
 
 /// Model FLOPs (a multiply-add is 2): matrix products and causal attention; norms and the like not.
+/// REQUIRES: kForward or kBackward.
 /// Backward linear work is 2 ×, backward attention 2.5 × forward (FlashAttention's recomputation).
-[[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, bool backward);
-[[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, bool backward);
-[[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, bool backward);
+[[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, Pass pass);
+[[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, Pass pass);
+[[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass);
 /// Forward and backward of a whole step; MFU's numerator (attention backward counted 2 ×).
 [[nodiscard]] Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths);
 
@@ -111,10 +98,11 @@ struct CostModel {
                                            const HardwareSpec& hardware, std::int32_t tp = 1,
                                            std::int32_t most_replicas = 1);
 
-/// Time of any slice over all layers of the stage and its edges, without per-pack terms: what the
-/// planner's time budget counts. slice_cost(…)(slice) is in nanoseconds.
-[[nodiscard]] SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                   bool backward);
+/// What a MicroPack takes on all layers of the stage and its edges. Where `replicas` run it
+/// together, each has its share of the slices' terms, and the exchanges whole. Throws InvalidInput
+/// when the cost model knows no merging of as many. REQUIRES: kForward or kBackward.
+[[nodiscard]] PackCost stage_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
+                                  Pass pass, std::int32_t replicas = 1);
 
 /// Layers per stage such that the most loaded stage (embedding and head included) is as light as
 /// possible for these lengths, forward and backward together and without per-pack terms. Of equally
@@ -138,15 +126,15 @@ struct CostModel {
 /// for kFull and half otherwise; for kNothing less cost.elementwise; for kOffload with what
 /// exposed_transfer says. Weight gradients take what they took: what is computed again, input
 /// gradients need first.
-[[nodiscard]] LayerTime backward_time(const CostModel& cost, Recompute recompute);
+[[nodiscard]] PackCost backward_time(const CostModel& cost, Recompute recompute);
 /// What a token waits for the rows of a layer that offloads them: they travel while the layer after
 /// theirs runs, and what that takes by token hides them. Attention would hide more; a backward that
 /// is split, less by what it puts off. Neither is counted.
-[[nodiscard]] double exposed_transfer(const CostModel& cost, bool backward);
+[[nodiscard]] double exposed_transfer(const CostModel& cost, Pass pass);
 /// The rest of a transfer, which a layer next to it would hide: what a token waits besides where a
 /// stage's last layer offloads. Forward sends its rows, and backward fetches them, when no layer
 /// runs; backward of the last stage fetches them while the head does.
-[[nodiscard]] double uncovered_transfer(const CostModel& cost, bool backward, bool last_stage);
+[[nodiscard]] double uncovered_transfer(const CostModel& cost, Pass pass, bool last_stage);
 /// Whether attention runs again, with its exchange where a MicroPack is merged.
 [[nodiscard]] bool attends_again(Recompute recompute);
 
@@ -169,14 +157,6 @@ struct Replication {
 /// times that could not be added up in 64 bits. Cost: O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});
-
-/// Coefficients of a slice that `replicas` run together, as slice_cost; exchanges included.
-[[nodiscard]] SliceCost merged_slice_cost(const CostModel& cost, const StageLayout& layout,
-                                          StageId stage, bool backward, std::int32_t replicas);
-
-/// What a MicroPack costs on a stage before its first slice, in nanoseconds.
-[[nodiscard]] double pack_overhead(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                   bool backward, std::int32_t replicas = 1);
 
 /// Parameters that a stage holds, all its tensor-parallel ranks together.
 [[nodiscard]] std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout,

@@ -50,8 +50,8 @@ double row_transfer(const CostModel& cost) {
 }
 
 /// What a layer next to it hides of that, at most.
-double cover(const CostModel& cost, bool backward) {
-  return (backward ? cost.backward : cost.forward).per_token;
+double cover(const CostModel& cost, Pass pass) {
+  return (pass == Pass::kForward ? cost.forward : cost.backward).per_token;
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ std::vector<Recompute> known_recomputations(const CostModel& cost) {
   return known;
 }
 
-LayerTime backward_time(const CostModel& cost, Recompute recompute) {
-  LayerTime time = cost.backward;
+PackCost backward_time(const CostModel& cost, Recompute recompute) {
+  PackCost time = cost.backward;
   if (recompute == Recompute::kNothing) {
     time.per_pack -= cost.elementwise.per_pack;
     time.per_token -= cost.elementwise.per_token;
@@ -90,17 +90,17 @@ LayerTime backward_time(const CostModel& cost, Recompute recompute) {
   time.per_slice += share.attention * cost.forward.per_slice;
   time.per_pair += share.attention * cost.forward.per_pair;
   time.per_prefix_token += share.attention * cost.forward.per_prefix_token;
-  if (recompute == Recompute::kOffload) time.per_token += exposed_transfer(cost, true);
+  if (recompute == Recompute::kOffload) time.per_token += exposed_transfer(cost, Pass::kBackward);
   return time;
 }
 
-double exposed_transfer(const CostModel& cost, bool backward) {
-  return std::max(0.0, row_transfer(cost) - cover(cost, backward));
+double exposed_transfer(const CostModel& cost, Pass pass) {
+  return std::max(0.0, row_transfer(cost) - cover(cost, pass));
 }
 
-double uncovered_transfer(const CostModel& cost, bool backward, bool last_stage) {
-  const double head = backward && last_stage ? cost.head_backward.per_token : 0;
-  return std::max(0.0, std::min(row_transfer(cost), cover(cost, backward)) - head);
+double uncovered_transfer(const CostModel& cost, Pass pass, bool last_stage) {
+  const double head = pass == Pass::kBackward && last_stage ? cost.head_backward.per_token : 0;
+  return std::max(0.0, std::min(row_transfer(cost), cover(cost, pass)) - head);
 }
 
 bool attends_again(Recompute recompute) {

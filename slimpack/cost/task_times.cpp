@@ -70,38 +70,23 @@ std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs) {
   return sums;
 }
 
-/// A stage's terms for packs of one number of replicas, divided by the stage's speed.
-struct StageTerms {
-  double per_pack;
-  SliceCost slice;
-
-  StageTerms(const CostModel& cost, const StageLayout& layout, StageId stage, bool backward,
-             std::int32_t replicas, double speed)
-      : per_pack(pack_overhead(cost, layout, stage, backward, replicas) / speed),
-        slice(merged_slice_cost(cost, layout, stage, backward, replicas)) {
-    for (double* term :
-         {&slice.per_slice, &slice.per_token, &slice.per_pair, &slice.per_prefix_token})
-      *term /= speed;
-  }
-
-  [[nodiscard]] Nanos time(const PackSums& sum) const {
-    return rounded(per_pack + slice.per_slice * sum.slices + slice.per_token * sum.tokens +
-                   slice.per_pair * sum.pairs + slice.per_prefix_token * sum.prefix);
-  }
-};
+Nanos time_of(const PackCost& cost, const PackSums& sum) {
+  return rounded(cost.per_pack + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
+                 cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix);
+}
 
 std::vector<Nanos> stage_times(const CostModel& cost, const StageLayout& layout, StageId stage,
-                               bool backward, const std::vector<PackSums>& packs, double speed) {
+                               Pass pass, const std::vector<PackSums>& packs, double speed) {
   std::vector<Nanos> times;
   times.reserve(packs.size());
-  StageTerms terms(cost, layout, stage, backward, 1, speed);
+  const auto cost_of = [&](std::int32_t replicas) {
+    return stage_cost(cost, layout, stage, pass, replicas) / speed;
+  };
+  PackCost own = cost_of(1);
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
-    if (pack.replicas != replicas) {
-      replicas = pack.replicas;
-      terms = StageTerms(cost, layout, stage, backward, replicas, speed);
-    }
-    times.push_back(terms.time(pack));
+    if (pack.replicas != replicas) own = cost_of(replicas = pack.replicas);
+    times.push_back(time_of(own, pack));
   }
   return times;
 }
@@ -174,8 +159,9 @@ TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const Pac
   TaskTimes times;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const double speed = speed_of(replication, StageId(s));
-    times.forward.push_back(stage_times(cost, layout, StageId(s), false, forward, speed));
-    times.backward.push_back(stage_times(cost, layout, StageId(s), true, backward, speed));
+    times.forward.push_back(stage_times(cost, layout, StageId(s), Pass::kForward, forward, speed));
+    times.backward.push_back(
+        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, speed));
     if (cost.weight_gradient != EdgeTime()) {
       times.weight_gradient.push_back(weight_times(cost.weight_gradient, layout.layers(StageId(s)),
                                                    backward, times.backward.back(), speed));

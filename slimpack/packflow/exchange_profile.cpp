@@ -53,7 +53,7 @@ EdgeTime reduction_time(const ProfileOptions& options) {
 
 /// Of `alone`, what one replica took for the whole MicroPack, that which a member of the group
 /// takes: every member has the whole overhead, and the rest in equal parts.
-Nanos share_of(Nanos alone, const LayerTime& layer, std::int32_t group) {
+Nanos share_of(Nanos alone, const PackCost& layer, std::int32_t group) {
   const auto time = static_cast<double>(alone.count());
   const double overhead = std::min(layer.per_pack + layer.per_slice, time);
   return Nanos(static_cast<std::int64_t>(overhead + (time - overhead) / group));

@@ -94,18 +94,15 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
   const PackPlan fluid =
       fluid_cut(share.lengths, fluid_order(share.lengths, ids, 0), cost.forward.front(),
                 cost.backward.front(), {.packs = packs, .granularity = grid});
-  const auto solved = [&](bool backward) {
-    const PassCost pass{(backward ? cost.backward : cost.forward).front(),
-                        pack_overhead(problem.cost, problem.layout, stage, backward),
-                        problem.layout.stages()};
-    return exact_cut(
-               {share.lengths, ids, backward ? CutFrom::kTail : CutFrom::kHead, pass, grid, packs},
-               backward ? fluid.backward : fluid.forward, limits)
+  const auto solved = [&](Pass pass) {
+    return exact_cut({share.lengths, ids, pass, cost.of(pass).front(), problem.layout.stages(),
+                      grid, packs},
+                     fluid.of(pass), limits)
         .packs;
   };
   PackPlan exact;
-  exact.forward = longest_first(solved(false), share.lengths);
-  exact.backward = solved(true);
+  exact.forward = longest_first(solved(Pass::kForward), share.lengths);
+  exact.backward = solved(Pass::kBackward);
   exact.backward = readiest_first(exact);
   return exact;
 }

@@ -22,8 +22,8 @@ LayerPolicy layer_policy(const StepProblem& problem, Recompute recompute) {
   const CostModel cost = with_recompute(problem.cost, recompute);
   const StageLayout one{{0, 1}};
   const StageId stage(std::int32_t{0});
-  const SliceCost forward = slice_cost(cost, one, stage, false);
-  const SliceCost backward = slice_cost(cost, one, stage, true);
+  const PackCost forward = stage_cost(cost, one, stage, Pass::kForward);
+  const PackCost backward = stage_cost(cost, one, stage, Pass::kBackward);
   LayerPolicy policy{recompute};
   policy.bytes = static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
   for (const Tokens length : problem.lengths) {

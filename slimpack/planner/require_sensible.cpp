@@ -41,11 +41,10 @@ void require_times(const PlanRequest& request, const CostModel& cost) {
   for (const std::vector<double>& speeds : request.speed)
     for (const double speed : speeds) slowest = std::min(slowest, speed);
   double work = 0;
-  for (const bool backward : {false, true}) {
-    const SliceCost slice = slice_cost(cost, one, StageId(std::int32_t{0}), backward);
-    const double overhead = pack_overhead(cost, one, StageId(std::int32_t{0}), backward);
+  for (const Pass pass : kWholePasses) {
+    const PackCost model = stage_cost(cost, one, StageId(std::int32_t{0}), pass);
     for (const Tokens length : request.lengths)
-      work += overhead + slice(Slice{SequenceId(), Tokens(0), length});
+      work += model.per_pack + model(Slice{SequenceId(), Tokens(0), length});
   }
   const double share = work / slowest / request.dp;
   if (!(share < kLongest))

@@ -12,8 +12,8 @@ namespace {
 std::vector<double> works_of(const StepProblem& problem) {
   std::vector<double> works;
   for (std::int32_t s = 0; s < problem.layout.stages(); ++s) {
-    const SliceCost forward = slice_cost(problem.cost, problem.layout, StageId(s), false);
-    const SliceCost backward = slice_cost(problem.cost, problem.layout, StageId(s), true);
+    const PackCost forward = stage_cost(problem.cost, problem.layout, StageId(s), Pass::kForward);
+    const PackCost backward = stage_cost(problem.cost, problem.layout, StageId(s), Pass::kBackward);
     double& work = works.emplace_back(0.0);
     for (const Tokens length : problem.lengths) {
       const Slice whole{SequenceId(), Tokens(0), length};
@@ -65,8 +65,9 @@ StepProblem paced(StepProblem problem) {
 UnitCost unit_cost(const StepProblem& problem, StageId stage) {
   UnitCost cost;
   for (std::int32_t group = 1; group <= problem.most_merged; group *= 2) {
-    cost.forward.push_back(merged_slice_cost(problem.cost, problem.layout, stage, false, group));
-    cost.backward.push_back(merged_slice_cost(problem.cost, problem.layout, stage, true, group));
+    cost.forward.push_back(stage_cost(problem.cost, problem.layout, stage, Pass::kForward, group));
+    cost.backward.push_back(
+        stage_cost(problem.cost, problem.layout, stage, Pass::kBackward, group));
   }
   return cost;
 }

@@ -212,7 +212,7 @@ bool may_merge(const StepProblem& problem, const Variant& variant) {
   const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
   if (makespan > kHindered * unmerged.free_makespan()) return true;
-  const SliceCost work = assign_problem(problem).groups.front();
+  const PackCost work = assign_problem(problem).groups.front();
   const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
   return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavy * unmerged.unit().load;
 }

@@ -15,16 +15,6 @@
 
 namespace slimpack {
 
-/// What a stage does with a MicroPack. Backward runs whole (B) or split: its input gradients (I),
-/// which the stage before waits for, and later its weight gradients (W), which nobody waits for
-/// (zero bubble pipelines, arXiv:2401.10241).
-enum class Pass : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
-
-/// Whether it takes the backward packs' way through the pipeline: B and I.
-[[nodiscard]] constexpr bool goes_back(Pass pass) {
-  return pass == Pass::kBackward || pass == Pass::kInputGradient;
-}
-
 /// One pass of one MicroPack on one stage; text form stage, pass letter, pack: "3F7". Letters are
 /// F, B, I and W; the pack of I and W is a backward one.
 struct Action {

@@ -42,7 +42,9 @@ struct RankState {
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
 
-const PassTimes& times_of(const RankState& rank, Pass pass) {
+/// Of a const rank or not.
+template <class Rank>
+auto& times_of(Rank& rank, Pass pass) {
   if (pass == Pass::kForward) return rank.forward;
   return pass == Pass::kWeightGradient ? rank.weight : rank.backward;
 }
@@ -160,24 +162,23 @@ class Simulator {
   /// Starts the action if its input and its company are there.
   bool start(std::size_t r, std::size_t s, const Action& action) {
     RankState& rank = ranks_[r * stages_ + s];
-    const bool forward = action.pass == Pass::kForward;
     const std::size_t pack = action.pack.index();
     std::int64_t start = 0;
     std::int64_t duration = duration_of(r, s, action);
     if (!rank.joined) {
-      const std::int64_t arrival = arrival_of(r, s, forward, pack);
+      const std::int64_t arrival = arrival_of(r, s, action);
       if (arrival == kUnknown) return false;
       start = std::max(rank.free_at, arrival);
     }
-    if (meetings_.has(r, forward, pack)) {
-      if (!rank.joined) meetings_.join(r, forward, pack, s, start, duration);
-      const Meetings::Times meeting = meetings_.times(r, forward, pack, s);
+    if (meetings_.has(r, action.pass, pack)) {
+      if (!rank.joined) meetings_.join(r, action.pass, pack, s, start, duration);
+      const Meetings::Times meeting = meetings_.times(r, action.pass, pack, s);
       rank.joined = !meeting.known;
       if (!meeting.known) return false;
       start = meeting.start;
       duration = meeting.duration;
     }
-    PassTimes& own = forward ? rank.forward : rank.backward;
+    PassTimes& own = times_of(rank, action.pass);
     own.start[pack] = start;
     rank.free_at = own.end[pack] = start + duration;
     return true;
@@ -195,14 +196,12 @@ class Simulator {
         run_weight(r, s, action);
         continue;
       }
-      const std::size_t pack = action.pack.index();
-      const bool forward = action.pass == Pass::kForward;
       if (!rank.holds_output && !start(r, s, action)) break;
-      const std::int64_t slot = slot_for(r, s, forward, pack);
+      const std::int64_t slot = slot_for(r, s, action);
       rank.holds_output = slot == kUnknown;
       if (rank.holds_output) break;
       rank.free_at = std::max(rank.free_at, slot);
-      (forward ? rank.forward : rank.backward).put[pack] = rank.free_at;
+      times_of(rank, action.pass).put[action.pack.index()] = rank.free_at;
       ++rank.next;
     }
     return rank.next - first;
@@ -215,30 +214,31 @@ class Simulator {
       if (!ranks_[i].joined) continue;
       const std::size_t r = i / stages_;
       const Action action = replicas_[r].schedule.stages[i % stages_][ranks_[i].next];
-      any |=
-          meetings_.times(r, action.pass == Pass::kForward, action.pack.index(), i % stages_).known;
+      any |= meetings_.times(r, action.pass, action.pack.index(), i % stages_).known;
     }
     return any;
   }
 
   /// When the input of an action is there; kUnknown until its sender has been simulated.
-  [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, bool forward,
-                                        std::size_t pack) const {
+  [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, const Action& action) const {
+    const bool forward = action.pass == Pass::kForward;
     if (s == (forward ? 0 : stages_ - 1)) return 0;
     const RankState& sender = ranks_[r * stages_ + (forward ? s - 1 : s + 1)];
     const TaskTimes& times = replicas_[r].times;
-    const std::int64_t put = (forward ? sender.forward : sender.backward).put[pack];
+    const std::int64_t put = times_of(sender, action.pass).put[action.pack.index()];
     if (put == kUnknown) return kUnknown;
-    return put + (forward ? times.forward_transfer : times.backward_transfer)[pack].count();
+    const auto& transfers = forward ? times.forward_transfer : times.backward_transfer;
+    return put + transfers[action.pack.index()].count();
   }
 
   /// When the slot for an action's output is free: the receiver has started the action that takes
   /// the message `slots` before.
-  [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, bool forward,
-                                      std::size_t pack) const {
+  [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, const Action& action) const {
+    const bool forward = action.pass == Pass::kForward;
+    const std::size_t pack = action.pack.index();
     if (pack < slots_ || s == (forward ? stages_ - 1 : 0)) return 0;
     const RankState& receiver = ranks_[r * stages_ + (forward ? s + 1 : s - 1)];
-    return (forward ? receiver.forward : receiver.backward).start[pack - slots_];
+    return times_of(receiver, action.pass).start[pack - slots_];
   }
 
   void end_step() {

@@ -9,19 +9,6 @@
 namespace slimpack {
 namespace {
 
-/// What a stage does with a MicroPack: forward, all of backward, and backward until its output can
-/// be sent, which is less where weight gradients can wait and the output goes anywhere.
-enum class Part : std::uint8_t { kForward, kBackward, kSent };
-
-/// What a stage costs for a part, run by a group of a certain size at the fastest replica's speed.
-struct StageCost {
-  double pack;
-  SliceCost slice;
-  double speed;
-
-  [[nodiscard]] double time(const Slice& s) const { return (pack + slice(s)) / speed; }
-};
-
 /// The first slice of a sequence has at least this, the last one at least that: cuts are multiples
 /// of the granularity.
 Tokens shortest_head(Tokens length, Tokens granularity) {
@@ -52,7 +39,7 @@ class Bound {
   [[nodiscard]] Nanos run() const {
     constexpr double kFloatingPoint = 1e-12;
     double bound = chains();
-    for (const Part backward : {Part::kBackward, Part::kSent}) {
+    for (const Pass backward : {Pass::kBackward, Pass::kInputGradient}) {
       bound = std::max(bound, work(backward));
       if (p_.most_merged == 1) bound = std::max(bound, balance_of_stages(backward));
     }
@@ -66,18 +53,25 @@ class Bound {
  private:
   [[nodiscard]] std::int32_t stages() const { return p_.layout.stages(); }
 
-  [[nodiscard]] StageCost cost(std::int32_t s, Part part, std::int32_t group = 1) const {
-    const bool backward = part != Part::kForward;
-    StageCost out{pack_overhead(p_.cost, p_.layout, StageId(s), backward, group),
-                  merged_slice_cost(p_.cost, p_.layout, StageId(s), backward, group),
-                  fastest_[static_cast<std::size_t>(s)]};
-    if (part == Part::kSent && s > 0) {
+  /// At speed 1. Of kInputGradient backward until its output can be sent, which is less where
+  /// weight gradients can wait and the output goes anywhere.
+  [[nodiscard]] PackCost cost(std::int32_t s, Pass pass, std::int32_t group = 1) const {
+    const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
+    PackCost out = stage_cost(p_.cost, p_.layout, StageId(s), whole, group);
+    if (pass == Pass::kInputGradient && s > 0) {
       const std::int32_t layers = p_.layout.layers(StageId(s));
-      out.pack = std::max(0.0, out.pack - layers * p_.cost.weight_gradient.per_pack);
-      out.slice.per_token =
-          std::max(0.0, out.slice.per_token - layers * p_.cost.weight_gradient.per_token / group);
+      out.per_pack = std::max(0.0, out.per_pack - layers * p_.cost.weight_gradient.per_pack);
+      out.per_token =
+          std::max(0.0, out.per_token - layers * p_.cost.weight_gradient.per_token / group);
     }
     return out;
+  }
+
+  /// Of a MicroPack of one slice, at the fastest replica's speed.
+  [[nodiscard]] double time_of(std::int32_t s, Pass pass, std::int32_t group,
+                               const Slice& slice) const {
+    const PackCost own = cost(s, pass, group);
+    return (own.per_pack + own(slice)) / fastest_[static_cast<std::size_t>(s)];
   }
 
   [[nodiscard]] double transfer(Tokens tokens, std::int32_t group) const {
@@ -88,13 +82,13 @@ class Bound {
 
   /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
   /// first forwards and the last backwards of a replica are of first slices.
-  [[nodiscard]] double way(std::int32_t s, Part part) const {
+  [[nodiscard]] double way(std::int32_t s, Pass pass) const {
     const Slice slice{SequenceId(), Tokens(0), head_};
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t group = 1; group <= p_.most_merged; group *= 2) {
       double time = 0;
       for (std::int32_t before = 0; before < s; ++before)
-        time += cost(before, part, group).time(slice) + transfer(head_, group);
+        time += time_of(before, pass, group, slice) + transfer(head_, group);
       least = std::min(least, time);
     }
     return least;
@@ -106,15 +100,15 @@ class Bound {
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t s = 0; s < stages(); ++s)
       for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
-        least = std::min({least, cost(s, Part::kForward, group).time(slice),
-                          cost(s, Part::kSent, group).time(slice)});
+        for (const Pass pass : {Pass::kForward, Pass::kInputGradient})
+          least = std::min(least, time_of(s, pass, group, slice));
     return least;
   }
 
   /// By sequence: its time on a stage, uncut, at speed 1.
-  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Part part) const {
-    const SliceCost forward = cost(s, Part::kForward).slice;
-    const SliceCost backward = cost(s, part).slice;
+  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Pass pass) const {
+    const PackCost forward = cost(s, Pass::kForward);
+    const PackCost backward = cost(s, pass);
     std::vector<double> works;
     works.reserve(p_.lengths.size());
     for (const Tokens length : p_.lengths) {
@@ -126,13 +120,13 @@ class Bound {
 
   /// What a working replica's stage has beside its sequences: the way in, a pack each way, and,
   /// after what is sent, the way out.
-  [[nodiscard]] double around(std::int32_t s, Part backward) const {
-    const StageCost forward = cost(s, Part::kForward);
-    return way(s, Part::kForward) + (forward.pack + cost(s, backward).pack) / forward.speed +
-           (backward == Part::kSent ? way(s, Part::kSent) : 0);
+  [[nodiscard]] double around(std::int32_t s, Pass backward) const {
+    const double packs = cost(s, Pass::kForward).per_pack + cost(s, backward).per_pack;
+    return way(s, Pass::kForward) + packs / fastest_[static_cast<std::size_t>(s)] +
+           (backward == Pass::kInputGradient ? way(s, Pass::kInputGradient) : 0);
   }
 
-  [[nodiscard]] double work(Part backward) const {
+  [[nodiscard]] double work(Pass backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
       const std::vector<double> works = works_on(s, backward);
@@ -148,14 +142,14 @@ class Bound {
     const Slice whole{SequenceId(), Tokens(0), length};
     const Slice tail{SequenceId(), length - shortest_tail(length, p_.granularity), length};
     const Slice head{SequenceId(), Tokens(0), shortest_head(length, p_.granularity)};
-    double time = cost(0, Part::kForward, group).time(whole) +
-                  cost(stages() - 1, Part::kSent, group).time(whole);
+    double time = time_of(0, Pass::kForward, group, whole) +
+                  time_of(stages() - 1, Pass::kInputGradient, group, whole);
     for (std::int32_t s = 1; s < stages(); ++s) {
       // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
       // begin, so it is cheapest as short or as long as it can be.
-      const StageCost forward = cost(s, Part::kForward, group);
-      time += std::min(forward.time(tail), forward.time(whole)) +
-              cost(s - 1, Part::kSent, group).time(head) + transfer(tail.length(), group) +
+      time += std::min(time_of(s, Pass::kForward, group, tail),
+                       time_of(s, Pass::kForward, group, whole)) +
+              time_of(s - 1, Pass::kInputGradient, group, head) + transfer(tail.length(), group) +
               transfer(head.length(), group);
     }
     return time;
@@ -170,7 +164,7 @@ class Bound {
     return least;
   }
 
-  [[nodiscard]] double balance_of_stages(Part backward) const {
+  [[nodiscard]] double balance_of_stages(Pass backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
       BalanceProblem balance{works_on(s, backward), {}};

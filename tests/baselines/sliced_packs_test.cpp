@@ -16,7 +16,7 @@ using testing::tokens;
 double flops_time(const MicroPack& pack, const CostModel& cost, const StageLayout& layout) {
   double time = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const SliceCost terms = slice_cost(cost, layout, StageId(s), false);
+    const PackCost terms = stage_cost(cost, layout, StageId(s), Pass::kForward);
     for (const Slice& slice : pack.slices)
       time += terms.per_token * static_cast<double>(slice.length().count()) +
               terms.per_pair * slice.causal_pairs();

@@ -10,25 +10,21 @@
 namespace slimpack::conformance {
 namespace {
 
-const std::vector<MicroPack>& pass_of(const PackPlan& packs, bool backward) {
-  return backward ? packs.backward : packs.forward;
-}
-
 /// The first replica of the group that runs a pack.
 std::size_t first_of(const MicroPack& pack, std::size_t replica) {
   return replica - replica % static_cast<std::size_t>(pack.replicas);
 }
 
-void require_tokens_once(const StepPlan& plan, bool backward) {
+void require_tokens_once(const StepPlan& plan, Pass pass) {
   std::vector<std::vector<int>> times;
   for (const Tokens length : plan.lengths)
     times.emplace_back(static_cast<std::size_t>(length.count()), 0);
   for (std::size_t r = 0; r < plan.replicas.size(); ++r)
-    for (const MicroPack& pack : pass_of(plan.replicas[r].packs, backward)) {
+    for (const MicroPack& pack : plan.replicas[r].packs.of(pass)) {
       const std::size_t first = first_of(pack, r);
       RC_ASSERT(first + static_cast<std::size_t>(pack.replicas) <= plan.replicas.size());
       for (std::size_t m = first; m < first + static_cast<std::size_t>(pack.replicas); ++m) {
-        const auto& packs = pass_of(plan.replicas[m].packs, backward);
+        const auto& packs = plan.replicas[m].packs.of(pass);
         RC_ASSERT(std::count(packs.begin(), packs.end(), pack) == 1);
       }
       if (r != first) continue;
@@ -73,8 +69,8 @@ SimulationResult simulated(const PlannedStep& step, const CostModel& cost,
 /// Nanoseconds that tokens and pairs alone take a stage at speed 1, forward and backward.
 double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
   double work = 0;
-  for (const bool backward : {false, true}) {
-    SliceCost terms = slice_cost(cost, plan.layout, StageId(stage), backward);
+  for (const Pass pass : kWholePasses) {
+    PackCost terms = stage_cost(cost, plan.layout, StageId(stage), pass);
     terms.per_slice = 0;
     for (const Tokens length : plan.lengths) work += terms(Slice{SequenceId(), Tokens(0), length});
   }
@@ -99,9 +95,9 @@ class Times {
       if (span.kind == SpanKind::kWeightGradient) put_off_.push_back(span);
     }
   }
-  [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, bool backward,
+  [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, Pass pass,
                                std::size_t pack) const {
-    return ranks_[replica * stages_ + stage][backward][pack];
+    return ranks_[replica * stages_ + stage][pass == Pass::kBackward][pack];
   }
   void require_weights_after_inputs() const {
     for (const Span& weights : put_off_)
@@ -134,25 +130,26 @@ void require_sequence_causal(const PlannedStep& step, const Times& times, std::s
   const std::vector<std::size_t> forward = packs_with(sequence, packs.forward);
   std::vector<std::size_t> backward = packs_with(sequence, packs.backward);
   std::reverse(backward.begin(), backward.end());  // from its tail
-  for (const auto& [chain, is_backward] : {std::pair(&forward, false), {&backward, true}})
+  for (const auto& [chain, pass] :
+       {std::pair(&forward, Pass::kForward), {&backward, Pass::kBackward}})
     for (std::size_t i = 0; i < chain->size(); ++i)
       for (std::size_t s = 0; s < stages; ++s) {
-        const Span& span = times.of(replica, s, is_backward, (*chain)[i]);
-        if (i > 0) RC_ASSERT(times.of(replica, s, is_backward, (*chain)[i - 1]).end <= span.start);
-        const bool first = s == (is_backward ? stages - 1 : 0);
+        const Span& span = times.of(replica, s, pass, (*chain)[i]);
+        if (i > 0) RC_ASSERT(times.of(replica, s, pass, (*chain)[i - 1]).end <= span.start);
+        const bool first = s == (goes_back(pass) ? stages - 1 : 0);
         if (!first)
-          RC_ASSERT(times.of(replica, is_backward ? s + 1 : s - 1, is_backward, (*chain)[i]).end <=
+          RC_ASSERT(times.of(replica, goes_back(pass) ? s + 1 : s - 1, pass, (*chain)[i]).end <=
                     span.start);
       }
   for (std::size_t s = 0; s < stages; ++s)
-    RC_ASSERT(times.of(replica, s, false, forward.back()).end <=
-              times.of(replica, s, true, backward.front()).start);
+    RC_ASSERT(times.of(replica, s, Pass::kForward, forward.back()).end <=
+              times.of(replica, s, Pass::kBackward, backward.front()).start);
 }
 
 }  // namespace
 
 void require_every_token_once(const StepPlan& plan) {
-  for (const bool backward : {false, true}) require_tokens_once(plan, backward);
+  for (const Pass pass : kWholePasses) require_tokens_once(plan, pass);
 }
 
 void require_correct(const MadeStep& made) {
@@ -190,16 +187,16 @@ void require_causal(const PlannedStep& step, const CostModel& cost) {
     const ReplicaPlan& replica = step.plan.replicas[r];
     for (const SequenceId sequence : replica.sequences)
       require_sequence_causal(step, times, r, sequence);
-    for (const bool backward : {false, true}) {
-      const auto& packs = pass_of(replica.packs, backward);
+    for (const Pass pass : kWholePasses) {
+      const auto& packs = replica.packs.of(pass);
       for (std::size_t p = 0; p < packs.size(); ++p) {
         const std::size_t first = first_of(packs[p], r);
         if (first == r) continue;
-        const auto& theirs = pass_of(step.plan.replicas[first].packs, backward);
+        const auto& theirs = step.plan.replicas[first].packs.of(pass);
         const auto same = static_cast<std::size_t>(
             std::find(theirs.begin(), theirs.end(), packs[p]) - theirs.begin());
         for (std::size_t s = 0; s < stages; ++s)
-          RC_ASSERT(times.of(r, s, backward, p).start == times.of(first, s, backward, same).start);
+          RC_ASSERT(times.of(r, s, pass, p).start == times.of(first, s, pass, same).start);
       }
     }
   }

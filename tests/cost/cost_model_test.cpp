@@ -22,13 +22,13 @@ TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
   const StageLayout layout{{0, 1, 3}};
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
   // Forward, stage 0, one layer: 10 + 2·2 + 11 + 3·4 = 37, embedding 5·2 = 10.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(0), false)(s), 47);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(0), Pass::kForward)(s), 47);
   // Forward, stage 1: two layers of 37; the head has no forward.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(1), false)(s), 74);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(1), Pass::kForward)(s), 74);
   // Backward, stage 0: 20 + 4·2 + 2·11 + 6·4 = 74, embedding 7·2 = 14.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(0), true)(s), 88);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(0), Pass::kBackward)(s), 88);
   // Backward, stage 1: two layers of 74, head 11·2 = 22.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(1), true)(s), 170);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(1), Pass::kBackward)(s), 170);
 }
 
 TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
@@ -85,8 +85,8 @@ double heaviest_stage(const CostModel& cost, const StageLayout& layout,
     double load = 0;
     for (const Tokens length : lengths) {
       const Slice whole{SequenceId(), Tokens(0), length};
-      load += slice_cost(cost, layout, StageId(s), false)(whole) +
-              slice_cost(cost, layout, StageId(s), true)(whole);
+      load += stage_cost(cost, layout, StageId(s), Pass::kForward)(whole) +
+              stage_cost(cost, layout, StageId(s), Pass::kBackward)(whole);
     }
     heaviest = std::max(heaviest, load);
   }

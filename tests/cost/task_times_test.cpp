@@ -18,38 +18,39 @@ const StageLayout kTwoStages{{0, 1, 3}};
 constexpr StageId kFirst{std::int32_t{0}};
 constexpr StageId kLast{std::int32_t{1}};
 
-TEST(MergedSliceCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
+TEST(StageCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
   const CostModel cost = round_model_of_replicas();
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
-  const auto time = [&](StageId stage, bool backward, std::int32_t replicas) {
-    return merged_slice_cost(cost, kTwoStages, stage, backward, replicas)(s);
+  const auto time = [&](StageId stage, Pass pass, std::int32_t replicas) {
+    return stage_cost(cost, kTwoStages, stage, pass, replicas)(s);
   };
   // One layer and the embedding: 10 + (2 + 5)·2 + 11 + 3·4.
-  EXPECT_EQ(time(kFirst, false, 1), 47);
+  EXPECT_EQ(time(kFirst, Pass::kForward, 1), 47);
   // Two replicas: 10 + ((2 + 5)/2 + 0.5)·2 + 11/2 + 12/2.
-  EXPECT_EQ(time(kFirst, false, 2), 10 + 8 + 5.5 + 6);
+  EXPECT_EQ(time(kFirst, Pass::kForward, 2), 10 + 8 + 5.5 + 6);
   // Four: 10 + ((2 + 5)/4 + 0.25)·2 + 11/4 + 12/4.
-  EXPECT_EQ(time(kFirst, false, 4), 10 + 4 + 2.75 + 3);
+  EXPECT_EQ(time(kFirst, Pass::kForward, 4), 10 + 4 + 2.75 + 3);
   // Two layers and the head, backward: 2·20 + ((2·4 + 11)/2 + 2·1.5)·2 + 2·2·11/2 + 2·6·4/2.
-  EXPECT_EQ(time(kLast, true, 2), 40 + 25 + 22 + 24);
+  EXPECT_EQ(time(kLast, Pass::kBackward, 2), 40 + 25 + 22 + 24);
 }
 
-TEST(MergedSliceCost, OfOneReplicaIsSliceCost) {
+TEST(StageCost, IsThatOfOneReplicaUnlessToldOtherwise) {
   const CostModel cost = round_model_of_replicas();
   for (const StageId stage : {kFirst, kLast})
-    for (const bool backward : {false, true})
-      EXPECT_EQ(merged_slice_cost(cost, kTwoStages, stage, backward, 1),
-                slice_cost(cost, kTwoStages, stage, backward));
+    for (const Pass pass : kWholePasses)
+      EXPECT_EQ(stage_cost(cost, kTwoStages, stage, pass, 1),
+                stage_cost(cost, kTwoStages, stage, pass));
 }
 
-TEST(PackOverhead, CountsLayersEdgesAndTheLatencyOfExchanges) {
+TEST(StageCost, CountsLayersEdgesAndTheLatencyOfExchanges) {
   const CostModel cost = round_model_of_replicas();
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, false), 100 + 1000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, true), 200 + 2000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, false), 2 * 100);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, true), 2 * 200 + 4000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, false, 2), 100 + 30 + 1000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, true, 4), 2 * (200 + 80) + 4000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward).per_pack, 100 + 1000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kBackward).per_pack, 200 + 2000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kForward).per_pack, 2 * 100);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kBackward).per_pack, 2 * 200 + 4000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward, 2).per_pack, 100 + 30 + 1000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kBackward, 4).per_pack,
+            2 * (200 + 80) + 4000);
 }
 
 TEST(TaskTimes, OfAMergedPackAreThoseOfItsShareAndOfItsExchange) {
@@ -132,15 +133,15 @@ RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
   for (const ReplicaPlan& replica : plan.replicas) {
     std::vector<double> speed = {0.5 + rng.uniform(), 0.5 + rng.uniform()};
     const TaskTimes times = task_times(cost, stage_layout, replica.packs, {3, speed});
-    for (const bool backward : {false, true})
+    for (const Pass pass : kWholePasses)
       for (std::size_t s = 0; s < 2; ++s) {
-        const auto& list = backward ? replica.packs.backward : replica.packs.forward;
+        const auto& list = replica.packs.of(pass);
         for (std::size_t p = 0; p < list.size(); ++p) {
           const std::int32_t count = list[p].replicas;
-          double sum = pack_overhead(cost, stage_layout, StageId(s), backward, count);
+          double sum = stage_cost(cost, stage_layout, StageId(s), pass, count).per_pack;
           for (const Slice& each : list[p].slices)
-            sum += merged_slice_cost(cost, stage_layout, StageId(s), backward, count)(each);
-          const Nanos time = (backward ? times.backward : times.forward)[s][p];
+            sum += stage_cost(cost, stage_layout, StageId(s), pass, count)(each);
+          const Nanos time = (pass == Pass::kForward ? times.forward : times.backward)[s][p];
           RC_ASSERT(std::abs(static_cast<double>(time.count()) - sum / speed[s]) < 0.5 + 1e-6);
         }
       }

@@ -38,13 +38,11 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
     replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
     return plan;
   }
-  const auto time = [&](bool backward) {
-    return slice_cost(cost, plan.layout, StageId(0), backward);
-  };
+  const auto time = [&](Pass pass) { return stage_cost(cost, plan.layout, StageId(0), pass); };
   replica.packs = fluid_cut(
       lengths,
       fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
-      time(false), time(true),
+      time(Pass::kForward), time(Pass::kBackward),
       {.packs = static_cast<int>(step.integer("packs")),
        .granularity = Tokens(step.integer("granularity")),
        .taper_front = static_cast<int>(step.integer("taper_packs")),

@@ -107,11 +107,11 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
     ReplicaPlan& replica = step.plan.replicas.emplace_back();
     replica.sequences = docs.merged;
     replica.sequences.insert(replica.sequences.end(), own.begin(), own.end());
-    const auto time = [&](bool backward) {
-      return slice_cost(step.cost, step.plan.layout, StageId(0), backward);
+    const auto time = [&](Pass pass) {
+      return stage_cost(step.cost, step.plan.layout, StageId(0), pass);
     };
-    replica.packs = fluid_cut(docs.lengths, fluid_order(docs.lengths, own, 1), time(false),
-                              time(true), {.packs = 5, .granularity = Tokens(32)});
+    replica.packs = fluid_cut(docs.lengths, fluid_order(docs.lengths, own, 1), time(Pass::kForward),
+                              time(Pass::kBackward), {.packs = 5, .granularity = Tokens(32)});
     for (const bool backward : {false, true}) {
       if (docs.merged.empty()) continue;
       auto& packs = backward ? replica.packs.backward : replica.packs.forward;

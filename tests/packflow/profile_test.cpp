@@ -24,7 +24,7 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
   for (const std::int64_t context : {40, 1024}) {
     const CostModel cost = profile_costs(small_profile(Tokens(context)));
     EXPECT_EQ(cost.shape, small_profile(Tokens(context)).shape);
-    for (const LayerTime& time : {cost.forward, cost.backward}) {
+    for (const PackCost& time : {cost.forward, cost.backward}) {
       for (const double c :
            {time.per_pack, time.per_slice, time.per_token, time.per_pair, time.per_prefix_token}) {
         EXPECT_TRUE(std::isfinite(c));

@@ -74,11 +74,12 @@ inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t 
   SmallStep step = empty_step(shape, dtype, pp, lengths);
   step.plan.recompute = std::move(recompute);
   ReplicaPlan& replica = step.plan.replicas.front();
-  const auto time = [&](bool backward) {
-    return slice_cost(step.cost, step.plan.layout, StageId(0), backward);
+  const auto time = [&](Pass pass) {
+    return stage_cost(step.cost, step.plan.layout, StageId(0), pass);
   };
-  replica.packs = fluid_cut(lengths, fluid_order(lengths, replica.sequences, 1), time(false),
-                            time(true), {.packs = packs, .granularity = granularity});
+  replica.packs =
+      fluid_cut(lengths, fluid_order(lengths, replica.sequences, 1), time(Pass::kForward),
+                time(Pass::kBackward), {.packs = packs, .granularity = granularity});
   step.schedule = *list_schedule(replica.packs, step.times(), step.bytes());
   return step;
 }

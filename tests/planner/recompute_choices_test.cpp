@@ -66,8 +66,8 @@ TEST(RecomputeChoices, AreCheapestFirstAndEachOnlyOnce) {
     double time = 0;
     for (std::int32_t s = 0; s < 2; ++s)
       for (const Tokens length : asked.request.lengths)
-        time += slice_cost(cost, asked.problem().layout, StageId(s),
-                           true)(Slice{SequenceId(), Tokens(0), length});
+        time += stage_cost(cost, asked.problem().layout, StageId(s),
+                           Pass::kBackward)(Slice{SequenceId(), Tokens(0), length});
     EXPECT_GE(time, before * (1 - 1e-12));
     before = time;
   }
@@ -133,10 +133,10 @@ TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
     for (const R recompute : allowed) {
       const StageLayout layout{{0, 6}};
       const auto terms = [&](const CostModel& c) {
-        return slice_cost(c, layout, StageId(std::int32_t{0}), true);
+        return stage_cost(c, layout, StageId(std::int32_t{0}), Pass::kBackward);
       };
-      const SliceCost low = terms(cheapest_cost(cost, allowed));
-      const SliceCost high = terms(with_recompute(cost, recompute));
+      const PackCost low = terms(cheapest_cost(cost, allowed));
+      const PackCost high = terms(with_recompute(cost, recompute));
       EXPECT_LE(low.per_slice, high.per_slice);
       EXPECT_LE(low.per_token, high.per_token);
       EXPECT_LE(low.per_pair, high.per_pair);

@@ -26,7 +26,7 @@ struct Job {
   }
 };
 
-inline LayerTime random_layer_time(Rng& rng, double scale) {
+inline PackCost random_layer_time(Rng& rng, double scale) {
   const auto up_to = [&](double most) { return scale * most * rng.uniform(); };
   return {rng.below(3) == 0 ? 0 : up_to(3000), rng.below(3) == 0 ? 0 : up_to(1000), up_to(100),
           up_to(0.5), up_to(5)};

@@ -74,7 +74,7 @@ RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint6
   Rng rng(seed);
   Job job = testing::random_job(rng);
   const double scale = 0.001 + 0.1 * rng.uniform();
-  for (LayerTime* layer : {&job.cost.forward, &job.cost.backward})
+  for (PackCost* layer : {&job.cost.forward, &job.cost.backward})
     for (double* term : {&layer->per_pack, &layer->per_slice, &layer->per_token, &layer->per_pair,
                          &layer->per_prefix_token})
       *term *= scale;
@@ -141,7 +141,7 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
   if (rng.below(2) == 0) {
     job.cost.embedding_forward.per_token = job.cost.head_backward.per_token =
         10 * job.cost.backward.per_token;
-    for (LayerTime* layer : {&job.cost.forward, &job.cost.backward})
+    for (PackCost* layer : {&job.cost.forward, &job.cost.backward})
       layer->per_pack = layer->per_slice = 0;
   }
   const std::int64_t granules = 1 + static_cast<std::int64_t>(rng.below(4));

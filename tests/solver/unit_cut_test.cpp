@@ -126,8 +126,8 @@ TEST(CutUnit, GivesMergedSequencesTheirShareOfThePacks) {
   assignment.load = {128, 96};
   const std::vector<Unit> units = units_of({Tokens(192), Tokens(32)}, assignment);
   ASSERT_EQ(units.size(), 1U);
-  const SliceCost alone{.per_token = 1};
-  const SliceCost shared{.per_token = 0.5};
+  const PackCost alone{.per_token = 1};
+  const PackCost shared{.per_token = 0.5};
   UnitCutOptions options;
   options.fluid.packs = 8;
   options.fluid.granularity = Tokens(16);
@@ -151,7 +151,7 @@ TEST(CutUnit, OfAReplicaWithoutSequencesIsEmpty) {
   assignment.load = {0, 8};
   const std::vector<Unit> units = units_of({Tokens(8)}, assignment);
   ASSERT_EQ(units.size(), 2U);
-  const SliceCost cost{.per_token = 1};
+  const PackCost cost{.per_token = 1};
   EXPECT_EQ(cut_unit(units[0], {{cost}, {cost}}, {})[0].forward.size(), 1U);
   EXPECT_EQ(cut_unit(units[1], {{cost}, {cost}}, {})[0], PackPlan{});
 }
