@@ -15,10 +15,10 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/random.h"
 #include "slimpack/base/table.h"
-#include "slimpack/packflow/engine.h"
-#include "slimpack/packflow/memory_tracker.h"
-#include "slimpack/packflow/processors.h"
-#include "slimpack/packflow/profile.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/profile/profile.h"
+#include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {

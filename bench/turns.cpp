@@ -39,7 +39,7 @@ void run_in_turn(std::vector<Way>& ways, const StepTokens& tokens, const TrainCo
     for (Way& way : ways) {
       const StolenTime stolen;
       StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, tokens,
-                                        Engine::Update{train, turn});
+                                        OptimizerUpdate{train, turn});
       fmt::print(stderr, "{}: {} {:.3f} s\n",
                  counts ? fmt::format("repetition {}", turn) : "warm-up", way.name,
                  to_seconds(metrics_of(step.timeline).makespan));

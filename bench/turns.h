@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {

@@ -1,9 +1,11 @@
 # slimpack_module(NAME SOURCES a.cpp … DEPS base …): one folder below slimpack/, one static library.
-# slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, found by ctest.
+# slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, which ctest runs as a
+# whole: most cases take less time than the start of a program. SHARDS n: as n parts, for programs
+# that take long. MAIN library: where main() is, if not GoogleTest's.
 # slimpack_only_calls_modules(target …): programs and tests, whose time is spent in the modules.
-# The first two take PRECOMPILED <header> …: headers that most of the sources include, compiled once.
-# Sources include them all the same (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
-include(GoogleTest)
+# The first two take PRECOMPILED <header> …: headers that most of the sources include, compiled once;
+# or PRECOMPILED_BY target: the headers that this target compiled. Sources include them all the same
+# (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
 
 add_library(slimpack_flags INTERFACE)
 target_include_directories(slimpack_flags INTERFACE ${CMAKE_SOURCE_DIR})
@@ -34,27 +36,45 @@ function(slimpack_only_calls_modules)
   endforeach()
 endfunction()
 
+function(slimpack_precompile target headers by)
+  if(headers)
+    target_precompile_headers(${target} PRIVATE ${headers})
+  elseif(by)
+    target_precompile_headers(${target} REUSE_FROM ${by})
+  endif()
+endfunction()
+
 function(slimpack_module name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
+  cmake_parse_arguments(arg "" "PRECOMPILED_BY" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
   if(arg_SOURCES)
     add_library(slimpack_${name} STATIC ${arg_SOURCES})
     target_link_libraries(slimpack_${name} PUBLIC slimpack_flags fmt::fmt)
     slimpack_deps(slimpack_${name} PUBLIC ${arg_DEPS})
-    target_precompile_headers(slimpack_${name} PRIVATE ${arg_PRECOMPILED})
+    slimpack_precompile(slimpack_${name} "${arg_PRECOMPILED}" "${arg_PRECOMPILED_BY}")
   else()
     message(FATAL_ERROR "module ${name} has no sources")
   endif()
 endfunction()
 
 function(slimpack_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
+  cmake_parse_arguments(arg "" "MAIN;SHARDS;PRECOMPILED_BY" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
+  if(NOT arg_MAIN)
+    set(arg_MAIN GTest::gtest_main)
+  endif()
   add_executable(${name}_test ${arg_SOURCES})
-  target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest GTest::gtest_main
+  target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest ${arg_MAIN}
                         ${RAPIDCHECK_LIBRARY})
   slimpack_only_calls_modules(${name}_test)
   slimpack_deps(${name}_test PRIVATE ${arg_DEPS})
-  if(arg_PRECOMPILED)
-    target_precompile_headers(${name}_test PRIVATE ${arg_PRECOMPILED})
+  slimpack_precompile(${name}_test "${arg_PRECOMPILED}" "${arg_PRECOMPILED_BY}")
+  if(arg_SHARDS)
+    math(EXPR last "${arg_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${name}.${shard} COMMAND ${name}_test)
+      set_tests_properties(${name}.${shard} PROPERTIES
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}" COST 100)
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${name}_test)
   endif()
-  gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -21,13 +21,25 @@ LAYERS = [
     ["plan"],
     ["cost"],  # above plan: its costs are those of MicroPacks
     ["schedule", "solver", "baselines"],
-    ["sim", "packflow"],
+    ["sim"],
+    ["packflow/device"],
+    ["packflow/ranks"],
+    ["packflow/parameters"],
+    ["packflow/kernels"],
+    ["packflow/stores"],
+    ["packflow/layer"],
+    ["packflow/step"],
+    ["packflow/checkpoint", "packflow/profile"],  # side by side
     ["planner"],
 ]
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 
-# The runtime executes plans and never makes them, although these rooms lie below it.
-HIDDEN_FROM = {"packflow": {"solver", "baselines"}}
+# Whole houses of rooms: their files lie in the rooms, never beside them.
+HOUSES = {"packflow"}
+
+# The runtime executes plans and never makes them, and the planner plans without the runtime, although
+# these rooms lie below.
+HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"}}
 
 # Folders whose files may include every room; only what is below slimpack/ is layered.
 OPEN_FOLDERS = ["apps", "tests", "bench", "python"]
@@ -36,12 +48,20 @@ MAX_FUNCTION_LINES = 60
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(ATen|c10|torch)/")
-HIGHS = re.compile(r"^(highs/|interfaces/highs|Highs|HConfig)")
+HIGHS = re.compile(r"^(highs/|interfaces/highs|Highs|HConfig|slimpack/milp/highs_c)")
 
 
 def room_of(path: Path) -> str | None:
     """The room of a path relative to the root, None outside slimpack/."""
-    return path.parts[1] if path.parts[0] == "slimpack" and len(path.parts) > 2 else None
+    if path.parts[0] != "slimpack" or len(path.parts) <= 2:
+        return None
+    inner = path.parts[1] in HOUSES and len(path.parts) > 3
+    return "/".join(path.parts[1:3] if inner else path.parts[1:2])
+
+
+def house_of(room: str) -> str:
+    """The house that a room belongs to; itself if to none."""
+    return room.split("/")[0]
 
 
 def include_errors(path: Path, text: str):
@@ -53,7 +73,7 @@ def include_errors(path: Path, text: str):
             continue
         quote, target = match.groups()
         top = target.split("/")[0]
-        if TORCH.match(target) and room not in (None, "packflow"):
+        if TORCH.match(target) and room and house_of(room) != "packflow":
             yield number, f"{target}: torch is included in slimpack/packflow only"
         if HIGHS.match(target) and room != "milp":
             yield number, f"{target}: HiGHS is included in slimpack/milp only"
@@ -76,8 +96,14 @@ def room_errors(room: str, target: str):
     elif LAYER_OF[other] >= LAYER_OF[room]:
         yield (f"{target}: {room} (layer {LAYER_OF[room]}) includes lower layers only,"
                f" {other} is on layer {LAYER_OF[other]}")
-    elif other in HIDDEN_FROM.get(room, ()):
+    elif house_of(other) in HIDDEN_FROM.get(house_of(room), ()):
         yield f"{target}: {room} does not see {other}"
+
+
+def place_errors(path: Path):
+    """Yields (line, rule) for a file that lies in a house but in none of its rooms."""
+    if room_of(path) in HOUSES:
+        yield 1, f"files of {path.parent} lie in its rooms, never beside them"
 
 
 def size_errors(path: Path, text: str):
@@ -105,7 +131,7 @@ def check(root: Path) -> list[str]:
             text = file.read_text(encoding="utf-8")
             found = list(size_errors(path, text))
             if file.suffix in (".h", ".cpp"):
-                found += include_errors(path, text)
+                found += [*place_errors(path), *include_errors(path, text)]
             errors += [f"{path}:{line}: {rule}" for line, rule in found]
     return errors
 

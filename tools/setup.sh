@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Makes this machine ready to build and test: checks what is missing and installs only that.
 #   system   compiler, CMake, libraries; through apt-get (with sudo when not root)
-#   Python   the packages of requirements.txt in .venv (libtorch comes from the torch wheel)
-#   HiGHS    the source archive that tools/highs.txt pins, in .cache
+#   Python   the packages of requirements.txt in .venv (libtorch and HiGHS come from wheels)
 # SLIMPACK_TORCH_INDEX=URL takes torch from that package index instead of the default one, for
 # example https://download.pytorch.org/whl/cpu: 200 MB instead of the CUDA build's gigabytes.
 # Exit code 2 after one line on stderr when something is missing that cannot be installed.
@@ -176,26 +175,6 @@ install_python() {
   python_recipe >"$kStamp"
 }
 
-# Prints the archive's path below the root and its pinned hash.
-highs_archive() {
-  sed -nE 's|^highspy==([0-9.]+) --hash=sha256:([0-9a-f]+)$|.cache/highspy-\1.tar.gz \2|p' tools/highs.txt
-}
-
-has_hash() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$2" ]; }
-
-fetch_highs() {
-  local archive hash
-  read -r archive hash < <(highs_archive) || fail "tools/highs.txt does not pin highspy by version and hash"
-  if has_hash "$archive" "$hash"; then return; fi
-  say "fetching the source of HiGHS"
-  rm -f "$archive"
-  # pip asks the package for its name, and so needs its build tools for a moment.
-  .venv/bin/python -m pip download --retries 2 --disable-pip-version-check --no-deps \
-    --no-binary highspy --require-hashes -r tools/highs.txt -d .cache >>"$kLog" 2>&1 ||
-    fail "cannot fetch the source of HiGHS: $(why_failed) (details in $kLog)"
-  has_hash "$archive" "$hash" || fail "$archive is not what tools/highs.txt pins: remove it and try again"
-}
-
 main() {
   mkdir -p .cache
   : >"$kLog"
@@ -205,7 +184,6 @@ main() {
   install_system
   check_versions
   if [ $python_ready = no ]; then install_python; fi
-  fetch_highs
 }
 
 main

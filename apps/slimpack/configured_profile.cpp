@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "slimpack/base/human.h"
-#include "slimpack/packflow/device.h"
-#include "slimpack/packflow/processors.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/processors.h"
 
 namespace slimpack {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "slimpack/packflow/profile.h"
+#include "slimpack/packflow/profile/profile.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 

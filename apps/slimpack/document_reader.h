@@ -8,7 +8,7 @@
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/data/token_range.h"
-#include "slimpack/packflow/stage_step.h"
+#include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/workload/slice.h"
 

@@ -9,7 +9,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/sequences.h"
-#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 

@@ -20,7 +20,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/output_error.h"
-#include "slimpack/packflow/world.h"
+#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 

@@ -12,9 +12,9 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/standard_streams.h"
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/memory_tracker.h"
-#include "slimpack/packflow/peer_health.h"
-#include "slimpack/packflow/process_job.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/ranks/peer_health.h"
+#include "slimpack/packflow/ranks/process_job.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/slimpack/training_commands.h"
-#include "slimpack/packflow/rank_groups.h"
+#include "slimpack/packflow/ranks/rank_groups.h"
 
 namespace slimpack {
 

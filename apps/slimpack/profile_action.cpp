@@ -8,7 +8,7 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
-#include "slimpack/packflow/pass_ratios.h"
+#include "slimpack/packflow/profile/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

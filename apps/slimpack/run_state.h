@@ -9,7 +9,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/data/sampler.h"
-#include "slimpack/packflow/rank_grid.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "slimpack/packflow/optimizer.h"
+#include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {

@@ -12,7 +12,7 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/data/token_range.h"
-#include "slimpack/packflow/gather_when_ready.h"
+#include "slimpack/packflow/ranks/gather_when_ready.h"
 
 namespace slimpack {
 namespace {

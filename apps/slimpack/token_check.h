@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "apps/slimpack/document_reader.h"
-#include "slimpack/packflow/world.h"
+#include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

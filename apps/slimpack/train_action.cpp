@@ -20,7 +20,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
-#include "slimpack/packflow/checkpoint_writer.h"
+#include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/trace/timeline.h"
 

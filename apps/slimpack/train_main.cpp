@@ -1,6 +1,6 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/training_commands.h"
-#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 
 int main(int argc, char** argv) {
   slimpack::install_memory_tracker();

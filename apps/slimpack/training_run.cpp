@@ -20,9 +20,9 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/packflow/device.h"
-#include "slimpack/packflow/load_checkpoint.h"
-#include "slimpack/packflow/memory_tracker.h"
+#include "slimpack/packflow/checkpoint/load_checkpoint.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 
 namespace slimpack {
 namespace {
@@ -220,7 +220,7 @@ std::optional<CompletedStep> TrainingRun::next() {
   }
   const Tokens tokens = tokens_ + total_tokens(lengths_of(ready.batch.sequences));
   if (goes_on(step_ + 1, tokens)) ahead_.start();
-  CompletedStep done = run(std::move(ready), Engine::Update{config_.train, step_});
+  CompletedStep done = run(std::move(ready), OptimizerUpdate{config_.train, step_});
   done.step = step_++;
   done.planning_wait = waited;
   tokens_ = tokens;
@@ -287,7 +287,7 @@ ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   return {std::move(batch), std::move(planned), monotonic_now() - start};
 }
 
-CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<Engine::Update>& update) {
+CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<OptimizerUpdate>& update) {
   CompletedStep done;
   done.result =
       engine_->run(ready.planned.plan, ready.planned.schedules, ready.batch.tokens, update);

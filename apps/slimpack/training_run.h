@@ -14,8 +14,8 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/sampler.h"
-#include "slimpack/packflow/checkpoint_writer.h"
-#include "slimpack/packflow/engine.h"
+#include "slimpack/packflow/checkpoint/checkpoint_writer.h"
+#include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/plan_ahead.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -94,7 +94,7 @@ class TrainingRun {
   [[nodiscard]] bool goes_on_alike() const;
   [[nodiscard]] StepBatch draw();
   [[nodiscard]] ReadyStep plan(StepBatch batch, PlannerKind planner) const;
-  [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<Engine::Update>& update);
+  [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<OptimizerUpdate>& update);
   /// Whether another step comes after so many steps of so many tokens, unless time is over.
   [[nodiscard]] bool goes_on(std::int64_t steps, Tokens tokens) const;
   [[nodiscard]] bool out_of_time() const;

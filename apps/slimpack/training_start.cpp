@@ -6,9 +6,9 @@
 #include <future>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/gather_when_ready.h"
-#include "slimpack/packflow/hugging_face_folder.h"
-#include "slimpack/packflow/world.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
+#include "slimpack/packflow/ranks/gather_when_ready.h"
+#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 

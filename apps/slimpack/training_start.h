@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "apps/slimpack/training_commands.h"
-#include "slimpack/packflow/checkpoint_folder.h"
-#include "slimpack/packflow/model_files.h"
+#include "slimpack/packflow/checkpoint/checkpoint_folder.h"
+#include "slimpack/packflow/checkpoint/model_files.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

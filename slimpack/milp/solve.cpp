@@ -1,62 +1,69 @@
 #include "slimpack/milp/solve.h"
 
-#include <Highs.h>
-
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/milp/highs_c.h"
 
 namespace slimpack::milp {
 namespace {
 
 constexpr double kIntegrality = 1e-6;
 
+using Highs = std::unique_ptr<void, decltype(&Highs_destroy)>;
+
+Highs make_highs() {
+  Highs highs(Highs_create(), Highs_destroy);
+  SLIMPACK_CHECK(Highs_getSizeofHighsInt(highs.get()) == sizeof(std::int32_t));
+  return highs;
+}
+
 /// One thread, because HiGHS keeps a pool per calling thread and refuses to change its size.
-void set_options(Highs& highs, const SolveLimits& limits) {
+void set_options(void* highs, const SolveLimits& limits) {
   const double seconds = limits.seconds.value_or(kInfinity);
   SLIMPACK_CHECK(limits.nodes >= 0 && limits.relative_gap >= 0 && seconds >= 0,
                  "nodes {}, gap {}, seconds {}", limits.nodes, limits.relative_gap, seconds);
-  bool ok = true;
-  const auto set = [&](const char* name, const auto& value) {
-    ok = ok && highs.setOptionValue(name, value) == HighsStatus::kOk;
-  };
-  set("output_flag", false);
-  set("threads", HighsInt{1});
-  set("parallel", "off");
-  set("random_seed", HighsInt{0});
-  set("mip_feasibility_tolerance", kIntegrality);
-  set("mip_rel_gap", limits.relative_gap);
-  set("mip_abs_gap", 0.0);
-  constexpr std::int64_t kMost = std::numeric_limits<HighsInt>::max();
-  set("mip_max_nodes", static_cast<HighsInt>(std::min(limits.nodes, kMost)));
-  set("time_limit", seconds);
-  SLIMPACK_CHECK(ok);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto nodes = static_cast<std::int32_t>(std::min(limits.nodes, kMost));
+  for (const std::int32_t status :
+       {Highs_setBoolOptionValue(highs, "output_flag", 0),
+        Highs_setIntOptionValue(highs, "threads", 1),
+        Highs_setStringOptionValue(highs, "parallel", "off"),
+        Highs_setIntOptionValue(highs, "random_seed", 0),
+        Highs_setDoubleOptionValue(highs, "mip_feasibility_tolerance", kIntegrality),
+        Highs_setDoubleOptionValue(highs, "mip_rel_gap", limits.relative_gap),
+        Highs_setDoubleOptionValue(highs, "mip_abs_gap", 0),
+        Highs_setIntOptionValue(highs, "mip_max_nodes", nodes),
+        Highs_setDoubleOptionValue(highs, "time_limit", seconds)})
+    SLIMPACK_CHECK(status == kHighsOk);
 }
 
-HighsLp to_highs(const ModelData& data) {
-  HighsLp lp;
-  lp.num_col_ = static_cast<HighsInt>(data.cost.size());
-  lp.num_row_ = static_cast<HighsInt>(data.row_lower.size());
-  lp.col_cost_ = data.cost;
-  lp.col_lower_ = data.lower;
-  lp.col_upper_ = data.upper;
-  lp.row_lower_ = data.row_lower;
-  lp.row_upper_ = data.row_upper;
-  lp.a_matrix_.format_ = MatrixFormat::kRowwise;
-  lp.a_matrix_.num_col_ = lp.num_col_;
-  lp.a_matrix_.num_row_ = lp.num_row_;
-  lp.a_matrix_.start_ = data.row_begin;
-  lp.a_matrix_.index_ = data.column;
-  lp.a_matrix_.value_ = data.coefficient;
-  for (const bool integer : data.integer) {
-    lp.integrality_.push_back(integer ? HighsVarType::kInteger : HighsVarType::kContinuous);
-  }
-  return lp;
+void pass_model(void* highs, const ModelData& data) {
+  std::vector<std::int32_t> integrality;
+  for (const bool integer : data.integer)
+    integrality.push_back(integer ? kHighsInteger : kHighsContinuous);
+  SLIMPACK_CHECK(Highs_passMip(highs, static_cast<std::int32_t>(data.cost.size()),
+                               static_cast<std::int32_t>(data.row_lower.size()),
+                               static_cast<std::int32_t>(data.coefficient.size()), kHighsRowwise,
+                               kHighsMinimize, /*offset=*/0, data.cost.data(), data.lower.data(),
+                               data.upper.data(), data.row_lower.data(), data.row_upper.data(),
+                               data.row_begin.data(), data.column.data(), data.coefficient.data(),
+                               integrality.data()) == kHighsOk);
 }
 
-Status status_of(const Highs& highs) {
-  switch (highs.getModelStatus()) {
+std::int32_t int_info(const void* highs, const char* name) {
+  std::int32_t value = 0;
+  SLIMPACK_CHECK(Highs_getIntInfoValue(highs, name, &value) == kHighsOk);
+  return value;
+}
+
+Status status_of(const void* highs) {
+  const std::int32_t status = Highs_getModelStatus(highs);
+  switch (static_cast<HighsModelStatus>(status)) {
     case HighsModelStatus::kOptimal:
     case HighsModelStatus::kModelEmpty:
       return Status::kOptimal;
@@ -65,27 +72,41 @@ Status status_of(const Highs& highs) {
     case HighsModelStatus::kTimeLimit:
     case HighsModelStatus::kSolutionLimit:
     case HighsModelStatus::kIterationLimit:
-      return highs.getInfo().primal_solution_status == kSolutionStatusFeasible ? Status::kFeasible
-                                                                               : Status::kLimit;
-    default:
-      check_failed("model has a finite optimum", __FILE__, __LINE__,
-                   highs.modelStatusToString(highs.getModelStatus()));
+      return int_info(highs, "primal_solution_status") == kHighsFeasiblePoint ? Status::kFeasible
+                                                                              : Status::kLimit;
   }
+  check_failed("model has a finite optimum", __FILE__, __LINE__,
+               "HiGHS's model status is " + std::to_string(status));
 }
 
-Outcome outcome_of(const Highs& highs, const ModelData& data) {
-  const HighsInfo& info = highs.getInfo();
+/// Of a mixed-integer program.
+struct MipInfo {
+  std::int64_t nodes = 0;
+  double bound = 0;
+};
+MipInfo mip_info(const void* highs) {
+  MipInfo info;
+  SLIMPACK_CHECK(Highs_getInt64InfoValue(highs, "mip_node_count", &info.nodes) == kHighsOk &&
+                 Highs_getDoubleInfoValue(highs, "mip_dual_bound", &info.bound) == kHighsOk);
+  info.nodes = std::max<std::int64_t>(0, info.nodes);
+  return info;
+}
+
+Outcome outcome_of(const void* highs, const ModelData& data) {
   Outcome outcome;
   outcome.status = status_of(highs);
   const bool mip = std::find(data.integer.begin(), data.integer.end(), true) != data.integer.end();
-  if (mip) outcome.nodes = std::max<std::int64_t>(0, info.mip_node_count);
+  const MipInfo info = mip ? mip_info(highs) : MipInfo{};
+  outcome.nodes = info.nodes;
   if (outcome.status == Status::kInfeasible) {
     outcome.bound = kInfinity;
     return outcome;
   }
-  if (mip) outcome.bound = info.mip_dual_bound;
+  if (mip) outcome.bound = info.bound;
   if (outcome.status == Status::kLimit) return outcome;
-  outcome.values = highs.getSolution().col_value;
+  outcome.values.resize(data.cost.size());
+  SLIMPACK_CHECK(Highs_getSolution(highs, outcome.values.data(), nullptr, nullptr, nullptr) ==
+                 kHighsOk);
   outcome.objective = 0;
   for (std::size_t i = 0; i < data.cost.size(); ++i) {
     if (data.integer[i]) outcome.values[i] = std::round(outcome.values[i]);
@@ -100,20 +121,18 @@ Outcome outcome_of(const Highs& highs, const ModelData& data) {
 
 Outcome solve(const Model& model, const SolveLimits& limits, std::span<const double> start) {
   const ModelData& data = model.data();
-  Highs highs;
-  set_options(highs, limits);
-  SLIMPACK_CHECK(highs.passModel(to_highs(data)) == HighsStatus::kOk);
+  const Highs highs = make_highs();
+  set_options(highs.get(), limits);
+  pass_model(highs.get(), data);
   if (!start.empty()) {
     SLIMPACK_CHECK(start.size() == model.variables(), "{} start values for {} variables",
                    start.size(), model.variables());
     SLIMPACK_CHECK(std::none_of(start.begin(), start.end(), [](double v) { return v != v; }));
-    HighsSolution solution;
-    solution.col_value.assign(start.begin(), start.end());
-    solution.value_valid = true;
-    SLIMPACK_CHECK(highs.setSolution(solution) != HighsStatus::kError);
+    SLIMPACK_CHECK(Highs_setSolution(highs.get(), start.data(), nullptr, nullptr, nullptr) !=
+                   kHighsError);
   }
-  SLIMPACK_CHECK(highs.run() != HighsStatus::kError);
-  return outcome_of(highs, data);
+  SLIMPACK_CHECK(Highs_run(highs.get()) != kHighsError);
+  return outcome_of(highs.get(), data);
 }
 
 }  // namespace slimpack::milp

@@ -1,7 +1,7 @@
 // The folder of a Hugging Face model: an index, and a part that it names.
 #include <string>
 
-#include "slimpack/packflow/hugging_face_folder.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/tensor_bytes.h"
 #include "tests/support/temp_folder.h"

@@ -1,5 +1,5 @@
 // Safetensors files.
-#include "slimpack/packflow/safetensors.h"
+#include "slimpack/packflow/checkpoint/safetensors.h"
 
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/tensor_bytes.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "slimpack/packflow/safetensors.h"
+#include "slimpack/packflow/checkpoint/safetensors.h"
 
 namespace slimpack::fuzz {
 

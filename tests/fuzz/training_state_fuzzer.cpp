@@ -4,7 +4,7 @@
 
 #include "apps/slimpack/run_state.h"
 #include "slimpack/base/checksum.h"
-#include "slimpack/packflow/checkpoint_folder.h"
+#include "slimpack/packflow/checkpoint/checkpoint_folder.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace slimpack;

@@ -31,7 +31,8 @@ def test_files_in_order_pass(tmp_path):
     root = tree(tmp_path, {
         "slimpack/base/error.h": "// Errors.\n",
         "slimpack/sim/sim.cpp": '#include "slimpack/schedule/s.h"\n#include <vector>\n',
-        "slimpack/packflow/stage.cpp": "#include <ATen/ATen.h>\n",
+        "slimpack/packflow/step/stage.cpp": "#include <ATen/ATen.h>\n",
+        "slimpack/packflow/layer/l.cpp": '#include "slimpack/packflow/kernels/k.h"\n',
         "slimpack/milp/solve.cpp": "#include <highs/Highs.h>\n",
         "tests/sim/sim_test.cpp": '#include "slimpack/planner/planner.h"\n#include <torch/x.h>\n',
         "apps/slimpack/main.cpp": '#include "apps/slimpack/commands.h"\n',
@@ -43,7 +44,12 @@ def test_files_in_order_pass(tmp_path):
     ("slimpack/plan/p.cpp", '#include "slimpack/solver/cut.h"', "includes lower layers only"),
     ("slimpack/plan/p.cpp", "  #  include <slimpack/sim/s.h>", "includes lower layers only"),
     ("slimpack/solver/p.cpp", '#include "slimpack/baselines/x.h"', "includes lower layers only"),
-    ("slimpack/packflow/p.cpp", '#include "slimpack/solver/cut.h"', "does not see solver"),
+    ("slimpack/packflow/step/p.cpp", '#include "slimpack/solver/cut.h"', "does not see solver"),
+    ("slimpack/packflow/step/p.cpp", '#include "slimpack/sim/s.h"', "does not see sim"),
+    ("slimpack/planner/p.cpp", '#include "slimpack/packflow/step/s.h"', "does not see packflow"),
+    ("slimpack/packflow/layer/p.cpp", '#include "slimpack/packflow/step/s.h"', "lower layers only"),
+    ("slimpack/packflow/profile/p.cpp", '#include "slimpack/packflow/checkpoint/c.h"',
+     "lower layers only"),
     ("slimpack/plan/p.cpp", '#include "slimpack/nowhere/x.h"', "room 'nowhere' has no layer"),
     ("slimpack/other/p.cpp", '#include "slimpack/base/x.h"', "room 'other' has no layer"),
     ("slimpack/plan/p.cpp", "#include <ATen/ATen.h>", "torch is included in"),
@@ -58,6 +64,12 @@ def test_a_forbidden_include_is_named_with_its_line(tmp_path, path, line, rule):
     code, output = run(tree(tmp_path, {path: "// First.\n" + line + "\n"}))
     assert code == 1
     assert any(error.startswith(f"{path}:2: ") and rule in error for error in output), output
+
+
+def test_a_file_beside_the_rooms_of_packflow_is_named(tmp_path):
+    root = tree(tmp_path, {"slimpack/packflow/engine.cpp": "int x;\n"})
+    assert run(root) == (1, ["slimpack/packflow/engine.cpp:1: files of slimpack/packflow lie in its"
+                             " rooms, never beside them"])
 
 
 def test_a_file_of_500_lines_passes_and_one_of_501_does_not(tmp_path):

@@ -3,7 +3,6 @@
 Commands that the script calls are replaced by small scripts that come first on PATH.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -23,19 +22,13 @@ class Machine:
         self.bin.mkdir()
         shutil.copytree(ROOT / "tools", self.root / "tools")
         shutil.copy(ROOT / "requirements.txt", self.root)
-        # By default the machine has everything but the Python packages: HiGHS's source, too (pinned
-        # as version 9.9), and plenty of memory and disk.
+        # By default the machine has everything but the Python packages, and plenty of memory and disk.
         self.command("df", "echo; echo 'disk 99999 1 50000 1% /'")
         self.memory_mib(16384)
         self.python("exit 0")
         self.library = folder / "libclang_rt.fuzzer-any.a"
         self.library.touch()
         self.command("clang++", f"echo '\"{self.library}\"' >&2")
-        self.archive = self.root / ".cache" / "highspy-9.9.tar.gz"
-        self.archive.parent.mkdir()
-        self.archive.write_text("source")
-        digest = hashlib.sha256(b"source").hexdigest()
-        (self.root / "tools" / "highs.txt").write_text(f"highspy==9.9 --hash=sha256:{digest}\n")
 
     def command(self, name, body):
         self._script(self.bin / name, body)
@@ -187,36 +180,3 @@ def test_python_packages_without_network_are_a_clear_line_and_no_stamp(machine):
 def test_a_full_disk_is_told_from_a_missing_network(machine):
     machine.python("echo 'OSError: [Errno 28] No space left on device'; exit 1")
     fails_with(machine.run(), "the disk is full")
-
-
-def test_the_source_of_highs_is_fetched_once_and_pinned(machine):
-    machine.run()
-    machine.archive.unlink()
-    machine.python(f"printf source > {machine.archive}")
-    first, second = machine.run(), machine.run()
-    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    fetched = [call for call in machine.pip_calls() if "download" in call]
-    assert len(fetched) == 1
-    assert "--require-hashes -r tools/highs.txt -d .cache" in fetched[0]
-
-
-def test_the_source_of_highs_without_network_is_a_clear_line(machine):
-    machine.run()
-    machine.archive.unlink()
-    machine.python("echo 'WARNING: Retrying: Failed to establish a new connection'; exit 1")
-    fails_with(machine.run(), "cannot fetch the source of HiGHS", "no network")
-
-
-def test_a_source_of_highs_with_another_hash_is_fetched_again(machine):
-    machine.run()
-    machine.archive.write_text("half of it")
-    machine.python(f"printf source > {machine.archive}")
-    assert machine.run().returncode == 0
-    machine.archive.write_text("half of it")
-    machine.python(f"printf other > {machine.archive}")
-    fails_with(machine.run(), "highspy-9.9.tar.gz is not what tools/highs.txt pins")
-
-
-def test_a_pin_without_a_hash_is_refused(machine):
-    (machine.root / "tools" / "highs.txt").write_text("highspy==9.9\n")
-    fails_with(machine.run(), "tools/highs.txt", "version and hash")

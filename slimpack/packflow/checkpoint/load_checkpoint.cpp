@@ -1,0 +1,38 @@
+#include "slimpack/packflow/checkpoint/load_checkpoint.h"
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
+#include "slimpack/packflow/checkpoint/model_tensors.h"
+
+namespace slimpack {
+
+namespace fs = std::filesystem;
+
+void load_checkpoint(Engine& engine, const Checkpoint& checkpoint) {
+  const std::string origin = checkpoint.folder.string();
+  load_parameters(engine, read_model_tensors(checkpoint.folder), origin);
+  NamedTensors optimizer;
+  for (const CheckpointFile& file : checkpoint.state.files)
+    if (file.name.starts_with(kOptimizerStem))
+      optimizer.merge(read_safetensors(checkpoint.folder / file.name));
+  load_optimizer_state(engine, optimizer, origin);
+}
+
+void load_hugging_face_model(Engine& engine, const fs::path& folder) {
+  const ModelShape& ours = engine.options().shape;
+  const ModelShape theirs = read_model_shape(folder / kConfigFile);
+  const auto require_same = [&](const char* field, const auto& their, const auto& our) {
+    if (their != our)
+      invalid_input("{}: {} is {}, the run's model.config has {}; give that model's config.json",
+                    (folder / kConfigFile).string(), field, their, our);
+  };
+  // What the sizes of the tensors do not tell. Longer contexts and other rope_theta are the run's
+  // to choose.
+  require_same("model_type", to_string(theirs.family), to_string(ours.family));
+  require_same("num_attention_heads", theirs.num_heads, ours.num_heads);
+  require_same("num_key_value_heads", theirs.num_kv_heads, ours.num_kv_heads);
+  require_same("rms_norm_eps", theirs.rms_norm_eps, ours.rms_norm_eps);
+  load_parameters(engine, read_model_tensors(folder), folder.string());
+}
+
+}  // namespace slimpack

@@ -1,0 +1,136 @@
+#include "slimpack/packflow/checkpoint/model_tensors.h"
+
+#include <fmt/ranges.h>
+
+#include <utility>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/checkpoint/stage_tensors.h"
+#include "slimpack/packflow/device/tensor.h"
+
+namespace slimpack {
+namespace {
+
+using Sizes = std::map<std::string, std::vector<std::int64_t>>;
+
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+
+/// The tensors as the bytes of a file, which can be gathered.
+at::Tensor bytes_of(const NamedTensors& tensors) {
+  std::vector<std::byte> bytes;
+  stream_safetensors(tensors, [&](std::span<const std::byte> next) {
+    bytes.insert(bytes.end(), next.begin(), next.end());
+  });
+  return byte_tensor(bytes);
+}
+
+NamedTensors tensors_of(const at::Tensor& bytes_B) {
+  const auto* const data = static_cast<const std::byte*>(bytes_B.const_data_ptr());
+  return parse_safetensors({data, bytes_B.nbytes()}, std::make_shared<at::Tensor>(bytes_B),
+                           "tensors of a rank");
+}
+
+using StageTensors = NamedTensors (*)(StageParameters&, Communicator&);
+
+NamedTensors tensors_of_all_stages(Engine& engine, StageTensors of_stage) {
+  NamedTensors all;
+  engine.on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock&) {
+    const at::Tensor own_B = bytes_of(of_stage(engine.parameters(rank), communicator));
+    for (const at::Tensor& bytes_B : communicator.world().gathering().gather(own_B))  // at rank 0
+      all.merge(tensors_of(bytes_B));
+  });
+  return all;
+}
+
+void require_tensor(const NamedTensors& tensors, const std::string& name,
+                    const std::vector<std::int64_t>& sizes, const std::string& origin) {
+  const auto it = tensors.find(name);
+  if (it == tensors.end())
+    invalid_input("{}: tensor {} is missing; {}", origin, name,
+                  name == kHead ? "where it is tied, config.json says so by tie_word_embeddings"
+                                : "the checkpoint is of another model");
+  if (it->second.sizes() != sizes)
+    invalid_input("{}: tensor {} has shape [{}], the model needs [{}]", origin, name,
+                  fmt::join(it->second.sizes(), ", "), fmt::join(sizes, ", "));
+  if (!it->second.is_floating_point())
+    invalid_input("{}: tensor {} has type {}, the model needs floating-point numbers", origin, name,
+                  at::toString(it->second.scalar_type()));
+}
+
+void require_tensors(const NamedTensors& tensors, const Sizes& needed, const std::string& origin) {
+  for (const auto& [name, sizes] : needed) require_tensor(tensors, name, sizes, origin);
+  for (const auto& [name, tensor] : tensors)
+    if (!needed.contains(name))
+      invalid_input("{}: tensor {} has no place in the model; the checkpoint is of another model",
+                    origin, name);
+}
+
+/// The tensors of a model as this program names them: what files of older programs and of tied
+/// models have beyond these is left out.
+NamedTensors without_redundant(NamedTensors tensors, const ModelShape& shape,
+                               const std::string& origin) {
+  std::erase_if(tensors, [](const auto& entry) {
+    return entry.first.ends_with(".rotary_emb.inv_freq");  // follows from rope_theta
+  });
+  const auto head = tensors.find(kHead), embedding = tensors.find(kEmbedding);
+  if (!shape.tie_embeddings || head == tensors.end() || embedding == tensors.end()) return tensors;
+  if (!head->second.equal(embedding->second))
+    invalid_input(
+        "{}: tensor {} differs from {}, which the model ties; set tie_word_embeddings to false",
+        origin, kHead, kEmbedding);
+  tensors.erase(head);
+  return tensors;
+}
+
+/// Calls assign(bucket, parameter, row, rows) for every part of the rank's parameters with its
+/// piece of the tensor of that name.
+template <class Assign>
+void for_each_piece(StageParameters& stage, const NamedTensors& tensors, const std::string& prefix,
+                    Assign assign_rows) {
+  stage.for_each([&](const Parameter& p) {
+    for (const ParameterPart& part : p.parts)
+      assign_rows(stage.buckets[p.bucket], p, part.begin,
+                  part.piece.of(tensors.at(prefix + part.name)));
+  });
+}
+
+}  // namespace
+
+NamedTensors named_parameters(Engine& engine) {
+  return tensors_of_all_stages(engine, whole_values);
+}
+
+NamedTensors named_gradients(Engine& engine) {
+  return tensors_of_all_stages(engine, whole_gradients);
+}
+
+void load_parameters(Engine& engine, const NamedTensors& given, const std::string& origin) {
+  const ModelShape& shape = engine.options().shape;
+  const NamedTensors tensors = without_redundant(given, shape, origin);
+  require_tensors(tensors, tensor_sizes(shape), origin);
+  engine.on_ranks([&](std::int32_t rank, Communicator&, RankClock&) {
+    for_each_piece(engine.parameters(rank), tensors, "",
+                   [](ParameterBucket& bucket, const Parameter& p, std::int64_t row,
+                      const at::Tensor& rows) { assign(bucket, p, row, rows); });
+  });
+}
+
+void load_optimizer_state(Engine& engine, const NamedTensors& tensors, const std::string& origin) {
+  const std::vector<OptimizerState> states = optimizer_states(engine.options().dtype);
+  Sizes needed;
+  for (const auto& [name, sizes] : tensor_sizes(engine.options().shape))
+    for (const OptimizerState& state : states) needed.emplace(state.prefix + name, sizes);
+  require_tensors(tensors, needed, origin);
+  engine.on_ranks([&](std::int32_t rank, Communicator&, RankClock&) {
+    for (const OptimizerState& state : states)
+      for_each_piece(engine.parameters(rank), tensors, state.prefix,
+                     [&](ParameterBucket& bucket, const Parameter& p, std::int64_t row,
+                         const at::Tensor& rows) {
+                       assign_state(bucket, bucket.*state.shard_S, p, row, rows);
+                     });
+  });
+}
+
+}  // namespace slimpack

@@ -1,0 +1,29 @@
+// Model tensors: those of all ranks under their Hugging Face names, out of an engine and into it.
+// All processes of a job call these functions together.
+#pragma once
+
+#include <string>
+
+#include "slimpack/packflow/checkpoint/safetensors.h"
+#include "slimpack/packflow/step/engine.h"
+
+namespace slimpack {
+
+/// Copies of every parameter, in the run's compute type, in the process that runs rank 0; elsewhere
+/// none. For models that fit there twice.
+[[nodiscard]] NamedTensors named_parameters(Engine& engine);
+
+/// The gradients of the last step, likewise, in the accumulate type.
+[[nodiscard]] NamedTensors named_gradients(Engine& engine);
+
+/// Overwrites the parameters (and masters) with those of a model, whose types may be others: every
+/// rank reads its own pieces. A tied model's tensors may have its head, too. Throws InvalidInput,
+/// engine untouched, naming `origin` and the first tensor by name that is missing, unknown or of
+/// another shape, or holds no floating-point numbers.
+void load_parameters(Engine& engine, const NamedTensors& tensors, const std::string& origin);
+
+/// Overwrites moments, and masters where there are some, with the tensors of all stages'
+/// whole_optimizer_state(); with the same rules.
+void load_optimizer_state(Engine& engine, const NamedTensors& tensors, const std::string& origin);
+
+}  // namespace slimpack

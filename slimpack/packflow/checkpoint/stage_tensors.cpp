@@ -1,0 +1,90 @@
+#include "slimpack/packflow/checkpoint/stage_tensors.h"
+
+#include <ATen/ops/cat.h>
+
+#include <utility>
+
+#include "slimpack/packflow/device/tensor.h"
+
+namespace slimpack {
+namespace {
+
+/// A bucket's elements at the stage's tensor-parallel ranks of replica 0; elsewhere undefined.
+using BucketElements = std::function<at::Tensor(const ParameterBucket&)>;
+
+/// The public tensor of a part at tensor-parallel rank 0, elsewhere undefined. Neighbours may hold
+/// the same piece; the others stand in the order of the ranks.
+at::Tensor whole_part(const ParameterPart& part, const at::Tensor& rows, Collective& tensor) {
+  const std::vector<at::Tensor> pieces = tensor.gathering().gather(rows);
+  std::vector<at::Tensor> distinct;
+  for (std::size_t m = 0; m < pieces.size(); m += static_cast<std::size_t>(part.piece.copies))
+    distinct.push_back(pieces[m]);
+  if (distinct.size() < 2) return distinct.empty() ? at::Tensor() : distinct.front();
+  return at::cat(distinct, part.piece.dimension);
+}
+
+void add_bucket(NamedTensors& result, const std::string& prefix, StageParameters& stage,
+                std::size_t bucket, const at::Tensor& elements_N, Collective& tensor) {
+  stage.for_each([&](const Parameter& p) {
+    if (p.bucket != bucket || p.tied_copy) return;
+    const at::Tensor own = elements_N.narrow(0, p.begin, p.value.numel()).view(p.value.sizes());
+    for (const ParameterPart& part : p.parts) {
+      const at::Tensor whole = whole_part(part, own.narrow(0, part.begin, part.rows), tensor);
+      if (tensor.index() == 0) result.emplace(prefix + part.name, whole.cpu());
+    }
+  });
+}
+
+void add_whole(NamedTensors& result, const std::string& prefix, StageParameters& stage,
+               Communicator& communicator, const BucketElements& elements) {
+  for (std::size_t b = 0; b < stage.buckets.size(); ++b) {
+    const at::Tensor elements_N = elements(stage.buckets[b]);
+    if (elements_N.defined())
+      add_bucket(result, prefix, stage, b, elements_N, communicator.tensor());
+  }
+}
+
+/// What every replica has a shard of.
+at::Tensor joined_shards(const at::Tensor& shard_S, Collective& data) {
+  const std::vector<at::Tensor> shards = data.gathering().gather(shard_S);
+  return shards.empty() ? at::Tensor() : joined_rows(shards);
+}
+
+}  // namespace
+
+NamedTensors whole_values(StageParameters& stage, Communicator& communicator) {
+  NamedTensors result;
+  const bool first_replica = communicator.data().index() == 0;
+  add_whole(result, "", stage, communicator, [&](const ParameterBucket& bucket) {
+    return first_replica ? bucket.values_N : at::Tensor();
+  });
+  return result;
+}
+
+NamedTensors whole_gradients(StageParameters& stage, Communicator& communicator) {
+  NamedTensors result;
+  add_whole(result, "", stage, communicator, [&](const ParameterBucket& bucket) {
+    return joined_shards(bucket.shard.of(bucket.gradients_N), communicator.data());
+  });
+  return result;
+}
+
+NamedTensors whole_optimizer_state(StageParameters& stage, Dtype dtype,
+                                   Communicator& communicator) {
+  NamedTensors result;
+  for (const OptimizerState& state : optimizer_states(dtype))
+    add_whole(result, state.prefix, stage, communicator, [&](const ParameterBucket& bucket) {
+      return joined_shards(bucket.*state.shard_S, communicator.data());
+    });
+  return result;
+}
+
+std::vector<OptimizerState> optimizer_states(Dtype dtype) {
+  std::vector<OptimizerState> states{{"first_moment/", &ParameterBucket::first_moments_S},
+                                     {"second_moment/", &ParameterBucket::second_moments_S}};
+  if (compute_type(dtype) != accumulate_type(dtype))
+    states.push_back({"master/", &ParameterBucket::masters_S});
+  return states;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,56 @@
+#include "slimpack/packflow/device/device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdlib>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+
+at::Device find_device(DeviceKind kind) {
+  if (kind == DeviceKind::kCpu) return at::Device(at::kCPU);
+  if (!c10::impl::hasDeviceGuardImpl(at::kCUDA) ||
+      c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() == 0)
+    invalid_input(
+        "train.device is cuda, but libtorch finds no CUDA device here; set it to cpu, or install a "
+        "build of PyTorch with CUDA and check nvidia-smi");
+  return c10::impl::VirtualGuardImpl(at::kCUDA).getDevice();
+}
+
+void require_same_bits(at::Device device) {
+  if (device.is_cpu()) return;
+  // cuBLAS reads this when it is first used; without it libtorch refuses matrix products here.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  // Every tensor is written before it is read; filling it first would only take time.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+void use_own_queue(at::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.setDevice(device);
+  guard.exchangeStream(guard.getStreamFromGlobalPool(device));
+}
+
+c10::Stream own_queue(at::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+c10::Stream copy_queue(at::Device device) {
+  // Queues of high priority are handed out apart from the others, in turn.
+  return c10::impl::VirtualGuardImpl(device.type())
+      .getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
+
+void finish_queue(at::Device device) {
+  if (!device.is_cpu()) own_queue(device).synchronize();
+}
+
+void keep_for_queue(const at::Tensor& tensor) {
+  if (tensor.defined() && !tensor.is_cpu()) tensor.record_stream(own_queue(tensor.device()));
+}
+
+}  // namespace slimpack

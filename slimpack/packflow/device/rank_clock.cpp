@@ -1,0 +1,51 @@
+#include "slimpack/packflow/device/rank_clock.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/packflow/device/device.h"
+
+namespace slimpack {
+namespace {
+
+Nanos thread_time() {
+  timespec spent{};
+  SLIMPACK_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent) == 0);
+  return Nanos(std::int64_t{spent.tv_sec} * 1'000'000'000 + spent.tv_nsec);
+}
+
+}  // namespace
+
+RankClock::RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns, c10::Device device)
+    : kind_(kind),
+      start_(kind == ClockKind::kWall ? start : thread_time()),
+      turns_(kind == ClockKind::kWall ? nullptr : turns),
+      device_(device) {
+  return_to_processor();
+}
+
+RankClock::~RankClock() {
+  leave_processor();
+}
+
+Nanos RankClock::now() const {
+  finish_queue(device_);
+  return (kind_ == ClockKind::kWall ? monotonic_now() : thread_time()) - start_;
+}
+
+void RankClock::wait_until(Nanos time) {
+  if (kind_ == ClockKind::kVirtual) start_ -= std::max(Nanos(0), time - now());
+}
+
+void RankClock::leave_processor() {
+  if (turns_ != nullptr) turns_->give_up();
+}
+
+void RankClock::return_to_processor() {
+  if (turns_ != nullptr) turns_->take();
+}
+
+}  // namespace slimpack

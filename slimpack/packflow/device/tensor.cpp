@@ -1,0 +1,24 @@
+#include "slimpack/packflow/device/tensor.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+
+namespace slimpack {
+
+at::ScalarType accumulate_type(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+at::Tensor joined_rows(const std::vector<at::Tensor>& parts) {
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+at::Tensor byte_tensor(std::span<const std::byte> bytes) {
+  at::Tensor bytes_B = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(bytes_B.mutable_data_ptr(), bytes.data(), bytes.size());
+  return bytes_B;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,34 @@
+// Tensors of the runtime: number formats, and the letters that tensor names end in.
+//
+//   T rows (tokens) of a MicroPack or slice   L tokens of a sequence    H hidden size
+//   N query heads   G key/value heads         D head dimension         F FFN width   V vocabulary
+//   Q = N·D, K = G·D                          O, I: rows and columns of a weight matrix
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "slimpack/spec/dtype.h"
+
+namespace slimpack {
+
+[[nodiscard]] constexpr at::ScalarType compute_type(Dtype dtype) {
+  return dtype == Dtype::kFp64 ? at::kDouble : dtype == Dtype::kFp32 ? at::kFloat : at::kBFloat16;
+}
+
+/// What sums are kept in: gradients, dK/dV, log-sum-exp, norms, the loss.
+[[nodiscard]] constexpr at::ScalarType accumulate_type(Dtype dtype) {
+  return dtype == Dtype::kFp64 ? at::kDouble : at::kFloat;
+}
+[[nodiscard]] at::ScalarType accumulate_type(const at::Tensor& tensor);
+
+/// One below the other; a single one is not copied. REQUIRES: at least one.
+[[nodiscard]] at::Tensor joined_rows(const std::vector<at::Tensor>& parts);
+
+/// The bytes as a tensor (uint8), which travels between ranks as others do. A copy.
+[[nodiscard]] at::Tensor byte_tensor(std::span<const std::byte> bytes);
+
+}  // namespace slimpack

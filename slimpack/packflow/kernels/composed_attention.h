@@ -1,0 +1,16 @@
+// Attention from matrix products, for types and devices that have no fused kernel: exact in fp64,
+// and the reference that fused kernels are held against.
+#pragma once
+
+#include "slimpack/packflow/kernels/attention_kernel.h"
+
+namespace slimpack {
+
+/// As attend and attend_backward; all masks. Holds scores of 256 queries and all keys at a time, in
+/// the accumulate type.
+[[nodiscard]] AttentionResult composed_attend(const at::Tensor& q_TND, const KeysValues& kv,
+                                              Mask mask);
+[[nodiscard]] AttentionGradients composed_attend_backward(const QueryRows& rows,
+                                                          const KeysValues& kv, Mask mask);
+
+}  // namespace slimpack

@@ -1,0 +1,14 @@
+// libtorch's flash attention for CPUs: any floating-point type. Its causal mask is aligned
+// top-left.
+#pragma once
+
+#include "slimpack/packflow/kernels/attention_kernel.h"
+
+namespace slimpack {
+
+/// As attend and attend_backward. REQUIRES: tensors on a CPU, not Mask::kCausalEnd.
+[[nodiscard]] AttentionResult cpu_attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask);
+[[nodiscard]] AttentionGradients cpu_attend_backward(const QueryRows& rows, const KeysValues& kv,
+                                                     Mask mask);
+
+}  // namespace slimpack

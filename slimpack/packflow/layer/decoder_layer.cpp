@@ -1,0 +1,142 @@
+#include "slimpack/packflow/layer/decoder_layer.h"
+
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "slimpack/packflow/kernels/linear.h"
+#include "slimpack/packflow/kernels/rms_norm.h"
+#include "slimpack/packflow/layer/layer_parts.h"
+#include "slimpack/packflow/layer/pack_attention.h"
+#include "slimpack/packflow/layer/recompute_rows.h"
+
+namespace slimpack {
+namespace {
+
+/// What backward needs of queries and keys that are normalised: unless that is kept already, what
+/// their norms have seen.
+void keep_queries(const Projections& raw, const at::Tensor& q_TND, LayerRows& rows) {
+  if (rows.q_norm.n.defined()) {
+    rows.q_TND = q_TND;
+    return;
+  }
+  rows.q_TND = raw.q_TND.contiguous();
+  rows.k_TGD = raw.k_TGD.contiguous();
+}
+
+void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
+  LayerParameters& p = c.parameters;
+  const at::Tensor qkv_TO =
+      linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm)),
+             p.qkv_OH, p.qkv_bias_O);
+  Projections raw = split_qkv(qkv_TO, c.shape);
+  at::Tensor q_TND, k_TGD;
+  if (c.shape.qk_norm) {
+    q_TND = rotate(normed_input(c, raw.q_TND, p.q_norm_D, rows.q_norm), c.rope);
+    k_TGD = rotate(normed_input(c, raw.k_TGD, p.k_norm_D, rows.k_norm), c.rope);
+    keep_queries(raw, q_TND, rows);
+  } else {
+    q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
+    k_TGD = rotate(raw.k_TGD, c.rope);
+  }
+  std::int64_t row = 0;
+  for (const Slice& slice : c.pack.slices) {
+    const std::int64_t rows_of_slice = c.share.rows(slice).count();
+    const auto own = [&](const at::Tensor& all) { return all.narrow(0, row, rows_of_slice); };
+    c.kv.write(c.layer, slice, own(k_TGD), own(raw.v_TGD));
+    row += rows_of_slice;
+  }
+  AttentionResult result = attend(c, q_TND);
+  rows.out_TND = std::move(result.out_TND);
+  rows.lse_TN = std::move(result.lse_TN);
+  rows.middle_TH = row_linear_onto(c, x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+}
+
+/// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
+at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const Normalized& norm,
+                                  Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O,
+                                  WeightGradients& weights) {
+  weights.add({dy_TO, norm.n, &norm_H, &weight_OH, &bias_O}, c.rows);
+  at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
+  dy_TO = at::Tensor();
+  dn_TH = c.rows.scattered(dn_TH);
+  return rms_norm_backward(dn_TH, norm, norm_H);
+}
+
+/// Gradient of the input of row_linear_onto, from that of its output. Gives `x_TI` up as soon as it
+/// can.
+at::Tensor row_linear_backward(const LayerContext& c, const at::Tensor& dy_TH, at::Tensor x_TI,
+                               Parameter& weight_HI, Parameter& bias_H, WeightGradients& weights) {
+  const at::Tensor all_TH = c.rows.gathered(dy_TH);
+  weights.add({dy_TH, std::move(x_TI), nullptr, &weight_HI, &bias_H}, c.rows, all_TH);
+  return linear_input_gradient(all_TH, weight_HI);
+}
+
+/// Gradient of the residual after attention.
+at::Tensor mlp_block_backward(const LayerContext& c, const BackwardRows& rows,
+                              const at::Tensor& dy_TH, WeightGradients& weights) {
+  LayerParameters& p = c.parameters;
+  at::Tensor d_gate_up_TO = gated_backward(
+      row_linear_backward(c, dy_TH, activation(rows), p.down_HF, p.down_bias_H, weights),
+      rows.gate_up_TO);
+  return normed_linear_backward(c, std::move(d_gate_up_TO),
+                                normalized(c, rows.joined.middle_TH, rows.joined.mlp_norm),
+                                p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O, weights)
+      .add_(dy_TH);
+}
+
+/// Undoes rope and the q/k norms in place: gradients of the projection's own output.
+void projection_gradient(const LayerContext& c, const Queries& seen, at::Tensor& dqkv_TO) {
+  const Projections d = split_qkv(dqkv_TO, c.shape);
+  const auto undo = [&](const at::Tensor& gradient, const Normalized& norm, Parameter& weight) {
+    at::Tensor rotated = at::empty(gradient.sizes(), gradient.options());
+    rotate_back(gradient, c.rope, rotated);
+    gradient.copy_(weight.defined() ? rms_norm_backward(rotated, norm, weight) : rotated);
+  };
+  undo(d.q_TND, seen.q_norm, c.parameters.q_norm_D);
+  undo(d.k_TGD, seen.k_norm, c.parameters.k_norm_D);
+}
+
+/// Gradient of the layer's input from that of the residual after attention.
+at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows,
+                                    const at::Tensor& dmiddle_TH, WeightGradients& weights) {
+  LayerParameters& p = c.parameters;
+  at::Tensor dqkv_TO;
+  {
+    const at::Tensor dout_TND = row_linear_backward(c, dmiddle_TH, rows.out_TND.flatten(1),
+                                                    p.output_HQ, p.output_bias_H, weights)
+                                    .view(rows.out_TND.sizes());
+    const Queries seen = queries(c, rows);
+    dqkv_TO = attend_backward(c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN});
+    projection_gradient(c, seen, dqkv_TO);
+  }
+  return normed_linear_backward(c, std::move(dqkv_TO),
+                                normalized(c, rows.x_TH, rows.attention_norm), p.attention_norm_H,
+                                p.qkv_OH, p.qkv_bias_O, weights)
+      .add_(dmiddle_TH);
+}
+
+}  // namespace
+
+LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
+  LayerParameters& p = c.parameters;
+  LayerRows rows;
+  rows.x_TH = x_TH;
+  attention_block_forward(c, x_TH, rows);
+  rows.gate_up_TO =
+      linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_norm)),
+             p.gate_up_OH, p.gate_up_bias_O);
+  rows.act_TF = gated({rows.gate_up_TO});
+  at::Tensor y_TH = row_linear_onto(c, rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
+  drop_rows(rows, c.recompute);
+  return {std::move(y_TH), std::move(rows)};
+}
+
+at::Tensor layer_backward(const LayerContext& c, BackwardRows kept, const at::Tensor& dy_TH,
+                          WeightGradients& weights) {
+  const BackwardRows rows = with_missing_rows(c, std::move(kept));
+  return attention_block_backward(c, rows.joined, mlp_block_backward(c, rows, dy_TH, weights),
+                                  weights);
+}
+
+}  // namespace slimpack

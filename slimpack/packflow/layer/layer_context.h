@@ -1,0 +1,32 @@
+// What the parts of a decoder layer work on.
+#pragma once
+
+#include <cstddef>
+
+#include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/tensor_rows.h"
+#include "slimpack/packflow/stores/kv_store.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/plan/row_share.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
+
+namespace slimpack {
+
+/// What both passes of a layer need besides rows. References; made per action and layer.
+struct LayerContext {
+  const ModelShape& shape;  ///< the rank's part of it (tensor_parallel_part)
+  LayerParameters& parameters;
+  KvStore& kv;
+  std::size_t layer;  ///< within the stage
+  const MicroPack& pack;
+  RowShare share;  ///< of the pack's tokens, those that this rank holds
+  const RopeRows& rope;
+  Collective* group;       ///< replicas that run the pack together; null = one alone
+  const TensorRows& rows;  ///< its hidden states over the tensor-parallel ranks
+  Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
+};
+
+}  // namespace slimpack

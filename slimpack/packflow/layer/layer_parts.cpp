@@ -1,0 +1,74 @@
+#include "slimpack/packflow/layer/layer_parts.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+
+#include "slimpack/packflow/kernels/linear.h"
+
+namespace slimpack {
+namespace {
+
+/// Views of the two halves.
+struct GateUp {
+  explicit GateUp(const at::Tensor& gate_up_TO)
+      : gate(gate_up_TO.narrow(1, 0, gate_up_TO.size(1) / 2)),
+        up(gate_up_TO.narrow(1, gate.size(1), gate.size(1))) {}
+  [[nodiscard]] std::int64_t rows() const { return gate.size(0); }
+
+  at::Tensor gate, up;
+};
+
+}  // namespace
+
+Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
+  const auto part = [&](std::int64_t begin, std::int64_t heads) {
+    return qkv_TO.narrow(1, begin, heads * s.head_dim).unflatten(1, {heads, s.head_dim});
+  };
+  return {part(0, s.num_heads), part(s.q_width(), s.num_kv_heads),
+          part(s.q_width() + s.kv_width(), s.num_kv_heads)};
+}
+
+at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
+                           const at::Tensor& x_TI, const Parameter& weight_HI,
+                           const Parameter& bias_H) {
+  if (c.rows.alone()) return linear_onto(residual_TH, x_TI, weight_HI, bias_H);
+  at::Tensor y_TH = c.rows.scattered(linear(x_TI, weight_HI, Parameter())).add_(residual_TH);
+  if (bias_H.defined()) y_TH.add_(bias_H.value);
+  return y_TH;
+}
+
+at::Tensor gated(const std::vector<at::Tensor>& gate_up_TO) {
+  std::int64_t rows = 0;
+  for (const at::Tensor& piece : gate_up_TO) rows += piece.size(0);
+  const GateUp first(gate_up_TO.front());
+  const at::Tensor act_TF = at::empty({rows, first.up.size(1)}, first.up.options());
+  std::int64_t row = 0;
+  for (const at::Tensor& both : gate_up_TO) {
+    const GateUp piece(both);
+    at::Tensor act = act_TF.narrow(0, row, piece.rows());
+    at::silu_out(act, piece.gate);
+    act.mul_(piece.up);
+    row += piece.rows();
+  }
+  return act_TF;
+}
+
+at::Tensor gated_backward(const at::Tensor& dact_TF, const std::vector<at::Tensor>& gate_up_TO) {
+  const at::Tensor d_TO = at::empty({dact_TF.size(0), 2 * dact_TF.size(1)}, dact_TF.options());
+  std::int64_t row = 0;
+  for (const at::Tensor& both : gate_up_TO) {
+    const GateUp piece(both);
+    const at::Tensor dact = dact_TF.narrow(0, row, piece.rows());
+    GateUp d(d_TO.narrow(0, row, piece.rows()));
+    at::mul_out(d.gate, dact, piece.up);
+    at::silu_backward_out(d.gate, d.gate, piece.gate);
+    at::silu_out(d.up, piece.gate);
+    d.up.mul_(dact);
+    row += piece.rows();
+  }
+  return d_TO;
+}
+
+}  // namespace slimpack

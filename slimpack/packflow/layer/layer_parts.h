@@ -1,0 +1,31 @@
+// Parts of a decoder layer that its forward, its backward and what backward computes again share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "slimpack/packflow/layer/layer_context.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// q, k and v of the fused projection, [T, heads, D] each: views.
+struct Projections {
+  at::Tensor q_TND, k_TGD, v_TGD;
+};
+[[nodiscard]] Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
+
+/// residual + x Wᵀ + b where the rank has all rows of x but its columns alone: summed over the
+/// tensor-parallel ranks, own rows of the residual and of the result.
+[[nodiscard]] at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
+                                         const at::Tensor& x_TI, const Parameter& weight_HI,
+                                         const Parameter& bias_H);
+
+/// silu(gate) ⊙ up of gate and up side by side, in pieces one below the other.
+[[nodiscard]] at::Tensor gated(const std::vector<at::Tensor>& gate_up_TO);
+/// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
+[[nodiscard]] at::Tensor gated_backward(const at::Tensor& dact_TF,
+                                        const std::vector<at::Tensor>& gate_up_TO);
+
+}  // namespace slimpack

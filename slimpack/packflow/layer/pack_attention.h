@@ -1,0 +1,19 @@
+// Attention of a MicroPack in one layer, forward and backward: its slices against the keys and
+// values of their sequences, wherever these are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "slimpack/packflow/kernels/attention.h"
+#include "slimpack/packflow/layer/layer_context.h"
+
+namespace slimpack {
+
+/// REQUIRES: keys and values up to each slice's end are in the stores.
+[[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND);
+
+/// Gradients of the rotated q and k and of v, side by side [T, Q + 2K]. Adds the prefixes' dK/dV to
+/// the store, takes the slices' own from there and releases the slices.
+[[nodiscard]] at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows);
+
+}  // namespace slimpack

@@ -1,0 +1,119 @@
+#include "slimpack/packflow/layer/recompute_rows.h"
+
+#include <ATen/ops/mul.h>
+
+#include <utility>
+
+#include "slimpack/packflow/kernels/linear.h"
+#include "slimpack/packflow/layer/layer_parts.h"
+#include "slimpack/packflow/layer/pack_attention.h"
+
+namespace slimpack {
+namespace {
+
+/// The first `rows` outputs of a projection.
+Parameter first_outputs(const Parameter& parameter, std::int64_t rows) {
+  Parameter part;
+  if (parameter.defined()) part.value = parameter.value.narrow(0, 0, rows);
+  return part;
+}
+
+/// q as attention sees it, from q before its norm.
+at::Tensor rotated_queries(const LayerContext& c, const at::Tensor& raw_q_TND) {
+  return rotate(rms_norm(raw_q_TND, c.parameters.q_norm_D, c.shape.rms_norm_eps), c.rope);
+}
+
+/// Projects q again, and k where it is needed before its norm; v never is.
+at::Tensor project_again(const LayerContext& c, LayerRows& rows) {
+  const ModelShape& s = c.shape;
+  const LayerParameters& p = c.parameters;
+  const std::int64_t width = s.q_width() + (s.qk_norm ? s.kv_width() : 0);
+  const at::Tensor projected_TO =
+      linear(c.rows.gathered(rms_norm(rows.x_TH, p.attention_norm_H, s.rms_norm_eps)),
+             first_outputs(p.qkv_OH, width), first_outputs(p.qkv_bias_O, width));
+  const at::Tensor q_TND = projected_TO.narrow(1, 0, s.q_width()).unflatten(1, {-1, s.head_dim});
+  if (!s.qk_norm) return rows.q_TND = rotate(q_TND, c.rope);
+  rows.q_TND = q_TND;
+  rows.k_TGD = projected_TO.narrow(1, s.q_width(), s.kv_width()).unflatten(1, {-1, s.head_dim});
+  return rotated_queries(c, q_TND);
+}
+
+void attend_again(const LayerContext& c, LayerRows& rows) {
+  AttentionResult result = attend(c, project_again(c, rows));
+  rows.out_TND = std::move(result.out_TND);
+  rows.lse_TN = std::move(result.lse_TN);
+}
+
+}  // namespace
+
+at::Tensor normed_input(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
+                        Normalized& kept) {
+  const double eps = c.shape.rms_norm_eps;
+  if (c.recompute != Recompute::kNothing) return rms_norm(x, weight, eps);
+  kept = rms_normalize(x, eps);
+  return at::mul(kept.n, weight.value);
+}
+
+std::vector<bool> offloading_layers(std::span<const Recompute> by_layer) {
+  std::vector<bool> offloading;
+  for (const Recompute recompute : by_layer) offloading.push_back(recompute == Recompute::kOffload);
+  return offloading;
+}
+
+void drop_rows(LayerRows& rows, Recompute recompute) {
+  const auto drop = [](auto&... tensors) { (tensors.reset(), ...); };
+  switch (recompute) {
+    case Recompute::kNothing:
+      // What is normalised stands in for what it was computed from.
+      drop(rows.x_TH, rows.middle_TH);
+      break;
+    case Recompute::kElementwise:
+    case Recompute::kOffload:
+      drop(rows.act_TF);
+      break;
+    case Recompute::kAttention:
+      drop(rows.q_TND, rows.k_TGD, rows.out_TND, rows.lse_TN, rows.act_TF);
+      break;
+    case Recompute::kMlp:
+      drop(rows.gate_up_TO, rows.act_TF);
+      break;
+    case Recompute::kFull:
+      drop(rows.q_TND, rows.k_TGD, rows.out_TND, rows.lse_TN, rows.middle_TH, rows.gate_up_TO,
+           rows.act_TF);
+      break;
+  }
+}
+
+BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
+  const LayerParameters& p = c.parameters;
+  LayerRows& rows = kept.joined;
+  if (!rows.out_TND.defined()) attend_again(c, rows);
+  if (!rows.middle_TH.defined() && !rows.mlp_norm.n.defined())
+    rows.middle_TH =
+        row_linear_onto(c, rows.x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+  if (kept.gate_up_TO.empty())
+    kept.gate_up_TO = {
+        linear(c.rows.gathered(rms_norm(rows.middle_TH, p.mlp_norm_H, c.shape.rms_norm_eps)),
+               p.gate_up_OH, p.gate_up_bias_O)};
+  return kept;
+}
+
+Normalized normalized(const LayerContext& c, const at::Tensor& x, const Normalized& kept) {
+  return kept.n.defined() ? kept : rms_normalize(x, c.shape.rms_norm_eps);
+}
+
+at::Tensor activation(const BackwardRows& rows) {
+  return rows.joined.act_TF.defined() ? rows.joined.act_TF : gated(rows.gate_up_TO);
+}
+
+Queries queries(const LayerContext& c, const LayerRows& rows) {
+  if (!c.shape.qk_norm) return {rows.q_TND, {}, {}};
+  if (rows.q_norm.n.defined()) return {rows.q_TND, rows.q_norm, rows.k_norm};
+  Queries result;
+  result.q_norm = rms_normalize(rows.q_TND, c.shape.rms_norm_eps);
+  result.k_norm = rms_normalize(rows.k_TGD, c.shape.rms_norm_eps);
+  result.q_TND = rotate(at::mul(result.q_norm.n, c.parameters.q_norm_D.value), c.rope);
+  return result;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,54 @@
+// What a layer's forward does not keep, and how its backward gets it all the same: the only place
+// of the runtime that knows recomputation.
+//
+// Forward computes every row and drops, when the layer is done, what its policy does not keep.
+// Backward computes missing rows of matrix products and of attention before anything else, and
+// norms and silu(gate) ⊙ up where it needs them, so that they are gone again at once. Attention
+// runs again slice by slice of the *backward* MicroPack: the keys and values of its sequences are
+// all there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "slimpack/packflow/kernels/rms_norm.h"
+#include "slimpack/packflow/layer/layer_context.h"
+#include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/packflow/stores/row_store.h"
+#include "slimpack/spec/recompute.h"
+
+namespace slimpack {
+
+/// n ⊙ weight of a layer's or a block's input, for forward; where the policy keeps normalised
+/// values, `kept` gets them.
+[[nodiscard]] at::Tensor normed_input(const LayerContext& c, const at::Tensor& x,
+                                      const Parameter& weight, Normalized& kept);
+
+/// By layer: whether its rows wait in host memory (row_store.h).
+[[nodiscard]] std::vector<bool> offloading_layers(std::span<const Recompute> by_layer);
+
+/// At the end of a layer's forward.
+void drop_rows(LayerRows& rows, Recompute recompute);
+
+/// At the start of a layer's backward: `kept`, as the row store hands it out, with every row that
+/// takes a matrix product or attention. REQUIRES: rows of one policy; the keys and values of the
+/// MicroPack's sequences are in the store.
+[[nodiscard]] BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept);
+
+/// x / rms(x), kept or computed now.
+[[nodiscard]] Normalized normalized(const LayerContext& c, const at::Tensor& x,
+                                    const Normalized& kept);
+/// silu(gate) ⊙ up, kept or computed now.
+[[nodiscard]] at::Tensor activation(const BackwardRows& rows);
+
+/// Queries as attention saw them, and with q/k norms what their backward needs; kept or computed
+/// now.
+struct Queries {
+  at::Tensor q_TND;
+  Normalized q_norm, k_norm;
+};
+[[nodiscard]] Queries queries(const LayerContext& c, const LayerRows& rows);
+
+}  // namespace slimpack

@@ -1,0 +1,54 @@
+#include "slimpack/packflow/layer/weight_gradients.h"
+
+#include <ATen/ops/mul.h>
+
+#include <utility>
+
+#include "slimpack/packflow/kernels/linear.h"
+
+namespace slimpack {
+namespace {
+
+/// `all_dy_TO`: the gradient of a map's output over all rows, where that has own rows.
+void accumulate(const LinearOperands& o, const TensorRows& rows, const at::Tensor& all_dy_TO) {
+  Parameter no_bias;
+  if (o.bias_O->defined()) accumulate_bias_gradient(o.dy_TO, *o.bias_O);
+  if (o.norm_I == nullptr) {
+    accumulate_linear_gradient(all_dy_TO, o.x_TI, *o.weight_OI, no_bias);
+    return;
+  }
+  const at::Tensor x_TI = rows.gathered(at::mul(o.x_TI, o.norm_I->value));
+  accumulate_linear_gradient(o.dy_TO, x_TI, *o.weight_OI, no_bias);
+}
+
+/// The tensor itself where it is all of its storage.
+at::Tensor own(at::Tensor tensor) {
+  return tensor.storage().nbytes() == tensor.nbytes() ? std::move(tensor) : tensor.clone();
+}
+
+}  // namespace
+
+void WeightGradients::add(LinearOperands operands, const TensorRows& rows,
+                          const at::Tensor& all_dy_TO) {
+  if (when_ == When::kNow) {
+    accumulate(operands, rows, all_dy_TO);
+    return;
+  }
+  operands.dy_TO = own(std::move(operands.dy_TO));
+  operands.x_TI = own(std::move(operands.x_TI));
+  kept_.push_back(std::move(operands));
+}
+
+void WeightGradients::run(const TensorRows& rows, const BucketsComplete& complete) {
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    const LinearOperands operands = std::exchange(kept_[i], {});
+    const bool own_dy = operands.norm_I == nullptr;
+    accumulate(operands, rows, own_dy ? rows.gathered(operands.dy_TO) : at::Tensor());
+    const std::size_t bucket = operands.weight_OI->bucket;
+    const bool last = i + 1 == kept_.size() || kept_[i + 1].weight_OI->bucket != bucket;
+    if (last && complete) complete(bucket + 1);
+  }
+  kept_.clear();
+}
+
+}  // namespace slimpack

@@ -1,0 +1,100 @@
+#include "slimpack/packflow/parameters/optimizer.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace slimpack {
+namespace {
+
+/// What a replica owns of a stretch, from the beginning of its shard.
+struct OwnStretch {
+  std::int64_t begin = 0;
+  std::int64_t size = 0;  ///< 0 or less: nothing
+
+  OwnStretch(const ParameterBucket& bucket, const ParameterBucket::Stretch& stretch)
+      : begin(std::max(stretch.begin, bucket.shard.begin) - bucket.shard.begin),
+        size(std::min(stretch.end, bucket.shard.end) - bucket.shard.begin - begin) {}
+  [[nodiscard]] at::Tensor of(const at::Tensor& tensor_S) const {
+    return tensor_S.narrow(0, begin, size);
+  }
+};
+
+/// The tensors of one call of the fused update.
+struct UpdateGroup {
+  std::vector<at::Tensor> masters, gradients, first_moments, second_moments, steps;
+
+  void add(const ParameterBucket& bucket, const OwnStretch& own, std::int64_t step) {
+    masters.push_back(own.of(bucket.masters_S));
+    gradients.push_back(own.of(bucket.shard.of(bucket.gradients_N)));
+    first_moments.push_back(own.of(bucket.first_moments_S));
+    second_moments.push_back(own.of(bucket.second_moments_S));
+    steps.push_back(
+        at::full({}, static_cast<double>(step + 1), bucket.masters_S.options().dtype(at::kFloat)));
+  }
+
+  void update(const TrainConfig& c, double rate, double weight_decay) const {
+    if (masters.empty()) return;
+    at::_fused_adamw_(masters, gradients, first_moments, second_moments, {}, steps, rate, c.beta1,
+                      c.beta2, weight_decay, c.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  }
+};
+
+}  // namespace
+
+double learning_rate(const TrainConfig& config, std::int64_t step) {
+  if (step < config.warmup_steps)
+    return config.learning_rate * static_cast<double>(step + 1) /
+           static_cast<double>(config.warmup_steps);
+  const auto span =
+      static_cast<double>(std::max<std::int64_t>(config.steps - config.warmup_steps - 1, 1));
+  const double done = std::min(1.0, static_cast<double>(step - config.warmup_steps) / span);
+  const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+  return config.min_learning_rate + (config.learning_rate - config.min_learning_rate) * cosine;
+}
+
+double squared_gradient_norm(const StageParameters& parameters) {
+  double sum = 0;
+  for (const ParameterBucket& bucket : parameters.buckets)
+    for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
+      const OwnStretch own(bucket, stretch);
+      if (!stretch.counted || own.size <= 0) continue;
+      const double norm = at::linalg_vector_norm(own.of(bucket.shard.of(bucket.gradients_N)), 2, {},
+                                                 false, at::kDouble)
+                              .item<double>();
+      sum += norm * norm;
+    }
+  return sum;
+}
+
+double clip_factor(double norm, double clip_norm) {
+  return clip_norm > 0 ? std::min(1.0, clip_norm / (norm + 1e-6)) : 1.0;
+}
+
+void adamw_update(StageParameters& parameters, const TrainConfig& config, std::int64_t step,
+                  double gradient_scale) {
+  UpdateGroup decayed, plain;
+  for (ParameterBucket& bucket : parameters.buckets) {
+    if (gradient_scale != 1.0) bucket.shard.of(bucket.gradients_N).mul_(gradient_scale);
+    for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
+      const OwnStretch own(bucket, stretch);
+      if (own.size > 0) (stretch.decay ? decayed : plain).add(bucket, own, step);
+    }
+  }
+  const double rate = learning_rate(config, step);
+  decayed.update(config, rate, config.weight_decay);
+  plain.update(config, rate, 0.0);
+  for (ParameterBucket& bucket : parameters.buckets)
+    if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
+      bucket.shard.of(bucket.values_N).copy_(bucket.masters_S);
+}
+
+void zero_gradients(StageParameters& parameters) {
+  for (ParameterBucket& bucket : parameters.buckets) bucket.gradients_N.zero_();
+}
+
+}  // namespace slimpack

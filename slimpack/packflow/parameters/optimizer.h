@@ -1,0 +1,29 @@
+// AdamW (Loshchilov, Hutter 2019) with warm-up, cosine decay and global gradient clipping.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// Learning rate of step `step` (from 0): linear from 0 over the warm-up, which it reaches the peak
+/// at the end of; then a half cosine down to min_learning_rate at the last step.
+[[nodiscard]] double learning_rate(const TrainConfig& config, std::int64_t step);
+
+/// Σ gradient² over the rank's shards of its parameters, tied copies left out.
+[[nodiscard]] double squared_gradient_norm(const StageParameters& parameters);
+
+/// Factor that brings the global norm down to `clip_norm`; 1 when it is below, or clip_norm is 0.
+/// The same rule as torch.nn.utils.clip_grad_norm_.
+[[nodiscard]] double clip_factor(double norm, double clip_norm);
+
+/// One update of the rank's shards of its parameters with gradients scaled by `gradient_scale`;
+/// `step` counts from 0. Compute-type values follow their masters.
+void adamw_update(StageParameters& parameters, const TrainConfig& config, std::int64_t step,
+                  double gradient_scale);
+
+void zero_gradients(StageParameters& parameters);
+
+}  // namespace slimpack

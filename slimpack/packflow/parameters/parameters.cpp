@@ -1,0 +1,188 @@
+#include "slimpack/packflow/parameters/parameters.h"
+
+#include <algorithm>
+
+#include "slimpack/packflow/parameters/bucket_maker.h"
+
+namespace slimpack {
+namespace {
+
+/// Which pieces of a model's tensors a tensor-parallel rank holds: heads and columns of the MLP in
+/// equal parts, the vocabulary as evenly as it goes.
+class TensorPieces {
+ public:
+  TensorPieces(const ModelShape& shape, const RankGrid& grid, const RankPlace& place)
+      : shape_(shape),
+        part_(tensor_parallel_part(shape, grid.tensor)),
+        tensor_(grid.tensor),
+        index_(place.tensor) {}
+
+  /// Of `dimension`, which has the queries' width, that of keys or values, or that of the MLP.
+  [[nodiscard]] TensorPiece queries(std::int64_t dimension) const {
+    return {dimension, index_ * part_.q_width(), part_.q_width(), shape_.q_width()};
+  }
+  [[nodiscard]] TensorPiece keys() const {
+    // Where there are more ranks than heads, neighbours share one.
+    const auto copies =
+        static_cast<std::int32_t>(std::max<std::int64_t>(1, tensor_ / shape_.num_kv_heads));
+    return {0, index_ / copies * part_.kv_width(), part_.kv_width(), shape_.kv_width(), copies};
+  }
+  [[nodiscard]] TensorPiece ffn(std::int64_t dimension) const {
+    return {dimension, index_ * part_.intermediate_size, part_.intermediate_size,
+            shape_.intermediate_size};
+  }
+  [[nodiscard]] TensorPiece vocabulary() const {
+    const Shard shard(shape_.vocab_size, tensor_, index_);
+    return {0, shard.begin, shard.size(), shape_.vocab_size};
+  }
+  /// Of the hidden size: every rank has all of it.
+  [[nodiscard]] TensorPiece hidden() const {
+    return {0, 0, shape_.hidden_size, shape_.hidden_size, tensor_};
+  }
+
+ private:
+  const ModelShape& shape_;
+  ModelShape part_;
+  std::int32_t tensor_;
+  std::int32_t index_;
+};
+
+void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& pieces,
+               std::int32_t index, LayerParameters& p) {
+  const std::string at = "model.layers." + std::to_string(index) + ".";
+  const auto part = [&](const char* name, const TensorPiece& piece) {
+    return NamedPiece{at + name, piece};
+  };
+  make.add_norm(p.attention_norm_H, at + "input_layernorm.weight", s.hidden_size);
+  make.add_matrix(p.qkv_OH,
+                  {part("self_attn.q_proj.weight", pieces.queries(0)),
+                   part("self_attn.k_proj.weight", pieces.keys()),
+                   part("self_attn.v_proj.weight", pieces.keys())},
+                  s.hidden_size);
+  if (s.qkv_bias)
+    make.add_bias(p.qkv_bias_O, {part("self_attn.q_proj.bias", pieces.queries(0)),
+                                 part("self_attn.k_proj.bias", pieces.keys()),
+                                 part("self_attn.v_proj.bias", pieces.keys())});
+  if (s.qk_norm) {
+    make.add_norm(p.q_norm_D, at + "self_attn.q_norm.weight", s.head_dim);
+    make.add_norm(p.k_norm_D, at + "self_attn.k_norm.weight", s.head_dim);
+  }
+  make.add_matrix(p.output_HQ, {part("self_attn.o_proj.weight", pieces.queries(1))}, s.hidden_size);
+  if (s.output_bias)
+    make.add_bias(p.output_bias_H, {part("self_attn.o_proj.bias", pieces.hidden())});
+  make.add_norm(p.mlp_norm_H, at + "post_attention_layernorm.weight", s.hidden_size);
+  make.add_matrix(
+      p.gate_up_OH,
+      {part("mlp.gate_proj.weight", pieces.ffn(0)), part("mlp.up_proj.weight", pieces.ffn(0))},
+      s.hidden_size);
+  make.add_matrix(p.down_HF, {part("mlp.down_proj.weight", pieces.ffn(1))}, s.hidden_size);
+  if (s.mlp_bias) {
+    make.add_bias(p.gate_up_bias_O, {part("mlp.gate_proj.bias", pieces.ffn(0)),
+                                     part("mlp.up_proj.bias", pieces.ffn(0))});
+    make.add_bias(p.down_bias_H, {part("mlp.down_proj.bias", pieces.hidden())});
+  }
+}
+
+using AddParameters = std::function<void(BucketMaker&)>;
+
+/// Calls visit(add) for every bucket of a stage, in the order of StageParameters::buckets; `add`
+/// puts the bucket's parameters, which are members of `p`, into a maker.
+void for_each_bucket(const ParameterOwner& owner, const StageLayout& layout, StageParameters& p,
+                     const std::function<void(const AddParameters&)>& visit) {
+  const ModelShape& shape = owner.shape;
+  const StageId stage = owner.place.stage;
+  const bool first = stage.value() == 0;
+  const bool last = stage.value() == layout.stages() - 1;
+  const TensorPieces pieces(shape, owner.grid, owner.place);
+  const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
+  p.layers.resize(static_cast<std::size_t>(layout.layers(stage)));
+  if (last) {
+    p.head_VH.tied_copy = shape.tie_embeddings;
+    const NamedPiece matrix =
+        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
+    if (!(shape.tie_embeddings && first))
+      visit([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
+    visit([&](BucketMaker& m) {
+      m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size);
+    });
+  }
+  for (std::int32_t l = layout.layers(stage); l-- > 0;)
+    visit([&](BucketMaker& m) {
+      add_layer(m, shape, pieces, layout.layer_begin[stage.index()] + l,
+                p.layers[static_cast<std::size_t>(l)]);
+    });
+  if (first)
+    visit([&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size); });
+}
+
+}  // namespace
+
+void StageParameters::for_each(const std::function<void(Parameter&)>& visit) {
+  const auto if_defined = [&](Parameter& p) {
+    if (p.defined()) visit(p);
+  };
+  if_defined(embedding_VH);
+  for (LayerParameters& l : layers)
+    for (Parameter* p : {&l.attention_norm_H, &l.qkv_OH, &l.qkv_bias_O, &l.q_norm_D, &l.k_norm_D,
+                         &l.output_HQ, &l.output_bias_H, &l.mlp_norm_H, &l.gate_up_OH,
+                         &l.gate_up_bias_O, &l.down_HF, &l.down_bias_H})
+      if_defined(*p);
+  if_defined(final_norm_H);
+  if_defined(head_VH);
+}
+
+void assign(ParameterBucket& bucket, const Parameter& parameter, std::int64_t row,
+            const at::Tensor& rows) {
+  parameter.value.narrow(0, row, rows.size(0)).copy_(rows);
+  if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
+    assign_state(bucket, bucket.masters_S, parameter, row, rows);
+}
+
+void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Parameter& parameter,
+                  std::int64_t row, const at::Tensor& rows) {
+  const std::int64_t begin = parameter.begin + row * parameter.value.stride(0);
+  const std::int64_t from = std::max(begin, bucket.shard.begin);
+  const std::int64_t to = std::min(begin + rows.numel(), bucket.shard.end);
+  if (from >= to) return;
+  state_S.narrow(0, from - bucket.shard.begin, to - from)
+      .copy_(rows.contiguous().view(-1).narrow(0, from - begin, to - from));
+}
+
+StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
+                                      const StageLayout& layout, const RankGrid& grid,
+                                      const RankPlace& place, std::uint64_t seed,
+                                      at::Device device) {
+  const ParameterOwner owner{shape, dtype, seed, grid, place, device};
+  StageParameters p;
+  for_each_bucket(owner, layout, p, [&](const AddParameters& add) {
+    BucketMaker make(owner, p.buckets.size());
+    add(make);
+    p.buckets.push_back(make.make());
+  });
+  return p;
+}
+
+std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const ModelShape& shape) {
+  const StageLayout layout{{0, static_cast<std::int32_t>(shape.num_layers)}};
+  const ParameterOwner owner{shape, Dtype::kFp32, 0, {}, {}, at::Device(at::kCPU)};
+  std::map<std::string, std::vector<std::int64_t>> sizes;
+  StageParameters planned;
+  for_each_bucket(owner, layout, planned, [&](const AddParameters& add) {
+    BucketMaker make(owner, 0);
+    add(make);
+    sizes.merge(make.tensor_sizes());
+  });
+  return sizes;
+}
+
+std::int64_t parameter_count(StageParameters& parameters) {
+  std::int64_t count = 0;
+  parameters.for_each([&](const Parameter& p) {
+    for (const ParameterPart& part : p.parts)
+      if (!p.tied_copy)
+        count += p.value.numel() / p.value.size(0) * part.rows / part.piece.size * part.piece.whole;
+  });
+  return count;
+}
+
+}  // namespace slimpack

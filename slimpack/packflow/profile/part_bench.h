@@ -1,0 +1,83 @@
+// Part bench: runs one part of the model on MicroPacks of a profile's choosing.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/packflow/profile/profile.h"
+#include "slimpack/packflow/profile/profile_ranks.h"
+#include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+struct PassTimes {
+  Nanos forward;
+  Nanos backward;
+};
+
+/// The fastest of several runs, and how much longer the second fastest took, as a share of it.
+struct RepeatedTimes : PassTimes {
+  double forward_spread = 0;
+  double backward_spread = 0;
+};
+
+/// Of what a layer computes on.
+[[nodiscard]] at::TensorOptions tensor_options(const ProfileOptions& options);
+
+/// `slices` equal slices in one MicroPack, each the tail of its own sequence, run by `replicas`
+/// together.
+struct ProfilePoint {
+  Tokens tokens;
+  Tokens prefix;
+  int slices = 1;
+  std::int32_t replicas = 1;
+
+  [[nodiscard]] Slice slice(int sequence) const {
+    return {SequenceId(sequence), prefix, prefix + tokens};
+  }
+};
+
+/// A decoder layer, the embedding or the head, on one rank. Its tensor-parallel ranks, and the
+/// replicas that run a point together, make the same calls.
+class PartBench {
+ public:
+  enum class Part { kLayer, kEmbedding, kHead };
+
+  /// Keeps references.
+  PartBench(const ProfileOptions& options, const ProfileRank& rank, Part part);
+
+  [[nodiscard]] StageParameters& parameters() { return parameters_; }
+
+  [[nodiscard]] PassTimes run(const ProfilePoint& point);
+  /// Runs each point two to nine times, for about `share` of wall time, and keeps the fastest of
+  /// each pass: the first run warms up, and what a shared machine adds is never negative. The
+  /// points take turns, so that a busy second spoils one run of some points, not all runs of one.
+  /// Returns means over the ranks, in the order of the points.
+  [[nodiscard]] std::vector<RepeatedTimes> measure(std::span<const ProfilePoint> points,
+                                                   Nanos share);
+  /// Of the weight gradients alone, once everything else has run.
+  [[nodiscard]] Nanos run_weight_gradients(const ProfilePoint& point);
+
+ private:
+  /// Calls visit(step, forward MicroPack to measure, own rows of its size).
+  void on_rows(const ProfilePoint& point,
+               const std::function<void(StageStep&, PackId, const at::Tensor&)>& visit);
+  void fill_prefix(StageStep& step, const MicroPack& prefix) const;
+
+  const ProfileOptions& options_;
+  const ProfileRank& rank_;
+  ModelShape shape_;
+  StagePlace place_;
+  Rope rope_;
+  StageParameters parameters_;
+};
+
+}  // namespace slimpack

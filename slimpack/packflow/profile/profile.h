@@ -1,0 +1,64 @@
+// Profile: measures this machine with the runtime's own code and fits the cost model to it.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/fit_warning.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// Threads that measure, and by which clock.
+struct ProfileThreads {
+  ClockKind clock = ClockKind::kWall;
+  bool pin = false;
+  c10::Device device = c10::Device(c10::kCPU);
+};
+
+struct ProfileOptions {
+  ModelShape shape;
+  Dtype dtype = Dtype::kFp32;
+  Tokens context{4096};    ///< longest sequence to measure
+  std::int32_t ranks = 1;  ///< threads that measure at once: ranks of one machine slow each other
+  std::int32_t tp = 1;     ///< tensor-parallel ranks of a stage; as many threads at least
+  std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
+  std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
+  bool pin_threads = false;
+  c10::Device device = c10::Device(c10::kCPU);
+  ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
+  Nanos budget = from_seconds(6);      ///< wall time to aim at
+  /// Told where the fit of a layer is worst, if set; on the calling thread.
+  std::function<void(const WorstFit&)> on_fit = nullptr;
+
+  /// Points that would take more are left out.
+  [[nodiscard]] Nanos most_of_a_point() const { return budget / 5; }
+
+  [[nodiscard]] ProfileThreads threads() const { return {clock, pin_threads, device}; }
+
+  /// One stage, on as many threads as measure at once, or as can.
+  [[nodiscard]] RankGrid grid() const {
+    const std::int32_t threads = std::min(ranks, kMaxTrackedRanks);
+    return {.stages = 1, .replicas = std::max(1, threads / tp), .tensor = tp};
+  }
+};
+
+/// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
+/// forward, backward and what backward can put off, and fits their coefficients; then what ranks
+/// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
+/// device other than a CPU, copies to and from pinned host memory too. A rank's memory is its share
+/// of what device_memory says before anything is measured.
+/// Throws InvalidInput when tp cannot cut the model, and when tp · most_merged is more than threads
+/// can be.
+[[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
+
+}  // namespace slimpack

@@ -1,0 +1,134 @@
+// Collectives: what the members of a group of ranks do together.
+//
+// Four interfaces, each of which a backend may do in its own way (threads: one memory; c10d:
+// messages). Every member of a group makes the same calls in the same order. Sums are added in
+// member order, so they are the same bits on all members and in every run. Every call ends with an
+// exception once any rank of the job has failed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace slimpack {
+
+/// [begin, end) of `size` elements that belong to member `index` of `members`, which share them
+/// evenly.
+struct Shard {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  Shard(std::int64_t size, std::int32_t members, std::int32_t index)
+      : begin(size * index / members), end(size * (index + 1) / members) {}
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+  [[nodiscard]] at::Tensor of(const at::Tensor& flat_N) const {
+    return flat_N.narrow(0, begin, size());
+  }
+};
+
+/// Whole tensors and numbers of all members.
+class Gathering {
+ public:
+  virtual ~Gathering() = default;
+
+  /// Every member's tensor; they have the same sizes. Nobody writes to what was given from then on.
+  [[nodiscard]] virtual std::vector<at::Tensor> all_gather(at::Tensor own) = 0;
+
+  /// Every member's tensor at the first member, elsewhere none. They may have different numbers of
+  /// rows. What was given is the caller's alone again.
+  [[nodiscard]] virtual std::vector<at::Tensor> gather(const at::Tensor& own) = 0;
+
+  /// Σ of `value` over all members; also a barrier.
+  [[nodiscard]] virtual double sum(double value) = 0;
+};
+
+/// Rows of a tensor that the members hold parts of: before and after a product on all rows
+/// (sequence parallelism, arXiv:2205.05198). rows_of: by member, which rows are its own (int64).
+class RowExchange {
+ public:
+  virtual ~RowExchange() = default;
+
+  /// Every member's rows in one tensor: row i of member m is its row rows_of[m][i]. What was given
+  /// is the caller's alone again.
+  [[nodiscard]] virtual at::Tensor all_gather_rows(const at::Tensor& own,
+                                                   const std::vector<at::Tensor>& rows_of) = 0;
+
+  /// The other way: of the sum of all members' tensors, rows rows_of[index]. What was given is the
+  /// caller's alone again.
+  [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
+                                                       const std::vector<at::Tensor>& rows_of) = 0;
+};
+
+/// Tensors that travel around the circle of the members.
+class Shifts {
+ public:
+  virtual ~Shifts() = default;
+
+  /// Begins to hand the tensors over to the member `step` places after this one, and to get those
+  /// of the member `step` places before it, which have `rows` rows. Does not wait. The caller gives
+  /// its own up.
+  virtual void start_shift(std::vector<at::Tensor> tensors, std::int32_t step,
+                           std::int64_t rows) = 0;
+  /// Waits for what the oldest shift that is not finished gets.
+  [[nodiscard]] virtual std::vector<at::Tensor> finish_shift() = 0;
+};
+
+/// Sums of parameters' gradients, each member with a shard of its own (ZeRO, arXiv:1910.02054).
+class ShardReduction {
+ public:
+  virtual ~ShardReduction() = default;
+
+  /// Begins to sum tensors of one size over all members: each will have the sum in its own Shard,
+  /// the rest stays as it is. Does not wait. Until it is finished, members leave the tensor alone.
+  virtual void start_reduce_scatter(at::Tensor flat_N) = 0;
+  /// Waits until all members have started the oldest reduction that is not finished.
+  virtual void await_reduce_scatter() = 0;
+  /// Finishes the oldest reduction. Own memory may be written to at once, but what others' shards
+  /// are in only after a barrier.
+  virtual void finish_reduce_scatter() = 0;
+
+  /// Fills the tensor with every member's Shard of its own. The tensor may be written to again only
+  /// after a barrier.
+  virtual void all_gather_shards(at::Tensor& flat_N) = 0;
+
+  /// Replaces the tensor by the sum of all members'.
+  virtual void all_reduce(at::Tensor& tensor) = 0;
+};
+
+/// One member's end of a group.
+class Collective {
+ public:
+  struct Parts {
+    std::unique_ptr<Gathering> gathering;
+    std::unique_ptr<RowExchange> rows;
+    std::unique_ptr<Shifts> shifts;
+    std::unique_ptr<ShardReduction> shards;
+  };
+  Collective(std::int32_t size, std::int32_t index, Parts parts)
+      : size_(size), index_(index), parts_(std::move(parts)) {}
+
+  [[nodiscard]] std::int32_t size() const { return size_; }
+  [[nodiscard]] std::int32_t index() const { return index_; }
+
+  [[nodiscard]] Gathering& gathering() { return *parts_.gathering; }
+  [[nodiscard]] RowExchange& rows() { return *parts_.rows; }
+  [[nodiscard]] Shifts& shifts() { return *parts_.shifts; }
+  [[nodiscard]] ShardReduction& shards() { return *parts_.shards; }
+
+  /// Waits for all members.
+  void barrier() { static_cast<void>(gathering().sum(0)); }
+
+ private:
+  std::int32_t size_;
+  std::int32_t index_;
+  Parts parts_;
+};
+
+/// Replaces parts_S[index] by the sum of all parts, which are tensors of one size by member, added
+/// in member order.
+void add_up_members(const std::vector<at::Tensor>& parts_S, std::int32_t index);
+
+}  // namespace slimpack

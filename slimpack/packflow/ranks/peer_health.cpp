@@ -1,0 +1,120 @@
+#include "slimpack/packflow/ranks/peer_health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <memory>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <utility>
+
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+
+namespace slimpack {
+namespace {
+
+constexpr const char* kFailed = "slimpack/failed";
+/// What a rank's beats are at its end.
+constexpr std::int64_t kDone = std::int64_t{1} << 40;
+/// How long the store may take to answer.
+constexpr std::chrono::seconds kAnswer(2);
+/// How long a process may take to end by itself once another has failed.
+constexpr Nanos kGrace{2'000'000'000};
+
+}  // namespace
+
+PeerHealth::PeerHealth(const std::string& world, Nanos timeout, OnFailure on_failure)
+    : timeout_(timeout), on_failure_(std::move(on_failure)), last_beat_(monotonic_now()) {
+  const auto group = c10d::resolve_process_group(world);
+  // A connection of its own: what others wait for on theirs would delay the beats.
+  store_ = group->getStore()->clone();
+  rank_ = group->getRank();
+  next_ = (rank_ + 1) % group->getSize();
+  store_->setTimeout(std::chrono::milliseconds(timeout.count() / 1'000'000));
+  thread_ = std::thread([this] { watch(); });
+}
+
+PeerHealth::~PeerHealth() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stop_changed_.notify_all();
+  thread_.join();
+  try {
+    store_->add(alive(rank_), kDone);
+  } catch (const std::exception&) {
+    // The store has ended before: so has the job.
+  }
+}
+
+std::string PeerHealth::alive(std::int32_t rank) const {
+  return fmt::format("slimpack/alive/{}", rank);
+}
+
+bool PeerHealth::report(const std::string& cause) {
+  failed_ = true;
+  // The process that holds the store may have stopped, and a store waits for ever: the question has
+  // a thread of its own, which nobody waits for.
+  auto first = std::make_shared<std::promise<bool>>();
+  std::future<bool> answer = first->get_future();
+  std::thread([first, store = store_, own = fmt::format("rank {}: {}", rank_, cause)] {
+    try {
+      first->set_value(store->clone()->compareSet(kFailed, "", own) == own);
+    } catch (const std::exception&) {
+      first->set_value(true);
+    }
+  }).detach();
+  // Where nobody can be asked: better said twice than not at all.
+  return answer.wait_for(kAnswer) == std::future_status::timeout || answer.get();
+}
+
+void PeerHealth::watch() {
+  const std::chrono::nanoseconds interval(
+      std::clamp<std::int64_t>(timeout_.count() / 10, 50'000'000, 1'000'000'000));
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    const bool go_on = look();
+    lock.lock();
+    if (!go_on) return;
+    stop_changed_.wait_for(lock, interval, [&] { return stop_; });
+  }
+}
+
+bool PeerHealth::look() {
+  const Nanos now = monotonic_now();
+  try {
+    store_->add(alive(rank_), 1);
+    if (store_->check({kFailed})) {
+      failed_ = true;
+      if (!failed_since_) failed_since_ = now;
+      if (now - *failed_since_ < kGrace) return true;
+      on_failure_(std::nullopt);
+      return false;
+    }
+    const std::int64_t beats = store_->add(alive(next_), 0);
+    if (beats != beats_ || beats >= kDone) {
+      beats_ = beats;
+      last_beat_ = now;
+    }
+    if (now - last_beat_ < timeout_) return true;
+    const std::string cause = fmt::format(
+        "rank {} has not been heard of for {}; its process has stopped or ended, or "
+        "its machine cannot be reached",
+        next_, human_duration(timeout_));
+    on_failure_(report(cause) ? std::optional(cause) : std::nullopt);
+  } catch (const std::exception& e) {
+    failed_ = true;
+    on_failure_(
+        fmt::format("the job's store does not answer, so the process that holds it has "
+                    "ended: {}",
+                    e.what()));
+  }
+  return false;
+}
+
+}  // namespace slimpack

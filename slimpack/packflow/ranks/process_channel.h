@@ -1,0 +1,44 @@
+// A channel between two neighbouring stages that are processes: receives are posted ahead, so that
+// messages travel while both compute.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <deque>
+
+#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/process_exchange.h"
+
+namespace slimpack {
+
+/// One rank's ends of one direction: from the stage before it and to the stage after it, as this
+/// direction counts them. Used by one thread at a time.
+class ProcessChannel {
+ public:
+  /// `step` is 1 where messages go to higher stages, −1 where they go to lower ones. The sender
+  /// holds up to `slots` messages that the receiver has not taken.
+  ProcessChannel(ProcessPeers& peers, std::int32_t step, int slots)
+      : peers_(peers), step_(step), slots_(static_cast<std::size_t>(slots)) {}
+
+  /// The messages of a step. REQUIRES: those of the step before have been received.
+  void expect(ExpectedMessages messages);
+  void send(at::Tensor rows_TH);
+  [[nodiscard]] at::Tensor receive();
+
+  /// Waits until all that was sent has left.
+  void settle();
+
+ private:
+  /// Memory for the next messages: they are on their way while the one before is worked on.
+  static constexpr std::size_t kAhead = 2;
+  void post();
+
+  ProcessPeers& peers_;
+  std::int32_t step_;
+  std::size_t slots_;
+  ExpectedMessages expected_;
+  std::size_t next_ = 0;  ///< of expected_.rows
+  std::deque<ProcessPeers::Message> incoming_, outgoing_;
+};
+
+}  // namespace slimpack

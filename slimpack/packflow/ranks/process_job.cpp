@@ -1,0 +1,134 @@
+#include "slimpack/packflow/ranks/process_job.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+
+#include <span>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/ranks/grouped_communicator.h"
+#include "slimpack/packflow/ranks/process_channel.h"
+#include "slimpack/packflow/ranks/process_collective.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
+  std::vector<RankGroup> groups = pipeline_groups(grid, rank);
+  // World, data, tensor, contexts from the smallest on, tied: as not every rank has one of the
+  // later kinds, those come last.
+  for (const RankGroup& group : collective_groups(grid, rank)) groups.push_back(group);
+  std::erase_if(groups, [](const RankGroup& group) { return group.size == 1; });
+  return groups;
+}
+
+/// What stays from step to step: connections, and messages that are still leaving.
+struct ProcessJob::Ends {
+  Ends(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names) {
+    const auto connect = [&](const RankGroup& group) {
+      c10::intrusive_ptr<c10d::ProcessGroup> backend;
+      if (group.size > 1) backend = c10d::resolve_process_group(names.at(group));
+      return std::make_unique<ProcessPeers>(group, std::move(backend));
+    };
+    for (const RankGroup& group : collective_groups(grid, rank))
+      collectives.emplace(group, connect(group));
+    for (const RankGroup& group : pipeline_groups(grid, rank)) {
+      const bool forward = group.kind == GroupKind::kForward;
+      pipelines.push_back(connect(group));
+      channels.emplace_back(*pipelines.back(), forward ? 1 : -1, kChannelSlots);
+    }
+  }
+
+  [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
+
+  std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world's first
+  std::vector<std::unique_ptr<ProcessPeers>> pipelines;
+  std::vector<ProcessChannel> channels;  ///< forward, backward; none where there is one stage
+  std::function<bool()> failed;
+};
+
+class ProcessJob::Member final : public GroupedCommunicator {
+ public:
+  explicit Member(Ends& ends) : ends_(ends) {
+    for (const auto& [group, peers] : ends.collectives) add(group, process_collective(*peers));
+  }
+
+  void expect(Direction direction, ExpectedMessages messages) override {
+    if (ends_.channels.empty())
+      SLIMPACK_CHECK(messages.rows.empty());
+    else
+      channel(direction).expect(std::move(messages));
+  }
+  void send(Direction direction, at::Tensor rows_TH) override {
+    channel(direction).send(std::move(rows_TH));
+  }
+  at::Tensor receive(Direction direction) override { return channel(direction).receive(); }
+
+  void require_peers() override {
+    if (ends_.failed()) throw PeerLost("another rank failed");
+  }
+
+ private:
+  ProcessChannel& channel(Direction direction) {
+    return ends_.channels.at(direction == Direction::kForward ? 0 : 1);
+  }
+
+  Ends& ends_;
+};
+
+/// A process has one rank, so nobody waits for its failure here: the others see it in the end of
+/// its connections.
+class ProcessJob::ConnectedWorld final : public World {
+ public:
+  explicit ConnectedWorld(Ends& ends) : ends_(ends) {}
+
+  std::unique_ptr<Communicator> communicator(std::int32_t /*rank*/, RankClock& /*clock*/) override {
+    return std::make_unique<Member>(ends_);
+  }
+  void fail(std::exception_ptr cause) override { cause_ = std::move(cause); }
+  [[nodiscard]] std::exception_ptr cause() const override { return cause_; }
+
+ private:
+  Ends& ends_;
+  std::exception_ptr cause_;
+};
+
+ProcessJob::ProcessJob(const RankGrid& grid, std::int32_t rank,
+                       const std::map<RankGroup, std::string>& names, std::function<bool()> failed)
+    : rank_(rank), ends_(std::make_unique<Ends>(grid, rank, names)) {
+  ends_->failed = std::move(failed);
+}
+
+ProcessJob::~ProcessJob() = default;
+
+std::unique_ptr<World> ProcessJob::make_world() {
+  for (ProcessChannel& channel : ends_->channels) channel.settle();
+  process_collective(ends_->world()).barrier();
+  return std::make_unique<ConnectedWorld>(*ends_);
+}
+
+std::vector<std::string> ProcessJob::all_gather(const std::string& own) {
+  Collective world = process_collective(ends_->world());
+  const at::Tensor own_B = byte_tensor(std::as_bytes(std::span(own)));
+  const at::Tensor size = at::full({1}, own_B.numel(), at::kLong);
+  std::vector<at::Tensor> rows_of;
+  std::int64_t row = 0;
+  for (const at::Tensor& of_member : world.gathering().all_gather(size)) {
+    const std::int64_t rows = of_member.item<std::int64_t>();
+    rows_of.push_back(at::arange(row, row + rows, at::kLong));
+    row += rows;
+  }
+  const at::Tensor all_B = world.rows().all_gather_rows(own_B, rows_of);
+  std::vector<std::string> texts;
+  const char* text = static_cast<const char*>(all_B.const_data_ptr());
+  for (const at::Tensor& rows : rows_of) {
+    texts.emplace_back(text, static_cast<std::size_t>(rows.numel()));
+    text += rows.numel();
+  }
+  return texts;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,44 @@
+// Ranks as processes: one of each, with PyTorch's process groups between them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/packflow/ranks/world.h"
+
+namespace slimpack {
+
+/// The groups of a rank for which a process group must be made: those of more than one rank, in an
+/// order in which all members of a group have made as many before it (PyTorch counts them for its
+/// name).
+[[nodiscard]] std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank);
+
+/// The process of one rank. Calls throw PeerLost (process_exchange.h) when another process does not
+/// answer within the timeout of its group.
+class ProcessJob final : public JobProcess {
+ public:
+  /// `names`: under which PyTorch knows the process_groups(). `failed`: whether another process has
+  /// said that it failed; asked between layers.
+  ProcessJob(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names,
+             std::function<bool()> failed);
+  ~ProcessJob() override;
+
+  [[nodiscard]] std::vector<std::int32_t> ranks() const override { return {rank_}; }
+  [[nodiscard]] std::unique_ptr<World> make_world() override;
+  [[nodiscard]] std::vector<std::string> all_gather(const std::string& own) override;
+
+ private:
+  struct Ends;
+  class Member;
+  class ConnectedWorld;
+
+  std::int32_t rank_;
+  std::unique_ptr<Ends> ends_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,35 @@
+#include "slimpack/packflow/ranks/thread_channel.h"
+
+#include <utility>
+
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+
+namespace slimpack {
+
+ThreadChannel::ThreadChannel(SharedFailure& failure, std::int32_t receiver, int slots)
+    : room_(failure), receiver_(receiver), free_slots_(static_cast<std::size_t>(slots), Nanos(0)) {}
+
+void ThreadChannel::send(RankClock& clock, at::Tensor rows_TH) {
+  auto lock = room_.lock();
+  room_.wait(lock, clock, [&] { return !free_slots_.empty(); });
+  clock.wait_until(free_slots_.front());
+  free_slots_.pop_front();
+  charge_to(rows_TH, receiver_);
+  messages_.push_back({std::move(rows_TH), clock.now()});
+  room_.notify();
+}
+
+at::Tensor ThreadChannel::receive(RankClock& clock) {
+  auto lock = room_.lock();
+  room_.wait(lock, clock, [&] { return !messages_.empty(); });
+  Message message = std::move(messages_.front());
+  messages_.pop_front();
+  clock.wait_until(message.put);
+  free_slots_.push_back(clock.now());
+  room_.notify();
+  keep_for_queue(message.rows_TH);
+  return std::move(message.rows_TH);
+}
+
+}  // namespace slimpack

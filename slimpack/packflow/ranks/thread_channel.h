@@ -1,0 +1,34 @@
+// A channel between two neighbouring stages that are threads: tensors change hands without a copy.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+
+#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/thread_room.h"
+
+namespace slimpack {
+
+/// Thread-safe for one sender and one receiver.
+class ThreadChannel {
+ public:
+  /// Messages are charged to rank `receiver` from the moment they are put.
+  ThreadChannel(SharedFailure& failure, std::int32_t receiver, int slots);
+
+  void send(RankClock& clock, at::Tensor rows_TH);
+  [[nodiscard]] at::Tensor receive(RankClock& clock);
+
+ private:
+  struct Message {
+    at::Tensor rows_TH;
+    Nanos put;
+  };
+  ThreadRoom room_;
+  std::int32_t receiver_;
+  std::deque<Message> messages_;
+  std::deque<Nanos> free_slots_;  ///< since when, in the receiver's time
+};
+
+}  // namespace slimpack

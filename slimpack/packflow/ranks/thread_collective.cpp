@@ -1,0 +1,171 @@
+#include "slimpack/packflow/ranks/thread_collective.h"
+
+#include <ATen/ops/empty.h>
+
+#include <deque>
+#include <utility>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+using Tensors = ThreadRounds::Tensors;
+using Given = ThreadRounds::Given;
+
+class ThreadGathering final : public Gathering {
+ public:
+  explicit ThreadGathering(RoundsMember rounds) : rounds_(std::move(rounds)) {}
+
+  Tensors all_gather(at::Tensor own) override { return rounds_.exchange(std::move(own)); }
+
+  Tensors gather(const at::Tensor& own) override {
+    const bool first = rounds_.index() == 0;
+    Tensors all = all_gather(own);
+    for (at::Tensor& tensor : all) tensor = first ? tensor.clone() : at::Tensor();
+    rounds_.barrier();
+    return first ? all : Tensors{};
+  }
+
+  double sum(double value) override {
+    double total = 0;
+    for (const Given& given : rounds_.exchange(Tensors{}, value)) total += given.value;
+    return total;
+  }
+
+ private:
+  RoundsMember rounds_;
+};
+
+/// Members read each other's memory, and wait until all have read: so a rank's bytes do not depend
+/// on how long others take.
+class ThreadRowExchange final : public RowExchange {
+ public:
+  explicit ThreadRowExchange(RoundsMember rounds) : rounds_(std::move(rounds)) {}
+
+  at::Tensor all_gather_rows(const at::Tensor& own, const Tensors& rows_of) override {
+    std::vector<std::int64_t> sizes = own.sizes().vec();
+    sizes[0] = 0;
+    for (const at::Tensor& rows : rows_of) sizes[0] += rows.numel();
+    at::Tensor all = at::empty(sizes, own.options());
+    {
+      const Tensors parts = rounds_.exchange(own);
+      for (std::size_t m = 0; m < parts.size(); ++m) all.index_copy_(0, rows_of[m], parts[m]);
+    }
+    rounds_.barrier();
+    return all;
+  }
+
+  at::Tensor reduce_scatter_rows(const at::Tensor& part, const Tensors& rows_of) override {
+    const at::Tensor& rows = rows_of[static_cast<std::size_t>(rounds_.index())];
+    at::Tensor sum;
+    {
+      const Tensors parts = rounds_.exchange(part);
+      sum = parts[0].index_select(0, rows);
+      for (std::size_t m = 1; m < parts.size(); ++m) sum.add_(parts[m].index_select(0, rows));
+    }
+    rounds_.barrier();
+    return sum;
+  }
+
+ private:
+  RoundsMember rounds_;
+};
+
+class ThreadShifts final : public Shifts {
+ public:
+  explicit ThreadShifts(RoundsMember rounds) : rounds_(std::move(rounds)) {}
+
+  void start_shift(Tensors tensors, std::int32_t step, std::int64_t rows) override {
+    shifting_.push_back({rounds_.give(std::move(tensors), 0, step), step, rows});
+  }
+
+  Tensors finish_shift() override {
+    SLIMPACK_CHECK(!shifting_.empty());
+    const Shift shift = shifting_.front();
+    shifting_.pop_front();
+    rounds_.await(shift.number);
+    Tensors result = rounds_.take_shifted(shift.number, shift.step);
+    for (const at::Tensor& tensor : result) SLIMPACK_CHECK(tensor.size(0) == shift.rows);
+    return result;
+  }
+
+ private:
+  /// A shift that is not finished.
+  struct Shift {
+    std::uint64_t number;  ///< of its round
+    std::int32_t step;
+    std::int64_t rows;
+  };
+
+  RoundsMember rounds_;
+  std::deque<Shift> shifting_;
+};
+
+class ThreadShardReduction final : public ShardReduction {
+ public:
+  explicit ThreadShardReduction(RoundsMember rounds) : rounds_(std::move(rounds)) {}
+
+  void start_reduce_scatter(at::Tensor flat_N) override {
+    reducing_.push_back(rounds_.give({std::move(flat_N)}));
+  }
+
+  void await_reduce_scatter() override {
+    SLIMPACK_CHECK(!reducing_.empty());
+    rounds_.await(reducing_.front());
+  }
+
+  void finish_reduce_scatter() override {
+    await_reduce_scatter();
+    const std::vector<Given> all = rounds_.take(reducing_.front());
+    reducing_.pop_front();
+    const Shard own =
+        shard(all[static_cast<std::size_t>(rounds_.index())].tensors[0], rounds_.index());
+    if (rounds_.size() == 1 || own.size() == 0) return;
+    Tensors parts_S;
+    for (const Given& given : all) parts_S.push_back(own.of(given.tensors[0]));
+    add_up_members(parts_S, rounds_.index());
+  }
+
+  void all_gather_shards(at::Tensor& flat_N) override {
+    if (rounds_.size() == 1) return;
+    const Tensors all = rounds_.exchange(flat_N);
+    for (std::int32_t m = 0; m < rounds_.size(); ++m) {
+      if (m == rounds_.index()) continue;
+      const Shard of_member = shard(flat_N, m);
+      of_member.of(flat_N).copy_(of_member.of(all[static_cast<std::size_t>(m)]));
+    }
+  }
+
+  void all_reduce(at::Tensor& tensor) override {
+    if (rounds_.size() == 1) return;
+    const Tensors all = rounds_.exchange(tensor);
+    at::Tensor sum = all[0].clone();
+    for (std::size_t m = 1; m < all.size(); ++m) sum.add_(all[m]);
+    rounds_.barrier();  // before anybody writes to what others read
+    tensor.copy_(sum);
+  }
+
+ private:
+  [[nodiscard]] Shard shard(const at::Tensor& flat_N, std::int32_t member) const {
+    return {flat_N.numel(), rounds_.size(), member};
+  }
+
+  RoundsMember rounds_;
+  std::deque<std::uint64_t> reducing_;  ///< rounds of reductions that are not finished
+};
+
+}  // namespace
+
+Collective ThreadCollective::member(std::int32_t index, RankClock& clock) {
+  SLIMPACK_CHECK(index >= 0 && index < gathering_.size());
+  const auto end = [&](ThreadRounds& rounds) { return RoundsMember(rounds, index, clock); };
+  return {gathering_.size(),
+          index,
+          {std::make_unique<ThreadGathering>(end(gathering_)),
+           std::make_unique<ThreadRowExchange>(end(rows_)),
+           std::make_unique<ThreadShifts>(end(shifts_)),
+           std::make_unique<ThreadShardReduction>(end(shards_))}};
+}
+
+}  // namespace slimpack

@@ -1,0 +1,28 @@
+// Groups of ranks that are threads: members read each other's tensors.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/thread_rounds.h"
+
+namespace slimpack {
+
+/// The shared side of a group. Thread-safe; outlives its members.
+class ThreadCollective {
+ public:
+  ThreadCollective(SharedFailure& failure, std::int32_t size)
+      : gathering_(failure, size),
+        rows_(failure, size),
+        shifts_(failure, size),
+        shards_(failure, size) {}
+
+  /// The end of member `index`, on whose thread it and the clock are used.
+  [[nodiscard]] Collective member(std::int32_t index, RankClock& clock);
+
+ private:
+  ThreadRounds gathering_, rows_, shifts_, shards_;
+};
+
+}  // namespace slimpack

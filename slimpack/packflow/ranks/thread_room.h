@@ -1,0 +1,98 @@
+// Rooms: where threads wait for each other, until one of them fails.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "slimpack/packflow/device/rank_clock.h"
+
+namespace slimpack {
+
+/// Another rank has failed; its own exception is the cause.
+class PeerFailed : public std::runtime_error {
+ public:
+  PeerFailed() : std::runtime_error("another rank failed") {}
+};
+
+class ThreadRoom;
+
+/// Whether a rank of the job has failed. Thread-safe.
+class SharedFailure {
+ public:
+  /// Wakes whoever waits in any room; the first cause is kept.
+  void fail(std::exception_ptr cause);
+  [[nodiscard]] bool failed() const { return failed_; }
+  /// Throws PeerFailed once any rank has failed.
+  void require_none() const {
+    if (failed_) throw PeerFailed();
+  }
+  [[nodiscard]] std::exception_ptr cause() const;
+
+ private:
+  friend class ThreadRoom;
+  std::atomic<bool> failed_ = false;
+  mutable std::mutex mutex_;
+  std::exception_ptr cause_;
+  std::vector<ThreadRoom*> rooms_;
+};
+
+/// A mutex with what is waited for under it. Rooms are made before any thread waits.
+class ThreadRoom {
+ public:
+  explicit ThreadRoom(SharedFailure& failure) : failure_(failure) {
+    failure.rooms_.push_back(this);
+  }
+  ThreadRoom(const ThreadRoom&) = delete;
+  ThreadRoom& operator=(const ThreadRoom&) = delete;
+
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  /// Waits for what stays true once it is, on the rank of the clock. Throws PeerFailed once any
+  /// rank has failed.
+  template <class Ready>
+  void wait(std::unique_lock<std::mutex>& lock, RankClock& clock, Ready ready) {
+    const auto over = [&] { return failure_.failed() || ready(); };
+    if (!over()) {
+      clock.leave_processor();
+      changed_.wait(lock, over);
+      // Not under the lock: who has the processor may need it.
+      lock.unlock();
+      clock.return_to_processor();
+      lock.lock();
+    }
+    failure_.require_none();
+  }
+  void notify() { changed_.notify_all(); }
+
+ private:
+  friend class SharedFailure;
+  SharedFailure& failure_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+inline void SharedFailure::fail(std::exception_ptr cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!cause_) cause_ = std::move(cause);
+    failed_ = true;
+  }
+  for (ThreadRoom* room : rooms_) {
+    // Whoever has looked at failed_ under this mutex waits by now, and hears the notification.
+    const std::lock_guard lock(room->mutex_);
+    room->changed_.notify_all();
+  }
+}
+
+inline std::exception_ptr SharedFailure::cause() const {
+  const std::lock_guard lock(mutex_);
+  return cause_;
+}
+
+}  // namespace slimpack

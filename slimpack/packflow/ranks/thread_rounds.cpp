@@ -1,0 +1,69 @@
+#include "slimpack/packflow/ranks/thread_rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+
+namespace slimpack {
+
+ThreadRounds::Round& ThreadRounds::round(std::uint64_t number) {
+  while (number - first_ >= rounds_.size())
+    rounds_.emplace_back().given.resize(static_cast<std::size_t>(size_));
+  return rounds_[number - first_];
+}
+
+void ThreadRounds::give(std::uint64_t number, std::int32_t member, Given given, Nanos time,
+                        std::int32_t step) {
+  given.rank = tracked_rank();
+  const auto lock = room_.lock();
+  Round& r = round(number);
+  r.given[static_cast<std::size_t>(member)] = std::move(given);
+  r.complete = std::max(r.complete, time);
+  if (++r.gave < size_) return;
+  if (step != 0) charge_receivers(r, step);
+  room_.notify();
+}
+
+// Everything leaves its giver before anything arrives: no member is seen to hold both.
+void ThreadRounds::charge_receivers(const Round& round, std::int32_t step) const {
+  for (const Given& given : round.given)
+    for (const at::Tensor& tensor : given.tensors) charge_to(tensor, kMaxTrackedRanks);
+  for (std::int32_t m = 0; m < size_; ++m)
+    for (const at::Tensor& tensor : round.given[static_cast<std::size_t>(m)].tensors)
+      charge_to(tensor, round.given[static_cast<std::size_t>(member_at(m + step))].rank);
+}
+
+void ThreadRounds::await(std::uint64_t number, RankClock& clock) {
+  auto lock = room_.lock();
+  room_.wait(lock, clock, [&] { return round(number).gave == size_; });
+  clock.wait_until(round(number).complete);
+}
+
+std::vector<ThreadRounds::Given> ThreadRounds::take(std::uint64_t number) {
+  const auto lock = room_.lock();
+  std::vector<Given> result = round(number).given;
+  took(number);
+  for (const Given& given : result)
+    for (const at::Tensor& tensor : given.tensors) keep_for_queue(tensor);
+  return result;
+}
+
+ThreadRounds::Tensors ThreadRounds::take_from(std::uint64_t number, std::int32_t member) {
+  const auto lock = room_.lock();
+  Tensors result = std::move(round(number).given[static_cast<std::size_t>(member)].tensors);
+  took(number);
+  for (const at::Tensor& tensor : result) keep_for_queue(tensor);
+  return result;
+}
+
+void ThreadRounds::took(std::uint64_t number) {
+  ++round(number).took;
+  while (!rounds_.empty() && rounds_.front().took == size_) {
+    rounds_.pop_front();
+    ++first_;
+  }
+}
+
+}  // namespace slimpack

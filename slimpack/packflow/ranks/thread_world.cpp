@@ -1,0 +1,82 @@
+#include "slimpack/packflow/ranks/thread_world.h"
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/ranks/grouped_communicator.h"
+#include "slimpack/packflow/ranks/thread_channel.h"
+#include "slimpack/packflow/ranks/thread_collective.h"
+
+namespace slimpack {
+
+struct ThreadWorld::State {
+  State(const RankGrid& rank_grid, int slots) : grid(rank_grid) {
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+      for (auto& of_direction : channels)
+        of_direction.push_back(std::make_unique<ThreadChannel>(failure, rank, slots));
+      for (const RankGroup& g : collective_groups(grid, rank))
+        if (!groups.contains(g))
+          groups.emplace(g, std::make_unique<ThreadCollective>(failure, g.size));
+    }
+  }
+
+  RankGrid grid;
+  SharedFailure failure;
+  std::array<std::vector<std::unique_ptr<ThreadChannel>>, 2> channels;  ///< [direction][receiver]
+  std::map<RankGroup, std::unique_ptr<ThreadCollective>> groups;
+};
+
+class ThreadWorld::Member final : public GroupedCommunicator {
+ public:
+  Member(State& state, std::int32_t rank, RankClock& clock)
+      : state_(state), rank_(rank), clock_(clock) {
+    for (const RankGroup& g : collective_groups(state.grid, rank))
+      add(g, state.groups.at(g)->member(g.member(rank), clock));
+  }
+
+  /// Tensors change hands, so they bring their memory along.
+  void expect(Direction /*direction*/, ExpectedMessages /*messages*/) override {}
+
+  void send(Direction direction, at::Tensor rows_TH) override {
+    const std::int32_t step = direction == Direction::kForward ? 1 : -1;
+    const std::int32_t stage = state_.grid.place(rank_).stage.value() + step;
+    SLIMPACK_CHECK(stage >= 0 && stage < state_.grid.stages);
+    channel(direction, rank_ + step * state_.grid.tensor).send(clock_, std::move(rows_TH));
+  }
+  at::Tensor receive(Direction direction) override {
+    return channel(direction, rank_).receive(clock_);
+  }
+
+  void require_peers() override { state_.failure.require_none(); }
+
+ private:
+  ThreadChannel& channel(Direction direction, std::int32_t receiver) {
+    return *state_.channels[direction == Direction::kForward ? 0 : 1].at(
+        static_cast<std::size_t>(receiver));
+  }
+
+  State& state_;
+  std::int32_t rank_;
+  RankClock& clock_;
+};
+
+ThreadWorld::ThreadWorld(const RankGrid& grid, int slots)
+    : state_(std::make_unique<State>(grid, slots)) {}
+ThreadWorld::~ThreadWorld() = default;
+
+std::unique_ptr<Communicator> ThreadWorld::communicator(std::int32_t rank, RankClock& clock) {
+  return std::make_unique<Member>(*state_, rank, clock);
+}
+
+void ThreadWorld::fail(std::exception_ptr cause) {
+  state_->failure.fail(std::move(cause));
+}
+
+std::exception_ptr ThreadWorld::cause() const {
+  return state_->failure.cause();
+}
+
+}  // namespace slimpack

@@ -1,0 +1,34 @@
+// Ranks as threads of one process.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+
+#include "slimpack/packflow/ranks/rank_grid.h"
+#include "slimpack/packflow/ranks/world.h"
+
+namespace slimpack {
+
+/// The shared side of a job's communicators, whose calls throw PeerFailed (thread_room.h) once any
+/// rank has failed.
+class ThreadWorld final : public World {
+ public:
+  /// `slots` messages fit into each channel between neighbouring stages, in either direction.
+  ThreadWorld(const RankGrid& grid, int slots);
+  ~ThreadWorld() override;
+  ThreadWorld(const ThreadWorld&) = delete;
+  ThreadWorld& operator=(const ThreadWorld&) = delete;
+
+  [[nodiscard]] std::unique_ptr<Communicator> communicator(std::int32_t rank,
+                                                           RankClock& clock) override;
+  void fail(std::exception_ptr cause) override;
+  [[nodiscard]] std::exception_ptr cause() const override;
+
+ private:
+  struct State;
+  class Member;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,46 @@
+// What connects the ranks of a job, whether they are threads of one process or several processes.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/communicator.h"
+
+namespace slimpack {
+
+/// Makes the communicators of the ranks of this process, for one time that ranks run together:
+/// after a failure the next time needs another world. Thread-safe; outlives its communicators.
+class World {
+ public:
+  virtual ~World() = default;
+
+  /// Of one rank of this process, on whose thread it and the clock are used.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(std::int32_t rank,
+                                                                   RankClock& clock) = 0;
+
+  /// Wakes every rank of this process that waits; all calls that wait throw from now on. The first
+  /// cause is kept.
+  virtual void fail(std::exception_ptr cause) = 0;
+  [[nodiscard]] virtual std::exception_ptr cause() const = 0;
+};
+
+/// One of the processes of a job. Every process makes the same calls in the same order.
+class JobProcess {
+ public:
+  virtual ~JobProcess() = default;
+
+  /// The ranks that it runs, ascending.
+  [[nodiscard]] virtual std::vector<std::int32_t> ranks() const = 0;
+
+  /// A world for the ranks of all processes. Waits for the other processes.
+  [[nodiscard]] virtual std::unique_ptr<World> make_world() = 0;
+
+  /// What every process gives, in the order of their first ranks.
+  [[nodiscard]] virtual std::vector<std::string> all_gather(const std::string& own) = 0;
+};
+
+}  // namespace slimpack

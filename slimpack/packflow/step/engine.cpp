@@ -1,0 +1,157 @@
+#include "slimpack/packflow/step/engine.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/device/rank_failure.h"
+#include "slimpack/packflow/device/rank_memory.h"
+#include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/packflow/ranks/thread_world.h"
+#include "slimpack/packflow/step/rank_step.h"
+
+namespace slimpack {
+
+namespace {
+
+std::vector<std::int32_t> ranks_here(const EngineOptions& options) {
+  if (options.process != nullptr) return options.process->ranks();
+  std::vector<std::int32_t> all(static_cast<std::size_t>(options.grid().ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void require_device(const StepPlan& plan, at::Device device) {
+  const std::optional<std::size_t> layer = first_offloading(plan.recompute);
+  if (device.is_cpu() && layer)
+    invalid_input(
+        "the plan offloads rows of layer {}, but the run's device is a CPU, where they lie in host "
+        "memory already; plan with another plan.recompute or train with train.device = \"cuda\"",
+        *layer);
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)),
+      ranks_(ranks_here(options_)),
+      threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device),
+      parameters_(ranks_.size()) {
+  const RankGrid grid = options_.grid();
+  std::vector<std::exception_ptr> failed(parameters_.size());
+  threads_.run([&](std::int32_t thread) {
+    const auto t = static_cast<std::size_t>(thread);
+    try {
+      parameters_[t] = make_stage_parameters(options_.shape, options_.dtype, options_.layout, grid,
+                                             grid.place(ranks_[t]), options_.seed, options_.device);
+      if (thread == 0)
+        rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context,
+                                       options_.device);
+      finish_queue(options_.device);  // other ranks read the table
+    } catch (...) {
+      failed[t] = failure_of(ranks_[t]);
+    }
+  });
+  for (const std::exception_ptr& cause : failed)
+    if (cause) std::rethrow_exception(cause);
+}
+
+Engine::~Engine() = default;
+
+std::unique_ptr<World> Engine::make_world() const {
+  if (options_.process != nullptr) return options_.process->make_world();
+  return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots);
+}
+
+StageParameters& Engine::parameters(std::int32_t rank) {
+  const auto it = std::ranges::find(ranks_, rank);
+  SLIMPACK_CHECK(it != ranks_.end(), "another process runs rank {}", rank);
+  return parameters_[static_cast<std::size_t>(it - ranks_.begin())];
+}
+
+void Engine::on_ranks(const RankWork& work) {
+  const std::unique_ptr<World> world = make_world();
+  ProcessorTurns turns;
+  const auto start = monotonic_now();
+  threads_.run([&](std::int32_t thread) {
+    const std::int32_t rank = ranks_[static_cast<std::size_t>(thread)];
+    try {
+      RankClock clock(options_.clock, start, &turns, options_.device);
+      auto communicator = world->communicator(rank, clock);
+      if (options_.wrap_communicator)
+        communicator = options_.wrap_communicator(rank, std::move(communicator));
+      work(rank, *communicator, clock);
+    } catch (...) {
+      world->fail(failure_of(rank));
+    }
+  });
+  if (world->cause()) std::rethrow_exception(world->cause());
+}
+
+void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
+                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
+                       const std::function<void(const RankStep&)>& work) {
+  const RankGrid grid = options_.grid();
+  SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
+                 plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
+  require_device(plan, options_.device);
+  // Before any rank runs: a fast neighbour's first message already counts as an activation.
+  std::vector<Bytes> resident;
+  for (std::int32_t thread = 0; thread < threads_.ranks(); ++thread) {
+    const RankMemory memory(options_.device, thread);
+    memory.reset_peak();
+    resident.push_back(memory.live());
+  }
+  on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
+    const RankPlace place = grid.place(rank);
+    const PackPlan& packs = plan.replicas[place.replica.index()].packs;
+    StageParameters& parameters = this->parameters(rank);
+    StageStep tensors(options_.shape,
+                      {place.stage.value() == 0,
+                       place.stage.value() == grid.stages - 1,
+                       {place.replica, grid.tensor, place.tensor}},
+                      parameters, *rope_, packs, plan.lengths, tokens,
+                      recompute_of_stage(plan, place.stage), &communicator);
+    work({options_, rank, parameters, tensors, packs,
+          schedules[place.replica.index()].stages[place.stage.index()], communicator, update, clock,
+          resident[static_cast<std::size_t>(tracked_rank())]});
+  });
+}
+
+StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules,
+                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update) {
+  StepResult step;
+  on_stages(plan, schedules, tokens, update, [&](const RankStep& rank) {
+    zero_gradients(rank.parameters);
+    const RankResult own = run_rank(rank);
+    Timeline timeline = gathered_timeline(own, rank.communicator.world());
+    if (rank.rank != ranks_.front()) return;
+    step.gradient_norm = own.gradient_norm;
+    step.loss = tokens.targets > 0 ? own.loss_sum / static_cast<double>(tokens.targets) : 0.0;
+    step.timeline = std::move(timeline);
+  });
+  step.timeline.replicas = options_.replicas;
+  step.timeline.tensor = options_.tensor;
+  step.timeline.origin =
+      options_.clock == ClockKind::kWall ? "measured" : "measured in virtual time";
+  return step;
+}
+
+double Engine::evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
+                        const StepTokens& tokens) {
+  double loss_sum = 0;
+  on_stages(plan, schedules, tokens, std::nullopt, [&](const RankStep& rank) {
+    const double all = evaluate_rank(rank);
+    if (rank.rank == ranks_.front()) loss_sum = all;
+  });
+  return loss_sum;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,86 @@
+// PackFlow's engine: a model split over stages, in replicas, run step by step under static
+// schedules.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "slimpack/packflow/device/rank_threads.h"
+#include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/world.h"
+#include "slimpack/packflow/step/engine_options.h"
+#include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+struct RankStep;  // rank_step.h
+
+struct StepResult {
+  double loss = 0;           ///< mean over the step's targets; 0 when it has none
+  double gradient_norm = 0;  ///< before clipping
+  Timeline timeline;         ///< measured, by the engine's clock; empty where rank 0 does not run
+};
+
+/// Owns parameters and threads of the ranks that the process runs. All processes of a job make the
+/// same calls in the same order. Not thread-safe.
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+
+  /// One step from zero gradients; afterwards each replica has the sum over all of them in its
+  /// shards. With `update`, parameters are updated from them.
+  /// REQUIRES: a plan and schedules by replica that their checks accept, with this engine's layout
+  /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks,
+  /// each at the end of a layer at the latest; the first exception is rethrown. The engine can
+  /// run other steps then: parameters and optimizer are untouched, unless the rank threw in the
+  /// update itself, which leaves some ranks' shards updated and others' not. Throws RunFailed,
+  /// parameters untouched, when an update's gradient norm is not finite.
+  [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
+                               const StepTokens& tokens,
+                               const std::optional<OptimizerUpdate>& update);
+
+  /// Σ loss over the targets of `tokens`, which the plan's documents have: by the forward actions
+  /// of the schedules alone, without keeping what backward would need. Parameters, gradients and
+  /// optimizer stay as they are. REQUIRES and throws as run().
+  [[nodiscard]] double evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
+                                const StepTokens& tokens);
+
+  /// Runs `work` on the threads of all ranks, which may talk to each other. A rank that throws ends
+  /// it on all ranks when they next wait for one; the first exception is rethrown.
+  using RankWork = std::function<void(std::int32_t rank, Communicator&, RankClock&)>;
+  void on_ranks(const RankWork& work);
+
+  /// REQUIRES: a rank of this process.
+  [[nodiscard]] StageParameters& parameters(std::int32_t rank);
+  [[nodiscard]] StageParameters& parameters(const RankPlace& place) {
+    return parameters(options_.grid().rank(place));
+  }
+  [[nodiscard]] const EngineOptions& options() const { return options_; }
+  /// That this process runs, ascending.
+  [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
+
+ private:
+  [[nodiscard]] std::unique_ptr<World> make_world() const;
+  /// Runs `work` on all ranks, each with its part of the step.
+  void on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
+                 const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
+                 const std::function<void(const RankStep&)>& work);
+
+  EngineOptions options_;
+  std::vector<std::int32_t> ranks_;
+  RankThreads threads_;
+  std::vector<StageParameters> parameters_;  ///< of ranks_
+  std::unique_ptr<Rope> rope_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,49 @@
+// What an engine and its ranks are told.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
+#include "slimpack/packflow/ranks/world.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+struct EngineOptions {
+  ModelShape shape;
+  Dtype dtype = Dtype::kFp32;
+  StageLayout layout;
+  std::int32_t replicas = 1;
+  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a stage
+  Tokens context{0};        ///< longest sequence of any step
+  std::uint64_t seed = 0;
+  bool pin_threads = false;
+  ClockKind clock = ClockKind::kWall;
+  at::Device device = at::Device(at::kCPU);  ///< of all ranks of this process
+  /// Which of the ranks are threads of this process; null = all. Outlives the engine.
+  JobProcess* process = nullptr;
+  /// Asked before every action; true ends the step with Interrupted.
+  std::function<bool()> should_stop;
+  /// Puts another communicator before that of a rank, to watch or to disturb what it does; called
+  /// on the rank's thread in every step. None = the rank's own.
+  std::function<std::unique_ptr<Communicator>(std::int32_t rank, std::unique_ptr<Communicator>)>
+      wrap_communicator = {};
+
+  [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas, tensor}; }
+};
+
+/// The optimizer step that ends a step. A reference, which outlives it.
+struct OptimizerUpdate {
+  const TrainConfig& config;
+  std::int64_t step;
+};
+
+}  // namespace slimpack

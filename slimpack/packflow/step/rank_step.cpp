@@ -1,0 +1,247 @@
+#include "slimpack/packflow/step/rank_step.h"
+
+#include <cmath>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/device/rank_memory.h"
+#include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/plan/row_share.h"
+
+namespace slimpack {
+namespace {
+
+/// Every rank knows the norm of the whole model, so that none updates its weights.
+void require_finite(double gradient_norm) {
+  if (std::isfinite(gradient_norm)) return;
+  run_failed(
+      "the gradient norm is {}: training has diverged; lower train.learning_rate or raise "
+      "train.warmup_steps",
+      std::isnan(gradient_norm) ? "not a number" : "infinite");
+}
+
+class RankRunner {
+ public:
+  explicit RankRunner(const RankStep& rank)
+      : rank_(rank), place_(rank.tensors.place()), memory_(rank.options.device, tracked_rank()) {
+    result_.spans.reserve(4 * rank.actions.size() + 4);
+  }
+
+  RankResult run() {
+    for (const Direction direction : {Direction::kForward, Direction::kBackward})
+      rank_.communicator.expect(direction, messages(direction));
+    for (const Action& action : rank_.actions)
+      run_action(action, [&](at::Tensor& rows_TH) {
+        compute(action, &action == &rank_.actions.back(), rows_TH);
+      });
+    rank_.tensors.require_drained();
+    result_.peak_activation = memory_.peak() - rank_.resident;
+    finish();
+    return std::move(result_);
+  }
+
+  double evaluate() {
+    rank_.communicator.expect(Direction::kForward, messages(Direction::kForward));
+    for (const Action& action : rank_.actions) {
+      if (!forward(action)) continue;
+      run_action(action, [&](at::Tensor& rows_TH) {
+        rows_TH = rank_.tensors.evaluate(action.pack, std::move(rows_TH));
+      });
+    }
+    rank_.tensors.require_drained();
+    return rank_.communicator.world().gathering().sum(rank_.tensors.loss_sum());
+  }
+
+ private:
+  /// Runs `work` and records it.
+  template <class Work>
+  void timed(SpanKind kind, PackId pack, Work work) {
+    const Nanos begin = now();
+    work();
+    result_.spans.push_back({rank_.rank, kind, pack, begin, now()});
+  }
+  /// Likewise, of no MicroPack.
+  template <class Work>
+  void timed(SpanKind kind, Work work) {
+    timed(kind, PackId(-1), std::move(work));
+  }
+
+  [[nodiscard]] bool forward(const Action& action) const { return action.pass == Pass::kForward; }
+  [[nodiscard]] Direction direction(const Action& action) const {
+    return forward(action) ? Direction::kForward : Direction::kBackward;
+  }
+  [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
+    return (forward(action) ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
+  }
+  /// Weight gradients need no other stage.
+  [[nodiscard]] bool has_input(const Action& action) const {
+    return action.pass != Pass::kWeightGradient && !(forward(action) ? place_.first : place_.last);
+  }
+  [[nodiscard]] bool has_output(const Action& action) const {
+    return action.pass != Pass::kWeightGradient && !(forward(action) ? place_.last : place_.first);
+  }
+
+  /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
+  [[nodiscard]] ExpectedMessages messages(Direction from) const {
+    ExpectedMessages result{
+        {},
+        rank_.options.shape.hidden_size,
+        at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
+    for (const Action& action : rank_.actions) {
+      if (!has_input(action) || direction(action) != from) continue;
+      const RowShare share = hidden_share(row_share(pack_of(action), place_.holder.replica),
+                                          place_.holder.tensor, place_.holder.index);
+      result.rows.push_back(share.rows(pack_of(action)).count());
+    }
+    return result;
+  }
+
+  /// Receives what the action needs, has `work` turn it into what it sends, and sends that.
+  template <class Work>
+  void run_action(const Action& action, Work work) {
+    if (rank_.options.should_stop && rank_.options.should_stop())
+      throw Interrupted("stopped on request between two actions of a step");
+    // Actions that wait for nobody would otherwise run to the end of the step.
+    rank_.communicator.require_peers();
+    at::Tensor rows_TH;
+    if (has_input(action))
+      timed(SpanKind::kWaitReceive, action.pack,
+            [&] { rows_TH = rank_.communicator.receive(direction(action)); });
+    await_replicas(action);
+    work(rows_TH);
+    result_.memory.push_back({rank_.rank, now(), memory_.live() - rank_.resident});
+    if (has_output(action))
+      timed(SpanKind::kWaitSend, action.pack,
+            [&] { rank_.communicator.send(direction(action), std::move(rows_TH)); });
+  }
+
+  /// Replicas that run a merged MicroPack begin together.
+  void await_replicas(const Action& action) {
+    const std::int32_t replicas = pack_of(action).replicas;
+    if (replicas > 1 && action.pass != Pass::kWeightGradient)
+      timed(SpanKind::kWaitReceive, action.pack,
+            [&] { rank_.communicator.context(replicas).barrier(); });
+  }
+
+  /// From what the action receives to what it sends. The step's last action completes the
+  /// gradients, layer by layer.
+  void compute(const Action& action, bool last, at::Tensor& rows_TH) {
+    StageStep& tensors = rank_.tensors;
+    BucketsComplete complete;
+    if (last) complete = [&](std::size_t buckets) { start_reductions(buckets); };
+    switch (action.pass) {
+      case Pass::kForward:
+        return timed(SpanKind::kForward, action.pack,
+                     [&] { rows_TH = tensors.forward(action.pack, std::move(rows_TH)); });
+      case Pass::kBackward:
+        return timed(SpanKind::kBackward, action.pack, [&] {
+          rows_TH = tensors.backward(action.pack, std::move(rows_TH), complete);
+        });
+      case Pass::kInputGradient:
+        return timed(SpanKind::kInputGradient, action.pack,
+                     [&] { rows_TH = tensors.input_gradients(action.pack, std::move(rows_TH)); });
+      case Pass::kWeightGradient:
+        return timed(SpanKind::kWeightGradient, action.pack,
+                     [&] { tensors.weight_gradients(action.pack, complete); });
+    }
+  }
+
+  /// What several tensor-parallel ranks hold, each has a part of the gradient of: norms of its rows
+  /// or heads, shared keys and values of its queries.
+  void sum_copies(const ParameterBucket& bucket) {
+    Collective& tensor = rank_.communicator.tensor();
+    if (tensor.size() == 1) return;
+    for (const ParameterBucket::Stretch& stretch : bucket.stretches)
+      if (stretch.copies > 1)
+        sum_among(tensor, stretch.copies,
+                  bucket.gradients_N.narrow(0, stretch.begin, stretch.end - stretch.begin));
+  }
+
+  /// Over the `copies` neighbouring members of which this is one.
+  static void sum_among(Collective& group, std::int32_t copies, const at::Tensor& part) {
+    const std::vector<at::Tensor> all = group.gathering().all_gather(part.clone());
+    const std::int32_t first = group.index() - group.index() % copies;
+    part.copy_(all[static_cast<std::size_t>(first)]);
+    for (std::int32_t m = first + 1; m < first + copies; ++m)
+      part.add_(all[static_cast<std::size_t>(m)]);
+  }
+
+  /// Begins to reduce the first `end` buckets, those that are not under way.
+  void start_reductions(std::size_t end) {
+    Collective& data = rank_.communicator.data();
+    for (; reducing_ < end; ++reducing_) {
+      const ParameterBucket& bucket = rank_.parameters.buckets[reducing_];
+      sum_copies(bucket);
+      if (data.size() > 1) data.shards().start_reduce_scatter(bucket.gradients_N);
+    }
+  }
+
+  /// Leaves the sums over all replicas in this one's shards.
+  void reduce_gradients() {
+    // Most are under way; all are not where the replica has nothing to run.
+    timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
+    Collective& data = rank_.communicator.data();
+    if (data.size() == 1) return;
+    for (std::size_t b = 0; b < rank_.parameters.buckets.size(); ++b) {
+      timed(SpanKind::kWaitReceive, [&] { data.shards().await_reduce_scatter(); });
+      timed(SpanKind::kReduce, [&] { data.shards().finish_reduce_scatter(); });
+    }
+  }
+
+  /// Adds up the two gradients of a tied matrix that stands on two stages.
+  void add_tied_gradients() {
+    if (!rank_.options.shape.tie_embeddings || place_.first == place_.last) return;
+    const Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
+    const ParameterBucket& bucket = rank_.parameters.buckets[p.bucket];
+    at::Tensor own_S = bucket.shard.of(bucket.gradients_N);
+    timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
+  }
+
+  /// Gradients and loss over all ranks, which also waits for all of them; update.
+  void finish() {
+    reduce_gradients();
+    add_tied_gradients();
+    double squares = 0;
+    timed(SpanKind::kOptimizer, [&] { squares = squared_gradient_norm(rank_.parameters); });
+    timed(SpanKind::kWaitReceive, [&] {
+      Collective& world = rank_.communicator.world();
+      result_.loss_sum = world.gathering().sum(rank_.tensors.loss_sum());
+      result_.gradient_norm = std::sqrt(world.gathering().sum(squares));
+    });
+    if (!rank_.update) return;
+    require_finite(result_.gradient_norm);
+    timed(SpanKind::kOptimizer, [&] {
+      const TrainConfig& config = rank_.update->config;
+      adamw_update(rank_.parameters, config, rank_.update->step,
+                   clip_factor(result_.gradient_norm, config.clip_norm));
+    });
+    Collective& data = rank_.communicator.data();
+    if (data.size() == 1) return;
+    timed(SpanKind::kReduce, [&] {
+      for (ParameterBucket& bucket : rank_.parameters.buckets)
+        data.shards().all_gather_shards(bucket.values_N);
+    });
+  }
+
+  [[nodiscard]] Nanos now() const { return rank_.clock.now(); }
+
+  const RankStep& rank_;
+  StagePlace place_;
+  RankMemory memory_;
+  RankResult result_;
+  std::size_t reducing_ = 0;  ///< buckets, from the first on
+};
+
+}  // namespace
+
+RankResult run_rank(const RankStep& rank) {
+  return RankRunner(rank).run();
+}
+
+double evaluate_rank(const RankStep& rank) {
+  return RankRunner(rank).evaluate();
+}
+
+}  // namespace slimpack

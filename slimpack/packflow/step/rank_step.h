@@ -1,0 +1,37 @@
+// One rank's part of a step: its actions in order, then the update, with a span for everything; or
+// its forward actions alone.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/step/engine_options.h"
+#include "slimpack/packflow/step/rank_result.h"
+#include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+/// What a rank's part of a step needs. References outlive the call.
+struct RankStep {
+  const EngineOptions& options;
+  std::int32_t rank;
+  StageParameters& parameters;
+  StageStep& tensors;
+  const PackPlan& packs;
+  const std::vector<Action>& actions;
+  Communicator& communicator;
+  const std::optional<OptimizerUpdate>& update;
+  const RankClock& clock;
+  Bytes resident;  ///< of the rank before any rank started: parameters and the like
+};
+
+[[nodiscard]] RankResult run_rank(const RankStep& rank);
+
+/// Runs forward actions alone, without keeping anything for backward; Σ loss over all ranks. Orders
+/// that come to an end still do without their backward actions, which only ever make others wait.
+[[nodiscard]] double evaluate_rank(const RankStep& rank);
+
+}  // namespace slimpack

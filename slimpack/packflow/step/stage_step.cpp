@@ -1,0 +1,209 @@
+#include "slimpack/packflow/step/stage_step.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/kernels/embedding.h"
+#include "slimpack/packflow/kernels/head.h"
+#include "slimpack/packflow/layer/recompute_rows.h"
+#include "slimpack/plan/row_share.h"
+
+namespace slimpack {
+
+StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
+                            std::int64_t vocab_size) {
+  StepTokens result;
+  for (const auto& sequence : sequences) {
+    for (const std::int64_t token : sequence)
+      if (token < 0 || token >= vocab_size)
+        invalid_input(
+            "token {} lies outside the model's vocabulary of {}; the dataset was built "
+            "with another tokenizer",
+            token, vocab_size);
+    at::Tensor tokens_L = at::full({static_cast<std::int64_t>(sequence.size())}, 0, at::kLong);
+    std::ranges::copy(sequence, tokens_L.mutable_data_ptr<std::int64_t>());
+    result.by_sequence.push_back(std::move(tokens_L));
+    result.targets += sequence.empty() ? 0 : static_cast<std::int64_t>(sequence.size()) - 1;
+  }
+  return result;
+}
+
+namespace {
+
+std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLengths& lengths,
+                                         ReplicaId replica) {
+  std::vector<RowShare> shares(lengths.size());
+  for (const MicroPack& pack : packs.forward)
+    for (const Slice& slice : pack.slices)
+      shares[slice.sequence.index()] = row_share(pack, replica);
+  return shares;
+}
+
+}  // namespace
+
+StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
+                     const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
+                     const StepTokens& tokens, RecomputeByLayer recompute,
+                     Communicator* communicator)
+    : shape_(tensor_parallel_part(shape, place.holder.tensor)),
+      place_(place),
+      parameters_(parameters),
+      rope_(rope),
+      packs_(packs),
+      tokens_(tokens),
+      recompute_(std::move(recompute)),
+      communicator_(communicator),
+      rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder,
+            offloading_layers(recompute_)),
+      kv_(shape_, lengths, parameters.layers.size(),
+          shares_by_sequence(packs, lengths, place.holder.replica)),
+      put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
+      loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
+
+at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows, at::Tensor x_TH,
+                                  const LayerDone& done) {
+  if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
+  const RopeRows rope = rope_.rows(pack, held(pack));
+  for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
+    LayerForward result = layer_forward(layer_context(l, pack, rope, rows), x_TH);
+    done(l, std::move(result.rows));
+    x_TH = std::move(result.y_TH);
+  }
+  return x_TH;
+}
+
+at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
+  const MicroPack& pack = packs_.forward.at(id.index());
+  const TensorRows rows = rows_of(pack);
+  x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, LayerRows kept) {
+    rows_.put(id, layer, std::move(kept));
+  });
+  rows_.settle();
+  if (!place_.last) return x_TH;
+  LayerRows head_input;
+  head_input.x_TH = std::move(x_TH);
+  rows_.put(id, parameters_.layers.size(), std::move(head_input));
+  return {};
+}
+
+at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
+  const MicroPack& pack = packs_.forward.at(id.index());
+  const TensorRows rows = rows_of(pack);
+  x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, const LayerRows&) {
+    for (const Slice& slice : pack.slices) kv_.release_forward(layer, slice);
+  });
+  if (!place_.last) return x_TH;
+  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, tokens_of(pack, 1),
+                     rows, tensor()));
+  return {};
+}
+
+at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH, const BucketsComplete& complete) {
+  WeightGradients now(WeightGradients::When::kNow);
+  return run_backward(id, std::move(dy_TH), now, complete);
+}
+
+at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
+  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()), {});
+}
+
+void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
+  const TensorRows rows = rows_of(packs_.backward.at(id.index()));
+  put_off_.at(id.index()).run(rows, complete);
+  if (complete) complete(parameters_.buckets.size());
+}
+
+at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights,
+                                   const BucketsComplete& complete) {
+  const MicroPack& pack = packs_.backward.at(id.index());
+  const TensorRows rows = rows_of(pack);
+  const std::size_t layers = parameters_.layers.size();
+  // Ahead of the head, then of the layer after it: what is offloaded comes while they run.
+  rows_.prefetch(id, layers - 1);
+  if (place_.last) {
+    HeadResult result = run_head(id, rows);
+    add_loss(result.loss_sum);
+    dy_TH = std::move(result.dx_TH);
+  }
+  const RopeRows rope = rope_.rows(pack, held(pack));
+  for (std::size_t l = layers; l-- > 0;) {
+    BackwardRows kept = rows_.gather(id, l);
+    if (l > 0) rows_.prefetch(id, l - 1);
+    dy_TH = layer_backward(layer_context(l, pack, rope, rows), std::move(kept), dy_TH, weights);
+    rows_.release(id, l);
+    if (complete) complete(parameters_.layers[l].qkv_OH.bucket + 1);
+  }
+  if (!place_.first) return dy_TH;
+  embed_backward(parameters_.embedding_VH, tokens_of(pack, 0), dy_TH, rows);
+  if (complete) complete(parameters_.buckets.size());
+  return {};
+}
+
+HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
+  const std::size_t head = parameters_.layers.size();
+  const at::Tensor targets_T = tokens_of(packs_.backward[backward.index()], 1);
+  const at::Tensor x_TH = rows_.gather(backward, head).joined.x_TH;
+  HeadResult result =
+      rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
+                                   targets_T, tokens_.targets)
+                   : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
+                                            x_TH, targets_T, tokens_.targets, rows, *tensor());
+  rows_.release(backward, head);
+  return result;
+}
+
+void StageStep::add_loss(const at::Tensor& loss_sum) {
+  // Every tensor-parallel rank has the whole loss.
+  if (place_.holder.index == 0) loss_sum_.add_(loss_sum);
+}
+
+double StageStep::loss_sum() const {
+  return loss_sum_.item<double>();
+}
+
+void StageStep::require_drained() const {
+  SLIMPACK_CHECK(rows_.empty(), "rows were kept that no backward MicroPack used");
+  SLIMPACK_CHECK(kv_.empty(),
+                 "keys and values were kept of a sequence that did not run to its end");
+  SLIMPACK_CHECK(std::ranges::all_of(put_off_, &WeightGradients::empty),
+                 "weight gradients were put off and never run");
+}
+
+LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
+                                      const RopeRows& rope, const TensorRows& rows) {
+  // Between layers too: an action of long slices can take many seconds.
+  if (communicator_ != nullptr) communicator_->require_peers();
+  return {.shape = shape_,
+          .parameters = parameters_.layers[layer],
+          .kv = kv_,
+          .layer = layer,
+          .pack = pack,
+          .share = held(pack),
+          .rope = rope,
+          .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
+          .rows = rows,
+          .recompute = recompute_of(recompute_, layer)};
+}
+
+at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
+  const RowShare share = held(pack);
+  std::vector<at::Tensor> parts;
+  for (const Slice& s : pack.slices) {
+    const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());
+    const std::int64_t rows = share.rows(s).count();
+    const std::int64_t begin = share.first(s).count() + shift;
+    const std::int64_t end = std::min(begin + rows * share.replicas, tokens_L.size(0));
+    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, share.replicas));
+    const std::int64_t missing = rows - parts.back().size(0);
+    if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
+  }
+  return joined_rows(parts).to(parameters_.device());
+}
+
+}  // namespace slimpack

@@ -1,0 +1,122 @@
+// One pipeline stage during one step: runs the forward and backward of MicroPacks on tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "slimpack/packflow/kernels/head.h"
+#include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/layer/decoder_layer.h"
+#include "slimpack/packflow/layer/weight_gradients.h"
+#include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/stores/kv_store.h"
+#include "slimpack/packflow/stores/row_store.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/recompute.h"
+
+namespace slimpack {
+
+/// The tokens of a step, int64, by SequenceId, and the number of next-token targets among them.
+struct StepTokens {
+  std::vector<at::Tensor> by_sequence;
+  std::int64_t targets = 0;
+};
+
+/// Counts the targets: every token but the last of each sequence. Throws InvalidInput for a token
+/// outside the vocabulary.
+[[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
+                                          std::int64_t vocab_size);
+
+/// Where a stage stands in the model, and on which rank.
+struct StagePlace {
+  bool first = true;
+  bool last = true;
+  RowHolder holder = {};
+};
+
+/// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
+/// `shape` is the whole model's, `recompute` by layer of the stage. Without a communicator nothing
+/// may be merged and the rank is its stage's only one. Calls must
+/// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
+class StageStep {
+ public:
+  StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
+            const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
+            const StepTokens& tokens, RecomputeByLayer recompute = {},
+            Communicator* communicator = nullptr);
+
+  /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
+  /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
+  [[nodiscard]] at::Tensor forward(PackId pack, at::Tensor x_TH);
+
+  /// Runs a backward MicroPack; on the last stage head and loss come first. `dy_TH` comes from the
+  /// next stage (undefined on the last); the result goes to the one before (undefined on the
+  /// first). Where it is the step's last to add to any gradient, `complete` is told of each bucket
+  /// as soon as it is done with it.
+  [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH,
+                                    const BucketsComplete& complete = {});
+
+  /// backward() without the gradients of the layers' linear maps; their operands are kept until
+  /// weight_gradients() of the MicroPack, which adds them and frees the operands; `complete` as for
+  /// backward().
+  [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
+  void weight_gradients(PackId pack, const BucketsComplete& complete = {});
+
+  /// forward() where no backward comes: keeps no rows, frees keys and values with a sequence's last
+  /// slice, and on the last stage adds to the loss.
+  [[nodiscard]] at::Tensor evaluate(PackId pack, at::Tensor x_TH);
+
+  /// Σ loss over the rows that have run backward or were evaluated; 0 on all but the last stage.
+  [[nodiscard]] double loss_sum() const;
+
+  /// Throws InternalError if anything is left in the stores: some row never ran backward, some
+  /// sequence was not evaluated to its end, or weight gradients that were put off did not run.
+  void require_drained() const;
+
+  [[nodiscard]] StagePlace place() const { return place_; }
+  [[nodiscard]] KvStore& kv() { return kv_; }
+
+ private:
+  /// Runs the stage's layers on a MicroPack; each one's rows are handed to `done` after it.
+  using LayerDone = std::function<void(std::size_t layer, LayerRows rows)>;
+  [[nodiscard]] at::Tensor run_forward(const MicroPack& pack, const TensorRows& rows,
+                                       at::Tensor x_TH, const LayerDone& done);
+  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights,
+                                        const BucketsComplete& complete);
+  [[nodiscard]] RowShare held(const MicroPack& pack) const {
+    return row_share(pack, place_.holder.replica);
+  }
+  /// The stage's tensor-parallel ranks; null for a rank that is alone.
+  [[nodiscard]] Collective* tensor() const {
+    return place_.holder.tensor > 1 ? &communicator_->tensor() : nullptr;
+  }
+  [[nodiscard]] TensorRows rows_of(const MicroPack& pack) const {
+    return {pack, place_.holder.replica, tensor(), parameters_.device()};
+  }
+  [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
+  void add_loss(const at::Tensor& loss_sum);
+  [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
+                                           const RopeRows& rope, const TensorRows& rows);
+  [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
+
+  ModelShape shape_;  ///< the rank's part
+  StagePlace place_;
+  StageParameters& parameters_;
+  const Rope& rope_;
+  const PackPlan& packs_;
+  const StepTokens& tokens_;
+  RecomputeByLayer recompute_;
+  Communicator* communicator_;
+  RowStore rows_;
+  KvStore kv_;
+  std::vector<WeightGradients> put_off_;  ///< by backward pack
+  at::Tensor loss_sum_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,64 @@
+// Host rows: rows on their way between a device and pinned host memory, copied by a queue of their
+// own while the rank's queue computes. Queues wait for each other; the host waits for neither.
+//
+// Out: the copies wait for what the rank's queue has so far. The device's rows stay until the
+// rank's queue has been told to wait for the copies; so they are given up in that queue's order,
+// like everything else that it works on, and as much is alive in every run. Back: memory is the
+// rank's queue's, so the copies wait for what that has so far, and it waits for them before anybody
+// reads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "slimpack/packflow/stores/layer_rows.h"
+
+namespace slimpack {
+
+/// By tensor of LayerRows: what lies end to end in it.
+using RowParts = std::array<std::vector<at::Tensor>, LayerRows::kTensors>;
+
+/// Of one rank, on whose thread all calls are made. At most one layer's rows are on their way out
+/// at any time, and one layer's back.
+class HostRows {
+ public:
+  /// REQUIRES: a device that has queues, no CPU.
+  explicit HostRows(at::Device device);
+  HostRows(const HostRows&) = delete;
+  HostRows& operator=(const HostRows&) = delete;
+  ~HostRows();
+
+  /// Begins to copy a layer's rows, which nobody may change any more; returns the tensors in host
+  /// memory that they go to, for fetch(). REQUIRES: what was sent before is settled.
+  [[nodiscard]] LayerRows send(LayerRows rows);
+  /// The rank's queue waits for what was sent; the device's rows are given up.
+  void settle();
+
+  /// Begins to copy parts of rows in host memory into tensors on the device; those of `none` where
+  /// there is no part. REQUIRES: what was fetched before is taken.
+  void fetch(const RowParts& parts, const LayerRows& none);
+  /// The rank's queue waits for what was fetched; returns it.
+  [[nodiscard]] LayerRows take();
+
+ private:
+  struct OnTheWay {
+    LayerRows rows;  ///< on the device
+    c10::Event done;
+  };
+  /// Runs `copies` on their queue, behind all that the rank's has so far.
+  [[nodiscard]] c10::Event enqueue(const std::function<void()>& copies) const;
+  /// The rank's queue waits for them.
+  LayerRows awaited(std::optional<OnTheWay>& rows) const;
+
+  at::Device device_;
+  c10::Stream copies_;
+  std::optional<OnTheWay> out_, back_;
+};
+
+}  // namespace slimpack

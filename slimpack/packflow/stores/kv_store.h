@@ -1,0 +1,71 @@
+// Key/value store: K and V of every sequence in flight, and the gradients that later slices leave
+// for earlier ones.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/kernels/attention.h"
+#include "slimpack/plan/row_share.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Keys and values of one stage during one step, per layer and sequence, each allocated once at
+/// full length; of a merged sequence those of the rank's share (plan/row_share.h), which slices
+/// stand for everywhere here. K/V live from the first forward slice of their sequence to its last
+/// backward slice, or, where no backward comes, to its last forward slice; the gradient
+/// accumulators only while a sequence is between its backward slices.
+class KvStore {
+ public:
+  /// `shares` by sequence, or empty = all whole.
+  KvStore(const ModelShape& shape, SequenceLengths lengths, std::size_t layers,
+          std::vector<RowShare> shares = {});
+
+  /// Writes the slice's rows; opens the sequence, on their device and in their type, when the slice
+  /// is its first.
+  void write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
+             const at::Tensor& v_TGD);
+
+  /// Keys and values of the tokens before slice.end: views.
+  [[nodiscard]] KeysValues upto(std::size_t layer, const Slice& slice) const;
+
+  /// The accumulated gradient of the whole sequence for a slice that runs backward now; opened with
+  /// zeros when the slice is the last of its sequence and has a prefix; undefined tensors when no
+  /// gradient passes between slices (a slice that is its whole sequence).
+  [[nodiscard]] KeysValues gradient(std::size_t layer, const Slice& slice);
+
+  /// The slice has run backward; its sequence is freed in this layer when it was the first slice.
+  void release(std::size_t layer, const Slice& slice);
+
+  /// The slice has run forward and no backward comes; its sequence is freed in this layer when it
+  /// was the last slice.
+  void release_forward(std::size_t layer, const Slice& slice);
+
+  [[nodiscard]] bool empty() const;
+
+ private:
+  struct Entry {
+    KeysValues values;
+    KeysValues gradient;
+  };
+  [[nodiscard]] bool is_last(const Slice& slice) const;  ///< of its sequence
+  [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
+  [[nodiscard]] RowShare share(SequenceId sequence) const;
+  [[nodiscard]] std::int64_t tokens(SequenceId sequence) const;
+  [[nodiscard]] KeysValues allocate_values(SequenceId sequence,
+                                           const at::TensorOptions& options) const;
+  [[nodiscard]] KeysValues allocate_gradient(SequenceId sequence, const at::Tensor& k_TGD) const;
+
+  std::int64_t kv_heads_;
+  std::int64_t head_dim_;
+  SequenceLengths lengths_;
+  std::vector<RowShare> shares_;
+  std::vector<std::vector<Entry>> entries_;  ///< [layer][sequence]
+};
+
+}  // namespace slimpack

@@ -1,0 +1,122 @@
+#include "slimpack/packflow/profile/profile.h"
+#include "slimpack/packflow/profile/pass_ratios.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/packflow/support/small_runs.h"
+#include "tests/support/expect_error.h"
+
+namespace slimpack {
+namespace {
+
+ProfileOptions small_profile(Tokens context) {
+  ProfileOptions options;
+  options.shape = slimpack::testing::small_shape(2, true);
+  options.context = context;
+  options.budget = from_seconds(0.3);
+  return options;
+}
+
+TEST(Profile, GivesTimesThatAPlannerCanUse) {
+  // How long anything takes is the machine's business; that it takes time is not.
+  for (const std::int64_t context : {40, 1024}) {
+    const CostModel cost = profile_costs(small_profile(Tokens(context)));
+    EXPECT_EQ(cost.shape, small_profile(Tokens(context)).shape);
+    for (const PackCost& time : {cost.forward, cost.backward}) {
+      for (const double c :
+           {time.per_pack, time.per_slice, time.per_token, time.per_pair, time.per_prefix_token}) {
+        EXPECT_TRUE(std::isfinite(c));
+        EXPECT_GE(c, 0);
+      }
+      EXPECT_GT(time.per_pack + time.per_slice + time.per_token + time.per_pair, 0);
+    }
+    for (const EdgeTime& time :
+         {cost.embedding_forward, cost.embedding_backward, cost.head_backward}) {
+      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
+      EXPECT_GE(time.per_pack, 0);
+      EXPECT_GE(time.per_token, 0);
+      EXPECT_GT(time.per_pack + time.per_token, 0);
+    }
+    // Keeping everything saves something, and no more than backward takes.
+    EXPECT_GT(cost.elementwise.per_pack + cost.elementwise.per_token, 0);
+    EXPECT_LE(cost.elementwise.per_pack, cost.backward.per_pack);
+    EXPECT_LE(cost.elementwise.per_token, cost.backward.per_token);
+    // So does putting weight gradients off.
+    EXPECT_GT(cost.weight_gradient.per_pack + cost.weight_gradient.per_token, 0);
+    EXPECT_LE(cost.weight_gradient.per_pack, cost.backward.per_pack);
+    EXPECT_LE(cost.weight_gradient.per_token, cost.backward.per_token);
+    EXPECT_GT(cost.optimizer_per_parameter, 0);
+    EXPECT_GE(cost.fit_error, 0);
+    EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
+  }
+}
+
+TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
+  // Of 100 ranks, tp 3, 63 are whole stages within the 64 that one process can run.
+  ProfileOptions options = small_profile(Tokens(64));
+  options.ranks = 100;
+  options.tp = 3;
+  EXPECT_EQ(options.grid(), (RankGrid{.stages = 1, .replicas = 21, .tensor = 3}));
+}
+
+TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
+  ProfileOptions options = small_profile(Tokens(256));
+  options.ranks = 2;
+  const CostModel cost = profile_costs(options);
+  EXPECT_NE(cost.source.find("2 threads"), std::string::npos);
+  // On so small a shape noise may leave all of the time to the constant terms.
+  EXPECT_GT(cost.forward.per_pack + cost.forward.per_slice + cost.forward.per_token +
+                cost.forward.per_pair,
+            0);
+}
+
+TEST(Profile, MeasuresWhatRanksCostEachOther) {
+  ProfileOptions options = small_profile(Tokens(256));
+  options.ranks = 2;
+  options.tp = 2;
+  options.most_merged = 4;
+  options.clock = ClockKind::kVirtual;
+  const CostModel cost = profile_costs(options);
+  EXPECT_EQ(cost.tp, 2);
+  EXPECT_NE(cost.source.find("tp 2"), std::string::npos);
+  ASSERT_EQ(cost.merge.size(), 2U);  // groups of 2 and 4
+  for (const MergeTime& merge : cost.merge)
+    for (const EdgeTime& time : {merge.forward, merge.backward}) {
+      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
+      EXPECT_GT(time.per_pack + time.per_token, 0);
+    }
+  EXPECT_GT(cost.reduce_latency + cost.reduce_per_byte, 0);
+  EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
+}
+
+TEST(Profile, RefusesTensorParallelRanksThatCannotShareTheModel) {
+  ProfileOptions options = small_profile(Tokens(256));
+  options.tp = 3;
+  expect_invalid_input([&] { static_cast<void>(profile_costs(options)); }, {"parallel.tp is 3"});
+}
+
+TEST(Profile, ComparesThePassesAtPowersOfFour) {
+  ProfileOptions options = small_profile(Tokens(2000));
+  options.budget = from_seconds(600);  // no machine is so slow that 1,024 tokens take two minutes
+  const std::vector<PassRatio> ratios = measure_pass_ratios(options);
+  ASSERT_EQ(ratios.size(), 2u);
+  EXPECT_EQ(ratios[0].tokens, Tokens(256));
+  EXPECT_EQ(ratios[1].tokens, Tokens(1024));
+  for (const PassRatio& r : ratios) {
+    EXPECT_GT(r.attention_forward, Nanos(0));
+    EXPECT_GT(r.attention_backward, Nanos(0));
+  }
+}
+
+TEST(Profile, ComparesNoPassesThatWouldTakeMoreThanTheBudgetsShare) {
+  ProfileOptions options = small_profile(Tokens(2000));
+  options.budget = Nanos(1000);  // 1,024 tokens in 200 ns: no machine is so fast
+  const std::vector<PassRatio> ratios = measure_pass_ratios(options);
+  ASSERT_EQ(ratios.size(), 1u);
+  EXPECT_EQ(ratios[0].tokens, Tokens(256));
+}
+
+}  // namespace
+}  // namespace slimpack

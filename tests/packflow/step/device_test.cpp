@@ -1,0 +1,202 @@
+// Device-neutral tensors: without a GPU, on libtorch's meta device, which refuses to mix its
+// tensors with those of a CPU; with one, the numbers too.
+#include "slimpack/packflow/device/device.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/packflow/step/step_outcome.h"
+#include "tests/packflow/support/pretended_device.h"
+#include "tests/packflow/support/random_run.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/expect_holds.h"
+
+namespace slimpack {
+namespace {
+
+using slimpack::testing::engine_options;
+using slimpack::testing::expect_same;
+using slimpack::testing::kPretended;
+using slimpack::testing::packed_step;
+using slimpack::testing::pretended_calls;
+using slimpack::testing::PretendedCalls;
+using slimpack::testing::random_run;
+using slimpack::testing::random_tokens;
+using slimpack::testing::RandomRun;
+using slimpack::testing::run_once;
+using slimpack::testing::same_gradients;
+using slimpack::testing::sliced_step;
+using slimpack::testing::small_shape;
+using slimpack::testing::SmallStep;
+using slimpack::testing::StepOutcome;
+
+constexpr std::int64_t kLayers = 2;
+
+const SequenceLengths& lengths() {
+  static const SequenceLengths all{Tokens(70), Tokens(1), Tokens(33), Tokens(2), Tokens(9)};
+  return all;
+}
+
+TEST(Device, AStepOfAnyGridKeepsToTheDeviceOfItsEngine) {
+  testing::expect_holds(
+      [](std::uint64_t seed) {
+        const RandomRun random = [&] {
+          Rng rng(seed);
+          return random_run(rng);
+        }();
+        const StepOutcome cpu = run_once(random),
+                          there = run_once(random, Dtype::kFp64, kPretended);
+        RC_ASSERT(same_gradients(there.gradients, cpu.gradients, 1e-12));
+        RC_ASSERT(std::abs(there.result.loss - cpu.result.loss) <= 1e-12 * cpu.result.loss);
+      },
+      0.15);
+}
+
+class EveryRecomputation : public ::testing::TestWithParam<Recompute> {};
+
+TEST_P(EveryRecomputation, AStepKeepsToTheDeviceOfItsEngine) {
+  for (const std::int32_t pp : {1, 2}) {
+    const SmallStep step = sliced_step(small_shape(kLayers, true), Dtype::kFp64, pp, lengths(), 6,
+                                       Tokens(8), RecomputeByLayer(kLayers, GetParam()));
+    SmallStep on_cpu = step;  // whose rows are in host memory in any case
+    std::ranges::replace(on_cpu.plan.recompute, Recompute::kOffload, Recompute::kElementwise);
+    expect_same(run_once(on_cpu), run_once(step, kPretended), 1e-12);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, EveryRecomputation, ::testing::ValuesIn(all_recomputations()),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST(Device, ThePretendedOneRefusesTensorsOfTheCpu) {
+  // What the tests here rely on.
+  const at::Tensor there = at::ones({2, 2}, kPretended), here = at::ones({2, 2});
+  EXPECT_ANY_THROW(static_cast<void>(at::mul(there, here)));
+  EXPECT_ANY_THROW(static_cast<void>(at::mm(there, here)));
+  EXPECT_ANY_THROW(static_cast<void>(at::index_select(there, 0, at::zeros({1}, at::kLong))));
+  EXPECT_ANY_THROW(static_cast<void>(at::cat({there, here})));
+  EXPECT_TRUE(at::add(there, there).cpu().equal(here + here));
+}
+
+TEST(Device, RanksHaveQueuesOfTheirOwnAndWaitForThem) {
+  const SmallStep step =
+      sliced_step(small_shape(kLayers), Dtype::kFp32, 2, lengths(), 6, Tokens(8));
+  const PretendedCalls before = pretended_calls();
+  const Timeline timeline = run_once(step, kPretended).result.timeline;
+  const PretendedCalls after = pretended_calls();
+  EXPECT_EQ(after.queues - before.queues, 2);
+  // At both ends of every span.
+  EXPECT_GE(after.synchronized - before.synchronized, 2 * std::ssize(timeline.spans));
+  // What comes from the other stage: one tensor for each MicroPack and pass.
+  const auto& packs = step.packs();
+  EXPECT_GE(after.kept - before.kept, std::ssize(packs.forward) + std::ssize(packs.backward));
+}
+
+TEST(Device, MemoryIsThatOfTheDevice) {
+  // After every action the same tensors are alive as on the CPU, whichever kernel has run.
+  const SmallStep step =
+      sliced_step(small_shape(kLayers, true), Dtype::kBf16, 1, lengths(), 6, Tokens(8));
+  const auto live = [](const StepOutcome& out) {
+    std::vector<std::int64_t> bytes;
+    for (const MemorySample& sample : out.result.timeline.memory)
+      bytes.push_back(sample.bytes.count());
+    return bytes;
+  };
+  const StepOutcome there = run_once(step, kPretended);
+  EXPECT_EQ(live(there), live(run_once(step)));
+  EXPECT_GE(there.result.timeline.peak_activation.front().count(), std::ranges::max(live(there)));
+}
+
+TEST(Device, TrainingThereTakesTheSameSteps) {
+  const SmallStep step =
+      sliced_step(small_shape(kLayers), Dtype::kBf16, 2, lengths(), 4, Tokens(8));
+  TrainConfig config;
+  config.warmup_steps = 0;
+  const auto losses = [&](at::Device device) {
+    EngineOptions options = engine_options(step);
+    options.device = device;
+    Engine engine(options);
+    Rng rng(11);
+    const StepTokens tokens = random_tokens(rng, step.cost.shape, lengths());
+    std::vector<double> result;
+    for (std::int64_t s = 0; s < 4; ++s)
+      result.push_back(
+          engine.run(step.plan, {&step.schedule, 1}, tokens, OptimizerUpdate{config, s}).loss);
+    return result;
+  };
+  const std::vector<double> cpu = losses(at::kCPU), there = losses(kPretended);
+  for (std::size_t s = 0; s < cpu.size(); ++s)
+    EXPECT_NEAR(there[s], cpu[s], 2e-3 * cpu[s]) << s;  // attention rounds elsewhere: bf16
+  EXPECT_LT(there.back(), there.front());
+}
+
+/// The CUDA device, or none.
+std::optional<at::Device> cuda() {
+  try {
+    return find_device(DeviceKind::kCuda);
+  } catch (const InvalidInput& e) {
+    EXPECT_NE(std::string(e.what()).find("train.device is cuda"), std::string::npos) << e.what();
+    return std::nullopt;
+  }
+}
+
+class OnCuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device_) GTEST_SKIP() << "no CUDA device";
+  }
+  std::optional<at::Device> device_ = cuda();
+};
+
+TEST_F(OnCuda, Fp64GradientsAreThoseOfTheCpu) {
+  for (const std::int32_t pp : {1, 2}) {
+    const SmallStep step =
+        sliced_step(small_shape(kLayers, true), Dtype::kFp64, pp, lengths(), 6, Tokens(8));
+    expect_same(run_once(step), run_once(step, *device_), 1e-9);
+  }
+}
+
+TEST_F(OnCuda, Bf16GradientsAreAsNearToFp32AsThoseOfTheCpu) {
+  const auto step = [](Dtype dtype) {
+    return sliced_step(small_shape(kLayers), dtype, 1, lengths(), 6, Tokens(8));
+  };
+  const StepOutcome exact = run_once(step(Dtype::kFp32));
+  const StepOutcome cpu = run_once(step(Dtype::kBf16)),
+                    gpu = run_once(step(Dtype::kBf16), *device_);
+  for (const auto& [name, gradient] : exact.gradients) {
+    const auto error = [&](const StepOutcome& out) {
+      return ((out.gradients.at(name) - gradient).norm() / gradient.norm()).item<double>();
+    };
+    EXPECT_LT(error(gpu), 1.5 * error(cpu) + 1e-3) << name;
+  }
+}
+
+TEST_F(OnCuda, TheSamePlanAndSeedGiveTheSameBits) {
+  const SmallStep step =
+      sliced_step(small_shape(kLayers), Dtype::kBf16, 2, lengths(), 6, Tokens(8));
+  expect_same(run_once(step, *device_), run_once(step, *device_), 0.0);
+}
+
+TEST_F(OnCuda, RowsThatAreOffloadedGiveTheSameBitsInLessMemory) {
+  for (const Dtype dtype : {Dtype::kFp64, Dtype::kBf16}) {
+    const auto step = [&](Recompute recompute) {
+      return sliced_step(small_shape(8), dtype, 1, lengths(), 6, Tokens(8),
+                         RecomputeByLayer(8, recompute));
+    };
+    const StepOutcome kept = run_once(step(Recompute::kElementwise), *device_);
+    const StepOutcome offloaded = run_once(step(Recompute::kOffload), *device_);
+    expect_same(kept, offloaded, 0.0);
+    EXPECT_LT(offloaded.result.timeline.peak_activation.front(),
+              kept.result.timeline.peak_activation.front());
+  }
+}
+
+TEST_F(OnCuda, TheMemoryOfAStepIsMeasuredThere) {
+  const SmallStep step = packed_step(small_shape(kLayers), Dtype::kBf16, 1, lengths(), Tokens(115));
+  const Timeline timeline = run_once(step, *device_).result.timeline;
+  // At least the rows of the longest document, which all layers keep.
+  EXPECT_GT(
+      timeline.peak_activation.front().count(),
+      70 * kLayers * row_bytes(step.cost.shape, Dtype::kBf16, Recompute::kElementwise).count());
+}
+
+}  // namespace
+}  // namespace slimpack

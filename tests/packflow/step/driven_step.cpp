@@ -1,0 +1,151 @@
+#include "tests/packflow/step/driven_step.h"
+
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/baselines/packed.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/packflow/checkpoint/model_tensors.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/step/engine.h"
+#include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/solver/fluid_cut.h"
+#include "tests/support/random_split.h"
+#include "tests/support/random_step.h"
+
+namespace slimpack::testing {
+namespace {
+
+std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
+  return step.array("sequences").get<std::vector<std::vector<std::int64_t>>>();
+}
+
+StepPlan make_plan(const JsonFields& step, const CostModel& cost, const SequenceLengths& lengths) {
+  StepPlan plan;
+  plan.lengths = lengths;
+  plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
+  ReplicaPlan& replica = plan.replicas.emplace_back();
+  replica.sequences = all_sequences(lengths);
+  for (const auto& name : step.array("recompute"))
+    plan.recompute.push_back(*recompute_from(name.get<std::string>()));
+  if (step.text("planner") == "packed") {
+    replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
+    return plan;
+  }
+  const auto time = [&](Pass pass) { return stage_cost(cost, plan.layout, StageId(0), pass); };
+  replica.packs = fluid_cut(
+      lengths,
+      fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
+      time(Pass::kForward), time(Pass::kBackward),
+      {.packs = static_cast<int>(step.integer("packs")),
+       .granularity = Tokens(step.integer("granularity")),
+       .taper_front = static_cast<int>(step.integer("taper_packs")),
+       .taper_back = static_cast<int>(step.integer("taper_packs")),
+       .taper = 0.25,
+       .asymmetric = step.boolean("asymmetric")});
+  return plan;
+}
+
+/// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.
+struct RandomStep {
+  StepPlan plan;
+  std::vector<Schedule> schedules;
+};
+RandomStep random_step(const JsonFields& step, const CostModel& cost,
+                       const SequenceLengths& lengths) {
+  Rng rng(static_cast<std::uint64_t>(step.integer("random")));
+  const auto pp = static_cast<std::int32_t>(step.integer("pp"));
+  RandomStep out;
+  out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")), pp,
+                                  testing::MergedAt::kAnywhere);
+  out.plan.layout = balanced_layout(cost, lengths, pp);
+  for (const auto& name : step.array("recompute"))
+    out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
+  out.schedules = testing::RandomOrders(rng, out.plan, pp, kChannelSlots).draw();
+  if (step.has("split_from")) testing::split_some(rng, out.plan, out.schedules);
+  return out;
+}
+
+Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
+  const PackPlan& packs = plan.replicas.front().packs;
+  const bool split = step.has("split_from");
+  if (step.text("planner") == "packed" && !split) return one_f_one_b(packs, plan.layout.stages());
+  const TaskTimes times = task_times(cost, plan.layout, packs);
+  const TaskBytes bytes = task_bytes(cost, plan.layout, packs, plan.lengths);
+  const ReplicaPacks replica{packs, times, bytes};
+  ListPolicy policy;
+  if (split) policy.split_from = static_cast<std::int32_t>(step.integer("split_from"));
+  return ListScheduler(std::span(&replica, 1)).run({}, policy)->schedule;
+}
+
+Dtype dtype_of(const std::string& name) {
+  return name == "fp64" ? Dtype::kFp64 : name == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
+}
+
+}  // namespace
+
+void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
+  const auto json = parse_json(read_file(file, "step"), file.string());
+  const JsonFields step(json, file.string());
+  const auto sequences = sequences_of(step);
+  SequenceLengths lengths;
+  for (const auto& tokens : sequences)
+    lengths.emplace_back(static_cast<std::int64_t>(tokens.size()));
+
+  const ModelShape shape = read_model_shape(step.text("config"));
+  const Dtype dtype = dtype_of(step.text("dtype"));
+  const CostModel cost = cost_from_hardware(shape, dtype, HardwareSpec{});
+  const bool random = step.has("random");
+  RandomStep made;
+  if (random) {
+    made = random_step(step, cost, lengths);
+  } else {
+    made.plan = make_plan(step, cost, lengths);
+    made.schedules.push_back(make_schedule(step, made.plan, cost));
+  }
+  const StepPlan& plan = made.plan;
+  require_valid_plan(plan, "plan");
+  const auto errors = check_step_schedules(plan, made.schedules);
+  SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
+
+  Engine engine({.shape = shape,
+                 .dtype = dtype,
+                 .layout = plan.layout,
+                 .replicas = static_cast<std::int32_t>(plan.replicas.size()),
+                 .tensor = random ? static_cast<std::int32_t>(step.integer("tp")) : 1,
+                 .context = shape.max_positions,
+                 .process = process,
+                 .should_stop = {}});
+  load_parameters(engine, read_safetensors(step.text("weights")), "weights");
+  TrainConfig train;
+  train.learning_rate = train.min_learning_rate = 1e-3;
+  train.epsilon = 1e-4;
+  train.warmup_steps = 0;
+  train.weight_decay = 0.1;
+  train.steps = step.integer("steps");
+  const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
+  StepResult result = engine.run(plan, made.schedules, tokens, std::nullopt);
+  // Leaves the gradients, weights and moments that are compared below as they are.
+  const double evaluated = engine.evaluate(plan, made.schedules, tokens);
+  NamedTensors out;
+  out["evaluated_loss"] = at::full(
+      {}, evaluated / static_cast<double>(std::max<std::int64_t>(tokens.targets, 1)), at::kDouble);
+  for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
+  out["loss"] = at::full({}, result.loss, at::kDouble);
+  out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
+  for (std::int64_t s = 0; s < train.steps; ++s) {
+    result = engine.run(plan, made.schedules, tokens, OptimizerUpdate{train, s});
+    static_cast<void>(engine.evaluate(plan, made.schedules, tokens));
+  }
+  if (train.steps > 0)
+    for (auto& [name, tensor] : named_parameters(engine)) out["parameter/" + name] = tensor;
+  if (engine.ranks().front() == 0) write_safetensors(step.text("out"), out);
+}
+
+}  // namespace slimpack::testing

@@ -1,0 +1,239 @@
+// The memory model against the runtime on grids of ranks: tensor-parallel stages, replicas, and
+// replicas that run merged MicroPacks.
+#include <gtest/gtest.h>
+
+#include "slimpack/schedule/list_scheduler.h"
+#include "tests/packflow/step/memory_check.h"
+#include "tests/packflow/support/small_runs.h"
+#include "tests/support/random_split.h"
+#include "tests/support/random_step.h"
+
+namespace slimpack {
+namespace {
+
+using slimpack::testing::Bounds;
+using slimpack::testing::compare;
+using slimpack::testing::GridStep;
+using slimpack::testing::Ratios;
+
+constexpr Bounds kTwoPercent{0.98, 1.02};
+constexpr Bytes kLeast(std::int64_t{2} << 20);
+
+/// What is widest decides which moment holds most.
+enum class Widest : std::uint8_t { kAttention, kStates, kVocabulary };
+
+ModelShape grid_shape(std::int64_t layers, bool qk_norm, Widest widest = Widest::kAttention) {
+  ModelShape shape;
+  shape.family = qk_norm ? ModelFamily::kQwen3 : ModelFamily::kLlama;
+  shape.hidden_size = widest == Widest::kStates ? 256 : 64;
+  shape.intermediate_size = widest == Widest::kAttention ? 192 : 64;
+  shape.num_layers = layers;
+  shape.num_heads = 8;
+  shape.num_kv_heads = 2;
+  shape.head_dim = widest == Widest::kAttention ? 16 : 8;
+  shape.vocab_size = widest == Widest::kVocabulary ? 4000 : 512;
+  shape.max_positions = Tokens(8192);
+  shape.qk_norm = qk_norm;
+  return shape;
+}
+
+struct Grid {
+  std::int32_t pp = 1, dp = 1, tp = 1;
+  std::int32_t merged = 1;  ///< replicas that run the long documents together
+  Widest widest = Widest::kAttention;
+  std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("pp {}, dp {}, tp {}, merged over {}, widest {}, split from {}", pp, dp, tp,
+                       merged, static_cast<int>(widest), split_from);
+  }
+};
+
+/// Documents of a step: long ones, which may be merged, then some of each replica.
+struct Documents {
+  SequenceLengths lengths;
+  std::vector<SequenceId> merged;
+  std::vector<std::vector<SequenceId>> own;  ///< by replica
+};
+
+Documents documents(const Grid& grid, Rng& rng) {
+  Documents out;
+  out.own.resize(static_cast<std::size_t>(grid.dp));
+  if (grid.merged > 1)
+    for (const std::int64_t length : {1400, 500}) {
+      out.merged.emplace_back(out.lengths.size());
+      out.lengths.emplace_back(length);
+    }
+  for (auto& own : out.own)
+    for (const std::int64_t length : {grid.dp == 1 ? 900 : 400, 150}) {
+      own.emplace_back(out.lengths.size());
+      out.lengths.emplace_back(length + static_cast<std::int64_t>(rng.below(50)));
+    }
+  return out;
+}
+
+/// The merged documents in four MicroPacks of both, cut evenly and elsewhere in either pass.
+std::vector<MicroPack> merged_packs(const Documents& documents, std::int32_t replicas,
+                                    bool backward) {
+  constexpr std::int64_t kPacks = 4;
+  std::vector<MicroPack> packs(kPacks);
+  for (const SequenceId q : documents.merged) {
+    const std::int64_t length = documents.lengths[q.index()].count();
+    const auto cut = [&](std::int64_t k) {
+      if (k == 0 || k == kPacks) return Tokens(length * k / kPacks);
+      return Tokens(length * k / kPacks + (backward ? 16 : 0));
+    };
+    for (std::int64_t k = 0; k < kPacks; ++k)
+      packs[static_cast<std::size_t>(backward ? kPacks - 1 - k : k)].slices.push_back(
+          {q, cut(k), cut(k + 1)});
+  }
+  for (MicroPack& pack : packs) pack.replicas = replicas;
+  return packs;
+}
+
+/// Cuts the documents and lists the schedules of all replicas together.
+GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, RecomputeByLayer recompute,
+                 Rng& rng) {
+  const Documents docs = documents(grid, rng);
+  GridStep step;
+  step.cost = cost_from_hardware(shape, dtype, HardwareSpec{}, grid.tp, grid.dp);
+  step.plan.lengths = docs.lengths;
+  step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp);
+  step.plan.recompute = std::move(recompute);
+  const CostModel cost = with_recompute(step.cost, step.plan.recompute);
+  std::vector<TaskTimes> times;
+  std::vector<TaskBytes> bytes;
+  for (const auto& own : docs.own) {
+    ReplicaPlan& replica = step.plan.replicas.emplace_back();
+    replica.sequences = docs.merged;
+    replica.sequences.insert(replica.sequences.end(), own.begin(), own.end());
+    const auto time = [&](Pass pass) {
+      return stage_cost(step.cost, step.plan.layout, StageId(0), pass);
+    };
+    replica.packs = fluid_cut(docs.lengths, fluid_order(docs.lengths, own, 1), time(Pass::kForward),
+                              time(Pass::kBackward), {.packs = 5, .granularity = Tokens(32)});
+    for (const bool backward : {false, true}) {
+      if (docs.merged.empty()) continue;
+      auto& packs = backward ? replica.packs.backward : replica.packs.forward;
+      const std::vector<MicroPack> merged = merged_packs(docs, grid.merged, backward);
+      packs.insert(packs.begin(), merged.begin(), merged.end());
+    }
+    times.push_back(task_times(cost, step.plan.layout, replica.packs));
+    bytes.push_back(task_bytes(cost, step.plan.layout, replica.packs, docs.lengths));
+  }
+  std::vector<ReplicaPacks> replicas;
+  for (std::size_t r = 0; r < docs.own.size(); ++r)
+    replicas.push_back({step.plan.replicas[r].packs, times[r], bytes[r]});
+  const Schedule common =
+      ListScheduler(replicas).run({}, {.split_from = grid.split_from})->schedule;
+  for (const ReplicaPlan& replica : step.plan.replicas)
+    step.schedules.push_back(own_order(common, replica.packs));
+  return step;
+}
+
+/// Every policy everywhere and a mixture, on two layers a stage, in fp32 and fp64. Each is with q/k
+/// norms in one of the two.
+void compare_on(const std::vector<Grid>& grids, const std::string& what) {
+  Ratios ratios;
+  Rng rng(7);
+  const std::vector<Recompute> each = testing::recomputations_of_cpu();
+  for (const Grid& grid : grids)
+    for (const Dtype dtype : {Dtype::kFp32, Dtype::kFp64})
+      for (std::size_t policy = 0; policy <= each.size(); ++policy) {
+        const bool qk_norm = (policy + (dtype == Dtype::kFp32 ? 0 : 1)) % 2 == 1;
+        const std::int64_t layers = 2 * grid.pp;
+        RecomputeByLayer recompute;
+        for (std::int64_t l = 0; l < layers; ++l)
+          recompute.push_back(each[policy < each.size() ? policy : rng.below(each.size())]);
+        const std::string name =
+            fmt::format("{}, {}{}, {}", grid.text(),
+                        policy < each.size() ? to_string(recompute.front()) : "mixed",
+                        qk_norm ? ", qk_norm" : "", to_string(dtype));
+        compare(step_on(grid, grid_shape(layers, qk_norm, grid.widest), dtype, recompute, rng),
+                name, kLeast, kTwoPercent, ratios);
+      }
+  ratios.print(what);
+}
+
+TEST(GridMemory, OfTensorParallelRanksIsWithinTwoPercent) {
+  compare_on({{.tp = 2},
+              {.pp = 2, .tp = 2},
+              {.tp = 4},
+              {.tp = 2, .widest = Widest::kStates},
+              {.tp = 4, .widest = Widest::kStates},
+              {.pp = 2, .tp = 2, .widest = Widest::kVocabulary}},
+             "tensor-parallel");
+}
+
+TEST(GridMemory, OfReplicasIsWithinTwoPercent) {
+  compare_on({{.dp = 2}, {.pp = 2, .dp = 2}}, "replicas");
+}
+
+TEST(GridMemory, OfMergedMicroPacksIsWithinTwoPercent) {
+  compare_on({{.dp = 2, .merged = 2},
+              {.pp = 2, .dp = 2, .merged = 2},
+              {.dp = 4, .merged = 4},
+              {.dp = 2, .tp = 2, .merged = 2}},
+             "merged");
+}
+
+TEST(GridMemory, OfSplitBackwardsIsWithinTwoPercent) {
+  compare_on({{.tp = 2, .split_from = 0},
+              {.tp = 2, .widest = Widest::kStates, .split_from = 0},
+              {.tp = 4, .widest = Widest::kStates, .split_from = 2},
+              {.pp = 2, .tp = 2, .split_from = 3},
+              {.dp = 2, .split_from = 0},
+              {.dp = 2, .merged = 2, .split_from = 0},
+              {.dp = 4, .merged = 4, .split_from = 2}},
+             "split");
+}
+
+TEST(GridMemory, OfRandomStepsIsWithinTwoPercent) {
+  // Documents on one replica or merged over several, cut anywhere, split anywhere.
+  Ratios ratios;
+  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+    Rng rng(seed);
+    const int stages = 1 + static_cast<int>(rng.below(2));
+    SequenceLengths lengths;
+    for (int i = 0; i < 5; ++i)
+      lengths.emplace_back(200 + static_cast<std::int64_t>(rng.below(600)));
+    GridStep step;
+    step.plan =
+        testing::random_step(rng, lengths, 1 + rng.below(4), stages, testing::MergedAt::kAnywhere);
+    step.schedules = testing::RandomOrders(rng, step.plan, stages, kChannelSlots).draw();
+    if (rng.below(2) == 0) testing::split_some(rng, step.plan, step.schedules);
+    const bool fp32 = rng.below(2) == 0;
+    step.cost = cost_from_hardware(grid_shape(2 * stages, rng.below(2) == 0),
+                                   fp32 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{},
+                                   1 << rng.below(2), 4);
+    const std::vector<Recompute> each = testing::recomputations_of_cpu();
+    for (std::int64_t l = 0; l < 2 * stages; ++l)
+      step.plan.recompute.push_back(each[rng.below(each.size())]);
+    compare(step, fmt::format("seed {}, tp {}", seed, step.cost.tp), kLeast, kTwoPercent, ratios);
+  }
+  ratios.print("random steps");
+}
+
+TEST(GridMemory, OfAnEnginesThreadsIsWithinTwoPercent) {
+  // On one stage no inputs wait: whatever the machine is doing, threads hold what is predicted.
+  Ratios ratios;
+  Rng rng(5);
+  for (const Grid& grid : {Grid{.tp = 2}, Grid{.dp = 2}, Grid{.dp = 2, .tp = 2, .merged = 2}}) {
+    const GridStep step = step_on(grid, grid_shape(2, false), Dtype::kFp32, {}, rng);
+    EngineOptions options;
+    options.shape = step.cost.shape;
+    options.layout = step.plan.layout;
+    options.replicas = grid.dp;
+    options.tensor = grid.tp;
+    options.context = *std::ranges::max_element(step.plan.lengths);
+    Engine engine(options);
+    const StepTokens tokens = testing::random_tokens(rng, step.cost.shape, step.plan.lengths);
+    const StepResult measured = engine.run(step.plan, step.schedules, tokens, std::nullopt);
+    testing::expect_ratios(step.predict(), measured.timeline.peak_activation, step.cost.tp,
+                           grid.text(), kLeast, kTwoPercent, ratios);
+  }
+  ratios.print("engine");
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,168 @@
+// All ranks of a step in the order in which the simulator ends their actions, so that at any time
+// the inputs wait that it predicts, whatever the machine is doing.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/device/rank_threads.h"
+#include "slimpack/packflow/ranks/thread_world.h"
+#include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/trace/timeline.h"
+#include "tests/sim/pass_of.h"
+
+namespace slimpack::testing {
+
+/// Ranks are threads; those that an action needs, its tensor-parallel ranks and of a merged
+/// MicroPack those of all its replicas, run it together, and nobody runs anything else meanwhile.
+class OrderedRanks {
+ public:
+  /// Of a plan under a cost model, whose `tp` ranks share each stage. Both must outlive this.
+  OrderedRanks(const CostModel& cost, const StepPlan& plan, const StepTokens& tokens)
+      : plan_(plan),
+        grid_{plan.layout.stages(), static_cast<std::int32_t>(plan.replicas.size()), cost.tp},
+        world_(grid_, kChannelSlots),
+        rope_(cost.shape, cost.dtype, *std::ranges::max_element(plan.lengths)),
+        ranks_(static_cast<std::size_t>(grid_.ranks())),
+        threads_(grid_.ranks(), /*pin=*/false) {
+    on_ranks([&](std::int32_t rank) {
+      Rank& own = ranks_[static_cast<std::size_t>(rank)];
+      const RankPlace place = grid_.place(rank);
+      own.parameters =
+          make_stage_parameters(cost.shape, cost.dtype, plan.layout, grid_, place, /*seed=*/1);
+      own.clock = std::make_unique<RankClock>(ClockKind::kWall, Nanos(0));
+      own.communicator = world_.communicator(rank, *own.clock);
+      own.step = std::make_unique<StageStep>(
+          cost.shape,
+          StagePlace{is_first(place), is_last(place), {place.replica, grid_.tensor, place.tensor}},
+          own.parameters, rope_, packs(place.replica), plan.lengths, tokens,
+          recompute_of_stage(plan, place.stage), own.communicator.get());
+    });
+  }
+
+  /// Runs the spans of a timeline that the simulator has predicted; peak activation bytes of each
+  /// rank.
+  std::vector<Bytes> run(std::vector<Span> spans) {
+    std::erase_if(spans, [](const Span& s) { return !pass_of(s.kind); });
+    std::ranges::stable_sort(spans, {}, &Span::end);
+    std::vector<Bytes> resident;
+    for (std::int32_t r = 0; r < grid_.ranks(); ++r) {
+      resident.push_back(live_bytes(r));
+      reset_peak(r);
+    }
+    std::deque<Span> left(spans.begin(), spans.end());
+    while (!left.empty()) run_together(next_together(left));
+    std::vector<Bytes> peaks;
+    for (std::int32_t r = 0; r < grid_.ranks(); ++r) {
+      ranks_[static_cast<std::size_t>(r)].step->require_drained();
+      peaks.push_back(peak_bytes(r) - resident[static_cast<std::size_t>(r)]);
+    }
+    return peaks;
+  }
+
+ private:
+  struct Rank {
+    StageParameters parameters;
+    std::unique_ptr<RankClock> clock;
+    std::unique_ptr<Communicator> communicator;
+    std::unique_ptr<StageStep> step;
+    std::deque<at::Tensor> forward_inputs, backward_inputs;
+  };
+
+  [[nodiscard]] bool is_first(const RankPlace& p) const { return p.stage.value() == 0; }
+  [[nodiscard]] bool is_last(const RankPlace& p) const {
+    return p.stage.value() == grid_.stages - 1;
+  }
+  [[nodiscard]] const PackPlan& packs(ReplicaId replica) const {
+    return plan_.replicas[replica.index()].packs;
+  }
+  /// The simulator knows no tensor-parallel ranks.
+  [[nodiscard]] RankPlace place_of(const Span& span) const {
+    return {ReplicaId(span.rank / grid_.stages), StageId(span.rank % grid_.stages)};
+  }
+  [[nodiscard]] const MicroPack& pack_of(const Span& span) const {
+    const PackPlan& own = packs(place_of(span).replica);
+    return (span.kind == SpanKind::kForward ? own.forward : own.backward)[span.pack.index()];
+  }
+
+  /// Takes the next span, and the same of the other replicas where they run it together.
+  [[nodiscard]] std::vector<Span> next_together(std::deque<Span>& left) const {
+    const Span first = left.front();
+    std::vector<Span> together{first};
+    left.pop_front();
+    if (pack_of(first).replicas == 1 || first.kind == SpanKind::kWeightGradient) return together;
+    std::erase_if(left, [&](const Span& other) {
+      const bool same = other.kind == first.kind &&
+                        place_of(other).stage == place_of(first).stage &&
+                        pack_of(other) == pack_of(first);
+      if (same) together.push_back(other);
+      return same;
+    });
+    return together;
+  }
+
+  void run_together(const std::vector<Span>& spans) {
+    on_ranks([&](std::int32_t rank) {
+      const RankPlace place = grid_.place(rank);
+      for (const Span& span : spans)
+        if (place_of(span).replica == place.replica && place_of(span).stage == place.stage)
+          act(rank, span);
+    });
+  }
+
+  void act(std::int32_t rank, const Span& span) {
+    Rank& own = ranks_[static_cast<std::size_t>(rank)];
+    if (span.kind == SpanKind::kWeightGradient) {
+      own.step->weight_gradients(span.pack);
+      return;
+    }
+    const RankPlace place = grid_.place(rank);
+    const bool forward = span.kind == SpanKind::kForward;
+    at::Tensor rows_TH;
+    if (forward ? !is_first(place) : !is_last(place))
+      rows_TH = take(forward ? own.forward_inputs : own.backward_inputs);
+    if (forward)
+      rows_TH = own.step->forward(span.pack, std::move(rows_TH));
+    else if (span.kind == SpanKind::kBackward)
+      rows_TH = own.step->backward(span.pack, std::move(rows_TH));
+    else
+      rows_TH = own.step->input_gradients(span.pack, std::move(rows_TH));
+    if (forward ? is_last(place) : is_first(place)) return;
+    const std::int32_t receiver = rank + (forward ? 1 : -1) * grid_.tensor;
+    charge_to(rows_TH, receiver);
+    Rank& next = ranks_[static_cast<std::size_t>(receiver)];
+    (forward ? next.forward_inputs : next.backward_inputs).push_back(std::move(rows_TH));
+  }
+
+  static at::Tensor take(std::deque<at::Tensor>& queue) {
+    at::Tensor first = std::move(queue.front());
+    queue.pop_front();
+    return first;
+  }
+
+  template <class Work>
+  void on_ranks(Work work) {
+    threads_.run([&](std::int32_t rank) {
+      try {
+        work(rank);
+      } catch (...) {
+        world_.fail(std::current_exception());
+      }
+    });
+    if (world_.cause()) std::rethrow_exception(world_.cause());
+  }
+
+  const StepPlan& plan_;
+  RankGrid grid_;
+  ThreadWorld world_;
+  Rope rope_;
+  std::vector<Rank> ranks_;
+  RankThreads threads_;
+};
+
+}  // namespace slimpack::testing

@@ -1,0 +1,43 @@
+// Runs a file's steps with ranks as processes, which Python connects (tests/processes).
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "slimpack/packflow/ranks/process_job.h"
+#include "tests/packflow/step/driven_step.h"
+
+namespace nb = nanobind;
+
+using slimpack::RankGrid;
+using slimpack::RankGroup;
+
+NB_MODULE(process_driver, m) {
+  nb::class_<RankGrid>(m, "RankGrid")
+      .def(nb::init<std::int32_t, std::int32_t, std::int32_t>(), nb::arg("stages"),
+           nb::arg("replicas"), nb::arg("tensor"));
+  m.def("group_ranks", [](const RankGrid& grid, std::int32_t rank) {
+    std::vector<std::vector<std::int32_t>> out;
+    for (const RankGroup& group : process_groups(grid, rank)) {
+      auto& ranks = out.emplace_back();
+      for (std::int32_t member = 0; member < group.size; ++member)
+        ranks.push_back(group.rank(member));
+    }
+    return out;
+  });
+  m.def(
+      "run",
+      [](const std::string& file, const RankGrid& grid, std::int32_t rank,
+         const std::vector<std::string>& names) {
+        std::map<RankGroup, std::string> by_group;
+        const std::vector<RankGroup> groups = process_groups(grid, rank);
+        for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
+        slimpack::ProcessJob job(grid, rank, by_group, [] { return false; });
+        slimpack::testing::run_driven_step(file, &job);
+        static_cast<void>(job.make_world());  // nobody leaves before all have what they wait for
+      },
+      nb::call_guard<nb::gil_scoped_release>());
+}

@@ -1,0 +1,202 @@
+// A communicator that tells a watch about every call: tests disturb calls there, or look at what
+// they are given.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "slimpack/packflow/ranks/communicator.h"
+
+namespace slimpack::testing {
+
+/// A call of one rank, on whose thread it is made.
+struct CommunicatorCall {
+  std::int32_t rank;
+  std::string name;                     ///< group and operation: "tensor all_gather", "send"
+  std::span<const at::Tensor> tensors;  ///< what it is given; before a call only
+  Shard shard;                          ///< the rank's of a flat tensor that it is given
+};
+
+class CommunicatorWatch {
+ public:
+  virtual ~CommunicatorWatch() = default;
+  virtual void before(const CommunicatorCall& call) = 0;
+  virtual void after(const CommunicatorCall& call) = 0;
+};
+
+/// Tells a watch about the calls of one rank's end of a group.
+class WatchedGroup {
+ public:
+  WatchedGroup(Collective& group, CommunicatorWatch& watch, std::int32_t rank, std::string name)
+      : group_(group), watch_(watch), rank_(rank), name_(std::move(name)) {}
+
+  [[nodiscard]] Collective& group() const { return group_; }
+
+  template <class Make>
+  std::invoke_result_t<Make> watched(const char* operation, const std::vector<at::Tensor>& tensors,
+                                     Make make) const {
+    const std::int64_t size = tensors.size() == 1 ? tensors.front().numel() : 0;
+    const CommunicatorCall call{
+        rank_, name_ + " " + operation, tensors, {size, group_.size(), group_.index()}};
+    watch_.before(call);
+    if constexpr (std::is_void_v<std::invoke_result_t<Make>>) {
+      make();
+      watch_.after(call);
+    } else {
+      auto result = make();
+      watch_.after(call);
+      return result;
+    }
+  }
+
+ private:
+  Collective& group_;
+  CommunicatorWatch& watch_;
+  std::int32_t rank_;
+  std::string name_;
+};
+
+class WatchedGathering final : public Gathering {
+ public:
+  explicit WatchedGathering(WatchedGroup group) : group_(std::move(group)) {}
+  std::vector<at::Tensor> all_gather(at::Tensor own) override {
+    return group_.watched("all_gather", {own}, [&] { return inner().all_gather(own); });
+  }
+  std::vector<at::Tensor> gather(const at::Tensor& own) override {
+    return group_.watched("gather", {own}, [&] { return inner().gather(own); });
+  }
+  double sum(double value) override {
+    return group_.watched("sum", {}, [&] { return inner().sum(value); });
+  }
+
+ private:
+  Gathering& inner() { return group_.group().gathering(); }
+  WatchedGroup group_;
+};
+
+class WatchedRowExchange final : public RowExchange {
+ public:
+  explicit WatchedRowExchange(WatchedGroup group) : group_(std::move(group)) {}
+  at::Tensor all_gather_rows(const at::Tensor& own,
+                             const std::vector<at::Tensor>& rows_of) override {
+    return group_.watched("all_gather_rows", {own},
+                          [&] { return inner().all_gather_rows(own, rows_of); });
+  }
+  at::Tensor reduce_scatter_rows(const at::Tensor& part,
+                                 const std::vector<at::Tensor>& rows_of) override {
+    return group_.watched("reduce_scatter_rows", {part},
+                          [&] { return inner().reduce_scatter_rows(part, rows_of); });
+  }
+
+ private:
+  RowExchange& inner() { return group_.group().rows(); }
+  WatchedGroup group_;
+};
+
+class WatchedShifts final : public Shifts {
+ public:
+  explicit WatchedShifts(WatchedGroup group) : group_(std::move(group)) {}
+  void start_shift(std::vector<at::Tensor> tensors, std::int32_t step, std::int64_t rows) override {
+    group_.watched("start_shift", {}, [&] { inner().start_shift(std::move(tensors), step, rows); });
+  }
+  std::vector<at::Tensor> finish_shift() override {
+    return group_.watched("finish_shift", {}, [&] { return inner().finish_shift(); });
+  }
+
+ private:
+  Shifts& inner() { return group_.group().shifts(); }
+  WatchedGroup group_;
+};
+
+class WatchedShardReduction final : public ShardReduction {
+ public:
+  explicit WatchedShardReduction(WatchedGroup group) : group_(std::move(group)) {}
+  void start_reduce_scatter(at::Tensor flat_N) override {
+    group_.watched("start_reduce_scatter", {flat_N}, [&] { inner().start_reduce_scatter(flat_N); });
+  }
+  void await_reduce_scatter() override {
+    group_.watched("await_reduce_scatter", {}, [&] { inner().await_reduce_scatter(); });
+  }
+  void finish_reduce_scatter() override {
+    group_.watched("finish_reduce_scatter", {}, [&] { inner().finish_reduce_scatter(); });
+  }
+  void all_gather_shards(at::Tensor& flat_N) override {
+    group_.watched("all_gather_shards", {flat_N}, [&] { inner().all_gather_shards(flat_N); });
+  }
+  void all_reduce(at::Tensor& tensor) override {
+    group_.watched("all_reduce", {tensor}, [&] { inner().all_reduce(tensor); });
+  }
+
+ private:
+  ShardReduction& inner() { return group_.group().shards(); }
+  WatchedGroup group_;
+};
+
+/// The watch outlives it.
+class WatchedCommunicator final : public Communicator {
+ public:
+  WatchedCommunicator(std::unique_ptr<Communicator> communicator, CommunicatorWatch& watch,
+                      std::int32_t rank)
+      : communicator_(std::move(communicator)), watch_(watch), rank_(rank) {}
+
+  void expect(Direction direction, ExpectedMessages messages) override {
+    communicator_->expect(direction, std::move(messages));
+  }
+  void send(Direction direction, at::Tensor rows_TH) override {
+    const CommunicatorCall call{rank_, "send" + name(direction), {&rows_TH, 0}, {0, 1, 0}};
+    watch_.before(call);
+    communicator_->send(direction, std::move(rows_TH));
+    watch_.after(call);
+  }
+  at::Tensor receive(Direction direction) override {
+    const CommunicatorCall call{rank_, "receive" + name(direction), {}, {0, 1, 0}};
+    watch_.before(call);
+    at::Tensor rows_TH = communicator_->receive(direction);
+    watch_.after(call);
+    return rows_TH;
+  }
+  void require_peers() override { communicator_->require_peers(); }
+
+  Collective& world() override { return watched("world", communicator_->world()); }
+  Collective& data() override { return watched("data", communicator_->data()); }
+  Collective& context(std::int32_t replicas) override {
+    return watched("context", communicator_->context(replicas));
+  }
+  Collective& tensor() override { return watched("tensor", communicator_->tensor()); }
+  Collective& tied() override { return watched("tied", communicator_->tied()); }
+
+ private:
+  static std::string name(Direction direction) {
+    return direction == Direction::kForward ? " forward" : " backward";
+  }
+  Collective& watched(const char* name, Collective& group) {
+    const auto it = groups_.find(&group);
+    if (it != groups_.end()) return it->second;
+    const WatchedGroup end(group, watch_, rank_, name);
+    Collective own(
+        group.size(), group.index(),
+        {std::make_unique<WatchedGathering>(end), std::make_unique<WatchedRowExchange>(end),
+         std::make_unique<WatchedShifts>(end), std::make_unique<WatchedShardReduction>(end)});
+    return groups_.emplace(&group, std::move(own)).first->second;
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+  CommunicatorWatch& watch_;
+  std::int32_t rank_;
+  std::map<Collective*, Collective> groups_;
+};
+
+/// For EngineOptions::wrap_communicator.
+inline auto watched_by(CommunicatorWatch& watch) {
+  return [&watch](std::int32_t rank, std::unique_ptr<Communicator> communicator) {
+    return std::make_unique<WatchedCommunicator>(std::move(communicator), watch, rank);
+  };
+}
+
+}  // namespace slimpack::testing

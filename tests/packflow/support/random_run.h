@@ -1,0 +1,72 @@
+// Random steps of several replicas and tensor-parallel ranks with a model and tokens, ready to run.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "slimpack/packflow/step/engine.h"
+#include "tests/packflow/support/small_runs.h"
+#include "tests/support/random_split.h"
+#include "tests/support/random_step.h"
+
+namespace slimpack::testing {
+
+struct RandomRun {
+  /// `plan` with two layers on every stage, under random schedules, some of its backwards split.
+  RandomRun(Rng& rng, StepPlan step_plan, std::int32_t tensor_ranks)
+      : plan(std::move(step_plan)),
+        schedules(RandomOrders(rng, plan, plan.layout.stages(), kChannelSlots).draw()),
+        shape(small_shape(2 * plan.layout.stages(), rng.below(2) == 0)),
+        tensor(tensor_ranks) {
+    shape.tie_embeddings = rng.below(2) == 0;
+    // Four ranks share one or two key/value heads.
+    shape.num_heads = 4;
+    shape.num_kv_heads = 1 + static_cast<std::int64_t>(rng.below(2));
+    if (rng.below(2) == 0) {
+      shape.family = ModelFamily::kLlama;
+      shape.qk_norm = false;
+      shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
+    }
+    if (rng.below(2) == 0) split_some(rng, plan, schedules);
+    const std::vector<Recompute> policies = recomputations_of_cpu();
+    if (rng.below(2) == 0)
+      for (std::int64_t l = 0; l < shape.num_layers; ++l)
+        plan.recompute.push_back(policies[rng.below(policies.size())]);
+    tokens = random_tokens(rng, shape, plan.lengths);
+  }
+
+  [[nodiscard]] EngineOptions options(Dtype dtype) const {
+    EngineOptions options;
+    options.shape = shape;
+    options.dtype = dtype;
+    options.layout = plan.layout;
+    options.replicas = static_cast<std::int32_t>(plan.replicas.size());
+    options.tensor = tensor;
+    options.context = *std::ranges::max_element(plan.lengths);
+    options.seed = 3;
+    return options;
+  }
+
+  [[nodiscard]] StepResult run(Engine& engine,
+                               const std::optional<OptimizerUpdate>& update = std::nullopt) const {
+    return engine.run(plan, schedules, tokens, update);
+  }
+
+  StepPlan plan;
+  std::vector<Schedule> schedules;
+  ModelShape shape;
+  std::int32_t tensor = 1;
+  StepTokens tokens;
+};
+
+/// Up to three stages, five replicas and four tensor-parallel ranks.
+inline RandomRun random_run(Rng& rng) {
+  StepPlan plan = random_step(rng, 1 + static_cast<int>(rng.below(3)), MergedAt::kAnywhere);
+  const std::int32_t tensor = 1 << rng.below(3);
+  return {rng, std::move(plan), tensor};
+}
+
+}  // namespace slimpack::testing
