@@ -31,13 +31,22 @@ struct Row {
   Effort on, off;                           ///< where it matters
 };
 
+std::string percent(double ratio) {
+  const double more = 100 * (ratio - 1);
+  return fmt::format("{:.{}f}", more, more < 10 ? 2 : 1);
+}
+
 std::string cell(const std::optional<Worth>& worth) {
   if (!worth) return "";
-  std::string text = worth->steps == 0 ? std::string("none fit")
-                                       : fmt::format("{:.2f} {:.1f}", 100 * (worth->mean - 1),
-                                                     100 * (worth->most - 1));
-  if (worth->lost > 0) text += " !";
-  return text;
+  return worth->lost > 0 ? fmt::format("{} lost", worth->lost) : percent(worth->mean);
+}
+
+/// Of the steps of all settings.
+std::string worst_cell(const Row& row) {
+  double most = 0;
+  for (const auto& worth : row.worth)
+    if (worth) most = std::max(most, worth->most);
+  return most > 0 ? percent(most) : "";
 }
 
 nlohmann::json to_json(const Worth& worth) {
@@ -127,19 +136,21 @@ Ablation run_ablation(const std::vector<Setting>& settings, const std::vector<Sw
     on.push_back(plan_all(setting, nullptr));
   }
   progress.advance();
+  columns.push_back({"worst"});
   columns.push_back({"plan"});
   Table table(std::move(columns));
   nlohmann::json rows = nlohmann::json::array();
   std::string group;
   for (const Switch& off : switches) {
     if (off.group != group) {
-      std::vector<std::string> title(settings.size() + 2);
+      std::vector<std::string> title(settings.size() + 3);
       title.front() = group = off.group;
       table.add_row(std::move(title));
     }
     const Row row = measured(settings, on, off);
     std::vector<std::string> cells{"  " + off.name};
     for (const auto& worth : row.worth) cells.push_back(cell(worth));
+    cells.push_back(worst_cell(row));
     cells.push_back(row.on.seconds > 0 ? fmt::format("{:.2f}", row.off.seconds / row.on.seconds)
                                        : "");
     table.add_row(std::move(cells));

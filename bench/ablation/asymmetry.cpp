@@ -78,12 +78,8 @@ Ablation run_asymmetry() {
   const std::vector<Point> all = points();
   Progress progress(stderr, progress_style(stderr), "asymmetry",
                     static_cast<std::int64_t>(all.size()));
-  Table table({{"varied", Align::kLeft},
-               {"to"},
-               {"symmetric: mean"},
-               {"least"},
-               {"most"},
-               {"asymmetric: mean"}});
+  Table table(
+      {{"varied", Align::kLeft}, {"to"}, {"mean"}, {"least"}, {"most"}, {"asymmetric alone"}});
   nlohmann::json json = nlohmann::json::array();
   for (const Point& point : all) {
     std::vector<PlannedJob> both, symmetric, asymmetric;

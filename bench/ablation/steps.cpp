@@ -1,6 +1,7 @@
 #include "bench/ablation/steps.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "bench/planner/workloads.h"
 #include "slimpack/data/lengths.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kContexts[] = {65'536, 131'072, 262'144};
 constexpr std::size_t kFewSequences = 64;
+constexpr std::size_t kHandful = 4;
 
 Setting setting_a(const std::filesystem::path& lengths) {
   Setting a{"A", {}};
@@ -20,9 +22,9 @@ Setting setting_a(const std::filesystem::path& lengths) {
   return a;
 }
 
-Setting setting_b() {
-  Setting b{"B", {}};
-  for (const std::size_t sequences : {512, 2048})
+Setting setting_b(const std::string& name, std::initializer_list<std::size_t> counts) {
+  Setting b{name, {}};
+  for (const std::size_t sequences : counts)
     for (const std::int64_t context : kContexts)
       b.jobs.push_back(setting_b_job({1, sequences, Tokens(context)}));
   return b;
@@ -53,9 +55,9 @@ Setting long_lists(const SequenceLengths& all) {
   return out;
 }
 
-Setting short_lists(const SequenceLengths& all) {
-  Setting out{"short", {}};
-  for (const SequenceLengths& list : held_back(all, kFewSequences)) {
+Setting few_sequences(const std::string& name, const SequenceLengths& all, std::size_t count) {
+  Setting out{name, {}};
+  for (const SequenceLengths& list : held_back(all, count)) {
     out.jobs.push_back(setting_a_job({list, true, 0}));
     out.jobs.push_back(out.jobs.back());
     cap_at(out.jobs.back(), 1.2);
@@ -77,7 +79,13 @@ std::vector<Setting> ablation_settings(const std::filesystem::path& lengths, std
   lists = std::min(lists, std::max<std::size_t>(there, 2) - 1);
   const SequenceLengths all =
       real_lengths(lengths, (lists + 1) * kSettingASequences, kSettingAContext);
-  return {setting_a(lengths), setting_b(), h100(), long_lists(all), short_lists(all)};
+  return {setting_a(lengths),
+          setting_b("B", {512, 2048}),
+          setting_b("few", {16, 32}),
+          h100(),
+          long_lists(all),
+          few_sequences("short", all, kFewSequences),
+          few_sequences("tiny", all, kHandful)};
 }
 
 }  // namespace slimpack::bench

@@ -21,11 +21,13 @@ struct Setting {
 
 /// 1. A: setting A of the planner benchmark, four caps with and without overheads.
 /// 2. B: setting B, three contexts with 512 and with 2,048 sequences, one seed.
-/// 3. H100: Llama-2 7B and 13B at three contexts, 70B at the shortest, 512 sequences, one seed.
-/// 4. lists: the lengths of the file that setting A does not use, in lists of 512 sequences at
+/// 3. few: likewise with 16 and 32 sequences, which cannot be balanced whole.
+/// 4. H100: Llama-2 7B and 13B at three contexts, 70B at the shortest, 512 sequences, one seed.
+/// 5. lists: the lengths of the file that setting A does not use, in lists of 512 sequences at
 ///    setting A with overheads, 80 GB and no cap.
-/// 5. short: the first 64 sequences of each of these lists, likewise, capped at 1.2 × the longest
+/// 6. short: the first 64 sequences of each of these lists, likewise, capped at 1.2 × the longest
 ///    and with no cap.
+/// 7. tiny: likewise their first 4 sequences.
 /// At most `lists` lists. Throws InvalidInput when the file has too few lengths for a single one.
 [[nodiscard]] std::vector<Setting> ablation_settings(const std::filesystem::path& lengths,
                                                      std::size_t lists);

@@ -39,12 +39,12 @@ std::vector<Switch> micropacks() {
   };
   return {
       {"M", "no finer M", [](PlanRequest& r) { forget(r, Direction::kPacks); }},
-      {"M", "at most 4 a stage", fixed(4)},
-      {"M", "at most 16 a stage", fixed(16)},
-      {"M", "at most 64 a stage", fixed(64)},
+      {"M", "≤ 4 a stage", fixed(4)},
+      {"M", "≤ 16 a stage", fixed(16)},
+      {"M", "≤ 64 a stage", fixed(64)},
       {"M", "128 a stage", [](PlanRequest& r) { r.search.packs.per_stage /= 2; }},
       {"M", "512 a stage", [](PlanRequest& r) { r.search.packs.per_stage *= 2; }},
-      {"M", "no limit by longest", [](PlanRequest& r) { r.search.packs.per_longest = 0; }},
+      {"M", "longest no limit", [](PlanRequest& r) { r.search.packs.per_longest = 0; }},
       {"M", "4 a longest", [](PlanRequest& r) { r.search.packs.per_longest /= 2; }},
       {"M", "16 a longest", [](PlanRequest& r) { r.search.packs.per_longest *= 2; }},
   };
@@ -79,7 +79,7 @@ std::vector<Switch> rounds() {
   return {
       {"rounds", "no local search", [](PlanRequest& r) { r.search.directions.clear(); }},
       {"rounds", "two rounds", [](PlanRequest& r) { r.effort = 2; }},
-      {"rounds", "only the heaviest", [](PlanRequest& r) { r.search.steps_per_unit = 0; },
+      {"rounds", "heaviest alone", [](PlanRequest& r) { r.search.steps_per_unit = 0; },
        has_replicas},
       {"rounds", "2 steps a unit", [](PlanRequest& r) { r.search.steps_per_unit = 2; },
        has_replicas},
@@ -106,11 +106,11 @@ std::vector<Switch> merging() {
       {"merging", "no merging", [](PlanRequest& r) { r.most_merged = 1; }},
       {"merging", "no levelling", with([](MergeSearch& m) { m.levelled = false; })},
       {"merging", "levelling alone", with([](MergeSearch& m) { m.above.resize(1); })},
-      {"merging", "every 2nd threshold", with(every_other)},
+      {"merging", "half thresholds", with(every_other)},
       {"merging", "1 variant", with([](MergeSearch& m) { m.variants = 1; })},
       {"merging", "4 variants", with([](MergeSearch& m) { m.variants = 4; })},
-      {"merging", "promising at 0.5%", with([](MergeSearch& m) { m.promising = 0.995; })},
-      {"merging", "promising at 2%", with([](MergeSearch& m) { m.promising = 0.98; })},
+      {"merging", "promise 0.5%", with([](MergeSearch& m) { m.promising = 0.995; })},
+      {"merging", "promise 2%", with([](MergeSearch& m) { m.promising = 0.98; })},
       {"merging", "glance at 1", with([](MergeSearch& m) { m.glance = 1; })},
       {"merging", "glance at 6", with([](MergeSearch& m) { m.glance = 6; })},
       {"merging", "long glance at 4", with([](MergeSearch& m) { m.long_glance = 4; })},
@@ -151,7 +151,7 @@ std::vector<Switch> memory() {
        }),
        splits},
       {"caps", "no high rungs", with([](SearchCaps& c) { c.high_rungs = 0; }), splits},
-      {"caps", "no forwards first", with([](SearchCaps& c) { c.forwards_first = false; })},
+      {"caps", "backwards first", with([](SearchCaps& c) { c.forwards_first = false; })},
   };
 }
 
@@ -160,11 +160,11 @@ std::vector<Switch> choices() {
       {"recompute", "no mixtures", [](PlanRequest& r) { r.mixed_recompute = false; }, mixes},
       {"recompute", "4 mixtures", [](PlanRequest& r) { r.search.mixtures /= 2; }, mixes},
       {"recompute", "16 mixtures", [](PlanRequest& r) { r.search.mixtures *= 2; }, mixes},
-      {"recompute", "elementwise alone",
-       [](PlanRequest& r) { r.recompute = {Recompute::kElementwise}; }, mixes},
+      {"recompute", "elementwise", [](PlanRequest& r) { r.recompute = {Recompute::kElementwise}; },
+       mixes},
       {"others", "no baselines", [](PlanRequest& r) { r.context = Tokens(0); }},
-      {"others", "exact answers too", [](PlanRequest& r) { r.solver = SolverKind::kMilp; }},
-      {"others", "no caps of baselines", [](PlanRequest& r) { r.search.few_packs = 0; }},
+      {"others", "exact too", [](PlanRequest& r) { r.solver = SolverKind::kMilp; }},
+      {"others", "baselines, 1 cap", [](PlanRequest& r) { r.search.few_packs = 0; }},
   };
 }
 
