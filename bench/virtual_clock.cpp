@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "bench/documents.h"
+#include "bench/jitter.h"
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/step_options.h"
@@ -36,7 +37,6 @@
 #include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/step/engine.h"
-#include "slimpack/planner/jitter.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replay.h"
 #include "slimpack/trace/timeline.h"

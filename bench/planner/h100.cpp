@@ -9,16 +9,12 @@
 
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
-#include "bench/planner/workloads.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 
 namespace slimpack::bench {
 namespace {
 
-constexpr std::int32_t kTensor = 8;
-constexpr std::int32_t kStages = 4;
-constexpr std::int32_t kReplicas = 8;
 constexpr std::string_view kReference = "best-fit";
 constexpr int kSeeds = 3;
 
@@ -37,9 +33,7 @@ class H100 {
   void run() {
     std::string text;
     for (const char* model : {"llama-2-7b", "llama-2-13b", "llama-2-70b"}) {
-      shape_ = read_model_shape(repository_file(fmt::format("models/{}.json", model)));
-      cost_ = cost_from_hardware(shape_, Dtype::kBf16, hardware_, kTensor, kReplicas);
-      cost_.host_per_byte = 0;  // nothing is offloaded: what is compared is planning
+      cost_ = h100_cost(model);
       model_ = model;
       text += fmt::format("\n{}\n\n{}", model, tables());
     }
@@ -47,7 +41,7 @@ class H100 {
     fmt::print(
         "\nH100: tp {} × pp {} × dp {}, means of {} seeds. First line of a case: bubble; second: "
         "how many times as fast we are. ! = above the memory for activations with a seed\n{}",
-        kTensor, kStages, kReplicas, kSeeds, text);
+        kH100Tensor, kH100Stages, kH100Replicas, kSeeds, text);
     report_.add_goal({"H100: speed-up over best-fit, 256K, 512 sequences, least of three models",
                       least_speedup_, Goal::Sense::kAtLeast, 4, Unit::kRatio});
     report_.add_goal({"H100: fewer bubbles than best-fit there, least of three models",
@@ -104,17 +98,8 @@ class H100 {
   /// One seed of a case; false when ours does not fit.
   bool compare(std::map<std::string, Compared, std::less<>>& by_planner, Tokens context,
                std::size_t sequences, int seed) {
-    PlanRequest request{
-        .lengths = log_normal_lengths(static_cast<std::uint64_t>(seed), sequences, context),
-        .pp = kStages,
-        .dp = kReplicas,
-        .context = context,
-        .most_merged = kReplicas};
-    request.layout = balanced_layout(cost_, request.lengths, kStages);
-    request.memory_cap = activation_memory(cost_, *request.layout, kReplicas);
-    request.recompute = known_recomputations(cost_);
-    request.mixed_recompute = true;
-    request.backward = BackwardKind::kSplit;
+    PlanRequest request =
+        h100_job(cost_, {static_cast<std::uint64_t>(seed), sequences, context}).request;
     request.effort = effort_;
     const std::string name =
         fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);
@@ -141,14 +126,12 @@ class H100 {
       more["recompute"] = describe(step.step->plan.recompute);
       more["fits"] = step.figures.peak <= *request.memory_cap;
       more["speedup_of_slimpack"] = seconds / to_seconds(ours);
-      more["mfu"] = model_flops(shape_, request.lengths).count() /
-                    (seconds * kTensor * kStages * kReplicas * cost_.peak_flops);
+      more["mfu"] = model_flops(cost_.shape, request.lengths).count() /
+                    (seconds * kH100Tensor * kH100Stages * kH100Replicas * cost_.peak_flops);
     }
     report_.add(name, step, more);
   }
 
-  HardwareSpec hardware_ = read_hardware(repository_file("hardware/h100.toml"));
-  ModelShape shape_;
   CostModel cost_;
   std::string model_;
   std::int32_t effort_;

@@ -1,8 +1,11 @@
 #include "bench/planner/jobs.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "bench/planner/parts.h"
+#include <algorithm>
+#include <utility>
+
+#include "bench/planner/published_cost.h"
 #include "bench/planner/workloads.h"
 #include "slimpack/cost/memory_model.h"
 
@@ -29,6 +32,69 @@ Job llama_job(const LlamaJob& job) {
   if (job.capped)
     out.request.memory_cap = activation_memory(out.cost, *out.request.layout, job.replicas);
   return out;
+}
+
+Job setting_a_job(SettingAJob job) {
+  Job out{published_cost({.forward_overhead_us = job.overheads ? 60.0 : 0.0,
+                          .backward_overhead_us = job.overheads ? 120.0 : 0.0}),
+          {.lengths = std::move(job.lengths), .pp = kSettingAStages, .context = kSettingAContext}};
+  if (job.gigabytes > 0) out.request.memory_cap = Bytes(job.gigabytes * kGigabyte);
+  out.request.layout = equal_stages(kSettingAStages);
+  return out;
+}
+
+CostModel setting_b_cost() {
+  return published_cost({.tp = 8,
+                         .linear = 600e12,
+                         .attention_forward = 341e12,
+                         .attention_backward = 250e12,
+                         .attention_backward_work = 2.5,
+                         .forward_overhead_us = 60,
+                         .backward_overhead_us = 120},
+                        kSettingBReplicas);
+}
+
+Job setting_b_job(const DrawnLengths& lengths) {
+  Job out{setting_b_cost(),
+          {.lengths = log_normal_lengths(lengths.seed, lengths.sequences, lengths.context),
+           .pp = kSettingBStages,
+           .dp = kSettingBReplicas,
+           .context = lengths.context,
+           .most_merged = kSettingBReplicas,
+           .backward = BackwardKind::kSplit}};
+  out.request.layout = equal_stages(kSettingBStages);
+  const Tokens longest = *std::ranges::max_element(out.request.lengths);
+  const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
+  const std::int32_t layers = out.request.layout->layers(StageId(0));
+  out.request.memory_cap = Bytes(static_cast<std::int64_t>(rows * out.cost.row_bytes * layers));
+  return out;
+}
+
+CostModel h100_cost(std::string_view model) {
+  CostModel cost = cost_from_hardware(
+      read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
+      read_hardware(repository_file("hardware/h100.toml")), kH100Tensor, kH100Replicas);
+  cost.host_per_byte = 0;
+  return cost;
+}
+
+Job h100_job(const CostModel& cost, const DrawnLengths& lengths) {
+  Job out{cost,
+          {.lengths = log_normal_lengths(lengths.seed, lengths.sequences, lengths.context),
+           .pp = kH100Stages,
+           .dp = kH100Replicas,
+           .context = lengths.context,
+           .most_merged = kH100Replicas,
+           .backward = BackwardKind::kSplit,
+           .recompute = known_recomputations(cost),
+           .mixed_recompute = true}};
+  out.request.layout = balanced_layout(cost, out.request.lengths, kH100Stages);
+  out.request.memory_cap = activation_memory(cost, *out.request.layout, kH100Replicas);
+  return out;
+}
+
+std::filesystem::path repository_file(const std::filesystem::path& path) {
+  return std::filesystem::path(SLIMPACK_SOURCE_DIR) / path;
 }
 
 }  // namespace slimpack::bench

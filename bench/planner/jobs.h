@@ -1,8 +1,10 @@
-// Jobs whose costs come from hardware figures: what several parts plan.
+// Jobs that several parts and programs plan.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <string_view>
 
 #include "slimpack/planner/planner.h"
 
@@ -27,5 +29,45 @@ struct LlamaJob {
   bool capped = false;  ///< at activation_memory
 };
 [[nodiscard]] Job llama_job(const LlamaJob& job);
+
+/// Setting A: one replica of 4 stages of 8 layers, h = 4096, packs of 65,536 tokens; linear work,
+/// attention and backward at 400 TFLOP/s, and 60 and 120 µs per layer and MicroPack or nothing.
+struct SettingAJob {
+  SequenceLengths lengths;
+  bool overheads = false;
+  int gigabytes = 0;  ///< for activations of a rank; 0 = no cap
+};
+inline constexpr std::int32_t kSettingAStages = 4;
+inline constexpr std::size_t kSettingASequences = 512;
+inline constexpr Tokens kSettingAContext{65'536};
+inline constexpr std::int64_t kGigabyte = 1'000'000'000;
+[[nodiscard]] Job setting_a_job(SettingAJob job);
+
+/// Log-normal lengths of a seed, truncated at the context.
+struct DrawnLengths {
+  std::uint64_t seed = 1;
+  std::size_t sequences = 512;
+  Tokens context{65'536};
+};
+
+/// Setting B: tensor parallel 8 with 600 TFLOP/s linear, 341 forward and 250 backward attention, 60
+/// and 120 µs per layer and MicroPack; 4 stages × 8 replicas; rows of (1.5 × the longest sequence +
+/// 4,096) tokens per stage. Sequences may be merged over up to 8 replicas, backwards split.
+inline constexpr std::int32_t kSettingBStages = 4;
+inline constexpr std::int32_t kSettingBReplicas = 8;
+[[nodiscard]] CostModel setting_b_cost();
+[[nodiscard]] Job setting_b_job(const DrawnLengths& lengths);
+
+/// A Llama-2 model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
+/// sequences may be merged over up to 8 replicas, backwards split, and layers recompute what they
+/// like. Nothing is offloaded: what is compared is planning.
+inline constexpr std::int32_t kH100Tensor = 8;
+inline constexpr std::int32_t kH100Stages = 4;
+inline constexpr std::int32_t kH100Replicas = 8;
+[[nodiscard]] CostModel h100_cost(std::string_view model);
+[[nodiscard]] Job h100_job(const CostModel& cost, const DrawnLengths& lengths);
+
+/// A file of this repository.
+[[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);
 
 }  // namespace slimpack::bench

@@ -34,9 +34,6 @@ void run_gap(const BenchOptions& options, Report& report);
 /// Jobs on H100 nodes against every baseline.
 void run_h100(const BenchOptions& options, Report& report);
 
-/// A file of this repository.
-[[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);
-
 /// "64K" of 65,536.
 [[nodiscard]] std::string in_k(Tokens tokens);
 

@@ -1,6 +1,6 @@
 #include "bench/planner/published_cost.h"
 
-#include "bench/planner/parts.h"
+#include "bench/planner/jobs.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack::bench {

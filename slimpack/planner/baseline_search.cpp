@@ -18,10 +18,6 @@
 namespace slimpack {
 namespace {
 
-/// Steps of no more packs are list-scheduled under all caps: schedules differ under more caps the
-/// more packs there are, and each takes longer.
-constexpr std::size_t kFewPacks = 32;
-
 /// A baseline's plan, and a makespan that no order of it is below.
 struct Bounded {
   const Baseline* baseline;
@@ -93,7 +89,7 @@ class BaselineSearch {
     if (fits(need.bytes)) {
       keep(*plan.baseline, step, replicas);
       if (plan.made.discipline == Discipline::kListSchedule && problem_.replicas == 1 &&
-          step.plan.replicas.front().packs.forward.size() <= kFewPacks)
+          step.plan.replicas.front().packs.forward.size() <= problem_.search.few_packs)
         rate_smaller_caps(*plan.baseline, std::move(step));
     } else if (!best_ && (!result_.least_need || need.bytes < result_.least_need->bytes)) {
       result_.least_need = need;

@@ -89,6 +89,7 @@ StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
                              problem.most_merged, problem.granularity, problem.memory_cap,
                              problem.effort, problem.exact, problem.deadline});
   other.progress = problem.progress;
+  other.search = problem.search;
   return other;
 }
 
@@ -267,6 +268,7 @@ PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
       request.memory_cap,
       request.effort};
   if (request.progress) problem.progress = &request.progress;
+  problem.search = request.search;
   const bool packed = request.planner == PlannerKind::kPacked;
   PlanOutcome outcome = outcome_of(
       request, problem, packed ? make_packed(request, problem) : search_slimpack(request, problem));

@@ -12,6 +12,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/planner/search_options.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
 #include "slimpack/spec/recompute.h"
@@ -57,6 +58,7 @@ struct PlanRequest {
   bool mixed_recompute = false;
   /// Told of each candidate that the search has looked at, if set.
   std::function<void()> progress = nullptr;
+  SearchOptions search = {};
 };
 
 /// A plan ready to run, with what is expected of it.

@@ -8,9 +8,6 @@
 namespace slimpack {
 namespace {
 
-/// Mixtures of the same two policies, at most: each is a search.
-constexpr std::int32_t kMostMixtures = 8;
-
 /// A policy in one layer: what a token keeps, and the time of all sequences in both passes.
 struct LayerPolicy {
   Recompute recompute = Recompute::kElementwise;
@@ -64,11 +61,11 @@ RecomputeByLayer mixture(const StageLayout& layout, Recompute weak, Recompute st
 }
 
 /// Numbers of layers of a stage that differ from the others, all of them or evenly spread.
-std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
+std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t mixtures_allowed) {
   std::int32_t most = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     most = std::max(most, layout.layers(StageId(s)));
-  const std::int32_t mixtures = std::min(most - 1, kMostMixtures);
+  const std::int32_t mixtures = std::min(most - 1, mixtures_allowed);
   std::vector<std::int32_t> layers;
   for (std::int32_t i = 1; i <= mixtures; ++i) layers.push_back(i * most / (mixtures + 1));
   return layers;
@@ -89,7 +86,7 @@ std::vector<RecomputeChoice> recompute_choices(const PlanRequest& request,
   if (request.mixed_recompute) {
     const std::vector<LayerPolicy> hull = efficient(policies);
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
-      for (const std::int32_t n : mixed_layers(problem.layout)) {
+      for (const std::int32_t n : mixed_layers(problem.layout, problem.search.mixtures)) {
         RecomputeByLayer mixed =
             mixture(problem.layout, hull[i].recompute, hull[i + 1].recompute, n);
         const auto strong =

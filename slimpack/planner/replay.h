@@ -1,13 +1,23 @@
 // Replay: a step as it would have gone had every action lasted what it typically lasts.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
+#include <tuple>
 
+#include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
+
+/// What a rank does in a step: all spans of the same kind and MicroPack.
+using Work = std::tuple<std::int32_t, SpanKind, PackId>;
+
+/// By work of a timeline, in ns. Waits are none. Cost: O(spans · log(spans)).
+[[nodiscard]] std::map<Work, double> busy_durations(const Timeline& timeline);
 
 /// As predict, but every action, reduction and optimizer lasts the median of what it lasted in the
 /// measured timelines of this step, on the slowest of a stage's tensor-parallel ranks. Beside a

@@ -49,6 +49,7 @@ struct StepProblem {
   std::optional<Nanos> below = std::nullopt;
   /// Told of each candidate that was looked at; may be null.
   const std::function<void()>* progress = nullptr;
+  SearchOptions search = {};
 };
 
 /// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).

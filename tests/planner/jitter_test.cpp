@@ -1,5 +1,5 @@
 // Durations that change from one run of a step to the next.
-#include "slimpack/planner/jitter.h"
+#include "bench/jitter.h"
 
 #include <gtest/gtest.h>
 

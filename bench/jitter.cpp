@@ -1,4 +1,4 @@
-#include "slimpack/planner/jitter.h"
+#include "bench/jitter.h"
 
 #include <cmath>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/random.h"
-#include "slimpack/planner/measured_work.h"
+#include "slimpack/planner/replay.h"
 #include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
