@@ -56,14 +56,9 @@ double median_seconds(const Way& way) {
 
 PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const CostModel& cost,
                     PlannerKind planner, const StageLayout& layout) {
-  PlanOutcome outcome = plan_step({.lengths = lengths,
-                                   .pp = a.ranks,
-                                   .planner = planner,
-                                   .context = a.context,
-                                   .layout = layout,
-                                   .effort = kStepEffort,
-                                   .backward = BackwardKind::kSplit},
-                                  cost);
+  PlanOutcome outcome = plan_step(
+      {.layout = layout, .context = a.context}, lengths,
+      {.planner = planner, .effort = kStepEffort, .backward = BackwardKind::kSplit}, cost);
   return *std::move(outcome.step);
 }
 

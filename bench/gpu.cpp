@@ -71,11 +71,9 @@ StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
 
 PlannedStep planned(const SequenceLengths& lengths, const CostModel& cost, PlannerKind planner,
                     const Arguments& a, Recompute recompute = Recompute::kElementwise) {
-  PlanOutcome outcome = plan_step({.lengths = lengths,
-                                   .planner = planner,
-                                   .context = Tokens(a.context),
-                                   .recompute = {recompute}},
-                                  cost);
+  PlanOutcome outcome =
+      plan_step({.layout = balanced_layout(cost, lengths, 1), .context = Tokens(a.context)},
+                lengths, {.planner = planner, .recompute = {recompute}}, cost);
   return *std::move(outcome.step);
 }
 

@@ -80,14 +80,10 @@ class Bench {
                  .should_stop = {}}) {}
 
   [[nodiscard]] PlannedStep plan(PlannerKind planner, std::optional<Bytes> cap) const {
-    const StageLayout& layout = engine_.options().layout;
-    PlanOutcome outcome = plan_step({.lengths = lengths_,
-                                     .pp = layout.stages(),
-                                     .planner = planner,
-                                     .context = engine_.options().context,
+    PlanOutcome outcome = plan_step({.layout = engine_.options().layout,
                                      .memory_cap = cap,
-                                     .layout = layout},
-                                    cost_);
+                                     .context = engine_.options().context},
+                                    lengths_, {.planner = planner}, cost_);
     if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message("raise --share"));
     return *std::move(outcome.step);
   }

@@ -121,12 +121,8 @@ class Bench {
 
   [[nodiscard]] PlannedStep planned(const Case& c, const StageLayout& layout) const {
     if (!c.planner) return whole_documents(lengths_, cost_);
-    return *plan_step({.lengths = lengths_,
-                       .pp = c.layout.pp,
-                       .dp = c.layout.dp,
-                       .planner = *c.planner,
-                       .context = a_.context,
-                       .layout = layout,
+    return *plan_step({.layout = layout, .replicas = c.layout.dp, .context = a_.context}, lengths_,
+                      {.planner = *c.planner,
                        .most_merged = c.most_merged,
                        .effort = kStepEffort,
                        .backward = BackwardKind::kSplit},

@@ -9,9 +9,9 @@
 
 namespace slimpack {
 
-PlannedStep checked_plan(const RunConfig& config, const PlanRequest& request,
-                         const CostModel& cost) {
-  PlanOutcome outcome = plan_step(request, cost);
+PlannedStep checked_plan(const RunConfig& config, const Job& job, const SequenceLengths& lengths,
+                         const Choices& choices, const CostModel& cost) {
+  PlanOutcome outcome = plan_step(job, lengths, choices, cost);
   if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);
   PlannedStep planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");

@@ -9,8 +9,9 @@
 
 namespace slimpack {
 
-/// Throws InvalidInput when nothing fits. `config` is the request's.
-[[nodiscard]] PlannedStep checked_plan(const RunConfig& config, const PlanRequest& request,
+/// Throws InvalidInput when nothing fits. The job and the choices are those of `config`.
+[[nodiscard]] PlannedStep checked_plan(const RunConfig& config, const Job& job,
+                                       const SequenceLengths& lengths, const Choices& choices,
                                        const CostModel& cost);
 
 /// Of everything that ranks run together: plan and schedules.

@@ -24,26 +24,25 @@ std::optional<Bytes> configured_cap(const RunConfig& config, const CostModel& co
 
 }  // namespace
 
-PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
-                               SequenceLengths lengths, std::optional<StageLayout> layout) {
-  PlanRequest request;
-  request.lengths = std::move(lengths);
-  request.pp = config.parallel.pp;
-  request.dp = config.parallel.dp;
-  request.speed = stage_speeds(config.parallel.speed, request.pp, request.dp, config.parallel.tp);
-  request.planner = config.plan.planner;
-  request.granularity = config.plan.granularity;
-  request.context = config.data.context;
-  request.layout =
-      layout ? std::move(*layout) : balanced_layout(cost, request.lengths, config.parallel.pp);
-  request.memory_cap = configured_cap(config, cost, *request.layout);
-  request.most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
-  request.backward = config.plan.backward;
-  request.solver = config.plan.solver;
-  request.time_budget = from_seconds(config.plan.time_budget);
-  request.mixed_recompute = !config.plan.recompute;
-  request.recompute = allowed_recomputations(config, cost);
-  return request;
+Job configured_job(const RunConfig& config, const CostModel& cost, StageLayout layout) {
+  const ParallelConfig& grid = config.parallel;
+  const std::optional<Bytes> cap = configured_cap(config, cost, layout);
+  return {.layout = std::move(layout),
+          .replicas = grid.dp,
+          .speed = stage_speeds(grid.speed, grid.pp, grid.dp, grid.tp),
+          .memory_cap = cap,
+          .context = config.data.context};
+}
+
+Choices configured_choices(const RunConfig& config, const CostModel& cost) {
+  return {.planner = config.plan.planner,
+          .granularity = config.plan.granularity,
+          .most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost),
+          .backward = config.plan.backward,
+          .solver = config.plan.solver,
+          .time_budget = from_seconds(config.plan.time_budget),
+          .recompute = allowed_recomputations(config, cost),
+          .mixed_recompute = !config.plan.recompute};
 }
 
 std::vector<Recompute> allowed_recomputations(const RunConfig& config, const CostModel& cost) {

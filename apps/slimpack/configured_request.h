@@ -1,7 +1,6 @@
 // What a run's configuration asks of the planner.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -11,13 +10,14 @@
 
 namespace slimpack {
 
-/// `most_merged` is as large as the configuration, the number of replicas and the cost model allow.
-/// Without plan.memory_cap the cap is what the memory of a rank leaves. Absent `layout`: the one
-/// that balances these lengths. Throws InvalidInput when the model's states alone do not fit, and
-/// when there would be no cap because the costs do not say how much memory a rank has.
-[[nodiscard]] PlanRequest configured_request(const RunConfig& config, const CostModel& cost,
-                                             SequenceLengths lengths,
-                                             std::optional<StageLayout> layout = std::nullopt);
+/// Without plan.memory_cap the cap is what the memory of a rank leaves. Throws InvalidInput when
+/// the model's states alone do not fit, and when there would be no cap because the costs do not say
+/// how much memory a rank has.
+[[nodiscard]] Job configured_job(const RunConfig& config, const CostModel& cost,
+                                 StageLayout layout);
+
+/// `most_merged` is as large as the configuration, the number of replicas and the costs allow.
+[[nodiscard]] Choices configured_choices(const RunConfig& config, const CostModel& cost);
 
 /// What layers may compute again; layers of a stage may differ where the configuration says "auto",
 /// which allows whatever `cost` knows the time of.

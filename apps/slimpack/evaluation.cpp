@@ -44,13 +44,12 @@ std::vector<Sequences> batches_of(const Sequences& sequences, Tokens at_most) {
 }
 
 /// Backward never runs: a plan that is found quickly serves as well as the best one.
-PlanRequest evaluation_request(const RunConfig& config, const CostModel& cost,
-                               const StageLayout& layout, const Sequences& sequences) {
-  PlanRequest request = configured_request(config, cost, lengths_of(sequences), layout);
-  request.backward = BackwardKind::kWhole;
-  request.solver = SolverKind::kFluid;
-  request.time_budget = Nanos(0);
-  return request;
+Choices evaluation_choices(const RunConfig& config, const CostModel& cost) {
+  Choices choices = configured_choices(config, cost);
+  choices.backward = BackwardKind::kWhole;
+  choices.solver = SolverKind::kFluid;
+  choices.time_budget = Nanos(0);
+  return choices;
 }
 
 }  // namespace
@@ -61,10 +60,12 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const C
   const Sequences sequences = first_sequences(
       reader_.dataset().lengths(), configured_sequences(config.data), config.evaluation.tokens);
   documents_ = document_count(sequences);
+  const Job job = configured_job(config, cost, layout);
+  const Choices choices = evaluation_choices(config, cost);
   for (Sequences& batch : batches_of(sequences, config.data.step_tokens)) {
     targets_ += reader_.read(batch).targets;
-    const PlanRequest request = evaluation_request(config, cost, layout, batch);
-    batches_.push_back({std::move(batch), checked_plan(config, request, cost)});
+    PlannedStep planned = checked_plan(config, job, lengths_of(batch), choices, cost);
+    batches_.push_back({std::move(batch), std::move(planned)});
   }
   if (targets_ == 0)
     invalid_input(

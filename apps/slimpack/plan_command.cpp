@@ -59,13 +59,14 @@ void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
   const ModelShape shape = planned_model(config);
   const CostModel cost = required_cost(config, shape, arguments.config);
-  StepLengths step = step_lengths(arguments.source, config, arguments.config);
+  const StepLengths step = step_lengths(arguments.source, config, arguments.config);
 
-  PlanRequest request = configured_request(config, cost, std::move(step.lengths));
+  const Job job =
+      configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));
   Progress progress(stderr, progress_style(stderr), progress_label(config), 0);
-  request.progress = [&] { progress.advance(); };
   const Nanos start = monotonic_now();
-  const PlanOutcome outcome = plan_step(request, cost);
+  const PlanOutcome outcome = plan_step(job, step.lengths, configured_choices(config, cost), cost,
+                                        [&] { progress.advance(); });
   const Nanos taken = monotonic_now() - start;
   if (taken >= kMoment) progress.finish();
   if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);

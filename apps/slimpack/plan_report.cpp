@@ -96,7 +96,7 @@ ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
                   {"bubble", human_share(predicted.bubble_ratio)},
                   {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
                                               human_share(step.gap()))}};
-  const Bytes host = host_need(step, with_recompute(cost, plan.recompute));
+  const Bytes host = host_need(step, cost);
   if (host > Bytes(0))
     rows.emplace_back("pinned host memory", fmt::format("{} of a rank", human_bytes(host)));
   return rows;
@@ -143,7 +143,7 @@ nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost) {
           {"replicas", step.plan.replicas.size()},
           {"merged_sequences", merged_count(step.plan)},
           {"recompute", recompute_figures(step.plan.recompute)},
-          {"host_bytes", host_need(step, with_recompute(cost, step.plan.recompute)).count()},
+          {"host_bytes", host_need(step, cost).count()},
           {"split_backwards", split_count(step)},
           {"forward_packs", over_replicas(step.plan, Pass::kForward, pack_count)},
           {"backward_packs", over_replicas(step.plan, Pass::kBackward, pack_count)},

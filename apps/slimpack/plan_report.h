@@ -10,8 +10,7 @@
 
 namespace slimpack {
 
-/// Rows of "name, value" for people; further rows may be added below. `cost` is that of the plan's
-/// request, before recomputation.
+/// Rows of "name, value" for people; further rows may be added below.
 using ReportRows = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] ReportRows step_rows(const PlannedStep& step, const CostModel& cost);
 

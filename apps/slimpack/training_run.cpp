@@ -280,10 +280,11 @@ StepBatch TrainingRun::draw() {
 
 ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   const Nanos start = monotonic_now();
-  PlanRequest request =
-      configured_request(config_, cost_, lengths_of(batch.sequences), engine_->options().layout);
-  request.planner = planner;
-  PlannedStep planned = checked_plan(config_, request, cost_);
+  Choices choices = configured_choices(config_, cost_);
+  choices.planner = planner;
+  PlannedStep planned =
+      checked_plan(config_, configured_job(config_, cost_, engine_->options().layout),
+                   lengths_of(batch.sequences), choices, cost_);
   return {std::move(batch), std::move(planned), monotonic_now() - start};
 }
 

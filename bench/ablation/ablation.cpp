@@ -59,10 +59,10 @@ nlohmann::json to_json(const Worth& worth) {
 
 std::vector<PlannedJob> plan_all(const Setting& setting, const Switch* off) {
   std::vector<PlannedJob> out;
-  for (const Job& job : setting.jobs) {
-    PlanRequest request = job.request;
-    if (off) off->apply(request);
-    out.push_back(planned(request, job.cost));
+  for (const StepJob& job : setting.jobs) {
+    StepJob step = job;
+    if (off) off->apply(step);
+    out.push_back(planned(step));
   }
   return out;
 }
@@ -72,7 +72,7 @@ Row measured(const std::vector<Setting>& settings, const std::vector<std::vector
   Row row;
   for (std::size_t s = 0; s < settings.size(); ++s) {
     row.worth.emplace_back();
-    if (!off.matters(settings[s].jobs.front().request)) continue;
+    if (!off.matters(settings[s].jobs.front())) continue;
     const std::vector<PlannedJob> without = plan_all(settings[s], &off);
     row.worth.back() = worth_of(on[s], without);
     row.on.add(on[s]);
@@ -94,12 +94,11 @@ nlohmann::json to_json(const std::vector<Setting>& settings, const Switch& off, 
 
 }  // namespace
 
-PlannedJob planned(const PlanRequest& request, const CostModel& cost) {
+PlannedJob planned(const StepJob& step) {
   PlannedJob out;
-  PlanRequest counted = request;
-  counted.progress = [&] { ++out.candidates; };
   const std::clock_t start = std::clock();
-  const PlanOutcome outcome = plan_step(counted, cost);
+  const PlanOutcome outcome =
+      plan_step(step.job, step.lengths, step.choices, step.cost, [&] { ++out.candidates; });
   out.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   if (outcome.step) out.makespan = outcome.step->prediction.makespan;
   return out;

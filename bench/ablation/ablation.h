@@ -18,7 +18,7 @@ struct PlannedJob {
   double seconds = 0;             ///< of processor time to plan it
   std::int64_t candidates = 0;    ///< that the search has looked at
 };
-[[nodiscard]] PlannedJob planned(const PlanRequest& request, const CostModel& cost);
+[[nodiscard]] PlannedJob planned(const StepJob& step);
 
 /// How many times as long the steps of a setting are with the switch. A step that fits one way only
 /// is counted, and left out of the others.

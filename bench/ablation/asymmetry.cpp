@@ -22,44 +22,40 @@ constexpr Tokens kContext{131'072};
 struct Point {
   std::string varied;
   std::string value;
-  std::function<void(Job&)> apply;
+  std::function<void(StepJob&)> apply;
 };
 
-Job usual_job(std::uint64_t seed) {
-  Job job{setting_b_cost(),
-          {.lengths = log_normal_lengths(seed, kSequences, kContext),
-           .pp = kSettingBStages,
-           .backward = BackwardKind::kSplit}};
-  job.request.layout = equal_stages(kSettingBStages);
-  return job;
+StepJob usual_job(std::uint64_t seed) {
+  return {setting_b_cost(),
+          {.layout = equal_stages(kSettingBStages)},
+          log_normal_lengths(seed, kSequences, kContext),
+          {.backward = BackwardKind::kSplit}};
 }
 
 std::vector<Point> points() {
-  std::vector<Point> out{{"nothing", "", [](Job&) {}}};
+  std::vector<Point> out{{"nothing", "", [](StepJob&) {}}};
   out.push_back(
-      {"backwards", "whole", [](Job& job) { job.request.backward = BackwardKind::kWhole; }});
+      {"backwards", "whole", [](StepJob& job) { job.choices.backward = BackwardKind::kWhole; }});
   for (const int most : {1, 2, 4, 8, 16})
-    out.push_back({"MicroPacks a stage", fmt::format("≤ {}", most), [=](Job& job) {
-                     job.request.search.packs = {.per_stage = most, .per_longest = 0};
+    out.push_back({"MicroPacks a stage", fmt::format("≤ {}", most), [=](StepJob& job) {
+                     job.choices.search.packs = {.per_stage = most, .per_longest = 0};
                    }});
   for (const double times : {2.0, 1.5, 1.2, 1.0})
-    out.push_back(
-        {"memory ÷ longest", fmt::format("{:.1f}", times), [=](Job& job) { cap_at(job, times); }});
+    out.push_back({"memory ÷ longest", fmt::format("{:.1f}", times),
+                   [=](StepJob& job) { cap_at(job, times); }});
   for (const double times : {1.5, 1.0})
-    out.push_back({"memory, whole backwards", fmt::format("{:.1f}", times), [=](Job& job) {
+    out.push_back({"memory, whole backwards", fmt::format("{:.1f}", times), [=](StepJob& job) {
                      cap_at(job, times);
-                     job.request.backward = BackwardKind::kWhole;
+                     job.choices.backward = BackwardKind::kWhole;
                    }});
   for (const std::int32_t stages : {2, 8, 16})
-    out.push_back({"stages", fmt::format("{}", stages), [=](Job& job) {
-                     job.request.pp = stages;
-                     job.request.layout = equal_stages(stages);
-                   }});
+    out.push_back({"stages", fmt::format("{}", stages),
+                   [=](StepJob& job) { job.job.layout = equal_stages(stages); }});
   for (const std::size_t sequences : {8, 16, 32, 128})
-    out.push_back({"sequences", fmt::format("{}", sequences), [=](Job& job) {
-                     job.request.lengths.resize(std::min(sequences, kSequences));
+    out.push_back({"sequences", fmt::format("{}", sequences), [=](StepJob& job) {
+                     job.lengths.resize(std::min(sequences, kSequences));
                      for (std::size_t i = kSequences; i < sequences; ++i)
-                       job.request.lengths.push_back(job.request.lengths[i - kSequences]);
+                       job.lengths.push_back(job.lengths[i - kSequences]);
                    }});
   return out;
 }
@@ -84,11 +80,11 @@ Ablation run_asymmetry() {
   for (const Point& point : all) {
     std::vector<PlannedJob> both, symmetric, asymmetric;
     for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      Job job = usual_job(seed);
+      StepJob job = usual_job(seed);
       point.apply(job);
-      both.push_back(planned(job.request, job.cost));
-      symmetric.push_back(planned(with_cuts(job.request, false), job.cost));
-      asymmetric.push_back(planned(with_cuts(job.request, true), job.cost));
+      both.push_back(planned(job));
+      symmetric.push_back(planned(with_cuts(job, false)));
+      asymmetric.push_back(planned(with_cuts(job, true)));
     }
     const Worth against = worth_of(asymmetric, symmetric);
     const Worth alone = worth_of(both, asymmetric);

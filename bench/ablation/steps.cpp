@@ -67,11 +67,11 @@ Setting few_sequences(const std::string& name, const SequenceLengths& all, std::
 
 }  // namespace
 
-void cap_at(Job& job, double times_longest) {
-  const Tokens longest = *std::ranges::max_element(job.request.lengths);
+void cap_at(StepJob& job, double times_longest) {
+  const Tokens longest = *std::ranges::max_element(job.lengths);
   const double rows = times_longest * static_cast<double>(longest.count()) + 4096;
-  const std::int32_t layers = job.request.layout->layers(StageId(0));
-  job.request.memory_cap = Bytes(static_cast<std::int64_t>(rows * job.cost.row_bytes * layers));
+  const std::int32_t layers = job.job.layout.layers(StageId(0));
+  job.job.memory_cap = Bytes(static_cast<std::int64_t>(rows * job.cost.row_bytes * layers));
 }
 
 std::vector<Setting> ablation_settings(const std::filesystem::path& lengths, std::size_t lists) {

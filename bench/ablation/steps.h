@@ -11,12 +11,12 @@
 namespace slimpack::bench {
 
 /// Caps activations at what so many times the longest sequence, and 4,096 tokens, keep of rows.
-void cap_at(Job& job, double times_longest);
+void cap_at(StepJob& job, double times_longest);
 
 /// Steps of one kind.
 struct Setting {
   std::string name;
-  std::vector<Job> jobs;
+  std::vector<StepJob> jobs;
 };
 
 /// 1. A: setting A of the planner benchmark, four caps with and without overheads.

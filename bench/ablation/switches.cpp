@@ -5,105 +5,112 @@
 namespace slimpack::bench {
 namespace {
 
-void forget(PlanRequest& request, Direction direction) {
-  std::erase(request.search.directions, direction);
+void forget(StepJob& step, Direction direction) {
+  std::erase(step.choices.search.directions, direction);
 }
 
-bool merges(const PlanRequest& request) {
-  return request.most_merged > 1;
+bool merges(const StepJob& step) {
+  return step.choices.most_merged > 1;
 }
-bool splits(const PlanRequest& request) {
-  return request.backward == BackwardKind::kSplit;
+bool splits(const StepJob& step) {
+  return step.choices.backward == BackwardKind::kSplit;
 }
-bool mixes(const PlanRequest& request) {
-  return request.mixed_recompute;
+bool mixes(const StepJob& step) {
+  return step.choices.mixed_recompute;
 }
-bool has_replicas(const PlanRequest& request) {
-  return request.dp > 1;
+bool has_replicas(const StepJob& step) {
+  return step.job.replicas > 1;
 }
 
 std::vector<Switch> cuts() {
   return {
-      {"cuts", "asymmetric alone", [](PlanRequest& r) { r = with_cuts(r, true); }},
-      {"cuts", "symmetric alone", [](PlanRequest& r) { r = with_cuts(r, false); }},
-      {"cuts", "begin symmetric", [](PlanRequest& r) { r.search.first.asymmetric = false; }},
+      {"cuts", "asymmetric alone", [](StepJob& step) { step = with_cuts(step, true); }},
+      {"cuts", "symmetric alone", [](StepJob& step) { step = with_cuts(step, false); }},
+      {"cuts", "begin symmetric",
+       [](StepJob& step) { step.choices.search.first.asymmetric = false; }},
   };
 }
 
 std::vector<Switch> micropacks() {
   const auto fixed = [](int per_stage) {
-    return [=](PlanRequest& r) {
-      r.search.packs = {.per_stage = per_stage, .per_longest = 0};
-      forget(r, Direction::kPacks);
+    return [=](StepJob& step) {
+      step.choices.search.packs = {.per_stage = per_stage, .per_longest = 0};
+      forget(step, Direction::kPacks);
     };
   };
   return {
-      {"M", "no finer M", [](PlanRequest& r) { forget(r, Direction::kPacks); }},
+      {"M", "no finer M", [](StepJob& step) { forget(step, Direction::kPacks); }},
       {"M", "≤ 4 a stage", fixed(4)},
       {"M", "≤ 16 a stage", fixed(16)},
       {"M", "≤ 64 a stage", fixed(64)},
-      {"M", "128 a stage", [](PlanRequest& r) { r.search.packs.per_stage /= 2; }},
-      {"M", "512 a stage", [](PlanRequest& r) { r.search.packs.per_stage *= 2; }},
-      {"M", "longest no limit", [](PlanRequest& r) { r.search.packs.per_longest = 0; }},
-      {"M", "4 a longest", [](PlanRequest& r) { r.search.packs.per_longest /= 2; }},
-      {"M", "16 a longest", [](PlanRequest& r) { r.search.packs.per_longest *= 2; }},
+      {"M", "128 a stage", [](StepJob& step) { step.choices.search.packs.per_stage /= 2; }},
+      {"M", "512 a stage", [](StepJob& step) { step.choices.search.packs.per_stage *= 2; }},
+      {"M", "longest no limit", [](StepJob& step) { step.choices.search.packs.per_longest = 0; }},
+      {"M", "4 a longest", [](StepJob& step) { step.choices.search.packs.per_longest /= 2; }},
+      {"M", "16 a longest", [](StepJob& step) { step.choices.search.packs.per_longest *= 2; }},
   };
 }
 
 std::vector<Switch> shapes() {
-  const auto no_taper = [](PlanRequest& r) {
-    r.search.first.taper = 1;
-    forget(r, Direction::kTaper);
+  const auto no_taper = [](StepJob& step) {
+    step.choices.search.first.taper = 1;
+    forget(step, Direction::kTaper);
   };
-  const auto none_ahead = [](PlanRequest& r) {
-    r.search.first.short_first = 0;
-    forget(r, Direction::kShortAhead);
+  const auto none_ahead = [](StepJob& step) {
+    step.choices.search.first.short_first = 0;
+    forget(step, Direction::kShortAhead);
   };
   return {
       {"taper", "no taper", no_taper},
-      {"taper", "one taper", [](PlanRequest& r) { forget(r, Direction::kTaper); }},
-      {"taper", "begin without", [](PlanRequest& r) { r.search.first.taper = 1; }},
-      {"taper", "begin at 1/8", [](PlanRequest& r) { r.search.first.taper /= 2; }},
-      {"taper", "begin at 1/2", [](PlanRequest& r) { r.search.first.taper *= 2; }},
-      {"taper", "begin with p", [](PlanRequest& r) { r.search.first.taper_per_stage /= 2; }},
-      {"taper", "begin with 4p", [](PlanRequest& r) { r.search.first.taper_per_stage *= 2; }},
+      {"taper", "one taper", [](StepJob& step) { forget(step, Direction::kTaper); }},
+      {"taper", "begin without", [](StepJob& step) { step.choices.search.first.taper = 1; }},
+      {"taper", "begin at 1/8", [](StepJob& step) { step.choices.search.first.taper /= 2; }},
+      {"taper", "begin at 1/2", [](StepJob& step) { step.choices.search.first.taper *= 2; }},
+      {"taper", "begin with p",
+       [](StepJob& step) { step.choices.search.first.taper_per_stage /= 2; }},
+      {"taper", "begin with 4p",
+       [](StepJob& step) { step.choices.search.first.taper_per_stage *= 2; }},
       {"ahead", "none ahead", none_ahead},
-      {"ahead", "four ahead", [](PlanRequest& r) { forget(r, Direction::kShortAhead); }},
-      {"ahead", "begin with none", [](PlanRequest& r) { r.search.first.short_first = 0; }},
-      {"ahead", "begin with 2", [](PlanRequest& r) { r.search.first.short_first = 2; }},
-      {"ahead", "begin with 8", [](PlanRequest& r) { r.search.first.short_first = 8; }},
+      {"ahead", "four ahead", [](StepJob& step) { forget(step, Direction::kShortAhead); }},
+      {"ahead", "begin with none",
+       [](StepJob& step) { step.choices.search.first.short_first = 0; }},
+      {"ahead", "begin with 2", [](StepJob& step) { step.choices.search.first.short_first = 2; }},
+      {"ahead", "begin with 8", [](StepJob& step) { step.choices.search.first.short_first = 8; }},
   };
 }
 
 std::vector<Switch> rounds() {
   return {
-      {"rounds", "no local search", [](PlanRequest& r) { r.search.directions.clear(); }},
-      {"rounds", "two rounds", [](PlanRequest& r) { r.effort = 2; }},
-      {"rounds", "heaviest alone", [](PlanRequest& r) { r.search.steps_per_unit = 0; },
+      {"rounds", "no local search", [](StepJob& step) { step.choices.search.directions.clear(); }},
+      {"rounds", "two rounds", [](StepJob& step) { step.choices.effort = 2; }},
+      {"rounds", "heaviest alone", [](StepJob& step) { step.choices.search.steps_per_unit = 0; },
        has_replicas},
-      {"rounds", "2 steps a unit", [](PlanRequest& r) { r.search.steps_per_unit = 2; },
+      {"rounds", "2 steps a unit", [](StepJob& step) { step.choices.search.steps_per_unit = 2; },
        has_replicas},
   };
 }
 
 std::vector<Switch> splitting() {
   return {
-      {"split", "whole backwards", [](PlanRequest& r) { r.backward = BackwardKind::kWhole; },
-       splits},
-      {"split", "all or whole", [](PlanRequest& r) { forget(r, Direction::kSplit); }, splits},
-      {"split", "begin with 4", [](PlanRequest& r) { r.search.first.split_per_stage = 4; }, splits},
+      {"split", "whole backwards",
+       [](StepJob& step) { step.choices.backward = BackwardKind::kWhole; }, splits},
+      {"split", "all or whole", [](StepJob& step) { forget(step, Direction::kSplit); }, splits},
+      {"split", "begin with 4",
+       [](StepJob& step) { step.choices.search.first.split_per_stage = 4; }, splits},
   };
 }
 
 std::vector<Switch> merging() {
-  const auto with = [](auto edit) { return [=](PlanRequest& r) { edit(r.search.merging); }; };
+  const auto with = [](auto edit) {
+    return [=](StepJob& step) { edit(step.choices.search.merging); };
+  };
   const auto every_other = [](MergeSearch& m) {
     std::vector<double> kept;
     for (std::size_t i = 0; i < m.above.size(); i += i == 0 ? 1 : 2) kept.push_back(m.above[i]);
     m.above = kept;
   };
   std::vector<Switch> out{
-      {"merging", "no merging", [](PlanRequest& r) { r.most_merged = 1; }},
+      {"merging", "no merging", [](StepJob& step) { step.choices.most_merged = 1; }},
       {"merging", "no levelling", with([](MergeSearch& m) { m.levelled = false; })},
       {"merging", "levelling alone", with([](MergeSearch& m) { m.above.resize(1); })},
       {"merging", "half thresholds", with(every_other)},
@@ -127,7 +134,9 @@ std::vector<Switch> merging() {
 }
 
 std::vector<Switch> memory() {
-  const auto with = [](auto edit) { return [=](PlanRequest& r) { edit(r.search.caps); }; };
+  const auto with = [](auto edit) {
+    return [=](StepJob& step) { edit(step.choices.search.caps); };
+  };
   return {
       {"caps", "tight at 1.05", with([](SearchCaps& c) { c.tight = 1.05; })},
       {"caps", "tight at 1.2", with([](SearchCaps& c) { c.tight = 1.2; })},
@@ -157,23 +166,24 @@ std::vector<Switch> memory() {
 
 std::vector<Switch> choices() {
   return {
-      {"recompute", "no mixtures", [](PlanRequest& r) { r.mixed_recompute = false; }, mixes},
-      {"recompute", "4 mixtures", [](PlanRequest& r) { r.search.mixtures /= 2; }, mixes},
-      {"recompute", "16 mixtures", [](PlanRequest& r) { r.search.mixtures *= 2; }, mixes},
-      {"recompute", "elementwise", [](PlanRequest& r) { r.recompute = {Recompute::kElementwise}; },
+      {"recompute", "no mixtures", [](StepJob& step) { step.choices.mixed_recompute = false; },
        mixes},
-      {"others", "no baselines", [](PlanRequest& r) { r.context = Tokens(0); }},
-      {"others", "exact too", [](PlanRequest& r) { r.solver = SolverKind::kMilp; }},
-      {"others", "baselines, 1 cap", [](PlanRequest& r) { r.search.few_packs = 0; }},
+      {"recompute", "4 mixtures", [](StepJob& step) { step.choices.search.mixtures /= 2; }, mixes},
+      {"recompute", "16 mixtures", [](StepJob& step) { step.choices.search.mixtures *= 2; }, mixes},
+      {"recompute", "elementwise",
+       [](StepJob& step) { step.choices.recompute = {Recompute::kElementwise}; }, mixes},
+      {"others", "no baselines", [](StepJob& step) { step.job.context = Tokens(0); }},
+      {"others", "exact too", [](StepJob& step) { step.choices.solver = SolverKind::kMilp; }},
+      {"others", "baselines, 1 cap", [](StepJob& step) { step.choices.search.few_packs = 0; }},
   };
 }
 
 }  // namespace
 
-PlanRequest with_cuts(PlanRequest request, bool asymmetric) {
-  request.search.first.asymmetric = asymmetric;
-  forget(request, Direction::kCuts);
-  return request;
+StepJob with_cuts(StepJob step, bool asymmetric) {
+  step.choices.search.first.asymmetric = asymmetric;
+  forget(step, Direction::kCuts);
+  return step;
 }
 
 std::vector<Switch> ablation_switches() {

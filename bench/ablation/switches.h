@@ -5,21 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/planner/planner.h"
+#include "bench/planner/jobs.h"
 
 namespace slimpack::bench {
 
 struct Switch {
   std::string group;
   std::string name;
-  std::function<void(PlanRequest&)> apply;
-  /// Whether it can make a difference for the request; otherwise it is not measured there.
-  std::function<bool(const PlanRequest&)> matters = [](const PlanRequest&) { return true; };
+  std::function<void(StepJob&)> apply;
+  /// Whether it can make a difference for the step; otherwise it is not measured there.
+  std::function<bool(const StepJob&)> matters = [](const StepJob&) { return true; };
 };
 
 [[nodiscard]] std::vector<Switch> ablation_switches();
 
-/// The request with symmetric cuts, or asymmetric ones, and no others.
-[[nodiscard]] PlanRequest with_cuts(PlanRequest request, bool asymmetric);
+/// The step with symmetric cuts, or asymmetric ones, and no others.
+[[nodiscard]] StepJob with_cuts(StepJob step, bool asymmetric);
 
 }  // namespace slimpack::bench

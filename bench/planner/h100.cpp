@@ -98,35 +98,34 @@ class H100 {
   /// One seed of a case; false when ours does not fit.
   bool compare(std::map<std::string, Compared, std::less<>>& by_planner, Tokens context,
                std::size_t sequences, int seed) {
-    PlanRequest request =
-        h100_job(cost_, {static_cast<std::uint64_t>(seed), sequences, context}).request;
-    request.effort = effort_;
+    StepJob job = h100_job(cost_, {static_cast<std::uint64_t>(seed), sequences, context});
+    job.choices.effort = effort_;
     const std::string name =
         fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);
-    const RatedStep ours = rated(request, cost_);
-    add(name, ours, request, ours.figures.makespan);
+    const RatedStep ours = rated(job);
+    add(name, ours, job, ours.figures.makespan);
     if (!ours.step) return false;
     by_planner["slimpack"].bubble += ours.figures.bubble;
     for (const Baseline& baseline : baselines()) {
-      const RatedStep theirs = rated(baseline, request, cost_);
-      add(name, theirs, request, ours.figures.makespan);
+      const RatedStep theirs = rated(baseline, job);
+      add(name, theirs, job, ours.figures.makespan);
       Compared& c = by_planner[theirs.planner];
       c.bubble += theirs.figures.bubble;
       c.log_speedup +=
           std::log(to_seconds(theirs.figures.makespan) / to_seconds(ours.figures.makespan));
-      c.above_cap += theirs.figures.peak > *request.memory_cap ? 1 : 0;
+      c.above_cap += theirs.figures.peak > *job.job.memory_cap ? 1 : 0;
     }
     return true;
   }
 
-  void add(const std::string& name, const RatedStep& step, const PlanRequest& request, Nanos ours) {
-    nlohmann::json more{{"memory_cap_bytes", request.memory_cap->count()}};
+  void add(const std::string& name, const RatedStep& step, const StepJob& job, Nanos ours) {
+    nlohmann::json more{{"memory_cap_bytes", job.job.memory_cap->count()}};
     if (step.step) {
       const double seconds = to_seconds(step.figures.makespan);
       more["recompute"] = describe(step.step->plan.recompute);
-      more["fits"] = step.figures.peak <= *request.memory_cap;
+      more["fits"] = step.figures.peak <= *job.job.memory_cap;
       more["speedup_of_slimpack"] = seconds / to_seconds(ours);
-      more["mfu"] = model_flops(cost_.shape, request.lengths).count() /
+      more["mfu"] = model_flops(cost_.shape, job.lengths).count() /
                     (seconds * kH100Tensor * kH100Stages * kH100Replicas * cost_.peak_flops);
     }
     report_.add(name, step, more);

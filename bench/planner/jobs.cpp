@@ -18,28 +18,29 @@ Bytes activation_memory(const CostModel& cost, const StageLayout& layout, std::i
   return (cost.memory - state) * 95 / 100;
 }
 
-Job llama_job(const LlamaJob& job) {
+StepJob llama_job(const LlamaJob& job) {
   constexpr std::int32_t kStages = 8;
   constexpr Tokens kContext{65'536};
-  Job out{cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")),
-                             Dtype::kBf16, HardwareSpec{}, 1, job.replicas),
-          {.lengths = log_normal_lengths(1, job.sequences, kContext),
-           .pp = kStages,
-           .dp = job.replicas,
-           .context = kContext,
-           .most_merged = job.most_merged}};
-  out.request.layout = balanced_layout(out.cost, out.request.lengths, kStages);
-  if (job.capped)
-    out.request.memory_cap = activation_memory(out.cost, *out.request.layout, job.replicas);
+  const CostModel cost =
+      cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")), Dtype::kBf16,
+                         HardwareSpec{}, 1, job.replicas);
+  const SequenceLengths lengths = log_normal_lengths(1, job.sequences, kContext);
+  StepJob out{cost,
+              {.layout = balanced_layout(cost, lengths, kStages),
+               .replicas = job.replicas,
+               .context = kContext},
+              lengths,
+              {.most_merged = job.most_merged}};
+  if (job.capped) out.job.memory_cap = activation_memory(cost, out.job.layout, job.replicas);
   return out;
 }
 
-Job setting_a_job(SettingAJob job) {
-  Job out{published_cost({.forward_overhead_us = job.overheads ? 60.0 : 0.0,
-                          .backward_overhead_us = job.overheads ? 120.0 : 0.0}),
-          {.lengths = std::move(job.lengths), .pp = kSettingAStages, .context = kSettingAContext}};
-  if (job.gigabytes > 0) out.request.memory_cap = Bytes(job.gigabytes * kGigabyte);
-  out.request.layout = equal_stages(kSettingAStages);
+StepJob setting_a_job(SettingAJob job) {
+  StepJob out{published_cost({.forward_overhead_us = job.overheads ? 60.0 : 0.0,
+                              .backward_overhead_us = job.overheads ? 120.0 : 0.0}),
+              {.layout = equal_stages(kSettingAStages), .context = kSettingAContext},
+              std::move(job.lengths)};
+  if (job.gigabytes > 0) out.job.memory_cap = Bytes(job.gigabytes * kGigabyte);
   return out;
 }
 
@@ -54,19 +55,17 @@ CostModel setting_b_cost() {
                         kSettingBReplicas);
 }
 
-Job setting_b_job(const DrawnLengths& lengths) {
-  Job out{setting_b_cost(),
-          {.lengths = log_normal_lengths(lengths.seed, lengths.sequences, lengths.context),
-           .pp = kSettingBStages,
-           .dp = kSettingBReplicas,
-           .context = lengths.context,
-           .most_merged = kSettingBReplicas,
-           .backward = BackwardKind::kSplit}};
-  out.request.layout = equal_stages(kSettingBStages);
-  const Tokens longest = *std::ranges::max_element(out.request.lengths);
+StepJob setting_b_job(const DrawnLengths& lengths) {
+  StepJob out{setting_b_cost(),
+              {.layout = equal_stages(kSettingBStages),
+               .replicas = kSettingBReplicas,
+               .context = lengths.context},
+              log_normal_lengths(lengths.seed, lengths.sequences, lengths.context),
+              {.most_merged = kSettingBReplicas, .backward = BackwardKind::kSplit}};
+  const Tokens longest = *std::ranges::max_element(out.lengths);
   const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
-  const std::int32_t layers = out.request.layout->layers(StageId(0));
-  out.request.memory_cap = Bytes(static_cast<std::int64_t>(rows * out.cost.row_bytes * layers));
+  const std::int32_t layers = out.job.layout.layers(StageId(0));
+  out.job.memory_cap = Bytes(static_cast<std::int64_t>(rows * out.cost.row_bytes * layers));
   return out;
 }
 
@@ -78,18 +77,18 @@ CostModel h100_cost(std::string_view model) {
   return cost;
 }
 
-Job h100_job(const CostModel& cost, const DrawnLengths& lengths) {
-  Job out{cost,
-          {.lengths = log_normal_lengths(lengths.seed, lengths.sequences, lengths.context),
-           .pp = kH100Stages,
-           .dp = kH100Replicas,
-           .context = lengths.context,
-           .most_merged = kH100Replicas,
-           .backward = BackwardKind::kSplit,
-           .recompute = known_recomputations(cost),
-           .mixed_recompute = true}};
-  out.request.layout = balanced_layout(cost, out.request.lengths, kH100Stages);
-  out.request.memory_cap = activation_memory(cost, *out.request.layout, kH100Replicas);
+StepJob h100_job(const CostModel& cost, const DrawnLengths& drawn) {
+  const SequenceLengths lengths = log_normal_lengths(drawn.seed, drawn.sequences, drawn.context);
+  StepJob out{cost,
+              {.layout = balanced_layout(cost, lengths, kH100Stages),
+               .replicas = kH100Replicas,
+               .context = drawn.context},
+              lengths,
+              {.most_merged = kH100Replicas,
+               .backward = BackwardKind::kSplit,
+               .recompute = known_recomputations(cost),
+               .mixed_recompute = true}};
+  out.job.memory_cap = activation_memory(cost, out.job.layout, kH100Replicas);
   return out;
 }
 

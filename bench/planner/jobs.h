@@ -10,9 +10,12 @@
 
 namespace slimpack::bench {
 
-struct Job {
+/// A step to plan, with all that a planner is given.
+struct StepJob {
   CostModel cost;
-  PlanRequest request;
+  Job job;
+  SequenceLengths lengths;
+  Choices choices = {};
 };
 
 /// What a rank of the fullest stage has left for activations: its memory less model_state_bytes,
@@ -28,7 +31,7 @@ struct LlamaJob {
   std::int32_t most_merged = 1;
   bool capped = false;  ///< at activation_memory
 };
-[[nodiscard]] Job llama_job(const LlamaJob& job);
+[[nodiscard]] StepJob llama_job(const LlamaJob& job);
 
 /// Setting A: one replica of 4 stages of 8 layers, h = 4096, packs of 65,536 tokens; linear work,
 /// attention and backward at 400 TFLOP/s, and 60 and 120 µs per layer and MicroPack or nothing.
@@ -41,7 +44,7 @@ inline constexpr std::int32_t kSettingAStages = 4;
 inline constexpr std::size_t kSettingASequences = 512;
 inline constexpr Tokens kSettingAContext{65'536};
 inline constexpr std::int64_t kGigabyte = 1'000'000'000;
-[[nodiscard]] Job setting_a_job(SettingAJob job);
+[[nodiscard]] StepJob setting_a_job(SettingAJob job);
 
 /// Log-normal lengths of a seed, truncated at the context.
 struct DrawnLengths {
@@ -56,7 +59,7 @@ struct DrawnLengths {
 inline constexpr std::int32_t kSettingBStages = 4;
 inline constexpr std::int32_t kSettingBReplicas = 8;
 [[nodiscard]] CostModel setting_b_cost();
-[[nodiscard]] Job setting_b_job(const DrawnLengths& lengths);
+[[nodiscard]] StepJob setting_b_job(const DrawnLengths& lengths);
 
 /// A Llama-2 model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
 /// sequences may be merged over up to 8 replicas, backwards split, and layers recompute what they
@@ -65,7 +68,7 @@ inline constexpr std::int32_t kH100Tensor = 8;
 inline constexpr std::int32_t kH100Stages = 4;
 inline constexpr std::int32_t kH100Replicas = 8;
 [[nodiscard]] CostModel h100_cost(std::string_view model);
-[[nodiscard]] Job h100_job(const CostModel& cost, const DrawnLengths& lengths);
+[[nodiscard]] StepJob h100_job(const CostModel& cost, const DrawnLengths& drawn);
 
 /// A file of this repository.
 [[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);

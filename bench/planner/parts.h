@@ -14,7 +14,7 @@ namespace slimpack::bench {
 
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
-  std::int32_t effort = 1;        ///< of our planner (PlanRequest)
+  std::int32_t effort = 1;        ///< of our planner (Choices)
   std::filesystem::path lengths;  ///< real lengths for setting A
   /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
   /// for all, "auto" = any, by layer.

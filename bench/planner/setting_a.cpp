@@ -34,9 +34,9 @@ class SettingA {
   void run() {
     for (const bool overheads : {false, true}) {
       for (const int gigabytes : {80, 90, 100, 0}) ours(overheads, gigabytes);
-      const Job job = setting_a_job({lengths_, overheads});
+      const StepJob job = setting_a_job({lengths_, overheads});
       for (const Baseline& baseline : baselines())
-        add(rated(baseline, job.request, job.cost), job.cost, overheads, 0);
+        add(rated(baseline, job), job.cost, overheads, 0);
     }
     progress_.finish();
     report_.add_goal({"A: step ÷ work with overheads, worst of four caps", worst_ratio_,
@@ -47,10 +47,10 @@ class SettingA {
 
  private:
   void ours(bool overheads, int gigabytes) {
-    Job job = setting_a_job({lengths_, overheads, gigabytes});
-    job.request.effort = options_.effort;
+    StepJob job = setting_a_job({lengths_, overheads, gigabytes});
+    job.choices.effort = options_.effort;
     const CostModel& cost = job.cost;
-    const RatedStep step = rated(job.request, cost, options_.repetitions);
+    const RatedStep step = rated(job, options_.repetitions);
     add(step, cost, overheads, gigabytes);
     const double bubble = step.step ? step.figures.worst_bubble : 1;
     if (overheads) worst_ratio_ = std::max(worst_ratio_, ratio(step, cost));

@@ -93,26 +93,27 @@ class SettingB {
   }
 
   void step(Summary& s, int seed, std::size_t sequences, Tokens context) {
-    auto [cost, request] = setting_b_job({static_cast<std::uint64_t>(seed), sequences, context});
-    const double ideal = stage_work(cost, request.lengths, kLayers) / kSettingBReplicas;
+    StepJob job = setting_b_job({static_cast<std::uint64_t>(seed), sequences, context});
+    const CostModel& cost = job.cost;
+    const double ideal = stage_work(cost, job.lengths, kLayers) / kSettingBReplicas;
     const auto of_ideal = [&](Nanos time) { return static_cast<double>(time.count()) / ideal; };
     const std::string name = fmt::format("b/{}/{}/seed-{}", in_k(context), sequences, seed);
 
-    PlanRequest unlimited = request;
-    unlimited.memory_cap.reset();
-    unlimited.most_merged = 1;
+    StepJob unlimited = job;
+    unlimited.job.memory_cap.reset();
+    unlimited.choices.most_merged = 1;
     std::vector<Nanos> makespans;
     for (const Baseline& baseline : baselines()) {
-      const RatedStep other = rated(baseline, unlimited, cost);
+      const RatedStep other = rated(baseline, unlimited);
       report_.add(name, other, {{"step_over_ideal", of_ideal(other.figures.makespan)}});
       makespans.push_back(other.figures.makespan);
     }
 
-    const Tokens longest = *std::ranges::max_element(request.lengths);
-    request.effort = effort_;
-    const RatedStep ours = rated(request, cost);
-    request.backward = BackwardKind::kWhole;
-    const RatedStep whole = rated(request, cost);
+    const Tokens longest = *std::ranges::max_element(job.lengths);
+    job.choices.effort = effort_;
+    const RatedStep ours = rated(job);
+    job.choices.backward = BackwardKind::kWhole;
+    const RatedStep whole = rated(job);
     s.seconds += ours.planning_seconds;
     s.longest = std::max(s.longest, stage_work(cost, {longest}, kLayers) / ideal);
     if (!ours.step || !whole.step) {

@@ -109,7 +109,6 @@ Dtype dtype_field(const JsonFields& fields) {
 }  // namespace
 
 std::string cost_to_json(const CostModel& cost) {
-  SLIMPACK_CHECK(cost.recompute.empty());
   const json shape = json::parse(model_shape_to_json(cost.shape, hugging_face_name(cost.dtype)));
   const json file = {{"format", kFormat},
                      {"version", kVersion},

@@ -17,7 +17,7 @@ void add(EdgeTime& sum, const EdgeTime& more, double times) {
 }
 
 /// Where a MicroPack's time on a stage comes from, apart from its layers one by one.
-EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, Pass pass) {
+EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, StageId s, Pass pass) {
   const bool backward = pass == Pass::kBackward;
   EdgeTime edge;
   if (s.value() == 0) edge = backward ? cost.embedding_backward : cost.embedding_forward;
@@ -47,8 +47,8 @@ struct StageLayers {
   EdgeTime exchange;
 };
 
-StageLayers layers_of(const CostModel& cost, const StageLayout& layout, StageId stage, Pass pass,
-                      std::int32_t replicas) {
+StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+                      Pass pass, std::int32_t replicas) {
   StageLayers sum;
   add(sum.exchange, merge_time(cost, pass, replicas), layout.layers(stage));
   const auto counts = layers_by_recompute(cost, layout, stage);
@@ -70,8 +70,8 @@ StageLayers layers_of(const CostModel& cost, const StageLayout& layout, StageId 
 
 }  // namespace
 
-PackCost stage_cost(const CostModel& cost, const StageLayout& layout, StageId stage, Pass pass,
-                    std::int32_t replicas) {
+PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+                    Pass pass, std::int32_t replicas) {
   const auto [time, exchange] = layers_of(cost, layout, stage, pass, replicas);
   const EdgeTime edge = edge_time(cost, layout, stage, pass);
   return {.per_pack = time.per_pack + exchange.per_pack + edge.per_pack,

@@ -43,8 +43,6 @@ struct CostModel {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
   std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
-  /// By layer of the model. Times and the memory model follow it; set it by with_recompute.
-  RecomputeByLayer recompute = {};
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
   /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
   /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
@@ -81,6 +79,13 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
+/// The same with a recomputation chosen, which times of stages and the memory model follow.
+struct RecomputingCosts : CostModel {
+  RecomputeByLayer recompute = {};  ///< by layer of the model
+
+  bool operator==(const RecomputingCosts&) const = default;
+};
+
 /// Model FLOPs (a multiply-add is 2): matrix products and causal attention; norms and the like not.
 /// REQUIRES: kForward or kBackward.
 /// Backward linear work is 2 ×, backward attention 2.5 × forward (FlashAttention's recomputation).
@@ -101,8 +106,8 @@ struct CostModel {
 /// What a MicroPack takes on all layers of the stage and its edges. Where `replicas` run it
 /// together, each has its share of the slices' terms, and the exchanges whole. Throws InvalidInput
 /// when the cost model knows no merging of as many. REQUIRES: kForward or kBackward.
-[[nodiscard]] PackCost stage_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                  Pass pass, std::int32_t replicas = 1);
+[[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
+                                  StageId stage, Pass pass, std::int32_t replicas = 1);
 
 /// Layers per stage such that the most loaded stage (embedding and head included) is as light as
 /// possible for these lengths, forward and backward together and without per-pack terms. Of equally
@@ -112,11 +117,13 @@ struct CostModel {
 [[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
-/// The same model with layers that compute again what `recompute` says.
-///
-/// REQUIRES: a policy for every layer of the model, or none; cost.recompute is empty.
-[[nodiscard]] CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute);
-[[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute everywhere);
+/// Of layers that compute again what `recompute` says. REQUIRES: a policy for every layer of the
+/// model, or none.
+[[nodiscard]] RecomputingCosts with_recompute(const CostModel& cost, RecomputeByLayer recompute);
+[[nodiscard]] RecomputingCosts with_recompute(const CostModel& cost, Recompute everywhere);
+/// It is chosen once.
+void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = delete;
+void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
 
 /// All whose times the model knows: without host_per_byte not kOffload.
 [[nodiscard]] std::vector<Recompute> known_recomputations(const CostModel& cost);
@@ -140,7 +147,7 @@ struct CostModel {
 
 /// Layers of a stage, by what they compute again in the order of the enumeration.
 [[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
-    const CostModel& cost, const StageLayout& layout, StageId stage);
+    const RecomputingCosts& cost, const StageLayout& layout, StageId stage);
 
 /// Where a replica stands in its job.
 struct Replication {
@@ -155,7 +162,7 @@ struct Replication {
 /// in the accumulate type; updated parameters are gathered in the run's number format. Throws
 /// InvalidInput when the cost model knows no merging of as many replicas as a pack has, and for
 /// times that could not be added up in 64 bits. Cost: O(slices + stages · packs).
-[[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});
 
 /// Parameters that a stage holds, all its tensor-parallel ranks together.
@@ -166,7 +173,6 @@ struct Replication {
 /// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
 /// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time;
 /// without "host_per_byte" nothing is offloaded.
-/// REQUIRES (writing): cost.recompute is empty; plans say what is computed again.
 [[nodiscard]] std::string cost_to_json(const CostModel& cost);
 [[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
 

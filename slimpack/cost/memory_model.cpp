@@ -79,7 +79,8 @@ struct LayerRun {
   [[nodiscard]] bool offloads() const { return recompute == Recompute::kOffload; }
 };
 
-std::vector<LayerRun> runs_of(const CostModel& cost, const StageLayout& layout, StageId stage) {
+std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const StageLayout& layout,
+                              StageId stage) {
   std::vector<LayerRun> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
@@ -158,8 +159,8 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
   return out;
 }
 
-PackTransients pack_transients(const LayerWidths& w, const CostModel& cost, const PackPlan& packs,
-                               const HeldPacks& held) {
+PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cost,
+                               const PackPlan& packs, const HeldPacks& held) {
   const SequenceLengths& lengths = held.lengths;
   PackTransients out;
   for (const MicroPack& pack : held.packs.forward) {
@@ -254,7 +255,8 @@ std::int64_t whole_bytes(double bytes) {
 
 /// Rows of cost.row_bytes a token and layer, in proportion to what the layer keeps, and nothing
 /// else but what a split backward holds, which grows with them as in the memory model.
-TaskBytes bytes_of_rows(const CostModel& cost, const StageLayout& layout, const HeldPacks& held) {
+TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
+                        const HeldPacks& held) {
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
   TaskBytes bytes;
   const std::vector<Bytes> no_sequence(held.lengths.size());
@@ -344,7 +346,7 @@ Tokens head_block(const ModelShape& shape) {
   return Tokens(std::clamp<std::int64_t>(kLogits / shape.vocab_size, 64, 4096));
 }
 
-Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
                      Tokens tokens) {
   require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
@@ -356,7 +358,7 @@ Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId s
   return Bytes((rows + layout.layers(stage) * 2 * w.k) * tokens.count());
 }
 
-TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
@@ -373,7 +375,7 @@ TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const Pac
   return bytes;
 }
 
-TaskBytes host_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));

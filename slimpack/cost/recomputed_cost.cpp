@@ -56,17 +56,14 @@ double cover(const CostModel& cost, Pass pass) {
 
 }  // namespace
 
-CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute) {
-  SLIMPACK_CHECK(cost.recompute.empty());
+RecomputingCosts with_recompute(const CostModel& cost, RecomputeByLayer recompute) {
   SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers,
                  "policies of {} layers, the model has {}", recompute.size(),
                  cost.shape.num_layers);
-  CostModel result = cost;
-  result.recompute = std::move(recompute);
-  return result;
+  return {cost, std::move(recompute)};
 }
 
-CostModel with_recompute(const CostModel& cost, Recompute everywhere) {
+RecomputingCosts with_recompute(const CostModel& cost, Recompute everywhere) {
   return with_recompute(
       cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers), everywhere));
 }
@@ -107,7 +104,7 @@ bool attends_again(Recompute recompute) {
   return recompute == Recompute::kAttention || recompute == Recompute::kFull;
 }
 
-std::array<std::int32_t, kRecomputations> layers_by_recompute(const CostModel& cost,
+std::array<std::int32_t, kRecomputations> layers_by_recompute(const RecomputingCosts& cost,
                                                               const StageLayout& layout,
                                                               StageId stage) {
   std::array<std::int32_t, kRecomputations> counts{};

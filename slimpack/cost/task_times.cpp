@@ -75,8 +75,9 @@ Nanos time_of(const PackCost& cost, const PackSums& sum) {
                  cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix);
 }
 
-std::vector<Nanos> stage_times(const CostModel& cost, const StageLayout& layout, StageId stage,
-                               Pass pass, const std::vector<PackSums>& packs, double speed) {
+std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
+                               StageId stage, Pass pass, const std::vector<PackSums>& packs,
+                               double speed) {
   std::vector<Nanos> times;
   times.reserve(packs.size());
   const auto cost_of = [&](std::int32_t replicas) {
@@ -150,7 +151,7 @@ std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout
   return count;
 }
 
-TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const Replication& replication) {
   SLIMPACK_CHECK(replication.speed.empty() ||
                  replication.speed.size() == static_cast<std::size_t>(layout.stages()));

@@ -23,7 +23,7 @@ using Work = std::tuple<std::int32_t, SpanKind, PackId>;
 /// measured timelines of this step, on the slowest of a stage's tensor-parallel ranks. Beside a
 /// measured step it shows what came of a machine whose speed changes; beside the prediction, what
 /// came of wrong costs. What the timelines do not show keeps its predicted time: transfers above
-/// all. REQUIRES: at least one timeline; `cost` that of the step's request, before recomputation.
+/// all. REQUIRES: at least one timeline.
 /// Cost: O(spans · log(spans)).
 [[nodiscard]] SimulationResult replay(const PlannedStep& step, const CostModel& cost,
                                       std::span<const Timeline> measured);

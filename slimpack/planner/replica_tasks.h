@@ -15,17 +15,15 @@ struct CostedReplica {
   PackPlan packs;
   TaskTimes times;
   TaskBytes bytes;
+
+  [[nodiscard]] ReplicaPacks view() const { return {packs, times, bytes}; }
 };
 
-/// `cost` includes the step's recomputation. Cost: O(slices · stages) of the replica.
-[[nodiscard]] CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost,
+/// Cost: O(slices · stages) of the replica.
+[[nodiscard]] CostedReplica costed_replica(const PlannedStep& step, const RecomputingCosts& cost,
                                            ReplicaId replica);
 
-/// All of them, by replica. `cost` includes the step's recomputation.
-[[nodiscard]] std::vector<CostedReplica> recomputing_replicas(const PlannedStep& step,
-                                                              const CostModel& cost);
-
-/// The same; `cost` is that of the step's request: without its recomputation.
+/// All of them, by replica, where layers compute again what the step says.
 [[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
                                                          const CostModel& cost);
 
@@ -34,8 +32,7 @@ struct CostedReplica {
                                         const std::vector<CostedReplica>& replicas,
                                         const SimulationOptions& options = {});
 
-/// By stage: the most that any of its ranks holds in any timing. `cost` includes the step's
-/// recomputation, here and below.
+/// By stage: the most that any of its ranks holds in any timing.
 [[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost);
 /// The same, with these costs of its replicas.
 [[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step,

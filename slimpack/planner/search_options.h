@@ -32,6 +32,8 @@ struct FirstCandidates {
   int taper_per_stage = 2;
   int short_first = 4;
   std::int32_t split_per_stage = kSplitAll;  ///< where backwards may be split
+
+  bool operator==(const FirstCandidates&) const = default;
 };
 
 /// Most MicroPacks of a pass that are tried, for each stage: so many, which lower the bubble below
@@ -40,6 +42,8 @@ struct FirstCandidates {
 struct PackLimits {
   int per_stage = 256;
   int per_longest = 8;
+
+  bool operator==(const PackLimits&) const = default;
 };
 
 /// Caps that candidates are scheduled under, as multiples of their own least memory.
@@ -53,6 +57,8 @@ struct SearchCaps {
   double high_rung = 1.2;
   int high_rungs = 8;
   bool forwards_first = true;  ///< the ladder also takes forwards before backwards
+
+  bool operator==(const SearchCaps&) const = default;
 };
 
 /// When merging is tried, and how far.
@@ -74,6 +80,8 @@ struct MergeSearch {
   double hindered = 1.01;
   bool levelled = true;  ///< whether replicas that whole sequences leave unlike are levelled
   double unlike = 0.01;  ///< share of a load that merging must win to be tried for it alone
+
+  bool operator==(const MergeSearch&) const = default;
 };
 
 struct SearchOptions {
@@ -89,6 +97,8 @@ struct SearchOptions {
   /// Steps of no more packs have their baselines list-scheduled under all caps: schedules differ
   /// under more caps the more packs there are, and each takes longer.
   std::size_t few_packs = 32;
+
+  bool operator==(const SearchOptions&) const = default;
 };
 
 }  // namespace slimpack

@@ -56,11 +56,12 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
                        const std::vector<Candidate>& hints)
     : problem_(problem),
       unit_(unit),
-      space_(candidate_space(unit, problem.layout.stages(), problem.granularity, problem.search)),
+      space_(candidate_space(unit, problem.job.layout.stages(), problem.choices.granularity,
+                             problem.choices.search)),
       cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].stage)),
-      last_phase_(problem.candidates.empty()
-                      ? problem.search.directions.size() * static_cast<std::size_t>(problem.effort)
-                      : 0) {
+      last_phase_(problem.candidates.empty() ? problem.choices.search.directions.size() *
+                                                   static_cast<std::size_t>(problem.depth.effort)
+                                             : 0) {
   space_.split = problem.cost.weight_gradient != EdgeTime();
   enqueue(hints);
   if (!problem.candidates.empty()) {
@@ -91,7 +92,7 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 }
 
 void UnitSearch::next_phase() {
-  const std::vector<Direction>& directions = problem_.search.directions;
+  const std::vector<Direction>& directions = problem_.choices.search.directions;
   if (++phase_ > last_phase_) {
     std::stable_sort(seen_.begin(), seen_.end(),
                      [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
@@ -114,7 +115,7 @@ std::vector<Candidate> UnitSearch::favourites() const {
   };
   for (const Favourite* favourite : favourites_.all())
     // In the first round schedules under a tight cap are given up against the best that fits.
-    if (favourite != &favourites_.tight || problem_.effort > 1) add(*favourite);
+    if (favourite != &favourites_.tight || problem_.depth.effort > 1) add(*favourite);
   add(leanest_);
   return out;
 }
@@ -149,8 +150,8 @@ UnitSearch::Tasks UnitSearch::tasks_of(const Candidate& candidate,
   tasks.candidate = candidate;
   tasks.packs = std::move(packs);
   for (std::size_t i = 0; i < tasks.packs.size(); ++i) {
-    tasks.times.push_back(task_times(problem_.cost, problem_.layout, tasks.packs[i],
-                                     replication_of(problem_, unit_.replicas[i].replica)));
+    tasks.times.push_back(task_times(problem_.cost, problem_.job.layout, tasks.packs[i],
+                                     replication_of(problem_.job, unit_.replicas[i].replica)));
     tasks.bound = std::max(tasks.bound, actions_lower_bound(tasks.packs[i], tasks.times.back()));
   }
   return tasks;
@@ -160,7 +161,7 @@ std::vector<TaskBytes> UnitSearch::bytes_of(const std::vector<PackPlan>& packs) 
   std::vector<TaskBytes> bytes;
   for (std::size_t i = 0; i < packs.size(); ++i)
     bytes.push_back(
-        task_bytes(problem_.cost, problem_.layout, packs[i], unit_.replicas[i].lengths));
+        task_bytes(problem_.cost, problem_.job.layout, packs[i], unit_.replicas[i].lengths));
   return bytes;
 }
 
@@ -195,11 +196,11 @@ bool UnitSearch::explore(const Candidate& candidate) {
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const Bytes free = score(tasks, scheduler);
-  if (!problem_.memory_cap || free <= *problem_.memory_cap) return true;
+  if (!problem_.job.memory_cap || free <= *problem_.job.memory_cap) return true;
   // The highest rung below the cap: what the ladder will find at best, known early.
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   int k = highest_rung();
-  while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
+  while (k >= 0 && rung(least, k) > *problem_.job.memory_cap) --k;
   if (k >= 0)
     keep(tasks, scheduler.run(uniform(scheduler, rung(least, k)),
                               policy(candidate, scheduler, Pass::kForward, best_makespan())));
@@ -214,7 +215,7 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
     favourite.consider(tasks.candidate, score);
     return score;
   };
-  const SearchCaps& caps = problem_.search.caps;
+  const SearchCaps& caps = problem_.choices.search.caps;
   const auto run = [&](const std::vector<Bytes>& cap, Pass first, double give_up_above) {
     const ListPolicy how =
         policy(tasks.candidate, scheduler, first, larger(give_up_above, best_makespan()));
@@ -230,7 +231,7 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
   // most with some memory to spare.
   double limit = 2 * favourites_.average.score - free_score;
   double medium_score = 0;
-  if (space_.split || problem_.effort > 1) {
+  if (space_.split || problem_.depth.effort > 1) {
     auto medium =
         run(uniform(scheduler, times_factor(least, caps.medium)), Pass::kForward, kNoLimit);
     medium_score = consider(favourites_.medium, medium->makespan);
@@ -238,7 +239,7 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
     keep(tasks, std::move(medium));
   }
   auto tight = run(uniform(scheduler, times_factor(least, caps.tight)), Pass::kForward,
-                   problem_.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
+                   problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
   if (tight) {
     const double average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
     favourites_.average.consider(tasks.candidate,
@@ -249,13 +250,13 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
 }
 
 Bytes UnitSearch::rung(Bytes least, int k) const {
-  const SearchCaps& caps = problem_.search.caps;
+  const SearchCaps& caps = problem_.choices.search.caps;
   return times_factor(least, std::pow(caps.rung, std::min(k, caps.rungs)) *
                                  std::pow(caps.high_rung, std::max(0, k - caps.rungs)));
 }
 
 int UnitSearch::highest_rung() const {
-  const SearchCaps& caps = problem_.search.caps;
+  const SearchCaps& caps = problem_.choices.search.caps;
   return space_.split ? caps.rungs + caps.high_rungs : caps.rungs;
 }
 
@@ -267,15 +268,15 @@ void UnitSearch::climb_ladder(Tasks& tasks) {
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const StageNeed need = largest_need(scheduler.least_memory());
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
-  if (problem_.memory_cap && need.bytes > *problem_.memory_cap) return;
+  if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
 
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
-    if (first == Pass::kForward && !problem_.search.caps.forwards_first) break;
+    if (first == Pass::kForward && !problem_.choices.search.caps.forwards_first) break;
     Bytes memory(std::numeric_limits<std::int64_t>::max());
     for (int k = highest_rung(); k >= 0; --k) {
       const Bytes cap = rung(need.bytes, k);
       // A schedule is the same under every cap from its own memory to the one it was made for.
-      if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
+      if (cap >= memory || (problem_.job.memory_cap && cap > *problem_.job.memory_cap)) continue;
       auto result = scheduler.run(uniform(scheduler, cap),
                                   policy(tasks.candidate, scheduler, first, best_makespan()));
       if (result) memory = largest_need(result->memory).bytes;
@@ -291,7 +292,7 @@ Nanos UnitSearch::best_makespan() const {
 void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> result) {
   if (!result) return;
   const Bytes memory = largest_need(result->memory).bytes;
-  if (problem_.memory_cap && memory > *problem_.memory_cap) return;
+  if (problem_.job.memory_cap && memory > *problem_.job.memory_cap) return;
   if (best_ &&
       std::tuple(result->makespan, memory, pack_count(tasks.packs)) >=
           std::tuple(best_->makespan, largest_need(best_->memory).bytes, pack_count(best_->packs)))

@@ -65,15 +65,18 @@ SpanKind span_kind(Pass pass) {
 
 class Simulator {
  public:
-  Simulator(std::span<const ReplicaTasks> replicas, const SimulationOptions& options)
+  Simulator(std::span<const ReplicaPacks> replicas, std::span<const Schedule> schedules,
+            const SimulationOptions& options)
       : replicas_(replicas),
-        stages_(replicas.front().schedule.stages.size()),
+        schedules_(schedules),
+        stages_(schedules.front().stages.size()),
         slots_(static_cast<std::size_t>(options.slots)),
         meetings_(packs_of(replicas), stages_) {
     SLIMPACK_CHECK(options.slots >= 1 && stages_ >= 1);
     ranks_.reserve(replicas_.size() * stages_);
-    for (const ReplicaTasks& tasks : replicas_) {
-      SLIMPACK_CHECK(tasks.schedule.stages.size() == stages_ &&
+    for (std::size_t r = 0; r < replicas_.size(); ++r) {
+      const ReplicaPacks& tasks = replicas_[r];
+      SLIMPACK_CHECK(schedules_[r].stages.size() == stages_ &&
                      tasks.times.forward.size() == stages_ && tasks.bytes.rows.size() == stages_);
       for (std::size_t s = 0; s < stages_; ++s)
         ranks_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
@@ -82,8 +85,8 @@ class Simulator {
 
   void run() {
     std::size_t left = 0;
-    for (const ReplicaTasks& tasks : replicas_)
-      for (const auto& actions : tasks.schedule.stages) left += actions.size();
+    for (const Schedule& schedule : schedules_)
+      for (const auto& actions : schedule.stages) left += actions.size();
     while (left > 0) {
       const std::size_t before = left;
       for (std::size_t r = 0; r < replicas_.size(); ++r) {
@@ -124,9 +127,9 @@ class Simulator {
   }
 
  private:
-  static std::vector<const PackPlan*> packs_of(std::span<const ReplicaTasks> replicas) {
+  static std::vector<const PackPlan*> packs_of(std::span<const ReplicaPacks> replicas) {
     std::vector<const PackPlan*> packs;
-    for (const ReplicaTasks& tasks : replicas) packs.push_back(&tasks.packs);
+    for (const ReplicaPacks& tasks : replicas) packs.push_back(&tasks.packs);
     return packs;
   }
 
@@ -188,7 +191,7 @@ class Simulator {
   /// and sent.
   std::size_t advance(std::size_t r, std::size_t s) {
     RankState& rank = ranks_[r * stages_ + s];
-    const auto& actions = replicas_[r].schedule.stages[s];
+    const auto& actions = schedules_[r].stages[s];
     const std::size_t first = rank.next;
     while (rank.next < actions.size()) {
       const Action action = actions[rank.next];
@@ -213,7 +216,7 @@ class Simulator {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (!ranks_[i].joined) continue;
       const std::size_t r = i / stages_;
-      const Action action = replicas_[r].schedule.stages[i % stages_][ranks_[i].next];
+      const Action action = schedules_[r].stages[i % stages_][ranks_[i].next];
       any |= meetings_.times(r, action.pass, action.pack.index(), i % stages_).known;
     }
     return any;
@@ -265,9 +268,9 @@ class Simulator {
   }
 
   [[nodiscard]] StageTimes stage_times(std::size_t r, std::size_t s) const {
-    const ReplicaTasks& tasks = replicas_[r];
+    const ReplicaPacks& tasks = replicas_[r];
     const RankState* rank = &ranks_[r * stages_ + s];
-    StageTimes out{tasks.schedule.stages[s],
+    StageTimes out{schedules_[r].stages[s],
                    {rank->forward.start, rank->forward.end},
                    {rank->backward.start, rank->backward.end},
                    {rank->weight.start, rank->weight.end},
@@ -287,7 +290,7 @@ class Simulator {
       if (end > at) spans.push_back({rank(r, s), kind, pack, Nanos(at), Nanos(end)});
       at = std::max(at, end);
     };
-    for (const Action& action : replicas_[r].schedule.stages[s]) {
+    for (const Action& action : schedules_[r].stages[s]) {
       const PassTimes& own = times_of(state, action.pass);
       until(SpanKind::kWaitReceive, action.pack, own.start[action.pack.index()]);
       until(span_kind(action.pass), action.pack, own.end[action.pack.index()]);
@@ -299,7 +302,8 @@ class Simulator {
     until(SpanKind::kOptimizer, PackId(-1), all_reduced_ + times.step_end[s].count());
   }
 
-  std::span<const ReplicaTasks> replicas_;
+  std::span<const ReplicaPacks> replicas_;
+  std::span<const Schedule> schedules_;
   std::size_t stages_;
   std::size_t slots_;
   Meetings meetings_;
@@ -316,18 +320,18 @@ double SimulationResult::gap() const {
              : 0;
 }
 
-SimulationResult simulate(std::span<const ReplicaTasks> replicas,
-                          const SimulationOptions& options) {
-  SLIMPACK_CHECK(!replicas.empty());
-  Simulator simulator(replicas, options);
+SimulationResult simulate(std::span<const ReplicaPacks> replicas,
+                          std::span<const Schedule> schedules, const SimulationOptions& options) {
+  SLIMPACK_CHECK(!replicas.empty() && schedules.size() == replicas.size());
+  Simulator simulator(replicas, schedules, options);
   simulator.run();
   return simulator.result(options.timeline);
 }
 
 SimulationResult simulate(const PackPlan& packs, const Schedule& schedule, const TaskTimes& times,
                           const TaskBytes& bytes, const SimulationOptions& options) {
-  const ReplicaTasks tasks{packs, schedule, times, bytes};
-  return simulate(std::span(&tasks, 1), options);
+  const ReplicaPacks replica{packs, times, bytes};
+  return simulate(std::span(&replica, 1), std::span(&schedule, 1), options);
 }
 
 }  // namespace slimpack

@@ -29,19 +29,12 @@ struct CutProblem {
   SequenceLengths lengths;
   Tokens grid{1};
   int packs = 1;
-  CostModel cost;
+  RecomputingCosts cost;
   StageLayout layout;
 
   [[nodiscard]] PackCost cost_of(Pass pass) const {
     return stage_cost(cost, layout, StageId(0), pass);
   }
-  [[nodiscard]] StepProblem step() const {
-    return paced(
-        {cost, lengths, speed, layout, 1, 1, grid, std::nullopt, 1, {.nodes = 100, .size = 1000}});
-  }
-
- private:
-  std::vector<std::vector<double>> speed;  ///< all 1
 };
 
 void showValue(const CutProblem& problem, std::ostream& out) {
@@ -186,7 +179,11 @@ std::vector<Cutter> cutters() {
       {.name = "exact packs",
        .cut =
            [](const CutProblem& p) {
-             return exact_packs(p.step(), unit_of(p), p.packs, {}).value();
+             const Job job{.layout = p.layout};
+             const Choices choices{.granularity = p.grid};
+             const StepProblem step =
+                 paced({job, p.lengths, choices, p.cost, {.exact = {.nodes = 100, .size = 1000}}});
+             return exact_packs(step, unit_of(p), p.packs, {}).value();
            },
        .exact = true,
        .share = 0.2},

@@ -44,7 +44,7 @@ struct Costed {
 
 Costed costed(const PlannedStep& step, const CostModel& cost,
               const std::vector<std::vector<double>>& speed) {
-  const CostModel recomputing = with_recompute(cost, step.plan.recompute);
+  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   Costed out;
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
@@ -59,18 +59,17 @@ Costed costed(const PlannedStep& step, const CostModel& cost,
 SimulationResult simulated(const PlannedStep& step, const CostModel& cost,
                            const std::vector<std::vector<double>>& speed, bool timeline) {
   const Costed tasks = costed(step, cost, speed);
-  std::vector<ReplicaTasks> replicas;
+  std::vector<ReplicaPacks> replicas;
   for (std::size_t r = 0; r < tasks.times.size(); ++r)
-    replicas.push_back(
-        {step.plan.replicas[r].packs, step.schedules[r], tasks.times[r], tasks.bytes[r]});
-  return simulate(replicas, {.timeline = timeline});
+    replicas.push_back({step.plan.replicas[r].packs, tasks.times[r], tasks.bytes[r]});
+  return simulate(replicas, step.schedules, {.timeline = timeline});
 }
 
 /// Nanoseconds that tokens and pairs alone take a stage at speed 1, forward and backward.
 double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
   double work = 0;
   for (const Pass pass : kWholePasses) {
-    PackCost terms = stage_cost(cost, plan.layout, StageId(stage), pass);
+    PackCost terms = stage_cost(RecomputingCosts{cost}, plan.layout, StageId(stage), pass);
     terms.per_slice = 0;
     for (const Tokens length : plan.lengths) work += terms(Slice{SequenceId(), Tokens(0), length});
   }
@@ -235,7 +234,7 @@ void require_memory(const MadeStep& made, const CostModel& cost,
                     const std::vector<std::vector<double>>& drift) {
   const PlannedStep& step = made.step;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
-  const std::vector<Bytes> needs = stage_needs(step, with_recompute(cost, step.plan.recompute));
+  const std::vector<Bytes> needs = stage_needs(step, cost);
   const std::vector<Bytes> drifted = simulated(step, cost, drift, false).peak_activation;
   RC_ASSERT(step.prediction.peak_activation.size() == stages * step.plan.replicas.size());
   for (std::size_t rank = 0; rank < drifted.size(); ++rank) {

@@ -8,8 +8,11 @@
 
 #include "slimpack/planner/planner.h"
 #include "tests/conformance/workload.h"
+#include "tests/support/plan_request.h"
 
 namespace slimpack::conformance {
+
+using testing::PlanRequest;
 
 /// A way to plan with plan_step.
 struct Planner {

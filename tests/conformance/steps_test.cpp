@@ -108,8 +108,7 @@ TEST_P(EveryPlanner, KeepsEveryLargerCapAndPutsItToUse) {
         const Workload workload = *workloads(GetParam().extent);
         const Bytes least = capped(workload, Bytes(1)).does_not_fit->needed;
         const PlannedStep free = free_step(workload);
-        const Bytes wanted =
-            step_need(free, with_recompute(workload.cost, free.plan.recompute)).bytes;
+        const Bytes wanted = step_need(free, workload.cost).bytes;
         const auto percent = *rc::gen::inRange<std::int64_t>(0, 101);
         const Bytes more = std::max(Bytes(0), wanted - least);
         const PlannedStep step = conforming_within(least + more * percent / 100, workload);

@@ -137,7 +137,8 @@ TEST(CostFromHardware, CountsTheBytesThatMemoryMoves) {
 
 TEST(CostFromHardware, SendsBetweenStagesOverTheNetwork) {
   for (const int tp : {1, 4}) {
-    const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp);
+    const RecomputingCosts cost{
+        cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp)};
     // A token of 8,192 bytes; each of tp ranks sends its share at 4 ns a byte, after 11 us.
     PackPlan packs;
     packs.forward = {{{{SequenceId(0), Tokens(0), Tokens(64)}}}};

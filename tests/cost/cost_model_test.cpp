@@ -18,7 +18,7 @@ using testing::slice;
 using testing::small_gqa;
 
 TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
-  const CostModel cost = round_model();
+  const RecomputingCosts cost{round_model()};
   const StageLayout layout{{0, 1, 3}};
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
   // Forward, stage 0, one layer: 10 + 2·2 + 11 + 3·4 = 37, embedding 5·2 = 10.
@@ -32,7 +32,7 @@ TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
 }
 
 TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
-  const CostModel cost = round_model();
+  const RecomputingCosts cost{round_model()};
   const StageLayout layout{{0, 1, 3}};
   PackPlan packs;
   packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}}};
@@ -51,7 +51,7 @@ TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
 }
 
 TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
-  const CostModel cost = round_model();
+  const RecomputingCosts cost{round_model()};
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 1)}}};
   packs.backward = packs.forward;
@@ -62,7 +62,7 @@ TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
 }
 
 TEST(CostModel, StepEndCountsTheParametersOfEachStage) {
-  CostModel cost = round_model();
+  RecomputingCosts cost{round_model()};
   const ModelShape& s = cost.shape;
   // Embedding and head 50·20 = 1000 each, the final norm 20, two nanoseconds per parameter.
   const std::int64_t layer = s.layer_parameters();
@@ -78,7 +78,7 @@ TEST(CostModel, StepEndCountsTheParametersOfEachStage) {
             Nanos(2 * (2 * layer + 1020)));
 }
 
-double heaviest_stage(const CostModel& cost, const StageLayout& layout,
+double heaviest_stage(const RecomputingCosts& cost, const StageLayout& layout,
                       const SequenceLengths& lengths) {
   double heaviest = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
@@ -94,7 +94,7 @@ double heaviest_stage(const CostModel& cost, const StageLayout& layout,
 }
 
 /// The least heaviest stage over every way to place the remaining cuts.
-double lightest_layout(const CostModel& cost, const SequenceLengths& lengths, StageLayout layout,
+double lightest_layout(const RecomputingCosts& cost, const SequenceLengths& lengths, StageLayout layout,
                        std::int32_t stages) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   if (layout.stages() + 1 == stages) {
@@ -112,7 +112,7 @@ double lightest_layout(const CostModel& cost, const SequenceLengths& lengths, St
 }
 
 RC_GTEST_PROP(BalancedLayout, IsAsLightAsTheBestOfAllCuts, ()) {
-  CostModel cost = round_model();
+  RecomputingCosts cost{round_model()};
   cost.shape.num_layers = *rc::gen::inRange(1, 11);
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   const auto stages = *rc::gen::inRange<std::int32_t>(1, std::min(layers, 6) + 1);

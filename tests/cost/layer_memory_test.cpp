@@ -141,9 +141,10 @@ TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
 }
 
 TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
-  CostModel cost;
-  cost.shape = testing::small_gqa();
-  cost = with_recompute(cost, {Recompute::kFull, Recompute::kMlp, Recompute::kElementwise});
+  CostModel plain;
+  plain.shape = testing::small_gqa();
+  const RecomputingCosts cost =
+      with_recompute(plain, {Recompute::kFull, Recompute::kMlp, Recompute::kElementwise});
   const StageLayout layout{{0, 1, 3}};
   const auto token = [&](Recompute recompute) {
     return row_bytes(cost.shape, cost.dtype, recompute) + kv_bytes(cost.shape, cost.dtype);
@@ -200,7 +201,7 @@ TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
   const double share =
       static_cast<double>(row_bytes(cost.shape, cost.dtype, Recompute::kMlp).count()) /
       static_cast<double>(row_bytes(cost.shape, cost.dtype).count());
-  const CostModel mixed =
+  const RecomputingCosts mixed =
       with_recompute(cost, {Recompute::kMlp, Recompute::kElementwise, Recompute::kElementwise});
   const Bytes token(static_cast<std::int64_t>(std::ceil(200 + 100 * share)));
   EXPECT_EQ(sequence_bytes(mixed, layout, StageId(std::int32_t{0}), Tokens(5)), token * 5);

@@ -23,8 +23,8 @@ PackPlan example_packs() {
   return {{one_slice(0, 6), one_slice(6, 10)}, {one_slice(5, 10), one_slice(0, 5)}};
 }
 
-CostModel cost_of(const ModelShape& shape, Dtype dtype) {
-  CostModel cost;
+RecomputingCosts cost_of(const ModelShape& shape, Dtype dtype) {
+  RecomputingCosts cost;
   cost.shape = shape;
   cost.dtype = dtype;
   return cost;
@@ -110,7 +110,9 @@ TEST(MemoryModel, RefusesBytesThatCannotBeCounted) {
   const auto bytes_of = [&](std::int64_t length, double row_bytes) {
     CostModel cost = cost_of(kExample, Dtype::kFp32);
     cost.row_bytes = row_bytes;
-    return task_bytes(cost, {{0, 2}}, packs, {Tokens(length)}).rows.front().front();
+    return task_bytes(RecomputingCosts{cost}, {{0, 2}}, packs, {Tokens(length)})
+        .rows.front()
+        .front();
   };
   EXPECT_EQ(bytes_of(std::int64_t{1} << 31, 100), Bytes(10 * 2 * 100));
   for (const double row_bytes : {0.0, 1.0})

@@ -19,7 +19,7 @@ constexpr StageId kFirst{std::int32_t{0}};
 constexpr StageId kLast{std::int32_t{1}};
 
 TEST(StageCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
-  const CostModel cost = round_model_of_replicas();
+  const RecomputingCosts cost{round_model_of_replicas()};
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
   const auto time = [&](StageId stage, Pass pass, std::int32_t replicas) {
     return stage_cost(cost, kTwoStages, stage, pass, replicas)(s);
@@ -35,7 +35,7 @@ TEST(StageCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
 }
 
 TEST(StageCost, IsThatOfOneReplicaUnlessToldOtherwise) {
-  const CostModel cost = round_model_of_replicas();
+  const RecomputingCosts cost{round_model_of_replicas()};
   for (const StageId stage : {kFirst, kLast})
     for (const Pass pass : kWholePasses)
       EXPECT_EQ(stage_cost(cost, kTwoStages, stage, pass, 1),
@@ -43,7 +43,7 @@ TEST(StageCost, IsThatOfOneReplicaUnlessToldOtherwise) {
 }
 
 TEST(StageCost, CountsLayersEdgesAndTheLatencyOfExchanges) {
-  const CostModel cost = round_model_of_replicas();
+  const RecomputingCosts cost{round_model_of_replicas()};
   EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward).per_pack, 100 + 1000);
   EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kBackward).per_pack, 200 + 2000);
   EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kForward).per_pack, 2 * 100);
@@ -57,7 +57,8 @@ TEST(TaskTimes, OfAMergedPackAreThoseOfItsShareAndOfItsExchange) {
   PackPlan packs;
   packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}, 2}, {{slice(2, 0, 1)}, 1}};
   packs.backward = {{{slice(0, 4, 6)}, 4}};
-  const TaskTimes times = task_times(round_model_of_replicas(), kTwoStages, packs);
+  const TaskTimes times =
+      task_times(RecomputingCosts{round_model_of_replicas()}, kTwoStages, packs);
   // Slices of two replicas on the first stage: 29.5 (above) and 10 + 4 + 1/2; pack 1130. Alone:
   // 10 + 2 + 1 + 5 and 1100.
   EXPECT_EQ(times.forward[0], (std::vector{Nanos(1130 + 44), Nanos(1100 + 18)}));
@@ -77,7 +78,8 @@ TEST(TaskTimes, AreDividedByTheSpeedOfEachStage) {
   packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}}};
   packs.backward = {{{slice(1, 0, 1)}}};
   const std::vector<double> speed = {4, 0.5};
-  const TaskTimes times = task_times(round_model(), kTwoStages, packs, {1, speed});
+  const TaskTimes times =
+      task_times(RecomputingCosts{round_model()}, kTwoStages, packs, {1, speed});
   // Alone 1165 and 300, backward 2233 and 4463 (cost_model_test).
   EXPECT_EQ(times.forward[0], std::vector{Nanos(291)});
   EXPECT_EQ(times.forward[1], std::vector{Nanos(600)});
@@ -92,7 +94,7 @@ TEST(TaskTimes, AreDividedByTheSpeedOfEachStage) {
 }
 
 TEST(TaskTimes, ReduceInARingAndGatherWhatWasUpdated) {
-  CostModel cost = round_model_of_replicas();
+  RecomputingCosts cost{round_model_of_replicas()};
   cost.tp = 2;
   // First stage: 4008 / 2 = 2004 parameters on a rank, 8016 bytes of fp32, 2004 to each of four
   // replicas. Three steps of 7 + 2004/4 = 508 to reduce, as many to gather; of the update, a
@@ -117,7 +119,7 @@ TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
   packs.forward = {{{slice(0, 0, 8)}, 8}};
   packs.backward = packs.forward;
   const auto times = [&](const CostModel& cost) {
-    return [&] { (void)task_times(cost, kTwoStages, packs); };
+    return [&] { (void)task_times(RecomputingCosts{cost}, kTwoStages, packs); };
   };
   const CostModel of_four = round_model_of_replicas();
   expect_invalid_input(times(of_four), {"of up to 4 replicas", "merges 8", "plan again"});
@@ -127,7 +129,7 @@ TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
 
 RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel cost = round_model_of_replicas();
+  const RecomputingCosts cost{round_model_of_replicas()};
   const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
   const auto stage_layout = StageLayout{{0, 1, 3}};
   for (const ReplicaPlan& replica : plan.replicas) {
@@ -151,7 +153,7 @@ RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
 TEST(TaskTimes, RefuseWhatCannotBeAddedUp) {
   const PackPlan packs{{{{slice(0, 0, 1)}}}, {{{slice(0, 0, 1)}}}};
   const auto with_latency = [&](double latency, std::int32_t replicas) {
-    CostModel cost = round_model();
+    RecomputingCosts cost{round_model()};
     cost.transfer_latency = latency;
     return task_times(cost, kTwoStages, packs, {.replicas = replicas}).forward_transfer.front();
   };

@@ -9,6 +9,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// Up to 24 sequences on up to 4 stages of up to 8 replicas, of unlike speeds at times; layers
@@ -33,7 +34,7 @@ PlanRequest random_job(Rng& rng) {
 }
 
 Bytes need_of(const PlannedStep& step, const CostModel& cost) {
-  return step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
+  return step_need(step, cost).bytes;
 }
 
 /// The cap, at times none, that lets some plans fit and others not.
@@ -101,37 +102,30 @@ TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
 TEST(BaselineSearch, LeavesOutBaselinesThatMergeMoreThanIsAllowed) {
   // Two sequences of 16,384 tokens on four replicas: Megatron's hybrid context parallelism gives
   // each two replicas, 8,192 tokens on each.
-  const CostModel cost = small_cost(4);
+  const RecomputingCosts cost{small_cost(4)};
   const SequenceLengths lengths(2, Tokens(16384));
-  const std::vector<std::vector<double>> speed;
-  StepProblem problem{.cost = cost,
-                      .lengths = lengths,
-                      .speed = speed,
-                      .layout = balanced_layout(cost, lengths, 1),
-                      .replicas = 4,
-                      .memory_cap = std::nullopt};
-  const BaselineSearchResult apart = search_baselines(paced(problem), Tokens(16384));
-  problem.most_merged = 2;
-  const BaselineSearchResult merged = search_baselines(paced(problem), Tokens(16384));
+  const Job job{
+      .layout = balanced_layout(cost, lengths, 1), .replicas = 4, .context = Tokens(16384)};
+  const Choices alone{.most_merged = 1};
+  const Choices pairs{.most_merged = 2};
+  const BaselineSearchResult apart = search_baselines(paced({job, lengths, alone, cost}));
+  const BaselineSearchResult merged = search_baselines(paced({job, lengths, pairs, cost}));
   EXPECT_EQ(most_merged(apart.step->plan), 1);
   EXPECT_EQ(most_merged(merged.step->plan), 2);
   EXPECT_LT(merged.step->prediction.makespan, apart.step->prediction.makespan);
 }
 
 TEST(BaselineSearch, FindsNothingThatIsNoShorter) {
-  const CostModel cost = small_cost();
+  const RecomputingCosts cost{small_cost()};
   const SequenceLengths lengths{Tokens(900), Tokens(500), Tokens(100)};
-  const std::vector<std::vector<double>> speed;
-  StepProblem problem = paced({.cost = cost,
-                               .lengths = lengths,
-                               .speed = speed,
-                               .layout = balanced_layout(cost, lengths, 2),
-                               .memory_cap = std::nullopt});
-  const BaselineSearchResult any = search_baselines(problem, Tokens(1000));
+  const Job job{.layout = balanced_layout(cost, lengths, 2), .context = Tokens(1000)};
+  const Choices choices;
+  StepProblem problem = paced({job, lengths, choices, cost});
+  const BaselineSearchResult any = search_baselines(problem);
   problem.below = any.step->prediction.makespan;
-  EXPECT_FALSE(search_baselines(problem, Tokens(1000)).step.has_value());
+  EXPECT_FALSE(search_baselines(problem).step.has_value());
   problem.below = *problem.below + Nanos(1);
-  EXPECT_EQ(search_baselines(problem, Tokens(1000)).step->plan, any.step->plan);
+  EXPECT_EQ(search_baselines(problem).step->plan, any.step->plan);
 }
 
 TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {

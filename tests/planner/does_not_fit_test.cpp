@@ -7,6 +7,8 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+
 RC_GTEST_PROP(DoesNotFit, NamesTheLongestSequenceThatFits, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = testing::random_request(rng);

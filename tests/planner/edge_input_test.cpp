@@ -10,6 +10,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 void expect_correct(const PlanOutcome& outcome, const PlanRequest& request) {
@@ -158,7 +159,7 @@ TEST(BadRequest, OfTimesThatNoSearchCanCompare) {
     CostModel cost = small_cost();
     cost.source = "a file";
     cost.backward.per_pair = per_pair;
-    expect_invalid_input([&] { (void)plan_step({.lengths = {Tokens(300)}}, cost); },
+    expect_invalid_input([&] { (void)plan_step(PlanRequest{.lengths = {Tokens(300)}}, cost); },
                          {"(a file)", "correct the cost model's times"});
   }
   expect_refused([](PlanRequest& r) { r.speed.assign(4, {1e-300, 1}); }, {"or the speeds"});

@@ -13,6 +13,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// One rank runs `packs` forward, each so many ns.

@@ -8,6 +8,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// Eight granules on four stages: the fluid cut keeps its order of sequences, the program may put

@@ -14,6 +14,7 @@ namespace slimpack {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::PlanRequest;
 using testing::random_request;
 using testing::small_cost;
 

@@ -10,6 +10,8 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+
 using nlohmann::json;
 
 std::string small_file() {

@@ -8,6 +8,7 @@ namespace slimpack {
 namespace {
 
 using testing::highest;
+using testing::PlanRequest;
 using testing::small_cost;
 
 bool any_merged(const PlannedStep& step) {

@@ -9,6 +9,7 @@ namespace slimpack {
 namespace {
 
 using testing::highest;
+using testing::PlanRequest;
 using testing::random_request;
 using testing::small_cost;
 

@@ -8,6 +8,8 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+
 using Speeds = std::vector<std::vector<double>>;
 
 TEST(StageSpeeds, AreThoseOfTheSlowestTensorParallelRank) {

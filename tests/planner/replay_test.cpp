@@ -9,6 +9,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// On a machine that takes `times` as long for everything.

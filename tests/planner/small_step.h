@@ -5,7 +5,7 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/planner/planner.h"
+#include "tests/support/plan_request.h"
 
 namespace slimpack::testing {
 

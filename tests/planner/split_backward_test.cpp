@@ -12,6 +12,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 bool any_split(const PlannedStep& step) {

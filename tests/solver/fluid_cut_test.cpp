@@ -146,8 +146,10 @@ TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;
   cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
   const StageLayout one_layer{{0, 1}};
-  const PackCost forward = stage_cost(cost, one_layer, StageId(0), Pass::kForward);
-  const PackCost backward = stage_cost(cost, one_layer, StageId(0), Pass::kBackward);
+  const PackCost forward =
+      stage_cost(RecomputingCosts{cost}, one_layer, StageId(0), Pass::kForward);
+  const PackCost backward =
+      stage_cost(RecomputingCosts{cost}, one_layer, StageId(0), Pass::kBackward);
   const SequenceLengths lengths = tokens({24576, 6144, 1024, 256});
   const auto order = fluid_order(lengths, all_sequences(lengths), 0);
   const PackPlan plan = fluid_cut(lengths, order, forward, backward, {.packs = 4});
@@ -231,7 +233,7 @@ RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
 
 /// Slices that cannot be cut further, in the order in which a pass walks them.
 std::vector<Slice> atoms(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
-                         std::int64_t granularity, bool backward) {
+                         std::int64_t granularity, Pass pass) {
   std::vector<Slice> result;
   for (const SequenceId id : order) {
     std::vector<Slice> of_sequence;
@@ -241,7 +243,7 @@ std::vector<Slice> atoms(const SequenceLengths& lengths, const std::vector<Seque
       of_sequence.push_back({id, Tokens(begin), Tokens(begin + granularity)});
     }
     of_sequence.push_back({id, Tokens(begin), Tokens(length)});
-    if (backward) std::reverse(of_sequence.begin(), of_sequence.end());
+    if (pass == Pass::kBackward) std::reverse(of_sequence.begin(), of_sequence.end());
     result.insert(result.end(), of_sequence.begin(), of_sequence.end());
   }
   return result;
@@ -291,11 +293,11 @@ RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
   const std::int64_t g = options.granularity.count();
   constexpr double kPrecision = 1 + 1.001e-3;  // of the search, and of rounding
   const double best_forward =
-      least_heaviest(atoms(lengths, order, g, false), forward, options.packs);
+      least_heaviest(atoms(lengths, order, g, Pass::kForward), forward, options.packs);
   RC_ASSERT(heaviest(plan.forward, forward) <= best_forward * kPrecision);
   if (options.asymmetric) {
     const double best_backward =
-        least_heaviest(atoms(lengths, order, g, true), backward, options.packs);
+        least_heaviest(atoms(lengths, order, g, Pass::kBackward), backward, options.packs);
     RC_ASSERT(plan.backward.size() <= static_cast<std::size_t>(options.packs));
     RC_ASSERT(heaviest(plan.backward, backward) <= best_backward * kPrecision);
   } else {

@@ -11,12 +11,12 @@
 
 namespace slimpack::testing {
 
-inline std::int32_t random_stage(Rng& rng, const Job& job) {
+inline std::int32_t random_stage(Rng& rng, const RandomJob& job) {
   return static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(job.layout.stages())));
 }
 
 /// Costs of a stage, by group.
-inline UnitCost unit_cost(const Job& job, std::int32_t stage) {
+inline UnitCost unit_cost(const RandomJob& job, std::int32_t stage) {
   UnitCost cost;
   for (std::int32_t group = 1; group <= job.most_merged; group *= 2)
     for (const Pass pass : kWholePasses)
@@ -25,7 +25,7 @@ inline UnitCost unit_cost(const Job& job, std::int32_t stage) {
   return cost;
 }
 
-inline Assignment random_assignment(Rng& rng, const Job& job) {
+inline Assignment random_assignment(Rng& rng, const RandomJob& job) {
   const UnitCost cost = unit_cost(job, random_stage(rng, job));
   AssignProblem problem{job.lengths, {}, cost.backward};
   for (std::size_t r = 0; r < static_cast<std::size_t>(job.replicas); ++r)
@@ -53,7 +53,7 @@ struct JobCut {
   std::vector<std::vector<PackPlan>> packs;  ///< by unit and its replicas, ids of their own
 };
 
-inline JobCut random_cut(Rng& rng, const Job& job) {
+inline JobCut random_cut(Rng& rng, const RandomJob& job) {
   JobCut cut;
   cut.units = units_of(job.lengths, random_assignment(rng, job));
   cut.plan.lengths = job.lengths;

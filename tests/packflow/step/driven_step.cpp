@@ -7,7 +7,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
-#include "slimpack/baselines/packed.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/checkpoint/model_tensors.h"
@@ -16,6 +15,7 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
 
@@ -38,7 +38,9 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
     replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
     return plan;
   }
-  const auto time = [&](Pass pass) { return stage_cost(cost, plan.layout, StageId(0), pass); };
+  const auto time = [&](Pass pass) {
+    return stage_cost(RecomputingCosts{cost}, plan.layout, StageId(0), pass);
+  };
   replica.packs = fluid_cut(
       lengths,
       fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
@@ -76,8 +78,8 @@ Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostM
   const PackPlan& packs = plan.replicas.front().packs;
   const bool split = step.has("split_from");
   if (step.text("planner") == "packed" && !split) return one_f_one_b(packs, plan.layout.stages());
-  const TaskTimes times = task_times(cost, plan.layout, packs);
-  const TaskBytes bytes = task_bytes(cost, plan.layout, packs, plan.lengths);
+  const TaskTimes times = task_times(RecomputingCosts{cost}, plan.layout, packs);
+  const TaskBytes bytes = task_bytes(RecomputingCosts{cost}, plan.layout, packs, plan.lengths);
   const ReplicaPacks replica{packs, times, bytes};
   ListPolicy policy;
   if (split) policy.split_from = static_cast<std::int32_t>(step.integer("split_from"));

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "slimpack/base/random.h"
-#include "slimpack/baselines/packed.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"
 
 namespace slimpack::testing {
@@ -75,7 +75,7 @@ inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t 
   step.plan.recompute = std::move(recompute);
   ReplicaPlan& replica = step.plan.replicas.front();
   const auto time = [&](Pass pass) {
-    return stage_cost(step.cost, step.plan.layout, StageId(0), pass);
+    return stage_cost(RecomputingCosts{step.cost}, step.plan.layout, StageId(0), pass);
   };
   replica.packs =
       fluid_cut(lengths, fluid_order(lengths, replica.sequences, 1), time(Pass::kForward),
