@@ -18,7 +18,7 @@
 #include "bench/planner/workloads.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/layer_widths.h"
 
 namespace slimpack::bench {
 namespace {
@@ -38,8 +38,8 @@ Bytes kept_bytes(const CostModel& cost, const StageLayout& layout, Tokens tokens
   std::int32_t layers = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     layers = std::max(layers, layout.layers(StageId(s)));
-  const Bytes token = row_bytes(cost.shape, cost.dtype) + kv_bytes(cost.shape, cost.dtype) +
-                      dkv_bytes(cost.shape, cost.dtype);
+  const LayerWidths w(cost.shape, cost.dtype);
+  const Bytes token(w.kept(Recompute::kElementwise) + 2 * w.k + w.gradients());
   return token * layers * tokens.count();
 }
 

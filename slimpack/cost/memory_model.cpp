@@ -329,18 +329,6 @@ void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
 
 }  // namespace
 
-Bytes row_bytes(const ModelShape& shape, Dtype dtype, Recompute recompute) {
-  return Bytes(LayerWidths(shape, dtype).kept(recompute));
-}
-
-Bytes kv_bytes(const ModelShape& shape, Dtype dtype) {
-  return Bytes(2 * element_bytes(dtype) * shape.kv_width());
-}
-
-Bytes dkv_bytes(const ModelShape& shape, Dtype dtype) {
-  return Bytes(2 * accumulator_bytes(dtype) * shape.kv_width());
-}
-
 Tokens head_block(const ModelShape& shape) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 20;  // per block: 4 MiB in fp32
   return Tokens(std::clamp<std::int64_t>(kLogits / shape.vocab_size, 64, 4096));

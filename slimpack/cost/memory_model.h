@@ -11,15 +11,6 @@
 
 namespace slimpack {
 
-/// Bytes that one token keeps on the device for backward in one layer; of kElementwise x, q (before
-/// rope and with k when q/k are normalised), attention output, log-sum-exp, the residual after
-/// attention, gate and up.
-[[nodiscard]] Bytes row_bytes(const ModelShape& shape, Dtype dtype,
-                              Recompute recompute = Recompute::kElementwise);
-/// K and V of one token in one layer, and their gradients' accumulators.
-[[nodiscard]] Bytes kv_bytes(const ModelShape& shape, Dtype dtype);
-[[nodiscard]] Bytes dkv_bytes(const ModelShape& shape, Dtype dtype);
-
 /// Rows of logits that the head computes at once.
 [[nodiscard]] Tokens head_block(const ModelShape& shape);
 

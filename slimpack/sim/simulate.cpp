@@ -328,10 +328,4 @@ SimulationResult simulate(std::span<const ReplicaPacks> replicas,
   return simulator.result(options.timeline);
 }
 
-SimulationResult simulate(const PackPlan& packs, const Schedule& schedule, const TaskTimes& times,
-                          const TaskBytes& bytes, const SimulationOptions& options) {
-  const ReplicaPacks replica{packs, times, bytes};
-  return simulate(std::span(&replica, 1), std::span(&schedule, 1), options);
-}
-
 }  // namespace slimpack

@@ -42,11 +42,6 @@ struct SimulationResult {
                                         std::span<const Schedule> schedules,
                                         const SimulationOptions& options = {});
 
-/// Of a single replica.
-[[nodiscard]] SimulationResult simulate(const PackPlan& packs, const Schedule& schedule,
-                                        const TaskTimes& times, const TaskBytes& bytes,
-                                        const SimulationOptions& options = {});
-
 /// As makespan_lower_bound, until the last action ends: without what ends the step. 0 without
 /// packs.
 [[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times);

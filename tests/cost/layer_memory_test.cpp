@@ -5,9 +5,13 @@
 #include "slimpack/cost/memory_model.h"
 #include "tests/cost/shapes.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::kv_bytes;
+using testing::row_bytes;
 
 RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
   RecomputeByLayer recompute;

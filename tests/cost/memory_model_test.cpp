@@ -7,9 +7,14 @@
 #include "tests/cost/shapes.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::dkv_bytes;
+using testing::kv_bytes;
+using testing::row_bytes;
 
 /// Bytes of a token in fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8.
 const ModelShape kExample = testing::row_store_example();

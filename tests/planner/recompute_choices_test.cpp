@@ -8,6 +8,7 @@
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {

@@ -7,12 +7,16 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/solver/random_cut.h"
+#include "tests/support/list_schedule.h"
+#include "tests/support/simulate_packs.h"
 
 namespace slimpack {
 namespace {
 
 using testing::JobCut;
+using testing::list_schedule;
 using testing::RandomJob;
+using testing::simulate;
 
 Nanos lower_bound(const RandomJob& job) {
   return step_lower_bound(job, job.lengths, job.cost, job);

@@ -12,6 +12,7 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/list_schedule.h"
 #include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"
 
