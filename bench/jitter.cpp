@@ -95,7 +95,7 @@ double jitter_of(std::span<const Timeline> measured) {
   return std::sqrt(squares / static_cast<double>(measured.size() - 1));
 }
 
-JitteredStep predict_with_jitter(const PlannedStep& step, const CostModel& cost, double jitter,
+JitteredStep predict_with_jitter(const RatedPlan& step, const Costs& cost, double jitter,
                                  std::int32_t draws) {
   SLIMPACK_CHECK(jitter >= 0 && draws >= 1);
   const std::vector<CostedReplica> typical = costed_replicas(step, cost);

@@ -30,7 +30,7 @@ struct JitteredStep {
 /// it, so that a step takes longer than the mean durations say.
 /// REQUIRES: jitter >= 0, draws >= 1.
 /// Cost: `draws` simulations. Deterministic.
-[[nodiscard]] JitteredStep predict_with_jitter(const PlannedStep& step, const CostModel& cost,
+[[nodiscard]] JitteredStep predict_with_jitter(const RatedPlan& step, const Costs& cost,
                                                double jitter, std::int32_t draws = 20);
 
 }  // namespace slimpack

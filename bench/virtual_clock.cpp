@@ -119,7 +119,7 @@ class Bench {
                       .should_stop = {}});
   }
 
-  [[nodiscard]] PlannedStep planned(const Case& c, const StageLayout& layout) const {
+  [[nodiscard]] RatedPlan planned(const Case& c, const StageLayout& layout) const {
     if (!c.planner) return whole_documents(lengths_, cost_);
     return *plan_step({.layout = layout, .replicas = c.layout.dp, .context = a_.context}, lengths_,
                       {.planner = *c.planner,
@@ -184,7 +184,7 @@ class Bench {
   SequenceLengths lengths_;
   ModelShape shape_;
   StepTokens tokens_;
-  CostModel cost_;
+  Costs cost_;
 };
 
 Table result_table() {

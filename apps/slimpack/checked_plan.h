@@ -10,11 +10,11 @@
 namespace slimpack {
 
 /// Throws InvalidInput when nothing fits. The job and the choices are those of `config`.
-[[nodiscard]] PlannedStep checked_plan(const RunConfig& config, const Job& job,
-                                       const SequenceLengths& lengths, const Choices& choices,
-                                       const CostModel& cost);
+[[nodiscard]] RatedPlan checked_plan(const RunConfig& config, const Job& job,
+                                     const SequenceLengths& lengths, const Choices& choices,
+                                     const Costs& cost);
 
 /// Of everything that ranks run together: plan and schedules.
-[[nodiscard]] std::string checksum_of_plan(const PlannedStep& planned);
+[[nodiscard]] std::string checksum_of_plan(const RatedPlan& planned);
 
 }  // namespace slimpack

@@ -54,7 +54,7 @@ void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
   const ModelShape shape = planned_model(config);
-  const CostModel cost = required_cost(config, shape, arguments.config);
+  const Costs cost = required_cost(config, shape, arguments.config);
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
   const Job job =
       configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));

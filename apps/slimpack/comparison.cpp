@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kOurs = "slimpack";
 
-StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
+StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
   StepFigures figures;
   const SimulationResult& predicted = step.prediction;
   const double seconds = to_seconds(predicted.makespan);
@@ -33,7 +33,7 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
   return figures;
 }
 
-nlohmann::json job_figures(const Job& job, const Choices& choices, const CostModel& cost) {
+nlohmann::json job_figures(const Job& job, const Choices& choices, const Costs& cost) {
   nlohmann::json recompute = nlohmann::json::array();
   for (const Recompute allowed : choices.recompute) recompute.push_back(to_string(allowed));
   nlohmann::json figures{{"pp", job.layout.stages()},
@@ -82,11 +82,11 @@ std::vector<std::string> planner_names() {
 }
 
 ComparedPlanner compared(const std::string& planner, const Job& job, const SequenceLengths& lengths,
-                         const Choices& choices, const CostModel& cost) {
+                         const Choices& choices, const Costs& cost) {
   ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
   const Nanos start = monotonic_now();
   if (planner != kOurs) {
-    const PlannedStep step = baseline_step(baseline_named(planner), job, lengths, choices, cost);
+    const RatedPlan step = baseline_step(baseline_named(planner), job, lengths, choices, cost);
     out.planning = monotonic_now() - start;
     out.figures = figures_of(step, cost);
     return out;
@@ -130,7 +130,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
 
 nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                const std::string& name, const Job& job, const Choices& choices,
-                               const CostModel& cost) {
+                               const Costs& cost) {
   nlohmann::json cases = nlohmann::json::array();
   for (const ComparedPlanner& planner : planners) {
     nlohmann::json one{{"name", name},

@@ -37,7 +37,7 @@ struct ComparedPlanner {
 /// Plans the step. `planner` is one of planner_names. Throws InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, const Job& job,
                                        const SequenceLengths& lengths, const Choices& choices,
-                                       const CostModel& cost);
+                                       const Costs& cost);
 
 /// A row for each planner, in lines of at most `columns`; peaks above `cap` are marked and
 /// explained below.
@@ -49,6 +49,6 @@ struct ComparedPlanner {
 /// or seconds, as the field says; what is not known is null.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                              const std::string& name, const Job& job,
-                                             const Choices& choices, const CostModel& cost);
+                                             const Choices& choices, const Costs& cost);
 
 }  // namespace slimpack

@@ -34,7 +34,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   return options;
 }
 
-CostModel measured_costs(ProfileOptions options) {
+Costs measured_costs(ProfileOptions options) {
   const std::int32_t threads = options.grid().ranks();
   fmt::print(stderr, "measuring one layer on {} thread{}, longest document {} tok\n", threads,
              threads == 1 ? "" : "s", grouped(options.context.count()));

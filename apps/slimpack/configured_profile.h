@@ -19,6 +19,6 @@ namespace slimpack {
     std::optional<std::int32_t> neighbours = std::nullopt);
 
 /// Measures; says so on stderr, as that takes some seconds, and warns there of a bad fit.
-[[nodiscard]] CostModel measured_costs(ProfileOptions options);
+[[nodiscard]] Costs measured_costs(ProfileOptions options);
 
 }  // namespace slimpack

@@ -10,7 +10,7 @@ namespace slimpack {
 
 namespace {
 
-std::optional<Bytes> configured_cap(const RunConfig& config, const CostModel& cost,
+std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,
                                     const StageLayout& layout) {
   if (config.plan.memory_cap || config.plan.unlimited_memory) return config.plan.memory_cap;
   const std::optional<Bytes> cap = activation_cap(cost, layout, config.parallel.dp);
@@ -24,7 +24,7 @@ std::optional<Bytes> configured_cap(const RunConfig& config, const CostModel& co
 
 }  // namespace
 
-Job configured_job(const RunConfig& config, const CostModel& cost, StageLayout layout) {
+Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layout) {
   const ParallelConfig& grid = config.parallel;
   const std::optional<Bytes> cap = configured_cap(config, cost, layout);
   return {.layout = std::move(layout),
@@ -34,7 +34,7 @@ Job configured_job(const RunConfig& config, const CostModel& cost, StageLayout l
           .context = config.data.context};
 }
 
-Choices configured_choices(const RunConfig& config, const CostModel& cost) {
+Choices configured_choices(const RunConfig& config, const Costs& cost) {
   return {.planner = config.plan.planner,
           .granularity = config.plan.granularity,
           .most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost),
@@ -45,7 +45,7 @@ Choices configured_choices(const RunConfig& config, const CostModel& cost) {
           .mixed_recompute = !config.plan.recompute};
 }
 
-std::vector<Recompute> allowed_recomputations(const RunConfig& config, const CostModel& cost) {
+std::vector<Recompute> allowed_recomputations(const RunConfig& config, const Costs& cost) {
   if (config.plan.recompute) return {*config.plan.recompute};
   return known_recomputations(cost);
 }

@@ -44,7 +44,7 @@ std::vector<Sequences> batches_of(const Sequences& sequences, Tokens at_most) {
 }
 
 /// Backward never runs: a plan that is found quickly serves as well as the best one.
-Choices evaluation_choices(const RunConfig& config, const CostModel& cost) {
+Choices evaluation_choices(const RunConfig& config, const Costs& cost) {
   Choices choices = configured_choices(config, cost);
   choices.backward = BackwardKind::kWhole;
   choices.solver = SolverKind::kFluid;
@@ -54,7 +54,7 @@ Choices evaluation_choices(const RunConfig& config, const CostModel& cost) {
 
 }  // namespace
 
-Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const CostModel& cost,
+Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const Costs& cost,
                        const StageLayout& layout)
     : reader_(config.evaluation.prefix, shape, config.model.config) {
   const Sequences sequences = first_sequences(
@@ -64,7 +64,7 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const C
   const Choices choices = evaluation_choices(config, cost);
   for (Sequences& batch : batches_of(sequences, config.data.step_tokens)) {
     targets_ += reader_.read(batch).targets;
-    PlannedStep planned = checked_plan(config, job, lengths_of(batch), choices, cost);
+    RatedPlan planned = checked_plan(config, job, lengths_of(batch), choices, cost);
     batches_.push_back({std::move(batch), std::move(planned)});
   }
   if (targets_ == 0)
@@ -74,8 +74,8 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const C
         config.evaluation.tokens.count(), config.evaluation.prefix.string());
 }
 
-EvaluationResult Evaluation::run(
-    Engine& engine, const std::function<void(const PlannedStep&)>& before_batch) const {
+EvaluationResult Evaluation::run(Engine& engine,
+                                 const std::function<void(const RatedPlan&)>& before_batch) const {
   const Nanos start = monotonic_now();
   EvaluationResult result;
   result.documents = documents_;

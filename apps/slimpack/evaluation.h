@@ -29,17 +29,17 @@ class Evaluation {
  public:
   /// Reads every token once. Throws InvalidInput for a dataset that cannot be used, one without
   /// any target in reach, and documents that do not fit.
-  Evaluation(const RunConfig& config, const ModelShape& shape, const CostModel& cost,
+  Evaluation(const RunConfig& config, const ModelShape& shape, const Costs& cost,
              const StageLayout& layout);
 
   /// The engine's parameters stay as they are. `before_batch` may throw, which ends it.
   [[nodiscard]] EvaluationResult run(
-      Engine& engine, const std::function<void(const PlannedStep&)>& before_batch) const;
+      Engine& engine, const std::function<void(const RatedPlan&)>& before_batch) const;
 
  private:
   struct Batch {
     std::vector<DocumentSequence> sequences;
-    PlannedStep planned;
+    RatedPlan planned;
   };
 
   DocumentReader reader_;

@@ -33,7 +33,7 @@ struct FitArguments : RunFile {
   std::string json;
 };
 
-FitJob wished_job(const RunConfig& config, const CostModel& cost) {
+FitJob wished_job(const RunConfig& config, const Costs& cost) {
   FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp};
   job.choices = {.planner = config.plan.planner,
                  .granularity = config.plan.granularity,

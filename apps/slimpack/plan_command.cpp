@@ -41,7 +41,7 @@ std::vector<std::string> overrides_of(const PlanArguments& arguments) {
 }
 
 /// With the baseline whose plan was the shortest, if that is what it is.
-std::string planner_text(const RunConfig& config, const PlannedStep& step) {
+std::string planner_text(const RunConfig& config, const RatedPlan& step) {
   const std::string name(to_string(config.plan.planner));
   return step.baseline.empty() ? name : fmt::format("{}, as {} plans", name, step.baseline);
 }
@@ -58,7 +58,7 @@ std::string progress_label(const RunConfig& config) {
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
   const ModelShape shape = planned_model(config);
-  const CostModel cost = required_cost(config, shape, arguments.config);
+  const Costs cost = required_cost(config, shape, arguments.config);
   const StepLengths step = step_lengths(arguments.source, config, arguments.config);
 
   const Job job =

@@ -44,7 +44,7 @@ std::size_t merged_count(const StepPlan& plan) {
 }
 
 /// Backward actions of any rank whose weight gradients run later.
-std::int64_t split_count(const PlannedStep& step) {
+std::int64_t split_count(const RatedPlan& step) {
   std::int64_t count = 0;
   for (const Schedule& schedule : step.schedules)
     for (const auto& actions : schedule.stages)
@@ -65,7 +65,7 @@ struct StageExtremes {
   Bytes peak;
 };
 
-StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
+StageExtremes extremes_of(const RatedPlan& step, StageId stage) {
   StageExtremes most;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   for (std::size_t rank = stage.index(); rank < step.prediction.busy.size(); rank += stages) {
@@ -77,7 +77,7 @@ StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
 
 }  // namespace
 
-ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
+ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
   const StepPlan& plan = step.plan;
   const SimulationResult& predicted = step.prediction;
   ReportRows rows{{"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
@@ -102,7 +102,7 @@ ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
   return rows;
 }
 
-std::string step_report(const PlannedStep& step, const ReportRows& rows, int columns) {
+std::string step_report(const RatedPlan& step, const ReportRows& rows, int columns) {
   Table summary({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto& [name, value] : rows) summary.add_row({name, value});
   Table stages({{"stage"}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
@@ -127,7 +127,7 @@ nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
   return figures;
 }
 
-nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost) {
+nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
   for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {

@@ -40,7 +40,7 @@ nlohmann::json ratios_to_json(const std::vector<PassRatio>& ratios) {
   return result;
 }
 
-std::string coefficient_table(const CostModel& cost) {
+std::string coefficient_table(const Costs& cost) {
   Table table({{"one layer, ns", Align::kLeft}, {"forward"}, {"backward"}, {"of it weights"}});
   const auto row = [&](const char* name, double PackCost::*field, double weights = 0) {
     table.add_row({name, fmt::format("{:.4g}", cost.forward.*field),
@@ -55,7 +55,7 @@ std::string coefficient_table(const CostModel& cost) {
 }
 
 /// What a layer of merged MicroPacks takes beyond each member's share.
-std::string merge_table(const CostModel& cost) {
+std::string merge_table(const Costs& cost) {
   if (cost.merge.empty()) return "";
   Table table(
       {{"merged, ns more", Align::kLeft}, {"forward"}, {"a token"}, {"backward"}, {"a token"}});
@@ -76,7 +76,7 @@ void profile(const ProfileArguments& arguments) {
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
       configured_profile(config, planned_model(config), /*gpu_each=*/true);
-  const CostModel cost = measured_costs(options);
+  const Costs cost = measured_costs(options);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");

@@ -84,7 +84,7 @@ std::int32_t processes_here(JobProcess& process) {
 }
 
 /// Of several processes the first measures, and all plan with what it found.
-CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape, JobProcess* process) {
+Costs cost_or_profile(const RunConfig& config, const ModelShape& shape, JobProcess* process) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
   if (process == nullptr) return measured_costs(configured_profile(config, shape));
   const bool first = process->ranks().front() == 0;
@@ -162,7 +162,7 @@ bool TrainingRun::goes_on_alike() const {
   return saved_ && saved_->grid == RankGrid{p.pp, p.dp, p.tp};
 }
 
-CostModel TrainingRun::choose_cost(const TrainingStart& start) const {
+Costs TrainingRun::choose_cost(const TrainingStart& start) const {
   if (!goes_on_alike()) return cost_or_profile(config_, shape_, process_);
   const std::filesystem::path file = start.checkpoint->folder / kCostFile;
   return on_device(cost_from_json(read_file(file, "cost file"), file.string()),
@@ -235,14 +235,14 @@ bool TrainingRun::evaluation_due() const {
 }
 
 EvaluationResult TrainingRun::evaluate() {
-  EvaluationResult result = evaluation_->run(*engine_, [this](const PlannedStep& batch) {
+  EvaluationResult result = evaluation_->run(*engine_, [this](const RatedPlan& batch) {
     static_cast<void>(all_go_on(batch, /*out_of_time=*/false));
   });
   evaluated_steps_ = step_;
   return result;
 }
 
-bool TrainingRun::all_go_on(const PlannedStep& planned, bool out_of_time) const {
+bool TrainingRun::all_go_on(const RatedPlan& planned, bool out_of_time) const {
   if (process_ == nullptr) return !out_of_time;
   const char* const word = should_stop_() ? "stop" : out_of_time ? "time" : "plan";
   return agreed(fmt::format("{} {}", word, checksum_of_plan(planned)));
@@ -282,7 +282,7 @@ ReadyStep TrainingRun::plan(StepBatch batch, PlannerKind planner) const {
   const Nanos start = monotonic_now();
   Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;
-  PlannedStep planned =
+  RatedPlan planned =
       checked_plan(config_, configured_job(config_, cost_, engine_->options().layout),
                    lengths_of(batch.sequences), choices, cost_);
   return {std::move(batch), std::move(planned), monotonic_now() - start};

@@ -32,7 +32,7 @@ struct StepBatch {
 /// A step that is ready to run.
 struct ReadyStep {
   StepBatch batch;
-  PlannedStep planned;
+  RatedPlan planned;
   Nanos planning_time;
 };
 
@@ -80,7 +80,7 @@ class TrainingRun {
   /// Runs a batch under another planner without touching the weights; planned in line.
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
 
-  [[nodiscard]] const CostModel& cost() const { return cost_; }
+  [[nodiscard]] const Costs& cost() const { return cost_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const IndexedDataset& dataset() const { return reader_.dataset(); }
   /// What differs from the run that this one goes on from: "train.steps was 100 and is 200 now".
@@ -89,7 +89,7 @@ class TrainingRun {
  private:
   /// The checkpoint's, where the run goes on with the same ranks from one; else by configuration
   /// and by the first step's lengths.
-  [[nodiscard]] CostModel choose_cost(const TrainingStart& start) const;
+  [[nodiscard]] Costs choose_cost(const TrainingStart& start) const;
   [[nodiscard]] StageLayout choose_layout() const;
   [[nodiscard]] bool goes_on_alike() const;
   [[nodiscard]] StepBatch draw();
@@ -103,7 +103,7 @@ class TrainingRun {
   [[nodiscard]] PlanAhead<ReadyStep>::Taken take_ahead();
   /// Processes plan and look at their clocks by themselves: whether all go on with `planned`, which
   /// must be the same. Throws Interrupted when any was asked to stop.
-  [[nodiscard]] bool all_go_on(const PlannedStep& planned, bool out_of_time) const;
+  [[nodiscard]] bool all_go_on(const RatedPlan& planned, bool out_of_time) const;
   /// The same, of what this process says to the others.
   [[nodiscard]] bool agreed(const std::string& own) const;
 
@@ -119,7 +119,7 @@ class TrainingRun {
   std::optional<RunState> saved_;  ///< of the checkpoint that the run goes on from
   std::vector<std::string> changed_;
   Sampler sampler_;
-  CostModel cost_;
+  Costs cost_;
   std::optional<StepBatch> first_;  ///< drawn early: the layers are divided by its lengths
   std::unique_ptr<Engine> engine_;
   std::optional<Evaluation> evaluation_;

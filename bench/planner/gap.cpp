@@ -34,7 +34,7 @@ struct DrawnJob {
   std::size_t cap = 0;  ///< of kCaps
 };
 
-Bytes kept_bytes(const CostModel& cost, const StageLayout& layout, Tokens tokens) {
+Bytes kept_bytes(const Costs& cost, const StageLayout& layout, Tokens tokens) {
   std::int32_t layers = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     layers = std::max(layers, layout.layers(StageId(s)));

@@ -131,7 +131,7 @@ class H100 {
     report_.add(name, step, more);
   }
 
-  CostModel cost_;
+  Costs cost_;
   std::string model_;
   std::int32_t effort_;
   Report& report_;

@@ -11,7 +11,7 @@
 
 namespace slimpack::bench {
 
-Bytes activation_memory(const CostModel& cost, const StageLayout& layout, std::int32_t replicas) {
+Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32_t replicas) {
   Bytes state;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     state = std::max(state, model_state_bytes(cost, layout, StageId(s), replicas));
@@ -21,9 +21,8 @@ Bytes activation_memory(const CostModel& cost, const StageLayout& layout, std::i
 StepJob llama_job(const LlamaJob& job) {
   constexpr std::int32_t kStages = 8;
   constexpr Tokens kContext{65'536};
-  const CostModel cost =
-      cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")), Dtype::kBf16,
-                         HardwareSpec{}, 1, job.replicas);
+  const Costs cost = cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")),
+                                        Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
   const SequenceLengths lengths = log_normal_lengths(1, job.sequences, kContext);
   StepJob out{cost,
               {.layout = balanced_layout(cost, lengths, kStages),
@@ -44,7 +43,7 @@ StepJob setting_a_job(SettingAJob job) {
   return out;
 }
 
-CostModel setting_b_cost() {
+Costs setting_b_cost() {
   return published_cost({.tp = 8,
                          .linear = 600e12,
                          .attention_forward = 341e12,
@@ -69,15 +68,15 @@ StepJob setting_b_job(const DrawnLengths& lengths) {
   return out;
 }
 
-CostModel h100_cost(std::string_view model) {
-  CostModel cost = cost_from_hardware(
+Costs h100_cost(std::string_view model) {
+  Costs cost = cost_from_hardware(
       read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
       read_hardware(repository_file("hardware/h100.toml")), kH100Tensor, kH100Replicas);
   cost.host_per_byte = 0;
   return cost;
 }
 
-StepJob h100_job(const CostModel& cost, const DrawnLengths& drawn) {
+StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
   const SequenceLengths lengths = log_normal_lengths(drawn.seed, drawn.sequences, drawn.context);
   StepJob out{cost,
               {.layout = balanced_layout(cost, lengths, kH100Stages),

@@ -12,7 +12,7 @@ namespace slimpack::bench {
 
 /// A step to plan, with all that a planner is given.
 struct StepJob {
-  CostModel cost;
+  Costs cost;
   Job job;
   SequenceLengths lengths;
   Choices choices = {};
@@ -20,7 +20,7 @@ struct StepJob {
 
 /// What a rank of the fullest stage has left for activations: its memory less model_state_bytes,
 /// less 5% of the rest for fragments and buffers.
-[[nodiscard]] Bytes activation_memory(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] Bytes activation_memory(const Costs& cost, const StageLayout& layout,
                                       std::int32_t replicas);
 
 /// Llama-2 7B in bf16 with the default hardware figures, tp 1, 8 stages, log-normal lengths of seed
@@ -58,7 +58,7 @@ struct DrawnLengths {
 /// 4,096) tokens per stage. Sequences may be merged over up to 8 replicas, backwards split.
 inline constexpr std::int32_t kSettingBStages = 4;
 inline constexpr std::int32_t kSettingBReplicas = 8;
-[[nodiscard]] CostModel setting_b_cost();
+[[nodiscard]] Costs setting_b_cost();
 [[nodiscard]] StepJob setting_b_job(const DrawnLengths& lengths);
 
 /// A Llama-2 model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
@@ -67,8 +67,8 @@ inline constexpr std::int32_t kSettingBReplicas = 8;
 inline constexpr std::int32_t kH100Tensor = 8;
 inline constexpr std::int32_t kH100Stages = 4;
 inline constexpr std::int32_t kH100Replicas = 8;
-[[nodiscard]] CostModel h100_cost(std::string_view model);
-[[nodiscard]] StepJob h100_job(const CostModel& cost, const DrawnLengths& drawn);
+[[nodiscard]] Costs h100_cost(std::string_view model);
+[[nodiscard]] StepJob h100_job(const Costs& cost, const DrawnLengths& drawn);
 
 /// A file of this repository.
 [[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);

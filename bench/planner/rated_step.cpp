@@ -12,7 +12,7 @@
 
 namespace slimpack::bench {
 
-StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
+StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
   StepFigures f;
   const SimulationResult& p = step.prediction;
   f.makespan = p.makespan;
@@ -61,7 +61,7 @@ RatedStep rated(const Baseline& baseline, const StepJob& step) {
   return out;
 }
 
-std::vector<std::string> violations(const PlannedStep& step, const CostModel& cost,
+std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
                                     const std::optional<Bytes>& cap) {
   std::vector<std::string> lines = check_plan(step.plan);
   if (!lines.empty()) return lines;  // the other checks require a correct plan

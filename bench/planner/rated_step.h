@@ -25,12 +25,12 @@ struct StepFigures {
   std::size_t merged_packs = 0;    ///< of all replicas and both passes
 };
 
-[[nodiscard]] StepFigures figures_of(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] StepFigures figures_of(const RatedPlan& step, const Costs& cost);
 
 /// A step by one planner, or why there is none.
 struct RatedStep {
   std::string planner;
-  std::optional<PlannedStep> step;
+  std::optional<RatedPlan> step;
   StepFigures figures;  ///< of the step
   std::string error;    ///< without a step: what would be needed
   double planning_seconds = 0;
@@ -44,7 +44,7 @@ struct RatedStep {
 
 /// Everything that is wrong with the step by checks of their own: its plan, its schedules, and the
 /// most that any rank holds in any timing against the cap. One line each.
-[[nodiscard]] std::vector<std::string> violations(const PlannedStep& step, const CostModel& cost,
+[[nodiscard]] std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
                                                   const std::optional<Bytes>& cap);
 
 /// See Report::json.

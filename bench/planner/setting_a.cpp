@@ -49,7 +49,7 @@ class SettingA {
   void ours(bool overheads, int gigabytes) {
     StepJob job = setting_a_job({lengths_, overheads, gigabytes});
     job.choices.effort = options_.effort;
-    const CostModel& cost = job.cost;
+    const Costs& cost = job.cost;
     const RatedStep step = rated(job, options_.repetitions);
     add(step, cost, overheads, gigabytes);
     const double bubble = step.step ? step.figures.worst_bubble : 1;
@@ -60,13 +60,13 @@ class SettingA {
   }
 
   /// Step ÷ work of a stage; of no step, as if it took forever.
-  [[nodiscard]] double ratio(const RatedStep& step, const CostModel& cost) const {
+  [[nodiscard]] double ratio(const RatedStep& step, const Costs& cost) const {
     if (!step.step) return 1e9;
     return static_cast<double>(step.figures.makespan.count()) /
            stage_work(cost, lengths_, 32 / kSettingAStages);
   }
 
-  void add(const RatedStep& step, const CostModel& cost, bool overheads, int gigabytes) {
+  void add(const RatedStep& step, const Costs& cost, bool overheads, int gigabytes) {
     const std::string cap = gigabytes > 0 ? fmt::format("{} GB", gigabytes) : "none";
     const std::string name =
         fmt::format("a/{}/cap-{}", overheads ? "overheads" : "plain", gigabytes);

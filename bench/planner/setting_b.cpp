@@ -94,7 +94,7 @@ class SettingB {
 
   void step(Summary& s, int seed, std::size_t sequences, Tokens context) {
     StepJob job = setting_b_job({static_cast<std::uint64_t>(seed), sequences, context});
-    const CostModel& cost = job.cost;
+    const Costs& cost = job.cost;
     const double ideal = stage_work(cost, job.lengths, kLayers) / kSettingBReplicas;
     const auto of_ideal = [&](Nanos time) { return static_cast<double>(time.count()) / ideal; };
     const std::string name = fmt::format("b/{}/{}/seed-{}", in_k(context), sequences, seed);

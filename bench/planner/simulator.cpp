@@ -22,7 +22,7 @@ constexpr Nanos kLeast{100'000'000};
 
 /// What the simulator is given; the planner's own preparation is not timed.
 struct Prepared {
-  PlannedStep step;
+  RatedPlan step;
   std::vector<CostedReplica> replicas;
   std::vector<ReplicaPacks> tasks;
   std::int64_t actions = 0;

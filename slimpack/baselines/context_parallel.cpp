@@ -19,7 +19,7 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-std::int32_t largest_merge(const CostModel& cost) {
+std::int32_t largest_merge(const Costs& cost) {
   return 1 << std::min<std::size_t>(cost.merge.size(), 30);
 }
 

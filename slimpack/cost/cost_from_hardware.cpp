@@ -118,7 +118,7 @@ EdgeTime elementwise_time(const Job& job) {
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
 /// token's row (zeros for the others' words), and the rows are summed and scattered. Backward
 /// gathers the rows' gradients and adds them to fp32 sums.
-void set_embedding(CostModel& cost, const Job& job) {
+void set_embedding(Costs& cost, const Job& job) {
   const double row = job.hidden() * job.nanos_per_memory_byte();
   cost.embedding_forward = cost.embedding_backward = tensor_parallel_collectives(job, 1);
   cost.embedding_forward.per_token += 2 * job.element() * row;
@@ -127,7 +127,7 @@ void set_embedding(CostModel& cost, const Job& job) {
 
 /// The last stage's head: its forward runs inside the backward pass, so its input is gathered once
 /// for both and the gradient of it is scattered once.
-void set_head(CostModel& cost, const Job& job) {
+void set_head(Costs& cost, const Job& job) {
   const Tokens one(1);
   const Flops flops =
       head_flops(job.shape, one, Pass::kForward) + head_flops(job.shape, one, Pass::kBackward);
@@ -163,14 +163,14 @@ double optimizer_bytes(const Job& job) {
 
 }  // namespace
 
-CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const HardwareSpec& hardware,
-                             std::int32_t tp, std::int32_t most_replicas) {
+Costs cost_from_hardware(const ModelShape& shape, Dtype dtype, const HardwareSpec& hardware,
+                         std::int32_t tp, std::int32_t most_replicas) {
   if (tp < 1 || shape.num_heads % tp != 0)
     invalid_input("tp is {}, must divide the model's {} attention heads; use a divisor", tp,
                   shape.num_heads);
   SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
   const Job job{shape, dtype, hardware, static_cast<double>(tp)};
-  CostModel cost;
+  Costs cost;
   cost.source = hardware.name.empty() ? "hardware" : "hardware: " + hardware.name;
   cost.shape = shape;
   cost.dtype = dtype;

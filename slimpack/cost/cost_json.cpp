@@ -108,7 +108,7 @@ Dtype dtype_field(const JsonFields& fields) {
 
 }  // namespace
 
-std::string cost_to_json(const CostModel& cost) {
+std::string cost_to_json(const Costs& cost) {
   const json shape = json::parse(model_shape_to_json(cost.shape, hugging_face_name(cost.dtype)));
   const json file = {{"format", kFormat},
                      {"version", kVersion},
@@ -138,12 +138,12 @@ std::string cost_to_json(const CostModel& cost) {
   return file.dump(2) + "\n";
 }
 
-CostModel cost_from_json(std::string_view text, std::string_view origin) {
+Costs cost_from_json(std::string_view text, std::string_view origin) {
   const json file = parse_json(text, origin);
   const JsonFields fields(file, std::string(origin));
   require_version(fields);
   const JsonFields model = fields.object("model");
-  CostModel cost;
+  Costs cost;
   cost.source = fields.text("source");
   cost.shape = model_shape_from_json(fields.at("model").dump(), model.origin());
   cost.dtype = dtype_field(fields);

@@ -30,7 +30,7 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
 }
 
 /// What running a MicroPack together adds to a layer, attention once.
-EdgeTime merge_time(const CostModel& cost, Pass pass, std::int32_t replicas) {
+EdgeTime merge_time(const Costs& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto entry =
       static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(replicas))) - 1;
@@ -81,7 +81,7 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .per_prefix_token = time.per_prefix_token / replicas};
 }
 
-StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
+StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                             std::int32_t stages) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   if (stages < 1 || stages > layers) {

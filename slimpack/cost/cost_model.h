@@ -38,7 +38,7 @@ struct MergeTime {
 
 /// Everything that turns slices into time, for one model shape and number format on one machine.
 /// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
-struct CostModel {
+struct Costs {
   std::string source;  ///< what it came from, for people: "profile of …", "hardware"
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
@@ -76,11 +76,11 @@ struct CostModel {
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
 
-  bool operator==(const CostModel&) const = default;
+  bool operator==(const Costs&) const = default;
 };
 
 /// The same with a recomputation chosen, which times of stages and the memory model follow.
-struct RecomputingCosts : CostModel {
+struct RecomputingCosts : Costs {
   RecomputeByLayer recompute = {};  ///< by layer of the model
 
   bool operator==(const RecomputingCosts&) const = default;
@@ -99,9 +99,9 @@ struct RecomputingCosts : CostModel {
 /// `most_replicas` replicas. Neighbouring ranks hold a stage's tp ranks, then its replicas; so
 /// groups that fit a node use its links, all else and every stage boundary the network. `merge` has
 /// groups of 2, 4, … up to most_replicas. Throws InvalidInput unless tp divides the heads.
-[[nodiscard]] CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype,
-                                           const HardwareSpec& hardware, std::int32_t tp = 1,
-                                           std::int32_t most_replicas = 1);
+[[nodiscard]] Costs cost_from_hardware(const ModelShape& shape, Dtype dtype,
+                                       const HardwareSpec& hardware, std::int32_t tp = 1,
+                                       std::int32_t most_replicas = 1);
 
 /// What a MicroPack takes on all layers of the stage and its edges. Where `replicas` run it
 /// together, each has its share of the slices' terms, and the exchanges whole. Throws InvalidInput
@@ -114,34 +114,34 @@ struct RecomputingCosts : CostModel {
 /// loaded stages the later one gets the layer, because earlier stages hold more activations.
 /// Throws InvalidInput unless 1 ≤ stages ≤ layers.
 /// Cost: O(layers · stages) after one pass over the lengths.
-[[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
+[[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
 /// Of layers that compute again what `recompute` says. REQUIRES: a policy for every layer of the
 /// model, or none.
-[[nodiscard]] RecomputingCosts with_recompute(const CostModel& cost, RecomputeByLayer recompute);
-[[nodiscard]] RecomputingCosts with_recompute(const CostModel& cost, Recompute everywhere);
+[[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute);
+[[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere);
 /// It is chosen once.
 void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = delete;
 void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
 
 /// All whose times the model knows: without host_per_byte not kOffload.
-[[nodiscard]] std::vector<Recompute> known_recomputations(const CostModel& cost);
+[[nodiscard]] std::vector<Recompute> known_recomputations(const Costs& cost);
 
 /// Backward of a layer that computes `recompute` again: the share of the forward's linear time that
 /// its matrix products have, attention where it is not kept, and the overhead per MicroPack, whole
 /// for kFull and half otherwise; for kNothing less cost.elementwise; for kOffload with what
 /// exposed_transfer says. Weight gradients take what they took: what is computed again, input
 /// gradients need first.
-[[nodiscard]] PackCost backward_time(const CostModel& cost, Recompute recompute);
+[[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute);
 /// What a token waits for the rows of a layer that offloads them: they travel while the layer after
 /// theirs runs, and what that takes by token hides them. Attention would hide more; a backward that
 /// is split, less by what it puts off. Neither is counted.
-[[nodiscard]] double exposed_transfer(const CostModel& cost, Pass pass);
+[[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass);
 /// The rest of a transfer, which a layer next to it would hide: what a token waits besides where a
 /// stage's last layer offloads. Forward sends its rows, and backward fetches them, when no layer
 /// runs; backward of the last stage fetches them while the head does.
-[[nodiscard]] double uncovered_transfer(const CostModel& cost, Pass pass, bool last_stage);
+[[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage);
 /// Whether attention runs again, with its exchange where a MicroPack is merged.
 [[nodiscard]] bool attends_again(Recompute recompute);
 
@@ -173,7 +173,7 @@ struct Replication {
 /// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
 /// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time;
 /// without "host_per_byte" nothing is offloaded.
-[[nodiscard]] std::string cost_to_json(const CostModel& cost);
-[[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
+[[nodiscard]] std::string cost_to_json(const Costs& cost);
+[[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 
 }  // namespace slimpack

@@ -16,7 +16,7 @@ namespace {
 
 /// Throws for so many tokens of so wide a model that their bytes could not be added up in 64 bits;
 /// `layers` hold them.
-void require_countable(const CostModel& cost, std::int32_t layers, double tokens) {
+void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
   constexpr double kMostBytes = 0x1p62;
   constexpr double kStores = 16;  // no rank holds more of a layer at once: rows, keys, operands …
   const ModelShape& s = cost.shape;
@@ -384,7 +384,7 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   return bytes;
 }
 
-ModelState model_state(const CostModel& cost, const StageLayout& layout, StageId stage,
+ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas) {
   const std::int64_t held = share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
   const std::int64_t element = element_bytes(cost.dtype);
@@ -394,7 +394,7 @@ ModelState model_state(const CostModel& cost, const StageLayout& layout, StageId
           Bytes(share_of(held, replicas) * optimizer)};
 }
 
-Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, StageId stage,
                         std::int32_t replicas) {
   return model_state(cost, layout, stage, replicas).total();
 }

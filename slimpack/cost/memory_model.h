@@ -47,10 +47,10 @@ struct ModelState {
   bool operator==(const ModelState&) const = default;
 };
 /// `replicas` share the optimizer's part.
-[[nodiscard]] ModelState model_state(const CostModel& cost, const StageLayout& layout,
-                                     StageId stage, std::int32_t replicas);
+[[nodiscard]] ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
+                                     std::int32_t replicas);
 /// Its total.
-[[nodiscard]] Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout,
-                                      StageId stage, std::int32_t replicas);
+[[nodiscard]] Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, StageId stage,
+                                      std::int32_t replicas);
 
 }  // namespace slimpack

@@ -42,7 +42,7 @@ Again again(const ModelShape& shape, Recompute recompute) {
 }
 
 /// What a token's rows of a layer take to host memory or back.
-double row_transfer(const CostModel& cost) {
+double row_transfer(const Costs& cost) {
   const double bytes = cost.row_bytes > 0
                            ? cost.row_bytes
                            : static_cast<double>(LayerWidths(cost.shape, cost.dtype, cost.tp).row);
@@ -50,31 +50,31 @@ double row_transfer(const CostModel& cost) {
 }
 
 /// What a layer next to it hides of that, at most.
-double cover(const CostModel& cost, Pass pass) {
+double cover(const Costs& cost, Pass pass) {
   return (pass == Pass::kForward ? cost.forward : cost.backward).per_token;
 }
 
 }  // namespace
 
-RecomputingCosts with_recompute(const CostModel& cost, RecomputeByLayer recompute) {
+RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute) {
   SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers,
                  "policies of {} layers, the model has {}", recompute.size(),
                  cost.shape.num_layers);
   return {cost, std::move(recompute)};
 }
 
-RecomputingCosts with_recompute(const CostModel& cost, Recompute everywhere) {
+RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere) {
   return with_recompute(
       cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers), everywhere));
 }
 
-std::vector<Recompute> known_recomputations(const CostModel& cost) {
+std::vector<Recompute> known_recomputations(const Costs& cost) {
   std::vector<Recompute> known(all_recomputations().begin(), all_recomputations().end());
   if (cost.host_per_byte == 0) std::erase(known, Recompute::kOffload);
   return known;
 }
 
-PackCost backward_time(const CostModel& cost, Recompute recompute) {
+PackCost backward_time(const Costs& cost, Recompute recompute) {
   PackCost time = cost.backward;
   if (recompute == Recompute::kNothing) {
     time.per_pack -= cost.elementwise.per_pack;
@@ -91,11 +91,11 @@ PackCost backward_time(const CostModel& cost, Recompute recompute) {
   return time;
 }
 
-double exposed_transfer(const CostModel& cost, Pass pass) {
+double exposed_transfer(const Costs& cost, Pass pass) {
   return std::max(0.0, row_transfer(cost) - cover(cost, pass));
 }
 
-double uncovered_transfer(const CostModel& cost, Pass pass, bool last_stage) {
+double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage) {
   const double head = pass == Pass::kBackward && last_stage ? cost.head_backward.per_token : 0;
   return std::max(0.0, std::min(row_transfer(cost), cover(cost, pass)) - head);
 }

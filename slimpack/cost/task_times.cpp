@@ -29,7 +29,7 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
 }
 
 /// Throws unless the times of all replicas together can be added up, if all take as long as this.
-void require_countable(const TaskTimes& times, const CostModel& cost, std::int32_t replicas) {
+void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
                      sum_of(times.step_end) + times.stages() * transfers;
@@ -107,7 +107,7 @@ std::vector<Nanos> weight_times(const EdgeTime& layer, double layers,
   return times;
 }
 
-std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<PackSums>& packs) {
+std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>& packs) {
   const double token_bytes =
       static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
   std::vector<Nanos> times;
@@ -119,12 +119,12 @@ std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<PackS
 }
 
 /// A ring over the replicas passes all but its own share of `bytes` on, in replicas − 1 steps.
-double ring_time(const CostModel& cost, double bytes, std::int32_t replicas) {
+double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
   return (replicas - 1) *
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
 }
 
-void add_step_end(TaskTimes& times, const CostModel& cost, const StageLayout& layout,
+void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));

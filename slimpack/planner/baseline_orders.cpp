@@ -52,7 +52,7 @@ ListScheduler::Result list_scheduled(const CostedReplica& costed, const std::opt
 }
 
 /// DynaPipe's choice: the order of the packs whose schedule is the shortest.
-Schedule best_list_schedule(PlannedStep& step, const RecomputingCosts& cost, ReplicaId replica,
+Schedule best_list_schedule(RatedPlan& step, const RecomputingCosts& cost, ReplicaId replica,
                             const std::optional<Bytes>& cap) {
   PackPlan& packs = step.plan.replicas[replica.index()].packs;
   PackPlan best_packs;
@@ -72,7 +72,7 @@ Schedule best_list_schedule(PlannedStep& step, const RecomputingCosts& cost, Rep
   return std::move(best->schedule);
 }
 
-Schedule ordered(PlannedStep& step, const BaselinePlan& made, const RecomputingCosts& cost,
+Schedule ordered(RatedPlan& step, const BaselinePlan& made, const RecomputingCosts& cost,
                  std::size_t replica, const std::optional<Bytes>& cap) {
   const PackPlan& packs = step.plan.replicas[replica].packs;
   const std::int32_t stages = step.plan.layout.stages();
@@ -90,7 +90,7 @@ Schedule ordered(PlannedStep& step, const BaselinePlan& made, const RecomputingC
 
 }  // namespace
 
-std::vector<PackPlan> tried_orders(const PlannedStep& step, const RecomputingCosts& cost,
+std::vector<PackPlan> tried_orders(const RatedPlan& step, const RecomputingCosts& cost,
                                    ReplicaId replica) {
   const PackPlan& packs = step.plan.replicas[replica.index()].packs;
   std::vector<PackPlan> orders;
@@ -99,8 +99,8 @@ std::vector<PackPlan> tried_orders(const PlannedStep& step, const RecomputingCos
   return orders;
 }
 
-PlannedStep ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {
-  PlannedStep step;
+RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {
+  RatedPlan step;
   step.plan = made.plan;
   step.speed = job.speed;
   step.plan.recompute = cost.recompute;

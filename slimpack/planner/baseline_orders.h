@@ -15,11 +15,11 @@ namespace slimpack {
 /// list-scheduled baselines look at the job's memory cap: of their orders of packs the one is taken
 /// whose schedule keeps it and is the shortest, or the one that is least above it. Deterministic.
 /// Cost: O(actions · stages); a list-scheduled baseline takes that for each order that it tries.
-[[nodiscard]] PlannedStep ordered_step(const BaselinePlan& made, const Job& job,
-                                       const RecomputingCosts& cost);
+[[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
+                                     const RecomputingCosts& cost);
 
 /// The replica's packs in every order that a list-scheduled baseline tries.
-[[nodiscard]] std::vector<PackPlan> tried_orders(const PlannedStep& step,
+[[nodiscard]] std::vector<PackPlan> tried_orders(const RatedPlan& step,
                                                  const RecomputingCosts& cost, ReplicaId replica);
 
 }  // namespace slimpack

@@ -68,7 +68,7 @@ class BaselineSearch {
   [[nodiscard]] Nanos plan_bound(const BaselinePlan& made) const {
     Nanos bound(0);
     if (!problem_.below || made.discipline == Discipline::kListSchedule) return bound;
-    PlannedStep step;
+    RatedPlan step;
     step.plan = made.plan;
     step.plan.recompute = problem_.cost.recompute;
     step.speed = problem_.job.speed;
@@ -82,7 +82,7 @@ class BaselineSearch {
   }
 
   void rate(const Bounded& plan) {
-    PlannedStep step = ordered_step(plan.made, problem_.job, problem_.cost);
+    RatedPlan step = ordered_step(plan.made, problem_.job, problem_.cost);
     const auto replicas = costed_replicas(step, problem_.cost);
     const StageNeed need = largest_need(stage_needs(step, replicas));
     if (fits(need.bytes)) {
@@ -97,7 +97,7 @@ class BaselineSearch {
 
   /// A smaller cap gives the shorter list schedule at times. Each counts that makes a difference,
   /// so that of one replica with few packs more memory never leads to a longer step.
-  void rate_smaller_caps(const Baseline& baseline, PlannedStep step) {
+  void rate_smaller_caps(const Baseline& baseline, RatedPlan step) {
     const ReplicaId replica(std::int32_t{0});
     for (PackPlan& order : tried_orders(step, problem_.cost, replica)) {
       step.plan.replicas.front().packs = std::move(order);
@@ -121,7 +121,7 @@ class BaselineSearch {
     }
   }
 
-  void keep(const Baseline& baseline, const PlannedStep& step,
+  void keep(const Baseline& baseline, const RatedPlan& step,
             const std::vector<CostedReplica>& replicas) {
     SimulationResult prediction = simulate(step, replicas, {kChannelSlots, false});
     if (!has_chance(prediction.makespan)) return;

@@ -10,7 +10,7 @@
 namespace slimpack {
 
 struct BaselineSearchResult {
-  std::optional<PlannedStep> step;  ///< with its prediction
+  std::optional<RatedPlan> step;  ///< with its prediction
   /// Without a step, where no solution had to be below a makespan: the least that any needs.
   std::optional<StageNeed> least_need;
 };

@@ -29,14 +29,14 @@ Tokens cut_unit(const StepPlan& plan, Tokens granularity) {
   return granularity;
 }
 
-PlannedStep baseline_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                          const Choices& choices, const CostModel& cost) {
+RatedPlan baseline_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
+                        const Choices& choices, const Costs& cost) {
   require_sensible(job, lengths, choices, cost);
-  std::optional<PlannedStep> best;
+  std::optional<RatedPlan> best;
   Bytes best_over;
   for (const Recompute recompute : choices.recompute) {
     const RecomputingCosts recomputing = with_recompute(cost, recompute);
-    PlannedStep step =
+    RatedPlan step =
         ordered_step(baseline_plan(baseline, job, lengths, recomputing), job, recomputing);
     step.prediction = predict(step, cost, {kChannelSlots, false});
     Bytes over;  // above the cap

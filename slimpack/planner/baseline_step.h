@@ -13,9 +13,9 @@ namespace slimpack {
 /// do, and step_need tells whether they fit. `granularity` is not used. Deterministic. The lower
 /// bound allows what the baseline does: cuts at any token, its merging. Throws InvalidInput as
 /// plan_step, and when a sequence exceeds the context.
-[[nodiscard]] PlannedStep baseline_step(const Baseline& baseline, const Job& job,
-                                        const SequenceLengths& lengths, const Choices& choices,
-                                        const CostModel& cost);
+[[nodiscard]] RatedPlan baseline_step(const Baseline& baseline, const Job& job,
+                                      const SequenceLengths& lengths, const Choices& choices,
+                                      const Costs& cost);
 
 /// What bounds of a baseline's step have to allow: the most replicas that run a MicroPack together,
 /// and where sequences are cut: at multiples of the granularity where none is, else at any token.

@@ -19,7 +19,7 @@ constexpr std::size_t kMostPairs = 5;
 
 /// A job with everything that planning it needs.
 struct PlannedJob {
-  CostModel cost;
+  Costs cost;
   Job job;  ///< its cap: what activations may fill, at least a byte
   Choices choices;
   std::optional<ActivationBudget> budget;
@@ -44,7 +44,7 @@ PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
   return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
 }
 
-std::vector<StageMemory> stage_memory(const PlannedJob& planned, const PlannedStep& step,
+std::vector<StageMemory> stage_memory(const PlannedJob& planned, const RatedPlan& step,
                                       const std::optional<Bytes>& cap) {
   const std::vector<Bytes> needs = stage_needs(step, planned.cost);
   std::vector<StageMemory> stages;
@@ -71,7 +71,7 @@ bool hopeless(const PlannedJob& planned) {
 /// The step under the smallest cap that it is found for, from what the refusal says is needed. A
 /// search does not promise to find again, under another cap, what it has seen: then the cap grows
 /// until it does, as without a cap every step has a plan.
-PlannedStep least_step(const FitQuestion& question, PlannedJob& planned, const DoesNotFit& why) {
+RatedPlan least_step(const FitQuestion& question, PlannedJob& planned, const DoesNotFit& why) {
   constexpr std::int64_t kGrowth = 8;  // by an eighth
   planned.job.memory_cap = why.needed;
   for (;;) {
@@ -91,7 +91,7 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   PlanOutcome outcome = plan_of(question, planned);
   report.fits = outcome.step.has_value();
   if (!report.fits) report.longest_that_fits = outcome.does_not_fit->longest_that_fits;
-  const PlannedStep step =
+  const RatedPlan step =
       report.fits ? *std::move(outcome.step) : least_step(question, planned, *outcome.does_not_fit);
   report.stages = stage_memory(planned, step, job.memory_cap);
   report.recompute = step.plan.recompute;
@@ -116,7 +116,7 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
   return report;
 }
 
-FitLimits limits_of(const FitQuestion& question, const CostModel& cost) {
+FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
   return {static_cast<std::int32_t>(cost.shape.num_layers), cost.shape.num_heads,
           std::max(question.most_tp, question.job.tp), !cost.merge.empty(),
           known_recomputations(cost)};

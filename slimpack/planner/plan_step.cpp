@@ -39,9 +39,9 @@ PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
   return packs;
 }
 
-PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
+RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
   const Job& job = problem.job;
-  PlannedStep step;
+  RatedPlan step;
   step.plan.lengths = problem.lengths;
   step.plan.layout = job.layout;
   step.plan.replicas.resize(static_cast<std::size_t>(job.replicas));
@@ -68,7 +68,7 @@ struct Question {
   const Job& job;
   const SequenceLengths& lengths;
   const Choices& choices;
-  const CostModel& cost;
+  const Costs& cost;
   const std::function<void()>& progress;
 
   [[nodiscard]] StepProblem with(const RecomputingCosts& chosen, const SearchDepth& depth) const {
@@ -86,7 +86,7 @@ using LeastNeed = std::pair<StageNeed, RecomputeByLayer>;
 
 /// The best step of all choices of recomputation.
 struct Attempt {
-  std::optional<PlannedStep> step;
+  std::optional<RatedPlan> step;
   std::optional<LeastNeed> least;  ///< of the choices that do not fit
 };
 
@@ -218,7 +218,7 @@ void consider_baselines(const Question& question, Attempt& best) {
 /// Whole backwards are tried in any case: splitting is one more choice, never a worse step.
 Attempt search_slimpack(const Question& question) {
   const Nanos start = monotonic_now();
-  CostModel whole = question.cost;
+  Costs whole = question.cost;
   whole.weight_gradient = {};
   Attempt best =
       rounds({question.job, question.lengths, question.choices, whole, question.progress});
@@ -239,7 +239,7 @@ Attempt make_packed(const Question& question) {
   return out;
 }
 
-void set_lower_bound(const Question& question, PlannedStep& step) {
+void set_lower_bound(const Question& question, RatedPlan& step) {
   CutLimits limits{question.choices.most_merged, question.choices.granularity};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
   step.lower_bound =
@@ -250,9 +250,9 @@ void set_lower_bound(const Question& question, PlannedStep& step) {
 }  // namespace
 
 PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                      const CostModel& known, const std::function<void()>& progress) {
+                      const Costs& known, const std::function<void()>& progress) {
   require_sensible(job, lengths, choices, known);
-  CostModel cost = known;
+  Costs cost = known;
   if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
   const Question question{job, lengths, choices, cost, progress};
   Attempt best =

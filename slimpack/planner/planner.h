@@ -32,7 +32,7 @@ struct Choices {
   /// times as much. More rounds never give a longer step.
   std::int32_t effort = 1;
   /// kSplit: weight gradients may run later than input gradients. Never a longer step than kWhole.
-  /// Needs costs that know their part (CostModel::weight_gradient).
+  /// Needs costs that know their part (Costs::weight_gradient).
   BackwardKind backward = BackwardKind::kWhole;
   /// Beyond the fast search: kMilp and, on small steps, kAuto also rate exact answers on coarse
   /// grids. Never a longer step than with kFluid.
@@ -53,7 +53,7 @@ struct Choices {
 };
 
 /// A plan ready to run, with what is expected of it.
-struct PlannedStep {
+struct RatedPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;         ///< by replica
   std::vector<std::vector<double>> speed;  ///< the job's
@@ -83,7 +83,7 @@ struct DoesNotFit {
 };
 
 struct PlanOutcome {
-  std::optional<PlannedStep> step;  ///< exactly one of the two is set
+  std::optional<RatedPlan> step;  ///< exactly one of the two is set
   std::optional<DoesNotFit> does_not_fit;
 };
 
@@ -93,20 +93,20 @@ struct PlanOutcome {
 /// set, is told of each candidate that was looked at. Throws InvalidInput for what makes no sense
 /// (no sequences, an empty sequence, a sequence longer than the context with kPacked).
 [[nodiscard]] PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths,
-                                    const Choices& choices, const CostModel& cost,
+                                    const Choices& choices, const Costs& cost,
                                     const std::function<void()>& progress = nullptr);
 
 /// Simulates a step again.
-[[nodiscard]] SimulationResult predict(const PlannedStep& step, const CostModel& cost,
+[[nodiscard]] SimulationResult predict(const RatedPlan& step, const Costs& cost,
                                        const SimulationOptions& options = {});
 
 /// plan.json: the plan, its schedules as text, the cost model that it was made with and the
 /// prediction's figures, so that `slimpack simulate` needs nothing else.
 struct PlanFile {
-  PlannedStep step;
-  CostModel cost;
+  RatedPlan step;
+  Costs cost;
 };
-[[nodiscard]] std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] std::string plan_file_to_json(const RatedPlan& step, const Costs& cost);
 /// Checks the plan and the schedules and simulates again; throws InvalidInput naming `origin`.
 [[nodiscard]] PlanFile plan_file_from_json(std::string_view text, std::string_view origin);
 

@@ -15,8 +15,7 @@ struct LayerPolicy {
   double time = 0;
 };
 
-LayerPolicy layer_policy(const SequenceLengths& lengths, const CostModel& known,
-                         Recompute recompute) {
+LayerPolicy layer_policy(const SequenceLengths& lengths, const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);
   const StageLayout one{{0, 1}};
   const StageId stage(std::int32_t{0});
@@ -75,7 +74,7 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t m
 }  // namespace
 
 std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLengths& lengths,
-                                               const Choices& choices, const CostModel& cost) {
+                                               const Choices& choices, const Costs& cost) {
   std::vector<std::pair<double, RecomputeChoice>> timed;  // with the time of its layers
   std::vector<LayerPolicy> policies;
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
@@ -113,7 +112,7 @@ bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& c
   return false;
 }
 
-RecomputingCosts cheapest_cost(const CostModel& cost, std::span<const Recompute> allowed) {
+RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed) {
   if (allowed.size() == 1) return with_recompute(cost, allowed.front());
   // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
   return with_recompute(

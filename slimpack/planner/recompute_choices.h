@@ -30,14 +30,13 @@ struct RecomputeChoice {
 [[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const Job& job,
                                                              const SequenceLengths& lengths,
                                                              const Choices& choices,
-                                                             const CostModel& cost);
+                                                             const Costs& cost);
 
 /// True when the longest sequence alone keeps more than the cap on some stage, in any plan.
 [[nodiscard]] bool never_fits(const Job& job, const SequenceLengths& lengths,
                               const Choices& choices, const RecomputingCosts& cost);
 
 /// Costs below which no layer of an allowed policy gets, nor any mixture of them: for bounds.
-[[nodiscard]] RecomputingCosts cheapest_cost(const CostModel& cost,
-                                             std::span<const Recompute> allowed);
+[[nodiscard]] RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed);
 
 }  // namespace slimpack

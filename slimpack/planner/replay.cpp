@@ -61,7 +61,7 @@ std::map<Work, double> busy_durations(const Timeline& timeline) {
   return lasted;
 }
 
-SimulationResult replay(const PlannedStep& step, const CostModel& cost,
+SimulationResult replay(const RatedPlan& step, const Costs& cost,
                         std::span<const Timeline> measured) {
   SLIMPACK_CHECK(!measured.empty());
   const TypicalTimes typical(measured);

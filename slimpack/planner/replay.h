@@ -25,7 +25,7 @@ using Work = std::tuple<std::int32_t, SpanKind, PackId>;
 /// came of wrong costs. What the timelines do not show keeps its predicted time: transfers above
 /// all. REQUIRES: at least one timeline.
 /// Cost: O(spans · log(spans)).
-[[nodiscard]] SimulationResult replay(const PlannedStep& step, const CostModel& cost,
+[[nodiscard]] SimulationResult replay(const RatedPlan& step, const Costs& cost,
                                       std::span<const Timeline> measured);
 
 }  // namespace slimpack

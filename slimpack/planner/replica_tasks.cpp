@@ -24,7 +24,7 @@ struct OwnPacks {
   SequenceLengths lengths;
 };
 
-OwnPacks own_packs(const PlannedStep& step, ReplicaId replica) {
+OwnPacks own_packs(const RatedPlan& step, ReplicaId replica) {
   const ReplicaPlan& plan = step.plan.replicas[replica.index()];
   OwnPacks own{in_own_ids(plan.packs, plan.sequences), {}};
   for (const SequenceId q : plan.sequences) own.lengths.push_back(step.plan.lengths[q.index()]);
@@ -33,7 +33,7 @@ OwnPacks own_packs(const PlannedStep& step, ReplicaId replica) {
 
 }  // namespace
 
-CostedReplica costed_replica(const PlannedStep& step, const RecomputingCosts& cost,
+CostedReplica costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
                              ReplicaId replica) {
   Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
   if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
@@ -45,7 +45,7 @@ CostedReplica costed_replica(const PlannedStep& step, const RecomputingCosts& co
   return costed;
 }
 
-std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
+std::vector<CostedReplica> costed_replicas(const RatedPlan& step, const Costs& cost) {
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   std::vector<CostedReplica> out;
   out.reserve(step.plan.replicas.size());
@@ -54,19 +54,18 @@ std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostMo
   return out;
 }
 
-SimulationResult simulate(const PlannedStep& step, const std::vector<CostedReplica>& replicas,
+SimulationResult simulate(const RatedPlan& step, const std::vector<CostedReplica>& replicas,
                           const SimulationOptions& options) {
   std::vector<ReplicaPacks> views;
   for (const CostedReplica& replica : replicas) views.push_back(replica.view());
   return simulate(views, step.schedules, options);
 }
 
-std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost) {
+std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost) {
   return stage_needs(step, costed_replicas(step, cost));
 }
 
-std::vector<Bytes> stage_needs(const PlannedStep& step,
-                               const std::vector<CostedReplica>& replicas) {
+std::vector<Bytes> stage_needs(const RatedPlan& step, const std::vector<CostedReplica>& replicas) {
   std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     const std::vector<Bytes> memory =
@@ -79,11 +78,11 @@ std::vector<Bytes> stage_needs(const PlannedStep& step,
   return needs;
 }
 
-StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
+StageNeed step_need(const RatedPlan& step, const Costs& cost) {
   return largest_need(stage_needs(step, cost));
 }
 
-Bytes host_need(const PlannedStep& step, const CostModel& cost) {
+Bytes host_need(const RatedPlan& step, const Costs& cost) {
   Bytes most;
   if (!first_offloading(step.plan.recompute)) return most;
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
@@ -96,14 +95,14 @@ Bytes host_need(const PlannedStep& step, const CostModel& cost) {
   return most;
 }
 
-double PlannedStep::gap() const {
+double RatedPlan::gap() const {
   return lower_bound > Nanos(0) ? static_cast<double>(prediction.makespan.count()) /
                                           static_cast<double>(lower_bound.count()) -
                                       1
                                 : 0;
 }
 
-SimulationResult predict(const PlannedStep& step, const CostModel& cost,
+SimulationResult predict(const RatedPlan& step, const Costs& cost,
                          const SimulationOptions& options) {
   return simulate(step, costed_replicas(step, cost), options);
 }

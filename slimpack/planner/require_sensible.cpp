@@ -34,7 +34,7 @@ void require_speed(const Job& job) {
 }
 
 /// Searches divide by times and compare their sums: neither goes with infinite ones.
-void require_times(const Job& job, const SequenceLengths& lengths, const CostModel& known) {
+void require_times(const Job& job, const SequenceLengths& lengths, const Costs& known) {
   constexpr double kLongest = 0x1p53;  // ns: 104 days, the end of every timeline
   const RecomputingCosts cost{known};
   const StageLayout one{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
@@ -55,7 +55,7 @@ void require_times(const Job& job, const SequenceLengths& lengths, const CostMod
         cost.source, share * 1e-9, kLongest * 1e-9);
 }
 
-void require_replicas(const Job& job, const Choices& choices, const CostModel& cost) {
+void require_replicas(const Job& job, const Choices& choices, const Costs& cost) {
   if (job.replicas < 1)
     invalid_input("{} replicas (parallel.dp), the least is 1; give 1 or more", job.replicas);
   if (choices.most_merged < 1 || !std::has_single_bit(static_cast<unsigned>(choices.most_merged)))
@@ -73,7 +73,7 @@ void require_replicas(const Job& job, const Choices& choices, const CostModel& c
 }  // namespace
 
 void require_sensible(const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                      const CostModel& cost) {
+                      const Costs& cost) {
   require_lengths(lengths);
   require_replicas(job, choices, cost);
   require_speed(job);
@@ -106,7 +106,7 @@ void require_sensible(const Job& job, const SequenceLengths& lengths, const Choi
   SLIMPACK_CHECK(!choices.recompute.empty());
 }
 
-std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const CostModel& cost) {
+std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const Costs& cost) {
   const std::int32_t known = 1 << cost.merge.size();
   return static_cast<std::int32_t>(
       std::bit_floor(static_cast<unsigned>(std::min({wished, replicas, known}))));

@@ -42,7 +42,7 @@ struct Costed {
   std::vector<TaskBytes> bytes;
 };
 
-Costed costed(const PlannedStep& step, const CostModel& cost,
+Costed costed(const RatedPlan& step, const Costs& cost,
               const std::vector<std::vector<double>>& speed) {
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   Costed out;
@@ -56,7 +56,7 @@ Costed costed(const PlannedStep& step, const CostModel& cost,
   return out;
 }
 
-SimulationResult simulated(const PlannedStep& step, const CostModel& cost,
+SimulationResult simulated(const RatedPlan& step, const Costs& cost,
                            const std::vector<std::vector<double>>& speed, bool timeline) {
   const Costed tasks = costed(step, cost, speed);
   std::vector<ReplicaPacks> replicas;
@@ -66,7 +66,7 @@ SimulationResult simulated(const PlannedStep& step, const CostModel& cost,
 }
 
 /// Nanoseconds that tokens and pairs alone take a stage at speed 1, forward and backward.
-double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
+double work_of(const StepPlan& plan, const Costs& cost, std::size_t stage) {
   double work = 0;
   for (const Pass pass : kWholePasses) {
     PackCost terms = stage_cost(RecomputingCosts{cost}, plan.layout, StageId(stage), pass);
@@ -80,7 +80,7 @@ double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
 /// gradients, and its weight gradients apart.
 class Times {
  public:
-  Times(const PlannedStep& step, const Timeline& timeline)
+  Times(const RatedPlan& step, const Timeline& timeline)
       : stages_(static_cast<std::size_t>(step.plan.layout.stages())) {
     for (const ReplicaPlan& replica : step.plan.replicas)
       for (std::size_t s = 0; s < stages_; ++s)
@@ -122,7 +122,7 @@ std::vector<std::size_t> packs_with(SequenceId sequence, const std::vector<Micro
   return out;
 }
 
-void require_sequence_causal(const PlannedStep& step, const Times& times, std::size_t replica,
+void require_sequence_causal(const RatedPlan& step, const Times& times, std::size_t replica,
                              SequenceId sequence) {
   const PackPlan& packs = step.plan.replicas[replica].packs;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
@@ -153,7 +153,7 @@ void require_every_token_once(const StepPlan& plan) {
 
 void require_correct(const MadeStep& made) {
   const PlanRequest& request = made.request;
-  const PlannedStep& step = made.step;
+  const RatedPlan& step = made.step;
   RC_ASSERT(step.plan.lengths == request.lengths);
   RC_ASSERT(step.plan.layout.stages() == request.pp);
   RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
@@ -178,7 +178,7 @@ void require_correct(const MadeStep& made) {
       }
 }
 
-void require_causal(const PlannedStep& step, const CostModel& cost) {
+void require_causal(const RatedPlan& step, const Costs& cost) {
   const Times times(step, simulated(step, cost, step.speed, true).timeline);
   times.require_weights_after_inputs();
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
@@ -201,8 +201,8 @@ void require_causal(const PlannedStep& step, const CostModel& cost) {
   }
 }
 
-void require_predicted(const MadeStep& made, const CostModel& cost) {
-  const PlannedStep& step = made.step;
+void require_predicted(const MadeStep& made, const Costs& cost) {
+  const RatedPlan& step = made.step;
   const SimulationResult again = simulated(step, cost, step.speed, false);
   RC_ASSERT(step.prediction.makespan == again.makespan);
   RC_ASSERT(step.prediction.peak_activation == again.peak_activation);
@@ -230,9 +230,9 @@ void require_predicted(const MadeStep& made, const CostModel& cost) {
   RC_ASSERT(std::abs(step.gap() - (ratio - 1)) <= 1e-12 * ratio);
 }
 
-void require_memory(const MadeStep& made, const CostModel& cost,
+void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift) {
-  const PlannedStep& step = made.step;
+  const RatedPlan& step = made.step;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   const std::vector<Bytes> needs = stage_needs(step, cost);
   const std::vector<Bytes> drifted = simulated(step, cost, drift, false).peak_activation;
@@ -250,7 +250,7 @@ void require_memory(const MadeStep& made, const CostModel& cost,
   for (const Bytes need : needs) RC_ASSERT(need <= cap);
 }
 
-void require_round_trip(const PlannedStep& step, const CostModel& cost) {
+void require_round_trip(const RatedPlan& step, const Costs& cost) {
   const std::string text = plan_file_to_json(step, cost);
   const PlanFile file = plan_file_from_json(text, "test");
   require_same(file.step, step);
@@ -258,7 +258,7 @@ void require_round_trip(const PlannedStep& step, const CostModel& cost) {
   RC_ASSERT(plan_file_to_json(file.step, file.cost) == text);
 }
 
-void require_same(const PlannedStep& a, const PlannedStep& b) {
+void require_same(const RatedPlan& a, const RatedPlan& b) {
   RC_ASSERT(a.plan == b.plan);
   RC_ASSERT(a.schedules == b.schedules);
   RC_ASSERT(a.speed == b.speed);

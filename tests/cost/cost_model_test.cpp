@@ -17,7 +17,7 @@ using testing::round_model;
 using testing::slice;
 using testing::small_gqa;
 
-TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
+TEST(Costs, SliceCostSumsLayersAndEdgesOfTheStage) {
   const RecomputingCosts cost{round_model()};
   const StageLayout layout{{0, 1, 3}};
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
@@ -31,7 +31,7 @@ TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
   EXPECT_EQ(stage_cost(cost, layout, StageId(1), Pass::kBackward)(s), 170);
 }
 
-TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
+TEST(Costs, TaskTimesAddWhatEveryMicroPackCosts) {
   const RecomputingCosts cost{round_model()};
   const StageLayout layout{{0, 1, 3}};
   PackPlan packs;
@@ -50,7 +50,7 @@ TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
   EXPECT_EQ(times.backward_transfer, (std::vector{Nanos(50 + 40), Nanos(50 + 80)}));
 }
 
-TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
+TEST(Costs, OneStageHoldsEmbeddingAndHead) {
   const RecomputingCosts cost{round_model()};
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 1)}}};
@@ -61,7 +61,7 @@ TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
   EXPECT_EQ(times.backward[0][0], Nanos(6696));
 }
 
-TEST(CostModel, StepEndCountsTheParametersOfEachStage) {
+TEST(Costs, StepEndCountsTheParametersOfEachStage) {
   RecomputingCosts cost{round_model()};
   const ModelShape& s = cost.shape;
   // Embedding and head 50·20 = 1000 each, the final norm 20, two nanoseconds per parameter.
@@ -94,8 +94,8 @@ double heaviest_stage(const RecomputingCosts& cost, const StageLayout& layout,
 }
 
 /// The least heaviest stage over every way to place the remaining cuts.
-double lightest_layout(const RecomputingCosts& cost, const SequenceLengths& lengths, StageLayout layout,
-                       std::int32_t stages) {
+double lightest_layout(const RecomputingCosts& cost, const SequenceLengths& lengths,
+                       StageLayout layout, std::int32_t stages) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   if (layout.stages() + 1 == stages) {
     layout.layer_begin.push_back(layers);
@@ -142,20 +142,20 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
   even.attention_slice_us = 0;
   even.attention_token_head_ns = 0;
   even.attention_forward_flops = even.attention_backward_flops = even.linear_flops;
-  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, even);
+  const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, even);
   EXPECT_EQ(balanced_layout(cost, {Tokens(16)}, 5).layer_begin,
             (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
 }
 
 TEST(BalancedLayout, SpreadsLayersEvenlyWhenNothingCostsAnything) {
-  CostModel cost;
+  Costs cost;
   cost.shape = small_gqa();
   cost.shape.num_layers = 8;
   EXPECT_EQ(balanced_layout(cost, {}, 4).layer_begin, (std::vector<std::int32_t>{0, 2, 4, 6, 8}));
 }
 
 TEST(BalancedLayout, RefusesMoreStagesThanLayersAndNone) {
-  const CostModel cost = round_model();
+  const Costs cost = round_model();
   for (const std::int32_t stages : {4, 0, -1}) {
     try {
       (void)balanced_layout(cost, {Tokens(8)}, stages);

@@ -23,14 +23,14 @@ RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
 /// A stage in the middle of a pipeline recounted from stages of one layer each.
 class LayerByLayer {
  public:
-  LayerByLayer(const CostModel& plain, const RecomputeByLayer& policies, const StepPlan& plan)
+  LayerByLayer(const Costs& plain, const RecomputeByLayer& policies, const StepPlan& plan)
       : plan_(plan),
         packs_(plan.replicas.front().packs),
         row_(row_bytes(plain.shape, plain.dtype)) {
     offloads_before_ = {false};
     for (const Recompute recompute : policies) {
       offloads_before_.push_back(recompute == Recompute::kOffload);
-      CostModel cost = plain;
+      Costs cost = plain;
       cost.shape.num_layers = 3;
       layers_.push_back(
           task_bytes(with_recompute(cost, recompute), {{0, 1, 2, 3}}, packs_, plan.lengths));
@@ -98,7 +98,7 @@ RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t see
   StepPlan plan = testing::random_plan(rng, 3);
   const auto middle = static_cast<std::int32_t>(1 + rng.below(7));
   plan.layout = {{0, 1, 1 + middle, 2 + middle}};
-  CostModel cost;
+  Costs cost;
   cost.shape = testing::small_gqa();
   cost.shape.qk_norm = rng.below(2) == 0;
   cost.dtype = rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kBf16;
@@ -145,7 +145,7 @@ TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
 }
 
 TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
-  CostModel plain;
+  Costs plain;
   plain.shape = testing::small_gqa();
   const RecomputingCosts cost =
       with_recompute(plain, {Recompute::kFull, Recompute::kMlp, Recompute::kElementwise});
@@ -162,7 +162,7 @@ TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
 TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
   // The example of docs/row-store.md: rows of 264 bytes in each of two layers on one stage, F0 =
   // [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). A token of the head's input takes 32.
-  CostModel cost;
+  Costs cost;
   cost.shape = testing::row_store_example();
   const auto slice = [](std::int64_t begin, std::int64_t end) {
     return MicroPack{{{SequenceId(0), Tokens(begin), Tokens(end)}}};
@@ -198,7 +198,7 @@ TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
 }
 
 TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
-  CostModel cost;
+  Costs cost;
   cost.shape = testing::small_gqa();
   cost.row_bytes = 100;
   const StageLayout layout{{0, 3}};

@@ -113,7 +113,7 @@ TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
 TEST(MemoryModel, RefusesBytesThatCannotBeCounted) {
   const PackPlan packs{{one_slice(0, 10)}, {one_slice(0, 10)}};
   const auto bytes_of = [&](std::int64_t length, double row_bytes) {
-    CostModel cost = cost_of(kExample, Dtype::kFp32);
+    Costs cost = cost_of(kExample, Dtype::kFp32);
     cost.row_bytes = row_bytes;
     return task_bytes(RecomputingCosts{cost}, {{0, 2}}, packs, {Tokens(length)})
         .rows.front()

@@ -19,12 +19,12 @@ using R = Recompute;
 // k are normalised.
 
 TEST(BackwardTime, IsThatOfTheModelWhereOnlyElementwiseWorkIsDoneAgain) {
-  const CostModel cost = round_model_of_replicas();
+  const Costs cost = round_model_of_replicas();
   EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.backward);
 }
 
 TEST(BackwardTime, WithoutAnythingDoneAgainSavesTheElementwiseWork) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   EXPECT_EQ(backward_time(cost, Recompute::kNothing), cost.backward);  // not known: nothing saved
   cost.elementwise = {30, 0.5};
   EXPECT_EQ(backward_time(cost, Recompute::kNothing), (PackCost{170, 20, 3.5, 2, 6}));
@@ -33,7 +33,7 @@ TEST(BackwardTime, WithoutAnythingDoneAgainSavesTheElementwiseWork) {
 TEST(BackwardTime, OfAttentionHasItsQueriesAndItself) {
   // Backward {200, 20, 4, 2, 6} and forward {100, 10, 2, 1, 3}: half the overhead, q of the linear
   // time, all of attention.
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.shape.qk_norm = false;
   EXPECT_EQ(backward_time(cost, Recompute::kAttention),
             (PackCost{250, 30, 4 + 480.0 / 2960 * 2, 3, 9}));
@@ -58,7 +58,7 @@ TEST(BackwardTime, OfEverythingNeedsNeitherValuesNorTheDownProjection) {
 const StageLayout kTwoStages{{0, 1, 3}};
 
 TEST(WithRecompute, AStageTakesTheSumOfItsLayers) {
-  const CostModel plain = round_model_of_replicas();
+  const Costs plain = round_model_of_replicas();
   ASSERT_EQ(plain.shape.num_layers, 3);
   const RecomputingCosts mixed =
       with_recompute(plain, {Recompute::kFull, Recompute::kAttention, Recompute::kElementwise});
@@ -81,7 +81,7 @@ TEST(WithRecompute, AStageTakesTheSumOfItsLayers) {
 }
 
 TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAgain) {
-  const CostModel plain = round_model_of_replicas();
+  const Costs plain = round_model_of_replicas();
   const StageId last(std::int32_t{1});
   const auto overhead = [&](const RecomputeByLayer& recompute) {
     return stage_cost(with_recompute(plain, recompute), kTwoStages, last, Pass::kBackward, 2)
@@ -107,7 +107,7 @@ double token_time(const RecomputingCosts& cost, std::int32_t stage, Pass pass) {
 }
 
 TEST(Offload, IsKnownWithTheTimeToTheHost) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   EXPECT_EQ(known_recomputations(cost),
             (std::vector<R>{R::kNothing, R::kElementwise, R::kAttention, R::kMlp, R::kFull}));
   cost.host_per_byte = 1;
@@ -115,7 +115,7 @@ TEST(Offload, IsKnownWithTheTimeToTheHost) {
 }
 
 TEST(Offload, OfALayerBeforeAnotherTakesWhatThatDoesNotHide) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.host_per_byte = 1.0 / 256;
   const auto offloading = [&] { return with_recompute(cost, {R::kMlp, R::kOffload, R::kNothing}); };
   // Two layers; backward with the head's 11.
@@ -128,7 +128,7 @@ TEST(Offload, OfALayerBeforeAnotherTakesWhatThatDoesNotHide) {
 }
 
 TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.host_per_byte = 1.0 / 128;
   const RecomputingCosts everywhere = with_recompute(cost, R::kOffload);
   // One layer: its rows leave when it is done, and come before it begins; the embedding's 5 and 7.
@@ -146,7 +146,7 @@ TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
 }
 
 TEST(Offload, OfAnotherAccountingMovesItsRows) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.host_per_byte = 0.5;
   cost.row_bytes = 6;
   EXPECT_EQ(exposed_transfer(cost, Pass::kForward), 1);
@@ -154,7 +154,7 @@ TEST(Offload, OfAnotherAccountingMovesItsRows) {
 }
 
 TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
-  CostModel plain = round_model_of_replicas();
+  Costs plain = round_model_of_replicas();
   plain.weight_gradient = {80, 1.5};
   const PackPlan packs{{{{slice(0, 0, 9)}}}, {{{slice(0, 0, 9)}}}};
   const TaskTimes before = task_times(RecomputingCosts{plain}, kTwoStages, packs);
@@ -173,15 +173,15 @@ concept CanChoose = requires(const Cost& cost) {
 };
 
 TEST(WithRecompute, TakesAPolicyForEveryLayerOnce) {
-  const CostModel cost = round_model_of_replicas();
+  const Costs cost = round_model_of_replicas();
   EXPECT_THROW((void)with_recompute(cost, RecomputeByLayer{Recompute::kMlp}), InternalError);
-  static_assert(!CanChoose<RecomputingCosts> && CanChoose<CostModel>);
+  static_assert(!CanChoose<RecomputingCosts> && CanChoose<Costs>);
   EXPECT_EQ(with_recompute(cost, RecomputeByLayer{}), RecomputingCosts{cost});
 }
 
 RC_GTEST_PROP(LayersByRecompute, CountTheLayersOfEveryStage, (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel plain = round_model_of_replicas();
+  const Costs plain = round_model_of_replicas();
   RecomputeByLayer recompute;
   for (std::int64_t l = 0; l < plain.shape.num_layers; ++l)
     recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);

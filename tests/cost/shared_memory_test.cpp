@@ -14,8 +14,8 @@ using testing::slice;
 
 /// The example of docs/row-store.md: two layers on one stage. Bytes of a token in fp32: hidden 32,
 /// q 32, k 16, FFN 64, log-sum-exp 8; a row 264.
-CostModel example_cost() {
-  CostModel cost;
+Costs example_cost() {
+  Costs cost;
   cost.shape = testing::row_store_example();
   return cost;
 }
@@ -148,7 +148,7 @@ TEST(SharedMemory, OtherAccountingCountsRowsAndNothingElse) {
 
 RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
   Rng rng(seed);
-  CostModel plain = example_cost();
+  Costs plain = example_cost();
   plain.shape.num_layers = 6;
   plain.tp = 1 << rng.below(2);
   const RecomputingCosts cost =
@@ -176,7 +176,7 @@ RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
 }
 
 TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
-  CostModel cost = testing::round_model();
+  Costs cost = testing::round_model();
   const StageLayout layout{{0, 1, 3}};
   const auto state = [&](std::int32_t tp, Dtype dtype, std::int32_t replicas) {
     cost.tp = tp;

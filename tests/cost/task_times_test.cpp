@@ -118,12 +118,12 @@ TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 8)}, 8}};
   packs.backward = packs.forward;
-  const auto times = [&](const CostModel& cost) {
+  const auto times = [&](const Costs& cost) {
     return [&] { (void)task_times(RecomputingCosts{cost}, kTwoStages, packs); };
   };
-  const CostModel of_four = round_model_of_replicas();
+  const Costs of_four = round_model_of_replicas();
   expect_invalid_input(times(of_four), {"of up to 4 replicas", "merges 8", "plan again"});
-  const CostModel of_none = round_model();
+  const Costs of_none = round_model();
   expect_invalid_input(times(of_none), {"of up to 1 replicas", "merges 8", "plan again"});
 }
 

@@ -18,7 +18,7 @@ using NanosOf = std::vector<Nanos>;
 
 const StageLayout kTwoStages{{0, 1, 3}};
 
-RecomputingCosts with_weights(CostModel cost, const EdgeTime& weight_gradient) {
+RecomputingCosts with_weights(Costs cost, const EdgeTime& weight_gradient) {
   cost.weight_gradient = weight_gradient;
   return RecomputingCosts{cost};
 }
@@ -99,7 +99,7 @@ RC_GTEST_PROP(WeightGradientTimes, AreWhatAModelOfInputGradientsAloneLeavesOut,
   Rng rng(seed);
   const RecomputingCosts cost{
       with_weights(round_model_of_replicas(), {200 * rng.uniform(), 4 * rng.uniform()})};
-  CostModel input_half = cost;
+  Costs input_half = cost;
   input_half.backward.per_pack -= cost.weight_gradient.per_pack;
   input_half.backward.per_token -= cost.weight_gradient.per_token;
   const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
@@ -123,8 +123,8 @@ RC_GTEST_PROP(WeightGradientTimes, AreWhatAModelOfInputGradientsAloneLeavesOut,
 /// The example of docs/row-store.md, two layers on one stage. Elements of a token: hidden 8, q 8,
 /// k 4, FFN 16. Every weight [O, I] needs O + I of them: q, k, v (8 + 8) + 8 = 24, output 16, gate
 /// and up 32 + 8 = 40, down 24; together 104.
-CostModel example_cost(Dtype dtype = Dtype::kFp32) {
-  CostModel cost;
+Costs example_cost(Dtype dtype = Dtype::kFp32) {
+  Costs cost;
   cost.dtype = dtype;
   cost.shape = testing::row_store_example();
   cost.weight_gradient = {0, 1};
@@ -132,7 +132,7 @@ CostModel example_cost(Dtype dtype = Dtype::kFp32) {
 }
 
 /// Ten tokens, backward six and four of them, or twice as many on two replicas.
-TaskBytes example_bytes(const CostModel& cost, std::int32_t replicas = 1,
+TaskBytes example_bytes(const Costs& cost, std::int32_t replicas = 1,
                         const StageLayout& layout = {{0, 2}}, RecomputeByLayer recompute = {}) {
   const std::int64_t n = replicas;
   const PackPlan packs{{{{slice(0, 0, 10 * n)}, replicas}},
@@ -150,7 +150,7 @@ TEST(WeightGradientBytes, HoldBothOperandsOfEveryWeight) {
 }
 
 TEST(WeightGradientBytes, CountTheLayersOfEachStage) {
-  CostModel cost = example_cost();
+  Costs cost = example_cost();
   cost.shape.num_layers = 3;
   const TaskBytes bytes = example_bytes(cost, 1, kTwoStages);
   ASSERT_EQ(bytes.weight_operands.size(), 2U);
@@ -168,11 +168,11 @@ TEST(WeightGradientBytes, TakeNoMoreThanTheOperandsThatTheyFreeButForProducts) {
               (BytesOf{Bytes(0), Bytes(0)}));
   // bf16 widens operands to 4 bytes a number. Down: 8 + 16 of a token, 96. Gate and up: 32 + 8,
   // 160, and 16 of normalised input, less 32 + 16 of the down projection's operands.
-  const CostModel bf16 = example_cost(Dtype::kBf16);
+  const Costs bf16 = example_cost(Dtype::kBf16);
   EXPECT_EQ(example_bytes(bf16).weight_transient[0], (BytesOf{Bytes(6 * 128), Bytes(4 * 128)}));
   // With a small MLP gate and up need most too, 8 + 8 numbers: 64 + 16 − (8 + 16); down 48; q, k
   // and v 96 + 16, less 8 + 16, 16 + 16 and 16 + 16 of the others' operands.
-  CostModel small_mlp = bf16;
+  Costs small_mlp = bf16;
   small_mlp.shape.intermediate_size = 4;
   EXPECT_EQ(example_bytes(small_mlp).weight_transient[0], (BytesOf{Bytes(6 * 56), Bytes(4 * 56)}));
   // Of many tokens 256 are widened at a time, and nothing is more than the first: gate and up have
@@ -209,7 +209,7 @@ TEST(WeightGradientBytes, AreNotCopiedWhereTheyAreAlone) {
 }
 
 TEST(WeightGradientBytes, OfATensorParallelRankAreItsHeadsAndItsTokens) {
-  CostModel cost = example_cost();
+  Costs cost = example_cost();
   cost.tp = 2;
   // Bytes of a token: hidden states 4·16, half of the tokens; attention's output 16, dqkv 16 + 2·16
   // as the one KV head is on both ranks; 3·32 of the MLP: 224.
@@ -238,7 +238,7 @@ TEST(WeightGradientBytes, AreTheSameWhateverIsComputedAgain) {
 }
 
 TEST(WeightGradientBytes, GrowWithTheRowsOfAnotherAccounting) {
-  CostModel cost = example_cost();
+  Costs cost = example_cost();
   cost.row_bytes = 100;
   // Our own: 416 of operands to 264 of rows, on two layers 315.15 to 200.
   TaskBytes bytes = example_bytes(cost);
@@ -252,7 +252,7 @@ TEST(WeightGradientBytes, GrowWithTheRowsOfAnotherAccounting) {
 
 TEST(WeightGradientBytes, OfAModelThatKnowsNoneAreAbsentAndChangeNothingElse) {
   for (const double row : {0.0, 100.0}) {
-    CostModel cost = example_cost();
+    Costs cost = example_cost();
     cost.row_bytes = row;
     const TaskBytes split = example_bytes(cost);
     cost.weight_gradient = {};

@@ -33,12 +33,12 @@ PlanRequest random_job(Rng& rng) {
   return request;
 }
 
-Bytes need_of(const PlannedStep& step, const CostModel& cost) {
+Bytes need_of(const RatedPlan& step, const Costs& cost) {
   return step_need(step, cost).bytes;
 }
 
 /// The cap, at times none, that lets some plans fit and others not.
-std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const CostModel& cost) {
+std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const Costs& cost) {
   if (rng.below(3) == 0) return std::nullopt;
   const Baseline& any = baselines()[rng.below(baselines().size())];
   const auto percent = 40 + static_cast<std::int64_t>(rng.below(100));
@@ -46,12 +46,12 @@ std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const Cost
 }
 
 /// Whether the plan keeps what the request limits for every plan of ours.
-bool allowed(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+bool allowed(const RatedPlan& step, const PlanRequest& request, const Costs& cost) {
   return most_merged(step.plan) <= request.most_merged &&
          (!request.memory_cap || need_of(step, cost) <= *request.memory_cap);
 }
 
-void expect_runnable(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+void expect_runnable(const RatedPlan& step, const PlanRequest& request, const Costs& cost) {
   EXPECT_EQ(check_plan(step.plan), std::vector<std::string>{});
   EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
   EXPECT_TRUE(allowed(step, request, cost));
@@ -62,7 +62,7 @@ void expect_runnable(const PlannedStep& step, const PlanRequest& request, const 
 // Makespans are whole nanoseconds of the simulator, so that they compare exactly. The baselines are
 // planned as `compare` plans them.
 TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
-  const CostModel cost = small_cost(8);
+  const Costs cost = small_cost(8);
   int copied = 0;
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
@@ -73,7 +73,7 @@ TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
     if (outcome.step) expect_runnable(*outcome.step, request, cost);
     if (outcome.step && !outcome.step->baseline.empty()) ++copied;
     for (const Baseline& baseline : baselines()) {
-      const PlannedStep other = baseline_step(baseline, request, cost);
+      const RatedPlan other = baseline_step(baseline, request, cost);
       if (!allowed(other, request, cost)) continue;
       ASSERT_TRUE(outcome.step.has_value()) << baseline.name << " fits";
       EXPECT_LE(outcome.step->prediction.makespan, other.prediction.makespan) << baseline.name;
@@ -89,9 +89,9 @@ PlanRequest one_granule() {
 }
 
 TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   PlanRequest request = one_granule();
-  const PlannedStep step = *plan_step(request, cost).step;
+  const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(step.baseline, "seq1f1b");
   EXPECT_EQ(step.plan, baseline_step(baseline_named("seq1f1b"), request, cost).plan);
   // Without room in a pack for the sequence there is no baseline.
@@ -133,20 +133,20 @@ TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {
   // under some caps than under smaller ones.
   Rng rng(5781335904486431);
   PlanRequest request = testing::random_request(rng);
-  const CostModel cost = small_cost();
-  const PlannedStep free = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan free = *plan_step(request, cost).step;
   EXPECT_EQ(free.baseline, "dynapipe");
   Nanos shortest = free.prediction.makespan;
   for (Bytes cap(400'000); cap > Bytes(210'000); cap = cap - Bytes(1'000)) {
     request.memory_cap = cap;
-    const PlannedStep step = *plan_step(request, cost).step;
+    const RatedPlan step = *plan_step(request, cost).step;
     EXPECT_GE(step.prediction.makespan, shortest) << cap.count();
     shortest = step.prediction.makespan;
   }
 }
 
 TEST(BaselineSearch, CountsInWhatARefusalSaysIsNeeded) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   PlanRequest request = one_granule();
   request.memory_cap = Bytes(1);
   const DoesNotFit why = *plan_step(request, cost).does_not_fit;
@@ -154,7 +154,7 @@ TEST(BaselineSearch, CountsInWhatARefusalSaysIsNeeded) {
   EXPECT_LT(why.needed, plan_step(request, cost).does_not_fit->needed);
   request.context = Tokens(4000);
   request.memory_cap = why.needed;
-  const PlannedStep step = *plan_step(request, cost).step;
+  const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(need_of(step, cost), why.needed);
   EXPECT_FALSE(step.baseline.empty());
 }

@@ -18,7 +18,7 @@ FitQuestion small_question(Bytes memory) {
   FitQuestion question;
   question.cost = [memory](std::int32_t tp, std::int32_t dp) {
     const ModelShape shape = testing::small_cost().shape;
-    CostModel cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, tp, dp);
+    Costs cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, tp, dp);
     cost.memory = memory;
     return cost;
   };
@@ -30,7 +30,7 @@ FitQuestion small_question(Bytes memory) {
 
 /// Plans the job from scratch and holds every rank against the memory. `cap` as plan_step gets it.
 bool fits(const FitQuestion& question, const FitJob& job) {
-  const CostModel cost = question.cost(job.tp, job.dp);
+  const Costs cost = question.cost(job.tp, job.dp);
   Choices choices = job.choices;
   choices.most_merged = allowed_merging(choices.most_merged, job.dp, cost);
   const Bytes memory = Bytes(cost.memory.count() / 100 * 95);
@@ -189,7 +189,7 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   ASSERT_FALSE(found.fits);
   // Twice what it names is the least for which this planner finds a plan.
   question.plan = [](const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                     const CostModel& cost) {
+                     const Costs& cost) {
     Job half = job;
     if (half.memory_cap) half.memory_cap = *half.memory_cap / 2;
     return plan_step(half, lengths, choices, cost);

@@ -23,7 +23,7 @@ constexpr auto kAWhile = 20ms;
 
 RC_GTEST_PROP(PlanAhead, TakesThePlansOfPlanningInLineInTheirOrder, (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   std::vector<PlanRequest> requests(1 + rng.below(4));
   for (PlanRequest& request : requests) request = random_request(rng);
 

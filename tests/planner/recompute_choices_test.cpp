@@ -41,7 +41,7 @@ struct Asked {
     return out;
   }
 
-  CostModel cost = small_cost();
+  Costs cost = small_cost();
   PlanRequest request;
 };
 
@@ -129,7 +129,7 @@ TEST(NeverFits, IsTrueBelowWhatTheLongestSequenceKeeps) {
 }
 
 TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   for (const std::vector<R>& allowed :
        {std::vector{R::kMlp}, {R::kMlp, R::kAttention}, {R::kFull, R::kNothing}, {R::kElementwise}})
     for (const R recompute : allowed) {
@@ -144,7 +144,7 @@ TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
       EXPECT_LE(low.per_pair, high.per_pair);
       EXPECT_LE(low.per_prefix_token, high.per_prefix_token);
     }
-  CostModel linked = cost;
+  Costs linked = cost;
   linked.host_per_byte = 1;
   EXPECT_EQ(cheapest_cost(linked, std::vector{R::kOffload, R::kFull}),
             with_recompute(linked, R::kElementwise));
@@ -161,10 +161,10 @@ TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
   const Bytes kept = sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
                                     StageId(std::int32_t{0}), Tokens(16384));
   asked.request.memory_cap = kept * 95 / 100;
-  const PlannedStep one = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan one = *plan_step(asked.request, asked.cost).step;
   EXPECT_EQ(one.plan.recompute, RecomputeByLayer(6, R::kMlp));
   asked.request.mixed_recompute = true;
-  const PlannedStep mixed = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan mixed = *plan_step(asked.request, asked.cost).step;
   EXPECT_FALSE(uniform(mixed.plan.recompute));
   EXPECT_LT(mixed.prediction.makespan, one.prediction.makespan);
   EXPECT_LE(step_need(mixed, asked.cost).bytes, *asked.request.memory_cap);
@@ -172,7 +172,7 @@ TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
 }
 
 /// A long sequence that keeps a tenth more than the cap, where a byte takes so long to the host.
-PlannedStep tight_step(double host_per_byte) {
+RatedPlan tight_step(double host_per_byte) {
   Asked asked(2);
   asked.cost.host_per_byte = host_per_byte;
   asked.request.lengths.assign(1, Tokens(16384));
@@ -180,15 +180,15 @@ PlannedStep tight_step(double host_per_byte) {
   const Bytes kept = sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
                                     StageId(std::int32_t{0}), Tokens(16384));
   asked.request.memory_cap = kept * 9 / 10;
-  PlannedStep step = *plan_step(asked.request, asked.cost).step;
+  RatedPlan step = *plan_step(asked.request, asked.cost).step;
   EXPECT_LE(step_need(step, asked.cost).bytes, *asked.request.memory_cap);
   return step;
 }
 
 TEST(PlanStep, OffloadsWhereMemoryIsShortAndTheHostIsNear) {
   // A row of 2,448 bytes and a layer of 922 ns a token: at 0.1 ns a byte a layer hides it.
-  const PlannedStep none = tight_step(0), near = tight_step(0.1), far = tight_step(10);
-  const auto offloaded = [](const PlannedStep& step) {
+  const RatedPlan none = tight_step(0), near = tight_step(0.1), far = tight_step(10);
+  const auto offloaded = [](const RatedPlan& step) {
     return std::ranges::count(step.plan.recompute, R::kOffload);
   };
   EXPECT_GT(offloaded(near), 0);
@@ -203,7 +203,7 @@ TEST(PlanStep, KnowsTheHostMemoryThatItsRowsNeed) {
   asked.cost.host_per_byte = 0.1;
   asked.request.recompute = {R::kOffload};
   asked.request.lengths.assign(1, Tokens(1000));
-  PlannedStep step = *plan_step(asked.request, asked.cost).step;
+  RatedPlan step = *plan_step(asked.request, asked.cost).step;
   // One sequence: all of its rows in three layers, once forward is through.
   const Bytes row = row_bytes(asked.cost.shape, asked.cost.dtype);
   EXPECT_EQ(host_need(step, asked.cost), row * 3 * 1000);
@@ -215,10 +215,10 @@ TEST(PlanStep, OfFixedPackingComputesAgainWhatItMust) {
   Asked asked(2);
   asked.request.planner = PlannerKind::kPacked;
   asked.request.context = Tokens(1024);
-  const PlannedStep free = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan free = *plan_step(asked.request, asked.cost).step;
   EXPECT_EQ(free.plan.recompute, RecomputeByLayer(6, R::kNothing));
   asked.request.memory_cap = step_need(free, asked.cost).bytes - Bytes(1);
-  const PlannedStep tight = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan tight = *plan_step(asked.request, asked.cost).step;
   EXPECT_GT(tight.prediction.makespan, free.prediction.makespan);
   EXPECT_LE(step_need(tight, asked.cost).bytes, *asked.request.memory_cap);
 }

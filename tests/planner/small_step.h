@@ -10,7 +10,7 @@
 namespace slimpack::testing {
 
 /// With links for as many replicas, and none to the host: nothing can be offloaded.
-inline CostModel small_cost(std::int32_t replicas = 1) {
+inline Costs small_cost(std::int32_t replicas = 1) {
   ModelShape shape;
   shape.hidden_size = 64;
   shape.intermediate_size = 176;

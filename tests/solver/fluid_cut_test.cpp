@@ -142,7 +142,7 @@ TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   // It counts the default speeds of matrix products and attention, and nothing else.
   HardwareSpec speeds;
   speeds.attention_slice_us = speeds.attention_token_head_ns = 0;
-  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
+  Costs cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
   cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;
   cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
   const StageLayout one_layer{{0, 1}};

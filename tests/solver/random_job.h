@@ -30,7 +30,7 @@ inline PackCost random_layer_time(Rng& rng, double scale) {
 
 inline RandomJob random_job(Rng& rng) {
   RandomJob job;
-  CostModel& cost = job.cost;
+  Costs& cost = job.cost;
   cost.shape.hidden_size = 8;
   cost.shape.intermediate_size = 16;
   cost.shape.num_heads = cost.shape.num_kv_heads = 2;

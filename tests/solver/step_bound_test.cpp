@@ -97,7 +97,7 @@ RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
   job.cost.elementwise = {(job.cost.backward.per_pack - weights.per_pack) * rng.uniform(),
                           (job.cost.backward.per_token - weights.per_token) * rng.uniform()};
   job.cost.host_per_byte = rng.uniform();
-  const CostModel cost = job.cost;
+  const Costs cost = job.cost;
   job.cost = with_recompute(cost, Recompute::kNothing);
   const Nanos plain = lower_bound(job);
   for (const Recompute recompute : all_recomputations()) {

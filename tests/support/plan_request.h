@@ -27,7 +27,7 @@ struct PlanRequest {
   std::vector<Recompute> recompute = {Recompute::kElementwise};
   bool mixed_recompute = false;
 
-  [[nodiscard]] Job job(const CostModel& cost) const {
+  [[nodiscard]] Job job(const Costs& cost) const {
     return {.layout = layout ? *layout : balanced_layout(cost, lengths, pp),
             .replicas = dp,
             .speed = speed,
@@ -47,12 +47,12 @@ struct PlanRequest {
   }
 };
 
-[[nodiscard]] inline PlanOutcome plan_step(const PlanRequest& request, const CostModel& cost) {
+[[nodiscard]] inline PlanOutcome plan_step(const PlanRequest& request, const Costs& cost) {
   return slimpack::plan_step(request.job(cost), request.lengths, request.choices(), cost);
 }
 
-[[nodiscard]] inline PlannedStep baseline_step(const Baseline& baseline, const PlanRequest& request,
-                                               const CostModel& cost) {
+[[nodiscard]] inline RatedPlan baseline_step(const Baseline& baseline, const PlanRequest& request,
+                                             const Costs& cost) {
   return slimpack::baseline_step(baseline, request.job(cost), request.lengths, request.choices(),
                                  cost);
 }

@@ -138,8 +138,7 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
 /// The parts of backward that can be saved and that can wait. They are fitted apart from it, and on
 /// small shapes noise decides which of its terms a constant goes to. So either must fit into what
 /// backward has of a term; the smaller one, far less than half of it, goes first.
-void fit_parts_of_backward(CostModel& cost, const ProfileOptions& options,
-                           const ProfileRank& rank) {
+void fit_parts_of_backward(Costs& cost, const ProfileOptions& options, const ProfileRank& rank) {
   PackCost room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
   const EdgeTime again = fit_part(measure_elementwise(options, rank), room).time;
   room.per_pack = cost.backward.per_pack - again.per_pack;
@@ -170,7 +169,7 @@ WorstFit worst_of(const LayerTimes& layer, const Fit<PackCost>& forward,
 }
 
 struct MeasuredModel {
-  CostModel cost;
+  Costs cost;
   WorstFit worst;
 };
 
@@ -179,7 +178,7 @@ MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& ra
   const LayerTimes layer = measure_layer(options, rank);
   const auto forward = fit_layer_cost(layer.forward);
   const auto backward = fit_layer_cost(layer.backward);
-  CostModel cost;
+  Costs cost;
   cost.shape = options.shape;
   cost.dtype = options.dtype;
   cost.tp = options.tp;
@@ -204,7 +203,7 @@ std::string source_of(const ProfileOptions& options) {
 
 }  // namespace
 
-CostModel profile_costs(const ProfileOptions& options) {
+Costs profile_costs(const ProfileOptions& options) {
   const Bytes memory = device_memory(options.device);
   auto [cost, worst] = on_profile_ranks<MeasuredModel>(
       options.grid(), options.threads(),

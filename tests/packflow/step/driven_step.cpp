@@ -26,7 +26,7 @@ std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
   return step.array("sequences").get<std::vector<std::vector<std::int64_t>>>();
 }
 
-StepPlan make_plan(const JsonFields& step, const CostModel& cost, const SequenceLengths& lengths) {
+StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   StepPlan plan;
   plan.lengths = lengths;
   plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
@@ -59,8 +59,7 @@ struct RandomStep {
   StepPlan plan;
   std::vector<Schedule> schedules;
 };
-RandomStep random_step(const JsonFields& step, const CostModel& cost,
-                       const SequenceLengths& lengths) {
+RandomStep random_step(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
   const auto pp = static_cast<std::int32_t>(step.integer("pp"));
   RandomStep out;
@@ -74,7 +73,7 @@ RandomStep random_step(const JsonFields& step, const CostModel& cost,
   return out;
 }
 
-Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
+Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const Costs& cost) {
   const PackPlan& packs = plan.replicas.front().packs;
   const bool split = step.has("split_from");
   if (step.text("planner") == "packed" && !split) return one_f_one_b(packs, plan.layout.stages());
@@ -102,7 +101,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
 
   const ModelShape shape = read_model_shape(step.text("config"));
   const Dtype dtype = dtype_of(step.text("dtype"));
-  const CostModel cost = cost_from_hardware(shape, dtype, HardwareSpec{});
+  const Costs cost = cost_from_hardware(shape, dtype, HardwareSpec{});
   const bool random = step.has("random");
   RandomStep made;
   if (random) {

@@ -16,7 +16,7 @@ namespace slimpack::testing {
 
 /// A step of any number of replicas; cost.tp ranks share each stage.
 struct GridStep {
-  CostModel cost;  ///< before recomputation
+  Costs cost;  ///< before recomputation
   StepPlan plan;
   std::vector<Schedule> schedules;  ///< by replica
 

@@ -43,7 +43,7 @@ inline std::vector<Recompute> recomputations_of_cpu() {
 
 /// A step with everything that it needs but tensors.
 struct SmallStep {
-  CostModel cost;  ///< before recomputation
+  Costs cost;  ///< before recomputation
   StepPlan plan;
   Schedule schedule;
 
