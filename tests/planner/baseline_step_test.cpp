@@ -50,6 +50,24 @@ TEST(BaselineStep, ComputesAgainOnlyWhereTheCapDemandsIt) {
   EXPECT_LE(step_need(tight, cost).bytes, *request.memory_cap);
 }
 
+TEST(BaselineStep, OfBestFitIsWhatPackedMeansToThePlanner) {
+  const Costs cost = testing::small_cost();
+  PlanRequest request = mixed_request();
+  request.recompute = known_recomputations(cost);
+  request.mixed_recompute = true;
+  request.planner = PlannerKind::kPacked;
+  // A byte less than what the cheapest policy needs, so that another one is taken: for all layers,
+  // though a search of ours might mix two.
+  const Bytes wanted = step_need(*plan_step(request, cost).step, cost).bytes;
+  request.memory_cap = wanted - Bytes(1);
+  const RatedPlan packed = *plan_step(request, cost).step;
+  const RatedPlan compared = baseline_step(baseline_named("best-fit"), request, cost);
+  EXPECT_EQ(packed.plan, compared.plan);
+  EXPECT_EQ(packed.schedules, compared.schedules);
+  EXPECT_EQ(packed.prediction.makespan, compared.prediction.makespan);
+  EXPECT_EQ(packed.lower_bound, compared.lower_bound);
+}
+
 TEST(BaselineStep, RunsOnTheSpeedsOfTheRequest) {
   const Costs cost = testing::small_cost();
   PlanRequest request = mixed_request();
