@@ -5,7 +5,7 @@
 namespace slimpack::bench {
 namespace {
 
-void forget(StepJob& step, Direction direction) {
+void forget(StepJob& step, SearchDirection direction) {
   std::erase(step.choices.search.directions, direction);
 }
 
@@ -35,11 +35,11 @@ std::vector<Switch> micropacks() {
   const auto fixed = [](int per_stage) {
     return [=](StepJob& step) {
       step.choices.search.packs = {.per_stage = per_stage, .per_longest = 0};
-      forget(step, Direction::kPacks);
+      forget(step, SearchDirection::kPacks);
     };
   };
   return {
-      {"M", "no finer M", [](StepJob& step) { forget(step, Direction::kPacks); }},
+      {"M", "no finer M", [](StepJob& step) { forget(step, SearchDirection::kPacks); }},
       {"M", "≤ 4 a stage", fixed(4)},
       {"M", "≤ 16 a stage", fixed(16)},
       {"M", "≤ 64 a stage", fixed(64)},
@@ -54,15 +54,15 @@ std::vector<Switch> micropacks() {
 std::vector<Switch> shapes() {
   const auto no_taper = [](StepJob& step) {
     step.choices.search.first.taper = 1;
-    forget(step, Direction::kTaper);
+    forget(step, SearchDirection::kTaper);
   };
   const auto none_ahead = [](StepJob& step) {
     step.choices.search.first.short_first = 0;
-    forget(step, Direction::kShortAhead);
+    forget(step, SearchDirection::kShortAhead);
   };
   return {
       {"taper", "no taper", no_taper},
-      {"taper", "one taper", [](StepJob& step) { forget(step, Direction::kTaper); }},
+      {"taper", "one taper", [](StepJob& step) { forget(step, SearchDirection::kTaper); }},
       {"taper", "begin without", [](StepJob& step) { step.choices.search.first.taper = 1; }},
       {"taper", "begin at 1/8", [](StepJob& step) { step.choices.search.first.taper /= 2; }},
       {"taper", "begin at 1/2", [](StepJob& step) { step.choices.search.first.taper *= 2; }},
@@ -71,7 +71,7 @@ std::vector<Switch> shapes() {
       {"taper", "begin with 4p",
        [](StepJob& step) { step.choices.search.first.taper_per_stage *= 2; }},
       {"ahead", "none ahead", none_ahead},
-      {"ahead", "four ahead", [](StepJob& step) { forget(step, Direction::kShortAhead); }},
+      {"ahead", "four ahead", [](StepJob& step) { forget(step, SearchDirection::kShortAhead); }},
       {"ahead", "begin with none",
        [](StepJob& step) { step.choices.search.first.short_first = 0; }},
       {"ahead", "begin with 2", [](StepJob& step) { step.choices.search.first.short_first = 2; }},
@@ -94,7 +94,8 @@ std::vector<Switch> splitting() {
   return {
       {"split", "whole backwards",
        [](StepJob& step) { step.choices.backward = BackwardKind::kWhole; }, splits},
-      {"split", "all or whole", [](StepJob& step) { forget(step, Direction::kSplit); }, splits},
+      {"split", "all or whole", [](StepJob& step) { forget(step, SearchDirection::kSplit); },
+       splits},
       {"split", "begin with 4",
        [](StepJob& step) { step.choices.search.first.split_per_stage = 4; }, splits},
   };
@@ -182,7 +183,7 @@ std::vector<Switch> choices() {
 
 StepJob with_cuts(StepJob step, bool asymmetric) {
   step.choices.search.first.asymmetric = asymmetric;
-  forget(step, Direction::kCuts);
+  forget(step, SearchDirection::kCuts);
   return step;
 }
 

@@ -66,14 +66,14 @@ std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
 }
 
 std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpace& space,
-                                  Direction direction, bool wide) {
+                                  SearchDirection direction, bool wide) {
   using Factors = std::vector<double>;
   using Counts = std::vector<int>;
   std::vector<Candidate> out;
   const auto change = [&](auto edit) { edit(out.emplace_back(candidate).cut); };
   const int p = space.stages;
   switch (direction) {
-    case Direction::kPacks:
+    case SearchDirection::kPacks:
       for (const double factor : wide ? Factors{0.6, 0.77, 0.88, 0.94, 1.06, 1.13, 1.3, 1.7}
                                       : Factors{0.7, 0.84, 1.19, 1.41})
         change([&](UnitCutOptions& c) {
@@ -83,22 +83,22 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpa
                     tapered ? c.fluid.taper : space.first.taper);
         });
       break;
-    case Direction::kTaper:
+    case SearchDirection::kTaper:
       change([&](UnitCutOptions& c) { set_taper(c, 0, 1.0); });
       for (const int packs : wide ? Counts{p, 2 * p, 3 * p, 4 * p, 6 * p} : Counts{p, 2 * p, 4 * p})
         for (const double taper :
              wide ? Factors{0.5, 0.35, 0.25, 0.12, 0.06} : Factors{0.5, 0.25, 0.12})
           change([&](UnitCutOptions& c) { set_taper(c, packs, taper); });
       break;
-    case Direction::kShortAhead:
+    case SearchDirection::kShortAhead:
       for (const int short_first :
            wide ? Counts{0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64} : Counts{0, 1, 2, 4, 8, 16})
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
-    case Direction::kCuts:
+    case SearchDirection::kCuts:
       change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
       break;
-    case Direction::kSplit:
+    case SearchDirection::kSplit:
       if (!space.split) break;
       for (const std::int32_t split : {0, 2, 4, kSplitAll})
         if (split != candidate.split_per_stage) out.emplace_back(candidate).split_per_stage = split;

@@ -39,8 +39,8 @@ struct CandidateSpace {
 
 /// Neighbours of a candidate in one direction of the search. `wide`: more of them.
 [[nodiscard]] std::vector<Candidate> neighbours(const Candidate& candidate,
-                                                const CandidateSpace& space, Direction direction,
-                                                bool wide = false);
+                                                const CandidateSpace& space,
+                                                SearchDirection direction, bool wide = false);
 
 /// Pieces of at most `granularity` tokens that the sequences consist of.
 [[nodiscard]] std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity);

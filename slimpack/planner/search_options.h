@@ -10,16 +10,16 @@
 namespace slimpack {
 
 /// What local search varies about a candidate.
-enum class Direction : std::uint8_t {
+enum class SearchDirection : std::uint8_t {
   kPacks,       ///< the number of MicroPacks
   kTaper,       ///< how MicroPacks shrink towards both ends
   kShortAhead,  ///< short sequences ahead of the longest
   kCuts,        ///< symmetric or asymmetric
   kSplit,       ///< how many backwards are split
 };
-inline constexpr std::array kDirections = {Direction::kPacks, Direction::kTaper,
-                                           Direction::kShortAhead, Direction::kCuts,
-                                           Direction::kSplit};
+inline constexpr std::array kSearchDirections = {SearchDirection::kPacks, SearchDirection::kTaper,
+                                                 SearchDirection::kShortAhead,
+                                                 SearchDirection::kCuts, SearchDirection::kSplit};
 
 inline constexpr std::int32_t kSplitAll = 1 << 16;
 
@@ -85,7 +85,8 @@ struct MergeSearch {
 };
 
 struct SearchOptions {
-  std::vector<Direction> directions{kDirections.begin(), kDirections.end()};  ///< in this order
+  std::vector<SearchDirection> directions{kSearchDirections.begin(),
+                                          kSearchDirections.end()};  ///< in this order
   FirstCandidates first = {};
   PackLimits packs = {};
   SearchCaps caps = {};

@@ -92,13 +92,13 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 }
 
 void UnitSearch::next_phase() {
-  const std::vector<Direction>& directions = problem_.choices.search.directions;
+  const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
   if (++phase_ > last_phase_) {
     std::stable_sort(seen_.begin(), seen_.end(),
                      [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
     return;
   }
-  const Direction direction = directions[(phase_ - 1) % directions.size()];
+  const SearchDirection direction = directions[(phase_ - 1) % directions.size()];
   if (in_first_round())
     enqueue(neighbours(favourite(), space_, direction));
   else

@@ -95,7 +95,9 @@ class UnitSearch {
   [[nodiscard]] Tasks tasks_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
   void enqueue(const std::vector<Candidate>& candidates);
   void next_phase();
-  [[nodiscard]] bool in_first_round() const { return phase_ <= problem_.choices.search.directions.size(); }
+  [[nodiscard]] bool in_first_round() const {
+    return phase_ <= problem_.choices.search.directions.size();
+  }
   /// Result: whether its bound left a chance, so that it was scored.
   bool explore(const Candidate& candidate);
   /// Result: the memory of the schedule without a cap.

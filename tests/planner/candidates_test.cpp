@@ -15,7 +15,7 @@ TEST(Candidates, NeverAskForMorePacksThanThereArePieces) {
   for (const Candidate& c : coarse_candidates(space)) {
     EXPECT_LE(c.cut.fluid.packs, 3);
     EXPECT_EQ(c.cut.short_first, 0);
-    for (const Direction direction : kDirections)
+    for (const SearchDirection direction : kSearchDirections)
       for (const Candidate& n : neighbours(c, space, direction)) {
         EXPECT_GE(n.cut.fluid.packs, 1);
         EXPECT_LE(n.cut.fluid.packs, 3);
@@ -38,7 +38,7 @@ TEST(Candidates, TapersDoNotOverlap) {
   const CandidateSpace space{
       .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
   for (const Candidate& c : coarse_candidates(space))
-    for (const Direction direction : kDirections)
+    for (const SearchDirection direction : kSearchDirections)
       for (const Candidate& n : neighbours(c, space, direction))
         EXPECT_LE(n.cut.fluid.taper_front + n.cut.fluid.taper_back, n.cut.fluid.packs);
 }
