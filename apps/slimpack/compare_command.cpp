@@ -20,7 +20,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_request.h"
+#include "slimpack/job/configured_job.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -54,29 +54,31 @@ void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
   const ModelShape shape = shape_to_plan(config);
-  const CostModel cost = required_cost(config, shape, arguments.config);
+  const Costs cost = required_cost(config, shape, arguments.config);
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
-  PlanRequest request = configured_request(config, cost, step.lengths);
-  request.planner = PlannerKind::kSlimpack;
+  const Job job =
+      configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));
+  Choices choices = configured_choices(config, cost);
+  choices.planner = PlannerKind::kSlimpack;
 
   std::vector<ComparedPlanner> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
                     static_cast<std::int64_t>(planners.size()));
   for (const std::string& planner : planners) {
-    rows.push_back(compared(planner, request, cost));
+    rows.push_back(compared(planner, job, step.lengths, choices, cost));
     progress.advance();
   }
   progress.finish();
   if (!arguments.json.empty())
     write_file(arguments.json,
-               comparison_json(rows, arguments.lengths, request, cost).dump(2) + "\n");
+               comparison_json(rows, arguments.lengths, job, choices, cost).dump(2) + "\n");
   const int columns = output_columns(stdout);
   fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}{}\n",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
              counted(total_tokens(step.lengths).count(), "token"), step.source,
-             folded("data: " + step.long_documents, columns), counted(request.pp, "stage"),
-             counted(request.dp, "replica"), cost.tp, cost.source,
-             comparison_text(rows, request.memory_cap, columns),
+             folded("data: " + step.long_documents, columns), counted(job.layout.stages(), "stage"),
+             counted(job.replicas, "replica"), cost.tp, cost.source,
+             comparison_text(rows, job.memory_cap, columns),
              folded("All planners run on this layout; another one (parallel.pp, dp, tp) may suit "
                     "some of them better.",
                     columns));

@@ -40,22 +40,22 @@ nlohmann::json ratios_to_json(const std::vector<PassRatio>& ratios) {
   return result;
 }
 
-std::string coefficient_table(const CostModel& cost) {
+std::string coefficient_table(const Costs& cost) {
   Table table({{"one layer, ns", Align::kLeft}, {"forward"}, {"backward"}, {"of it weights"}});
-  const auto row = [&](const char* name, double LayerTime::*field, double weights = 0) {
+  const auto row = [&](const char* name, double PackCost::*field, double weights = 0) {
     table.add_row({name, fmt::format("{:.4g}", cost.forward.*field),
                    fmt::format("{:.4g}", cost.backward.*field), fmt::format("{:.4g}", weights)});
   };
-  row("per MicroPack", &LayerTime::per_pack, cost.weight_gradient.per_pack);
-  row("per slice", &LayerTime::per_slice);
-  row("per token", &LayerTime::per_token, cost.weight_gradient.per_token);
-  row("per query-key pair", &LayerTime::per_pair);
-  row("per prefix token", &LayerTime::per_prefix_token);
+  row("per MicroPack", &PackCost::per_pack, cost.weight_gradient.per_pack);
+  row("per slice", &PackCost::per_slice);
+  row("per token", &PackCost::per_token, cost.weight_gradient.per_token);
+  row("per query-key pair", &PackCost::per_pair);
+  row("per prefix token", &PackCost::per_prefix_token);
   return table.text();
 }
 
 /// What a layer of merged MicroPacks takes beyond each member's share.
-std::string merge_table(const CostModel& cost) {
+std::string merge_table(const Costs& cost) {
   if (cost.merge.empty()) return "";
   Table table(
       {{"merged, ns more", Align::kLeft}, {"forward"}, {"a token"}, {"backward"}, {"a token"}});
@@ -76,7 +76,7 @@ void profile(const ProfileArguments& arguments) {
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
       configured_profile(config, shape_to_plan(config), /*gpu_each=*/true);
-  const CostModel cost =
+  const Costs cost =
       measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));

@@ -8,15 +8,15 @@
 
 namespace slimpack {
 
-CostModel on_device(CostModel cost, DeviceKind device) {
+Costs on_device(Costs cost, DeviceKind device) {
   if (device == DeviceKind::kCpu) cost.host_per_byte = 0;
   return cost;
 }
 
-std::optional<CostModel> configured_cost(const RunConfig& config, const ModelShape& shape) {
+std::optional<Costs> configured_cost(const RunConfig& config, const ModelShape& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
-    CostModel cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
+    Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
     if (cost.shape != shape)
       invalid_input("{}: measured for another model than {}; profile this one again", name,
                     config.model.config.string());
@@ -36,8 +36,8 @@ std::optional<CostModel> configured_cost(const RunConfig& config, const ModelSha
   return std::nullopt;
 }
 
-CostModel required_cost(const RunConfig& config, const ModelShape& shape, std::string_view origin) {
-  std::optional<CostModel> cost = configured_cost(config, shape);
+Costs required_cost(const RunConfig& config, const ModelShape& shape, std::string_view origin) {
+  std::optional<Costs> cost = configured_cost(config, shape);
   if (!cost)
     invalid_input(
         "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "

@@ -13,15 +13,15 @@ namespace slimpack {
 /// From cost.file, else from [hardware], else nullopt: then somebody has to measure; without
 /// host_per_byte where train.device is the CPU, whose memory is the host's. Throws InvalidInput for
 /// a cost file of another model or number format.
-[[nodiscard]] std::optional<CostModel> configured_cost(const RunConfig& config,
-                                                       const ModelShape& shape);
+[[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
+                                                   const ModelShape& shape);
 
 /// The same, for commands that do not measure: throws InvalidInput naming `origin`, the run
 /// configuration, when it says nothing of costs.
-[[nodiscard]] CostModel required_cost(const RunConfig& config, const ModelShape& shape,
-                                      std::string_view origin);
+[[nodiscard]] Costs required_cost(const RunConfig& config, const ModelShape& shape,
+                                  std::string_view origin);
 
 /// Costs that were written down, on the device of this run: as configured_cost has them.
-[[nodiscard]] CostModel on_device(CostModel cost, DeviceKind device);
+[[nodiscard]] Costs on_device(Costs cost, DeviceKind device);
 
 }  // namespace slimpack

@@ -14,7 +14,7 @@ using nlohmann::json;
 constexpr const char* kFormat = "slimpack-plan-file";
 constexpr std::int64_t kVersion = 3;
 
-json prediction_to_json(const PlannedStep& step) {
+json prediction_to_json(const RatedPlan& step) {
   const SimulationResult& prediction = step.prediction;
   json busy = json::array();
   for (const Nanos time : prediction.busy) busy.push_back(time.count());
@@ -92,7 +92,7 @@ Nanos bound_from(const JsonFields& fields) {
 
 }  // namespace
 
-std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost) {
+std::string plan_file_to_json(const RatedPlan& step, const Costs& cost) {
   json schedules = json::array();
   for (const Schedule& schedule : step.schedules) schedules.push_back(schedule_to_text(schedule));
   return json{{"format", kFormat},

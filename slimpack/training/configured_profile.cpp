@@ -33,8 +33,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   return options;
 }
 
-CostModel measured_costs(ProfileOptions options,
-                         const std::function<void(const std::string&)>& tell) {
+Costs measured_costs(ProfileOptions options, const std::function<void(const std::string&)>& tell) {
   const std::int32_t threads = options.grid().ranks();
   tell(fmt::format("measuring one layer on {} thread{}, longest document {} tok", threads,
                    threads == 1 ? "" : "s", grouped(options.context.count())));

@@ -21,7 +21,7 @@ namespace slimpack {
     std::optional<std::int32_t> neighbours = std::nullopt);
 
 /// Measures; tells `tell` so in a line, as that takes some seconds, and warns it of a bad fit.
-[[nodiscard]] CostModel measured_costs(ProfileOptions options,
-                                       const std::function<void(const std::string&)>& tell);
+[[nodiscard]] Costs measured_costs(ProfileOptions options,
+                                   const std::function<void(const std::string&)>& tell);
 
 }  // namespace slimpack

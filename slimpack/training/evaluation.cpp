@@ -52,7 +52,7 @@ Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const S
   documents_ = document_count(sequences);
   for (Sequences& batch : batches_of(sequences, config.data.step_tokens)) {
     targets_ += reader_.read(batch).targets;
-    PlannedStep planned =
+    RatedPlan planned =
         plan_together(agreement, planner, batch, "evaluation", &StepPlanner::plan_evaluation);
     batches_.push_back({std::move(batch), std::move(planned)});
   }

@@ -39,7 +39,7 @@ class Evaluation {
  private:
   struct Batch {
     std::vector<DocumentSequence> sequences;
-    PlannedStep planned;
+    RatedPlan planned;
   };
 
   DocumentReader reader_;

@@ -26,8 +26,8 @@ std::int32_t processes_here(JobProcess& process) {
 }
 
 /// `neighbours`: absent where all ranks are threads of this process.
-CostModel cost_or_profile(const RunConfig& config, const ModelShape& shape,
-                          std::optional<std::int32_t> neighbours, TrainingListener& listener) {
+Costs cost_or_profile(const RunConfig& config, const ModelShape& shape,
+                      std::optional<std::int32_t> neighbours, TrainingListener& listener) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);
   return measured_costs(configured_profile(config, shape, neighbours.has_value(), neighbours),
                         [&](const std::string& line) { listener.note("", line); });

@@ -14,7 +14,7 @@
 namespace slimpack {
 
 struct PlanBasis {
-  CostModel cost;
+  Costs cost;
   StageLayout layout;
 };
 

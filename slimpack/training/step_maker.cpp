@@ -13,12 +13,12 @@ namespace {
 using Kind = ProcessMessage::Kind;
 
 /// Received from the first process.
-PlannedStep received(std::string_view message, const StepPlanner& planner,
-                     std::span<const DocumentSequence> sequences, std::string_view what) try {
+RatedPlan received(std::string_view message, const StepPlanner& planner,
+                   std::span<const DocumentSequence> sequences, std::string_view what) try {
   const std::string origin = fmt::format("{}: the plan of rank 0", what);
   HandedPlan handed = plan_from_message(message, origin);
   planner.require_of_this_run(handed.plan, lengths_of(sequences), origin);
-  PlannedStep planned;
+  RatedPlan planned;
   planned.plan = std::move(handed.plan);
   planned.schedules = std::move(handed.schedules);
   return planned;
@@ -28,17 +28,17 @@ PlannedStep received(std::string_view message, const StepPlanner& planner,
 
 }  // namespace
 
-PlannedStep plan_together(const JobAgreement& agreement, const StepPlanner& planner,
-                          std::span<const DocumentSequence> sequences, std::string_view what,
-                          const MakePlan& make) {
+RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
+                        std::span<const DocumentSequence> sequences, std::string_view what,
+                        const MakePlan& make) {
   const auto plan = [&] { return make(planner, lengths_of(sequences)); };
   if (agreement.alone()) return plan();
-  std::future<PlannedStep> making;
+  std::future<RatedPlan> making;
   if (agreement.first()) making = std::async(std::launch::async, plan);
   const auto ready = [&](std::chrono::milliseconds wait) {
     return !making.valid() || making.wait_for(wait) == std::future_status::ready;
   };
-  PlannedStep planned;
+  RatedPlan planned;
   const std::optional<std::string> message = agreement.agree(what, ready, [&] {
     ProcessMessage own{Kind::kReady, checksum_of_documents(sequences), ""};
     if (making.valid()) {
@@ -100,7 +100,7 @@ std::optional<ReadyStep> StepMaker::take(std::string_view what,
 
 ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
   const Nanos start = monotonic_now();
-  PlannedStep planned =
+  RatedPlan planned =
       plan_together(agreement_, planner_, batch.sequences, "last step again",
                     [kind](const StepPlanner& planner, const SequenceLengths& lengths) {
                       return planner.plan(lengths, kind);

@@ -26,20 +26,20 @@ class HandoverFailed : public std::runtime_error {
 };
 
 /// Plans for `sequences`, by the planner that is given.
-using MakePlan = std::function<PlannedStep(const StepPlanner&, const SequenceLengths&)>;
+using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengths&)>;
 
 /// What `make` plans for these sequences in the first process, in all processes; in others than the
 /// first plan and schedules alone, which is what runs. Throws in all what `make` throws, and
 /// InvalidInput when another process has other sequences; throws HandoverFailed. `what`, such as
 /// "step 3", begins these messages.
-[[nodiscard]] PlannedStep plan_together(const JobAgreement& agreement, const StepPlanner& planner,
-                                        std::span<const DocumentSequence> sequences,
-                                        std::string_view what, const MakePlan& make);
+[[nodiscard]] RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
+                                      std::span<const DocumentSequence> sequences,
+                                      std::string_view what, const MakePlan& make);
 
 /// A step that is ready to run.
 struct ReadyStep {
   StepBatch batch;
-  PlannedStep planned;  ///< in others than the first process plan and schedules alone
+  RatedPlan planned;    ///< in others than the first process plan and schedules alone
   Nanos planning_time;  ///< 0 where nothing was planned
   Nanos waited;         ///< training stood still for it
 };

@@ -3,31 +3,34 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/job/configured_request.h"
+#include "slimpack/job/configured_job.h"
 
 namespace slimpack {
 
-StepPlanner::StepPlanner(const RunConfig& config, CostModel cost, StageLayout layout)
-    : config_(config), cost_(std::move(cost)), layout_(std::move(layout)) {}
+StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout)
+    : config_(config),
+      cost_(std::move(cost)),
+      job_(configured_job(config, cost_, std::move(layout))),
+      choices_(configured_choices(config, cost_)) {}
 
-PlannedStep StepPlanner::plan(SequenceLengths lengths, PlannerKind planner) const {
-  PlanRequest request = configured_request(config_, cost_, std::move(lengths), layout_);
-  request.planner = planner;
-  return checked(request);
+RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner) const {
+  Choices choices = choices_;
+  choices.planner = planner;
+  return checked(lengths, choices);
 }
 
-PlannedStep StepPlanner::plan_evaluation(SequenceLengths lengths) const {
-  PlanRequest request = configured_request(config_, cost_, std::move(lengths), layout_);
-  request.backward = BackwardKind::kWhole;
-  request.solver = SolverKind::kFluid;
-  request.time_budget = Nanos(0);
-  return checked(request);
+RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
+  Choices choices = choices_;
+  choices.backward = BackwardKind::kWhole;
+  choices.solver = SolverKind::kFluid;
+  choices.time_budget = Nanos(0);
+  return checked(lengths, choices);
 }
 
 void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLengths& lengths,
                                       std::string_view origin) const {
-  const char* const wrong = plan.lengths != lengths  ? "other sequences"
-                            : plan.layout != layout_ ? "other stages"
+  const char* const wrong = plan.lengths != lengths   ? "other sequences"
+                            : plan.layout != layout() ? "other stages"
                             : plan.replicas.size() != static_cast<std::size_t>(config_.parallel.dp)
                                 ? "another number of replicas"
                                 : nullptr;
@@ -38,10 +41,10 @@ void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLength
         origin, wrong);
 }
 
-PlannedStep StepPlanner::checked(const PlanRequest& request) const {
-  PlanOutcome outcome = plan_step(request, cost_);
+RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices) const {
+  PlanOutcome outcome = plan_step(job_, lengths, choices, cost_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
-  PlannedStep planned = *std::move(outcome.step);
+  RatedPlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");
   const auto errors = check_step_schedules(planned.plan, planned.schedules);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -13,14 +14,14 @@ namespace slimpack {
 /// Thread-safe. Calls throw InvalidInput when nothing fits.
 class StepPlanner {
  public:
-  StepPlanner(const RunConfig& config, CostModel cost, StageLayout layout);
+  StepPlanner(const RunConfig& config, Costs cost, StageLayout layout);
 
-  [[nodiscard]] const CostModel& cost() const { return cost_; }
-  [[nodiscard]] const StageLayout& layout() const { return layout_; }
+  [[nodiscard]] const Costs& cost() const { return cost_; }
+  [[nodiscard]] const StageLayout& layout() const { return job_.layout; }
 
-  [[nodiscard]] PlannedStep plan(SequenceLengths lengths, PlannerKind planner) const;
+  [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner) const;
   /// Backward never runs: what is found quickly serves as well as the best plan.
-  [[nodiscard]] PlannedStep plan_evaluation(SequenceLengths lengths) const;
+  [[nodiscard]] RatedPlan plan_evaluation(const SequenceLengths& lengths) const;
 
   /// Throws InvalidInput naming `origin` unless a plan that another process made is one of these
   /// lengths for the stages and replicas of this run.
@@ -28,11 +29,12 @@ class StepPlanner {
                            std::string_view origin) const;
 
  private:
-  [[nodiscard]] PlannedStep checked(const PlanRequest& request) const;
+  [[nodiscard]] RatedPlan checked(const SequenceLengths& lengths, const Choices& choices) const;
 
   RunConfig config_;
-  CostModel cost_;
-  StageLayout layout_;
+  Costs cost_;
+  Job job_;
+  Choices choices_;
 };
 
 }  // namespace slimpack

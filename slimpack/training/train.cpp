@@ -43,7 +43,7 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
 
 /// Predicted and measured timeline of a step, side by side in one file.
 void write_timeline(const std::filesystem::path& file, const CompletedStep& step,
-                    const CostModel& cost) {
+                    const Costs& cost) {
   const std::vector<DocumentSequence>& sequences = step.ready.batch.sequences;
   const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
     const DocumentSequence& s = sequences[sequence.index()];

@@ -72,7 +72,7 @@ class TrainingRun {
   /// Runs a batch under another planner without touching the weights; planned in line.
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
 
-  [[nodiscard]] const CostModel& cost() const { return maker_->planner().cost(); }
+  [[nodiscard]] const Costs& cost() const { return maker_->planner().cost(); }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const IndexedDataset& dataset() const { return maker_->reader().dataset(); }
   [[nodiscard]] const std::vector<std::string>& changed_settings() const { return origin_.changed; }

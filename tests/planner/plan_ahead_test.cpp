@@ -14,6 +14,7 @@ namespace slimpack {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::PlanRequest;
 using testing::random_request;
 using testing::small_cost;
 
@@ -22,7 +23,7 @@ constexpr auto kAWhile = 20ms;
 
 RC_GTEST_PROP(PlanAhead, TakesThePlansOfPlanningInLineInTheirOrder, (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   std::vector<PlanRequest> requests(1 + rng.below(4));
   for (PlanRequest& request : requests) request = random_request(rng);
 

@@ -14,7 +14,7 @@ namespace slimpack {
 namespace {
 
 HandedPlan planned(const PlanRequest& request) {
-  PlannedStep step = *plan_step(request, testing::small_cost(request.dp)).step;
+  RatedPlan step = *plan_step(request, testing::small_cost(request.dp)).step;
   return {std::move(step.plan), std::move(step.schedules)};
 }
 

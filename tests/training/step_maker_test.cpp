@@ -22,7 +22,7 @@ DocumentStream stream_of(const RunConfig& config) {
 }
 
 StepPlanner planner_of(const RunConfig& config) {
-  CostModel cost = *configured_cost(config, trained_model(config));
+  Costs cost = *configured_cost(config, trained_model(config));
   const SequenceLengths lengths = lengths_of(stream_of(config).peek().sequences);
   StageLayout layout = balanced_layout(cost, lengths, config.parallel.pp);
   return {config, std::move(cost), std::move(layout)};

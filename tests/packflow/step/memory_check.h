@@ -17,22 +17,22 @@ namespace slimpack::testing {
 
 /// A step of any number of replicas; cost.tp ranks share each stage.
 struct GridStep {
-  CostModel cost;  ///< before recomputation
+  Costs cost;  ///< before recomputation
   StepPlan plan;
   std::vector<Schedule> schedules;  ///< by replica
 
   [[nodiscard]] SimulationResult predict() const {
-    const CostModel recomputed = with_recompute(cost, plan.recompute);
+    const RecomputingCosts recomputed = with_recompute(cost, plan.recompute);
     std::vector<TaskTimes> times;
     std::vector<TaskBytes> bytes;
     for (const ReplicaPlan& replica : plan.replicas) {
       times.push_back(task_times(recomputed, plan.layout, replica.packs));
       bytes.push_back(task_bytes(recomputed, plan.layout, replica.packs, plan.lengths));
     }
-    std::vector<ReplicaTasks> tasks;
+    std::vector<ReplicaPacks> tasks;
     for (std::size_t r = 0; r < plan.replicas.size(); ++r)
-      tasks.push_back({plan.replicas[r].packs, schedules[r], times[r], bytes[r]});
-    return simulate(tasks);
+      tasks.push_back({plan.replicas[r].packs, times[r], bytes[r]});
+    return simulate(tasks, schedules);
   }
 };
 

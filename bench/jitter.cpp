@@ -1,4 +1,4 @@
-#include "slimpack/planner/jitter.h"
+#include "bench/jitter.h"
 
 #include <cmath>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/random.h"
-#include "slimpack/planner/measured_work.h"
+#include "slimpack/planner/replay.h"
 #include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
@@ -95,7 +95,7 @@ double jitter_of(std::span<const Timeline> measured) {
   return std::sqrt(squares / static_cast<double>(measured.size() - 1));
 }
 
-JitteredStep predict_with_jitter(const PlannedStep& step, const CostModel& cost, double jitter,
+JitteredStep predict_with_jitter(const RatedPlan& step, const Costs& cost, double jitter,
                                  std::int32_t draws) {
   SLIMPACK_CHECK(jitter >= 0 && draws >= 1);
   const std::vector<CostedReplica> typical = costed_replicas(step, cost);

@@ -28,9 +28,9 @@ struct JitteredStep {
 /// As predict, but the duration of every action, reduction and optimizer is multiplied by a
 /// log-normal factor of its own, with mean 1 and `jitter` as above. A static order cannot answer to
 /// it, so that a step takes longer than the mean durations say.
-/// REQUIRES: jitter >= 0, draws >= 1; `cost` that of the step's request, before recomputation.
+/// REQUIRES: jitter >= 0, draws >= 1.
 /// Cost: `draws` simulations. Deterministic.
-[[nodiscard]] JitteredStep predict_with_jitter(const PlannedStep& step, const CostModel& cost,
+[[nodiscard]] JitteredStep predict_with_jitter(const RatedPlan& step, const Costs& cost,
                                                double jitter, std::int32_t draws = 20);
 
 }  // namespace slimpack

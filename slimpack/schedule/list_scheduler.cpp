@@ -90,11 +90,4 @@ Schedule own_order(const Schedule& common, const PackPlan& packs) {
   return own;
 }
 
-std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
-                                      const TaskBytes& bytes, const ListScheduleOptions& options) {
-  const ReplicaPacks replica{packs, times, bytes};
-  auto result = ListScheduler(std::span(&replica, 1), options.slots).run(options.memory_cap);
-  return result ? std::optional(std::move(result->schedule)) : std::nullopt;
-}
-
 }  // namespace slimpack
