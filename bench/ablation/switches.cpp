@@ -24,9 +24,7 @@ bool has_replicas(const PlanRequest& request) {
 
 std::vector<Switch> cuts() {
   return {
-      {"cuts", "asymmetric alone", [](PlanRequest& r) { r = with_cuts(r, true); }},
-      {"cuts", "symmetric alone", [](PlanRequest& r) { r = with_cuts(r, false); }},
-      {"cuts", "begin symmetric", [](PlanRequest& r) { r.search.first.asymmetric = false; }},
+      {"cuts", "symmetric alone", [](PlanRequest& r) { r.search.first.asymmetric = false; }},
   };
 }
 
@@ -169,12 +167,6 @@ std::vector<Switch> choices() {
 }
 
 }  // namespace
-
-PlanRequest with_cuts(PlanRequest request, bool asymmetric) {
-  request.search.first.asymmetric = asymmetric;
-  forget(request, Direction::kCuts);
-  return request;
-}
 
 std::vector<Switch> ablation_switches() {
   std::vector<Switch> all;

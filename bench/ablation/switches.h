@@ -19,7 +19,4 @@ struct Switch {
 
 [[nodiscard]] std::vector<Switch> ablation_switches();
 
-/// The request with symmetric cuts, or asymmetric ones, and no others.
-[[nodiscard]] PlanRequest with_cuts(PlanRequest request, bool asymmetric);
-
 }  // namespace slimpack::bench
