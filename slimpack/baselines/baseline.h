@@ -28,8 +28,8 @@ struct BaselinePlan {
   /// kSlicedOneFOneB: slices that a stage has in flight more than the next stage.
   std::int32_t ahead_per_stage = 1;
   /// kOneFOneB, by replica: which microbatch of a plain 1F1B each MicroPack is, ascending, so that
-  /// the replicas of merged ones meet in the same column; a replica does nothing in a column where
-  /// it has none. Empty = every MicroPack's column is its index.
+  /// the replicas of merged ones run them in the same column; a replica does nothing in a column
+  /// where it has none. Empty = every MicroPack's column is its index.
   std::vector<std::vector<std::int32_t>> columns = {};
 };
 

@@ -16,8 +16,8 @@ Normalised normalised(const LayerWidths& w, Recompute recompute) {
   return {w.normalize(w.hidden), w.hidden};
 }
 
-/// Hidden states that meet a weight's gradient, with what is widened of them, `weight`: n ⊙ weight
-/// of the norm.
+/// Hidden states that a weight's gradient multiplies, with what is widened of them, `weight`: n ⊙
+/// weight of the norm.
 std::int64_t gathered_product(const LayerWidths& w, std::int64_t tokens, std::int64_t weight) {
   const std::int64_t own = w.gathered > 0 ? tokens * w.hidden : 0;  // until all are gathered
   return tokens * w.all_hidden() + std::max(own, weight);
@@ -143,7 +143,8 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
   const ModelShape& s = w.shape;
   const std::int64_t gathered = tokens * w.gathered;
-  // In the order in which they run; each frees its operands. Normalised inputs meet their weight.
+  // In the order in which they run; each frees its operands. Normalised inputs are multiplied by
+  // their weight.
   const std::int64_t down = gathered + w.weight(tokens, s.hidden_size, s.intermediate_size);
   const std::int64_t after_down = tokens * (w.ffn + w.hidden);
   const std::int64_t gate_up =

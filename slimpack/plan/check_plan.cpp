@@ -195,8 +195,8 @@ std::size_t next_merged(const std::vector<MicroPack>& packs, std::size_t p, std:
 }
 
 /// Packs of `count` or more replicas are the same, in the same order, on two of one group.
-void check_meetings(const std::vector<MicroPack>& a, const std::vector<MicroPack>& b,
-                    std::size_t count, std::string_view where, Findings& findings) {
+void check_merged_order(const std::vector<MicroPack>& a, const std::vector<MicroPack>& b,
+                        std::size_t count, std::string_view where, Findings& findings) {
   std::size_t i = next_merged(a, 0, count);
   std::size_t k = next_merged(b, 0, count);
   for (; i < a.size() && k < b.size() && a[i] == b[k];
@@ -214,10 +214,10 @@ void check_merged(const StepPlan& plan, Findings& findings) {
       if (r == first) continue;
       const PackPlan& a = plan.replicas[first].packs;
       const PackPlan& b = plan.replicas[r].packs;
-      check_meetings(a.forward, b.forward, count,
-                     fmt::format("replicas {} and {}, forward", first, r), findings);
-      check_meetings(a.backward, b.backward, count,
-                     fmt::format("replicas {} and {}, backward", first, r), findings);
+      check_merged_order(a.forward, b.forward, count,
+                         fmt::format("replicas {} and {}, forward", first, r), findings);
+      check_merged_order(a.backward, b.backward, count,
+                         fmt::format("replicas {} and {}, backward", first, r), findings);
     }
 }
 

@@ -102,7 +102,7 @@ struct StepPlan {
 ///  - at most one slice of a sequence in a MicroPack;
 ///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
 ///  - the replicas of a group have the same merged MicroPacks in the same order, those of groups
-///    that enclose it included, so that they meet without waiting for each other in a circle;
+///    that enclose it included, so that no two wait for each other in a circle;
 ///  - layer_begin ascends strictly from 0; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);

@@ -42,7 +42,7 @@ struct ListPolicy {
 /// action's transients and all inputs that can be waiting in the channels at the same moment.
 ///
 /// An object is what is worked out once for a plan, whatever the caps. Replicas that share merged
-/// packs run one common order, so that they meet without waiting for each other in a circle: pack k
+/// packs run one common order, so that no two wait for each other in a circle: pack k
 /// stands at the same place of it on all of them, takes as long as on the slowest, and starts when
 /// every replica has the memory for it. A replica with fewer packs leaves the missing ones out.
 class ListScheduler {

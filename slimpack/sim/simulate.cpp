@@ -9,8 +9,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/activation_ledger.h"
-#include "slimpack/sim/meetings.h"
 #include "slimpack/sim/memory_replay.h"
+#include "slimpack/sim/replica_barriers.h"
 
 namespace slimpack {
 namespace {
@@ -38,7 +38,7 @@ struct RankState {
   PassTimes weight;
   std::size_t next = 0;
   std::int64_t free_at = 0;
-  bool joined = false;        ///< waits for the other replicas of the merged pack of action `next`
+  bool arrived = false;       ///< waits for the other replicas of the merged pack of action `next`
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
 
@@ -71,7 +71,7 @@ class Simulator {
         schedules_(schedules),
         stages_(schedules.front().stages.size()),
         slots_(static_cast<std::size_t>(options.slots)),
-        meetings_(packs_of(replicas), stages_) {
+        barriers_(packs_of(replicas), stages_) {
     SLIMPACK_CHECK(options.slots >= 1 && stages_ >= 1);
     ranks_.reserve(replicas_.size() * stages_);
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
@@ -93,7 +93,7 @@ class Simulator {
         for (std::size_t s = 0; s < stages_; ++s) left -= advance(r, s);
         for (std::size_t s = stages_; s-- > 0;) left -= advance(r, s);
       }
-      SLIMPACK_CHECK(left < before || any_joined(), "deadlock with {} actions left", left);
+      SLIMPACK_CHECK(left < before || any_arrived(), "deadlock with {} actions left", left);
     }
     end_step();
   }
@@ -168,18 +168,18 @@ class Simulator {
     const std::size_t pack = action.pack.index();
     std::int64_t start = 0;
     std::int64_t duration = duration_of(r, s, action);
-    if (!rank.joined) {
+    if (!rank.arrived) {
       const std::int64_t arrival = arrival_of(r, s, action);
       if (arrival == kUnknown) return false;
       start = std::max(rank.free_at, arrival);
     }
-    if (meetings_.has(r, action.pass, pack)) {
-      if (!rank.joined) meetings_.join(r, action.pass, pack, s, start, duration);
-      const Meetings::Times meeting = meetings_.times(r, action.pass, pack, s);
-      rank.joined = !meeting.known;
-      if (!meeting.known) return false;
-      start = meeting.start;
-      duration = meeting.duration;
+    if (barriers_.has(r, action.pass, pack)) {
+      if (!rank.arrived) barriers_.arrive(r, action.pass, pack, s, start, duration);
+      const ReplicaBarriers::Times barrier = barriers_.times(r, action.pass, pack, s);
+      rank.arrived = !barrier.known;
+      if (!barrier.known) return false;
+      start = barrier.start;
+      duration = barrier.duration;
     }
     PassTimes& own = times_of(rank, action.pass);
     own.start[pack] = start;
@@ -210,14 +210,14 @@ class Simulator {
     return rank.next - first;
   }
 
-  /// A sweep may end without a finished action when it only completed a meeting.
-  [[nodiscard]] bool any_joined() {
+  /// A sweep may end without a finished action when it only completed a barrier.
+  [[nodiscard]] bool any_arrived() {
     bool any = false;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (!ranks_[i].joined) continue;
+      if (!ranks_[i].arrived) continue;
       const std::size_t r = i / stages_;
       const Action action = schedules_[r].stages[i % stages_][ranks_[i].next];
-      any |= meetings_.times(r, action.pass, action.pack.index(), i % stages_).known;
+      any |= barriers_.times(r, action.pass, action.pack.index(), i % stages_).known;
     }
     return any;
   }
@@ -306,7 +306,7 @@ class Simulator {
   std::span<const Schedule> schedules_;
   std::size_t stages_;
   std::size_t slots_;
-  Meetings meetings_;
+  ReplicaBarriers barriers_;
   std::vector<RankState> ranks_;            ///< [replica · stages + stage]
   std::vector<std::int64_t> reduce_start_;  ///< by stage
   std::int64_t all_reduced_ = 0;

@@ -1,4 +1,4 @@
-// Meetings: where the replicas of merged MicroPacks wait for each other.
+// Replica barriers: where the replicas of merged MicroPacks wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace slimpack {
 
-/// Every action of a merged pack on a stage is a meeting of the pack's replicas: it starts when the
+/// Every action of a merged pack on a stage is a barrier of the pack's replicas: it starts when the
 /// last of them is ready and takes as long as the slowest needs.
-class Meetings {
+class ReplicaBarriers {
  public:
   /// REQUIRES: check_plan accepts the plans of these replicas together.
-  Meetings(const std::vector<const PackPlan*>& replicas, std::size_t stages);
+  ReplicaBarriers(const std::vector<const PackPlan*>& replicas, std::size_t stages);
 
   /// Whether a pack of a replica is merged. False at once when no pack of the step is.
   [[nodiscard]] bool has(std::size_t replica, Pass pass, std::size_t pack) const {
@@ -23,11 +23,11 @@ class Meetings {
 
   /// One replica is ready at `ready` and needs `duration` of its own. REQUIRES: has(); once for
   /// each replica and stage.
-  void join(std::size_t replica, Pass pass, std::size_t pack, std::size_t stage, std::int64_t ready,
-            std::int64_t duration);
+  void arrive(std::size_t replica, Pass pass, std::size_t pack, std::size_t stage,
+              std::int64_t ready, std::int64_t duration);
 
   struct Times {
-    bool known = false;  ///< all replicas have joined
+    bool known = false;  ///< all replicas have arrived
     std::int64_t start = 0;
     std::int64_t duration = 0;
   };
@@ -35,7 +35,7 @@ class Meetings {
                             std::size_t stage) const;
 
  private:
-  struct Meeting {
+  struct Barrier {
     std::int32_t missing = 0;
     std::int64_t start = 0;
     std::int64_t duration = 0;
@@ -55,7 +55,7 @@ class Meetings {
   bool any_ = false;
   std::vector<std::vector<std::int32_t>> forward_ids_;   ///< [replica][pack]: merged pack, kNone
   std::vector<std::vector<std::int32_t>> backward_ids_;  ///< likewise
-  std::vector<Meeting> meetings_;                        ///< [merged pack · stages + stage]
+  std::vector<Barrier> barriers_;                        ///< [merged pack · stages + stage]
 };
 
 }  // namespace slimpack
