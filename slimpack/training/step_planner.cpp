@@ -8,19 +8,16 @@
 namespace slimpack {
 
 StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout)
-    : config_(config),
-      cost_(std::move(cost)),
-      job_(configured_job(config, cost_, std::move(layout))),
-      choices_(configured_choices(config, cost_)) {}
+    : config_(config), cost_(std::move(cost)), layout_(std::move(layout)) {}
 
 RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner) const {
-  Choices choices = choices_;
+  Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;
   return checked(lengths, choices);
 }
 
 RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
-  Choices choices = choices_;
+  Choices choices = configured_choices(config_, cost_);
   choices.backward = BackwardKind::kWhole;
   choices.solver = SolverKind::kFluid;
   choices.time_budget = Nanos(0);
@@ -29,8 +26,8 @@ RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
 
 void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLengths& lengths,
                                       std::string_view origin) const {
-  const char* const wrong = plan.lengths != lengths   ? "other sequences"
-                            : plan.layout != layout() ? "other stages"
+  const char* const wrong = plan.lengths != lengths  ? "other sequences"
+                            : plan.layout != layout_ ? "other stages"
                             : plan.replicas.size() != static_cast<std::size_t>(config_.parallel.dp)
                                 ? "another number of replicas"
                                 : nullptr;
@@ -42,7 +39,7 @@ void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLength
 }
 
 RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices) const {
-  PlanOutcome outcome = plan_step(job_, lengths, choices, cost_);
+  PlanOutcome outcome = plan_step(configured_job(config_, cost_, layout_), lengths, choices, cost_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   RatedPlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");

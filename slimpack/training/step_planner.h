@@ -4,20 +4,20 @@
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
-/// Thread-safe. Calls throw InvalidInput when nothing fits.
+/// Thread-safe. Calls throw InvalidInput when nothing fits. Processes that take plans from another
+/// one make none here, and need no memory cap.
 class StepPlanner {
  public:
   StepPlanner(const RunConfig& config, Costs cost, StageLayout layout);
 
   [[nodiscard]] const Costs& cost() const { return cost_; }
-  [[nodiscard]] const StageLayout& layout() const { return job_.layout; }
+  [[nodiscard]] const StageLayout& layout() const { return layout_; }
 
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner) const;
   /// Backward never runs: what is found quickly serves as well as the best plan.
@@ -33,8 +33,7 @@ class StepPlanner {
 
   RunConfig config_;
   Costs cost_;
-  Job job_;
-  Choices choices_;
+  StageLayout layout_;
 };
 
 }  // namespace slimpack
