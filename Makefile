@@ -4,21 +4,30 @@ BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 JOBS ?= $(shell tools/jobs.sh)
 CORPUS := runs/demo/corpus
+PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
+# Where tests were never wanted, their libraries may not be there.
+PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF -DSLIMPACK_BENCH=OFF)
 FUZZ_SECONDS ?= 60
 FUZZ_INPUTS := 2000
 STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test soak tsan fuzzers fuzz bench format clean
+.PHONY: help setup setup-tests configure configure-tests build demo check test soak tsan fuzzers fuzz bench format clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
-setup:  ## install what is missing: system packages (apt) and .venv (pinned)
+setup:  ## install what the program needs: system packages (apt) and .venv (pinned)
 	@tools/setup.sh
 
+setup-tests:  ## install what its tests need, too
+	@tools/setup.sh tests
+
 configure: setup
-	@cmake --preset $(PRESET) --log-level=WARNING > /dev/null
+	@cmake --preset $(PRESET) --log-level=WARNING $(PROGRAM_ALONE) > /dev/null
+
+configure-tests: setup-tests
+	@cmake --preset $(PRESET) --log-level=WARNING -DSLIMPACK_TESTS=ON -DSLIMPACK_BENCH=ON > /dev/null
 
 build: configure  ## build the program, build/release/slimpack, and its Python package
 	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_native
@@ -30,31 +39,38 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
 	$(BUILD)/slimpack train examples/demo.toml --against packed
 
-test: configure fuzzers  ## build everything and run every test
+check: configure-tests  ## build and test in minutes: a share of the random cases; ROOM=… one room
+	@cmake --build $(BUILD) -j $(JOBS) --target $(if $(ROOM),$(ROOM)_test,checked)
+	@SLIMPACK_SAMPLE=7 RC_PARAMS="seed=1 max_success=20" ctest --preset $(PRESET) \
+	  $(if $(ROOM),-R '^$(ROOM)([.]|$$)')
+	@$(if $(ROOM),,SLIMPACK_BUILD=$(BUILD) $(PYTEST) --sample 7)
+
+test: configure-tests fuzzers  ## build everything and run every test
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="$${RC_PARAMS:-seed=1}" ctest --preset $(PRESET)
-	@SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -n 2 --dist loadfile
+	@SLIMPACK_BUILD=$(BUILD) $(PYTEST)
 	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
 
-soak: configure  ## run property tests on ten times as many cases, others every time; kill jobs
+soak: configure-tests fuzzers  ## hours: ten times as many random cases, kills, FUZZ_SECONDS=60 each
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="max_success=1000" ctest --preset $(PRESET)
 	@SLIMPACK_KILLS=20 SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -k "killed or loses" \
 	  tests/apps/checkpoints_test.py
+	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 
 tsan: PRESET := tsan
-tsan: configure  ## run the runtime's tests under ThreadSanitizer
+tsan: configure-tests  ## run the runtime's tests under ThreadSanitizer
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 	@RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=20}" ctest --preset $(PRESET)
 
-fuzzers: setup
+fuzzers: setup-tests
 	@cmake --preset fuzz --log-level=WARNING > /dev/null
 	@cmake --build --preset fuzz -j $(JOBS)
 
 fuzz: fuzzers  ## feed mutated files to all that reads files, FUZZ_SECONDS=60 to each
 	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 
-bench: configure  ## build and run the benchmarks: the planner by simulation, and whole steps
+bench: configure-tests  ## build and run the benchmarks: the planner by simulation, and whole steps
 	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end virtual_clock memory_bench
 	$(BUILD)/bench/planner
 	$(BUILD)/bench/end_to_end

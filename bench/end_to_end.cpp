@@ -54,16 +54,11 @@ double median_seconds(const Way& way) {
   return to_seconds(metrics_of(median_timeline(way)).makespan);
 }
 
-PlannedStep planned(const Arguments& a, const SequenceLengths& lengths, const CostModel& cost,
-                    PlannerKind planner, const StageLayout& layout) {
-  PlanOutcome outcome = plan_step({.lengths = lengths,
-                                   .pp = a.ranks,
-                                   .planner = planner,
-                                   .context = a.context,
-                                   .layout = layout,
-                                   .effort = kStepEffort,
-                                   .backward = BackwardKind::kSplit},
-                                  cost);
+RatedPlan planned(const Arguments& a, const SequenceLengths& lengths, const Costs& cost,
+                  PlannerKind planner, const StageLayout& layout) {
+  PlanOutcome outcome = plan_step(
+      {.layout = layout, .context = a.context}, lengths,
+      {.planner = planner, .effort = kStepEffort, .backward = BackwardKind::kSplit}, cost);
   return *std::move(outcome.step);
 }
 
@@ -99,7 +94,7 @@ nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
 }
 
 /// The steps with every action at its median over the repetitions.
-nlohmann::json replayed_figures(const std::vector<Way>& ways, const CostModel& cost) {
+nlohmann::json replayed_figures(const std::vector<Way>& ways, const Costs& cost) {
   nlohmann::json out;
   double t1 = 0, busy1 = 0;
   for (const Way& way : ways) {
@@ -230,7 +225,7 @@ void run(const Arguments& a) {
              grouped(total_tokens(work.lengths).count()),
              grouped(std::ranges::max_element(work.lengths)->count()));
 
-  const CostModel cost = profile_costs(
+  const Costs cost = profile_costs(
       {.shape = work.shape, .context = a.context, .ranks = a.ranks, .pin_threads = true});
   fmt::print("{}; largest error of the fit {}\n", cost.source, human_share(cost.fit_error));
   const auto engine = [&](std::int32_t stages) {

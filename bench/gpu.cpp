@@ -69,13 +69,11 @@ StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
   return make_step_tokens(documents, vocabulary);
 }
 
-PlannedStep planned(const SequenceLengths& lengths, const CostModel& cost, PlannerKind planner,
-                    const Arguments& a, Recompute recompute = Recompute::kElementwise) {
-  PlanOutcome outcome = plan_step({.lengths = lengths,
-                                   .planner = planner,
-                                   .context = Tokens(a.context),
-                                   .recompute = {recompute}},
-                                  cost);
+RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind planner,
+                  const Arguments& a, Recompute recompute = Recompute::kElementwise) {
+  PlanOutcome outcome =
+      plan_step({.layout = balanced_layout(cost, lengths, 1), .context = Tokens(a.context)},
+                lengths, {.planner = planner, .recompute = {recompute}}, cost);
   return *std::move(outcome.step);
 }
 
@@ -140,7 +138,7 @@ void run(const Arguments& a) {
              human_count(static_cast<double>(shape.parameters())), lengths.size(),
              grouped(total_tokens(lengths).count()),
              grouped(std::ranges::max_element(lengths)->count()), device.str());
-  const CostModel cost = profile_costs(
+  const Costs cost = profile_costs(
       {.shape = shape, .dtype = Dtype::kBf16, .context = Tokens(a.context), .device = device});
   EngineOptions options;
   options.shape = shape;

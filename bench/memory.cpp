@@ -79,20 +79,16 @@ class Bench {
                  .clock = ClockKind::kVirtual,
                  .should_stop = {}}) {}
 
-  [[nodiscard]] PlannedStep plan(PlannerKind planner, std::optional<Bytes> cap) const {
-    const StageLayout& layout = engine_.options().layout;
-    PlanOutcome outcome = plan_step({.lengths = lengths_,
-                                     .pp = layout.stages(),
-                                     .planner = planner,
-                                     .context = engine_.options().context,
+  [[nodiscard]] RatedPlan plan(PlannerKind planner, std::optional<Bytes> cap) const {
+    PlanOutcome outcome = plan_step({.layout = engine_.options().layout,
                                      .memory_cap = cap,
-                                     .layout = layout},
-                                    cost_);
+                                     .context = engine_.options().context},
+                                    lengths_, {.planner = planner}, cost_);
     if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message("raise --share"));
     return *std::move(outcome.step);
   }
 
-  [[nodiscard]] Outcome run(std::string name, const PlannedStep& planned) {
+  [[nodiscard]] Outcome run(std::string name, const RatedPlan& planned) {
     const StepResult result = engine_.run(planned.plan, planned.schedules, tokens_, std::nullopt);
     return {std::move(name), largest(planned.prediction.peak_activation),
             largest(result.timeline.peak_activation), metrics_of(result.timeline).makespan,
@@ -103,7 +99,7 @@ class Bench {
 
  private:
   ModelShape shape_;
-  CostModel cost_;
+  Costs cost_;
   SequenceLengths lengths_;
   StepTokens tokens_;
   Engine engine_;
@@ -111,10 +107,10 @@ class Bench {
 
 void run(const Arguments& a) {
   Bench bench(a);
-  const PlannedStep packed = bench.plan(PlannerKind::kPacked, std::nullopt);
+  const RatedPlan packed = bench.plan(PlannerKind::kPacked, std::nullopt);
   const Bytes cap(static_cast<std::int64_t>(
       a.share * static_cast<double>(Bench::largest(packed.prediction.peak_activation).count())));
-  const PlannedStep sliced = bench.plan(PlannerKind::kSlimpack, cap);
+  const RatedPlan sliced = bench.plan(PlannerKind::kSlimpack, cap);
   const Outcome outcomes[] = {bench.run("packed, 1F1B", packed), bench.run("slimpack", sliced)};
   const auto share = [&](const Outcome& o) {
     return static_cast<double>(o.measured.count()) /

@@ -16,7 +16,7 @@ namespace slimpack {
 struct Way {
   std::string name;
   Engine* engine = nullptr;  ///< not owned; ways may share one
-  PlannedStep planned;
+  RatedPlan planned;
   std::vector<StepResult> results = {};  ///< by turn
   std::vector<double> stolen = {};       ///< seconds, by turn: what StolenTime counts
 

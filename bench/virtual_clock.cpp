@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "bench/documents.h"
+#include "bench/jitter.h"
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/step_options.h"
@@ -36,7 +37,6 @@
 #include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/step/engine.h"
-#include "slimpack/planner/jitter.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replay.h"
 #include "slimpack/trace/timeline.h"
@@ -119,14 +119,10 @@ class Bench {
                       .should_stop = {}});
   }
 
-  [[nodiscard]] PlannedStep planned(const Case& c, const StageLayout& layout) const {
+  [[nodiscard]] RatedPlan planned(const Case& c, const StageLayout& layout) const {
     if (!c.planner) return whole_documents(lengths_, cost_);
-    return *plan_step({.lengths = lengths_,
-                       .pp = c.layout.pp,
-                       .dp = c.layout.dp,
-                       .planner = *c.planner,
-                       .context = a_.context,
-                       .layout = layout,
+    return *plan_step({.layout = layout, .replicas = c.layout.dp, .context = a_.context}, lengths_,
+                      {.planner = *c.planner,
                        .most_merged = c.most_merged,
                        .effort = kStepEffort,
                        .backward = BackwardKind::kSplit},
@@ -188,7 +184,7 @@ class Bench {
   SequenceLengths lengths_;
   ModelShape shape_;
   StepTokens tokens_;
-  CostModel cost_;
+  Costs cost_;
 };
 
 Table result_table() {

@@ -4,8 +4,8 @@
 
 namespace slimpack {
 
-PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cost) {
-  PlannedStep step;
+RatedPlan whole_documents(const SequenceLengths& lengths, const Costs& cost) {
+  RatedPlan step;
   step.plan.lengths = lengths;
   step.plan.layout = balanced_layout(cost, lengths, 1);
   ReplicaPlan& replica = step.plan.replicas.emplace_back();

@@ -9,6 +9,6 @@ namespace slimpack {
 
 /// One rank; every document in a MicroPack of its own, forward and at once backward: no pipeline,
 /// no slices.
-[[nodiscard]] PlannedStep whole_documents(const SequenceLengths& lengths, const CostModel& cost);
+[[nodiscard]] RatedPlan whole_documents(const SequenceLengths& lengths, const Costs& cost);
 
 }  // namespace slimpack

@@ -3,8 +3,9 @@
 # whole: most cases take less time than the start of a program. SHARDS n: as n parts, for programs
 # that take long. MAIN library: where main() is, if not GoogleTest's.
 # slimpack_only_calls_modules(target …): programs and tests, whose time is spent in the modules.
-# The first two take PRECOMPILED <header> …: headers that most of the sources include, compiled once;
-# or PRECOMPILED_BY target: the headers that this target compiled. Sources include them all the same
+# Headers that most sources include are compiled once: the first module (base) and the first test
+# compile theirs for all others. Targets whose sources include other ones say PRECOMPILED <header> …,
+# or PRECOMPILED_BY target for the headers of that target. Sources include them all the same
 # (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
 
 add_library(slimpack_flags INTERFACE)
@@ -36,11 +37,19 @@ function(slimpack_only_calls_modules)
   endforeach()
 endfunction()
 
-function(slimpack_precompile target headers by)
+set(slimpack_std_headers <algorithm> <array> <cmath> <cstdint> <deque> <filesystem> <functional>
+    <map> <memory> <numeric> <optional> <ranges> <set> <span> <string> <string_view> <utility>
+    <vector> <fmt/format.h>)
+
+function(slimpack_precompile target headers by first first_headers)
   if(headers)
     target_precompile_headers(${target} PRIVATE ${headers})
   elseif(by)
     target_precompile_headers(${target} REUSE_FROM ${by})
+  elseif(TARGET ${first} AND NOT target STREQUAL first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${first_headers})
   endif()
 endfunction()
 
@@ -50,11 +59,15 @@ function(slimpack_module name)
     add_library(slimpack_${name} STATIC ${arg_SOURCES})
     target_link_libraries(slimpack_${name} PUBLIC slimpack_flags fmt::fmt)
     slimpack_deps(slimpack_${name} PUBLIC ${arg_DEPS})
-    slimpack_precompile(slimpack_${name} "${arg_PRECOMPILED}" "${arg_PRECOMPILED_BY}")
+    slimpack_precompile(slimpack_${name} "${arg_PRECOMPILED}" "${arg_PRECOMPILED_BY}"
+                        slimpack_base "${slimpack_std_headers}")
   else()
     message(FATAL_ERROR "module ${name} has no sources")
   endif()
 endfunction()
+
+# What `make check` builds.
+add_custom_target(checked)
 
 function(slimpack_test name)
   cmake_parse_arguments(arg "" "MAIN;SHARDS;PRECOMPILED_BY" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
@@ -62,11 +75,13 @@ function(slimpack_test name)
     set(arg_MAIN GTest::gtest_main)
   endif()
   add_executable(${name}_test ${arg_SOURCES})
+  add_dependencies(checked ${name}_test)
   target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest ${arg_MAIN}
                         ${RAPIDCHECK_LIBRARY})
   slimpack_only_calls_modules(${name}_test)
   slimpack_deps(${name}_test PRIVATE ${arg_DEPS})
-  slimpack_precompile(${name}_test "${arg_PRECOMPILED}" "${arg_PRECOMPILED_BY}")
+  slimpack_precompile(${name}_test "${arg_PRECOMPILED}" "${arg_PRECOMPILED_BY}" base_test
+                      "${slimpack_std_headers};<gtest/gtest.h>;<rapidcheck/gtest.h>")
   if(arg_SHARDS)
     math(EXPR last "${arg_SHARDS} - 1")
     foreach(shard RANGE ${last})

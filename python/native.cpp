@@ -4,15 +4,31 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "apps/slimpack/process_run.h"
+#include "python/process_run.h"
 #include "slimpack/base/error.h"
 
 namespace nb = nanobind;
 
+namespace {
+
+/// The worker's command line.
+struct TrainArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string against;
+  std::string resume;
+  std::string init;
+
+  [[nodiscard]] slimpack::RunConfig run_config() const {
+    return slimpack::read_run_config(config, overrides);
+  }
+};
+
+}  // namespace
+
 NB_MODULE(_native, m) {
   using slimpack::ProcessNeeds;
   using slimpack::RankGroup;
-  using slimpack::TrainArguments;
 
   nb::exception<slimpack::InvalidInput>(m, "InvalidInput", PyExc_ValueError);
 
@@ -38,15 +54,21 @@ NB_MODULE(_native, m) {
       .def_ro("device", &ProcessNeeds::device, "cpu or cuda")
       .def_ro("groups", &ProcessNeeds::groups, "in the order to make them");
 
-  m.def("process_needs", &slimpack::process_needs, nb::arg("arguments"), nb::arg("rank"),
-        nb::arg("ranks"));
+  m.def(
+      "process_needs",
+      [](const TrainArguments& arguments, std::int32_t rank, std::int32_t ranks) {
+        return slimpack::process_needs(arguments.run_config(), rank, ranks);
+      },
+      nb::arg("arguments"), nb::arg("rank"), nb::arg("ranks"));
   m.def(
       "run_process",
       [](const TrainArguments& arguments, std::int32_t rank, const std::vector<RankGroup>& groups,
          const std::vector<std::string>& names) {
         std::map<RankGroup, std::string> by_group;
         for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
-        slimpack::run_process(arguments, rank, by_group);
+        slimpack::run_process(
+            {arguments.run_config(), arguments.resume, arguments.init, !arguments.against.empty()},
+            rank, by_group);
       },
       nb::arg("arguments"), nb::arg("rank"), nb::arg("groups"), nb::arg("names"),
       nb::call_guard<nb::gil_scoped_release>(),

@@ -31,18 +31,23 @@ LAYERS = [
     ["packflow/step"],
     ["packflow/checkpoint", "packflow/profile"],  # side by side
     ["planner"],
+    ["job"],
+    ["training"],
 ]
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 
 # Whole houses of rooms: their files lie in the rooms, never beside them.
 HOUSES = {"packflow"}
 
-# The runtime executes plans and never makes them, and the planner plans without the runtime, although
+# The runtime executes plans and never makes them, and what plans does so without the runtime, although
 # these rooms lie below.
-HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"}}
+HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"},
+               "job": {"packflow"}}
 
 # Folders whose files may include every room; only what is below slimpack/ is layered.
 OPEN_FOLDERS = ["apps", "tests", "bench", "python"]
+# What a folder does not include, although it may include every room: both are programs of their own.
+NOT_INCLUDED_BY = {"python": "apps"}
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 
@@ -81,6 +86,8 @@ def include_errors(path: Path, text: str):
             yield number, f'"{target}": give the path from the repository root'
         if room and top in OPEN_FOLDERS:
             yield number, f"{target}: a room does not include {top}/"
+        if NOT_INCLUDED_BY.get(path.parts[0]) == top:
+            yield number, f"{target}: {path.parts[0]}/ does not include {top}/"
         if room and top == "slimpack":
             yield from ((number, rule) for rule in room_errors(room, target))
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes this machine ready to build and test: checks what is missing and installs only that.
-#   system   compiler, CMake, libraries; through apt-get (with sudo when not root)
-#   Python   the packages of requirements.txt in .venv (libtorch and HiGHS come from wheels)
+# Makes this machine ready to build: checks what is missing and installs only that.
+#   tools/setup.sh         what the program needs
+#   tools/setup.sh tests   what its tests need, too
+# Through apt-get (with sudo when not root) come compiler, CMake and libraries; into .venv come the
+# packages of requirements.txt (libtorch and HiGHS are in wheels) and of requirements-test.txt.
 # SLIMPACK_TORCH_INDEX=URL takes torch from that package index instead of the default one, for
 # example https://download.pytorch.org/whl/cpu: 200 MB instead of the CUDA build's gigabytes.
 # Exit code 2 after one line on stderr when something is missing that cannot be installed.
@@ -10,6 +12,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=tools/memory.sh
 . tools/memory.sh
 
+readonly kFor=${1:-program}
 readonly kLog=.cache/setup.log
 readonly kStamp=.venv/.setup-complete
 readonly kCompiler=${CXX:-g++}
@@ -35,10 +38,10 @@ missing_packages() {
   if command -v "$kCompiler" >/dev/null; then
     missing_libraries
   else
-    echo "g++ libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev"
-    echo "libgtest-dev libgmock-dev librapidcheck-dev"
+    echo g++
+    libraries | cut -d ' ' -f 2
   fi
-  has_libfuzzer || echo "clang libclang-rt-dev"
+  [ "$kFor" = program ] || has_libfuzzer || echo "clang libclang-rt-dev"
   python_for_venv >/dev/null || echo "python3 python3-venv"
 }
 
@@ -49,26 +52,32 @@ has_libfuzzer() {
     grep -o '[^" ]*libclang_rt\.fuzzer[^" ]*\.a') && [ -f "$(head -n 1 <<<"$library")" ]
 }
 
+# Prints a header and its package in each line.
+libraries() {
+  echo "CLI/CLI.hpp libcli11-dev"
+  echo "fmt/format.h libfmt-dev"
+  echo "nlohmann/json.hpp nlohmann-json3-dev"
+  echo "toml++/toml.h libtomlplusplus-dev"
+  echo "xxhash.h libxxhash-dev"
+  echo "zlib.h zlib1g-dev"
+  if [ "$kFor" = program ]; then return; fi
+  echo "gtest/gtest.h libgtest-dev"
+  echo "gmock/gmock.h libgmock-dev"
+  echo "rapidcheck/gtest.h librapidcheck-dev"
+}
+
 missing_libraries() {
   local header package
   while read -r header package; do
     printf '#if !__has_include(<%s>)\n%s\n#endif\n' "$header" "$package"
-  done <<'LIST' | "$kCompiler" -x c++ -E -P - | tr -s '\n'
-CLI/CLI.hpp libcli11-dev
-fmt/format.h libfmt-dev
-nlohmann/json.hpp nlohmann-json3-dev
-toml++/toml.h libtomlplusplus-dev
-xxhash.h libxxhash-dev
-gtest/gtest.h libgtest-dev
-gmock/gmock.h libgmock-dev
-rapidcheck/gtest.h librapidcheck-dev
-LIST
+  done < <(libraries) | "$kCompiler" -x c++ -E -P - | tr -s '\n'
 }
 
 # Speed and formatting only: the build does without them.
 missing_extras() {
-  local tool
-  for tool in ccache clang-format; do
+  local tool tools=(ccache mold)
+  if [ "$kFor" = tests ]; then tools+=(clang-format); fi
+  for tool in "${tools[@]}"; do
     command -v "$tool" >/dev/null || echo "$tool"
   done
 }
@@ -148,7 +157,17 @@ check_resources() {
 }
 
 # What the Python packages depend on; the stamp holds it when they are installed.
-python_recipe() { cat requirements.txt; echo "torch index: ${SLIMPACK_TORCH_INDEX:-default}"; }
+python_recipe() {
+  echo "torch index: ${SLIMPACK_TORCH_INDEX:-default}"
+  cat requirements.txt
+  if [ "$kFor" = tests ]; then cat requirements-test.txt; fi
+}
+
+# The tests' packages may be there when the program's alone are wanted.
+python_is_ready() {
+  if ! [ -x .venv/bin/python ] || ! [ -f "$kStamp" ]; then return 1; fi
+  [[ "$(<"$kStamp")"$'\n' == "$(python_recipe)"$'\n'* ]]
+}
 
 pip_install() {
   if [ -t 1 ]; then
@@ -167,19 +186,22 @@ install_python() {
     say "creating .venv with $("$python" --version)"
     "$python" -m venv .venv >>"$kLog" 2>&1 || fail "cannot create .venv: $(why_failed) (details in $kLog)"
   fi
-  say "installing the packages of requirements.txt (torch is large, this takes a while)"
+  local files=(-r requirements.txt)
+  if [ "$kFor" = tests ]; then files+=(-r requirements-test.txt); fi
+  say "installing Python packages (torch is large, this takes a while)"
   if [ -n "${SLIMPACK_TORCH_INDEX:-}" ]; then
     pip_install --no-deps --index-url "$SLIMPACK_TORCH_INDEX" "$(grep '^torch==' requirements.txt)"
   fi
-  pip_install -r requirements.txt
+  pip_install "${files[@]}"
   python_recipe >"$kStamp"
 }
 
 main() {
+  [ "$kFor" = program ] || [ "$kFor" = tests ] || fail "'$kFor' is not known: give 'tests' or nothing"
   mkdir -p .cache
   : >"$kLog"
   local python_ready=no
-  if [ -x .venv/bin/python ] && python_recipe | cmp -s - "$kStamp"; then python_ready=yes; fi
+  if python_is_ready; then python_ready=yes; fi
   if [ $python_ready = no ]; then check_resources; fi
   install_system
   check_versions

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <exception>
 
 namespace slimpack {
 
@@ -15,10 +14,6 @@ void add_simulate_command(CLI::App& app);  ///< simulate
 
 /// "slimpack 0.1.0 (commit 1a2b3c4), torch 2.13.0"
 [[nodiscard]] const char* version_text();
-
-/// What the program exits with where this ends it: 2 for bad input, 130 when interrupted, 1 for
-/// anything else, such as RunFailed.
-int exit_code(const std::exception& cause);
 
 /// Parses the command line and runs the chosen subcommand. Returns the exit code: 0; 1 for a
 /// failed run, such as one whose standard output is full or closed; 2 for bad input; 130 when

@@ -9,10 +9,8 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/comparison.h"
-#include "apps/slimpack/configured_cost.h"
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
@@ -21,6 +19,8 @@
 #include "slimpack/base/nearest.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_job.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -53,30 +53,32 @@ std::string counted(std::int64_t count, std::string_view what) {
 void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
-  const ModelShape shape = planned_model(config);
-  const CostModel cost = required_cost(config, shape, arguments.config);
+  const ModelShape shape = shape_to_plan(config);
+  const Costs cost = required_cost(config, shape, arguments.config);
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
-  PlanRequest request = configured_request(config, cost, step.lengths);
-  request.planner = PlannerKind::kSlimpack;
+  const Job job =
+      configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));
+  Choices choices = configured_choices(config, cost);
+  choices.planner = PlannerKind::kSlimpack;
 
   std::vector<ComparedPlanner> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
                     static_cast<std::int64_t>(planners.size()));
   for (const std::string& planner : planners) {
-    rows.push_back(compared(planner, request, cost));
+    rows.push_back(compared(planner, job, step.lengths, choices, cost));
     progress.advance();
   }
   progress.finish();
   if (!arguments.json.empty())
     write_file(arguments.json,
-               comparison_json(rows, arguments.lengths, request, cost).dump(2) + "\n");
+               comparison_json(rows, arguments.lengths, job, choices, cost).dump(2) + "\n");
   const int columns = output_columns(stdout);
   fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}{}\n",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
              counted(total_tokens(step.lengths).count(), "token"), step.source,
-             folded("data: " + step.long_documents, columns), counted(request.pp, "stage"),
-             counted(request.dp, "replica"), cost.tp, cost.source,
-             comparison_text(rows, request.memory_cap, columns),
+             folded("data: " + step.long_documents, columns), counted(job.layout.stages(), "stage"),
+             counted(job.replicas, "replica"), cost.tp, cost.source,
+             comparison_text(rows, job.memory_cap, columns),
              folded("All planners run on this layout; another one (parallel.pp, dp, tp) may suit "
                     "some of them better.",
                     columns));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kOurs = "slimpack";
 
-StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
+StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
   StepFigures figures;
   const SimulationResult& predicted = step.prediction;
   const double seconds = to_seconds(predicted.makespan);
@@ -28,22 +28,22 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
         model_flops(cost.shape, step.plan.lengths).count() / (seconds * ranks * cost.peak_flops);
   figures.bubble = predicted.bubble_ratio;
   figures.makespan = predicted.makespan;
-  figures.peak = step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
+  figures.peak = step_need(step, cost).bytes;
   figures.gap = step.gap();
   return figures;
 }
 
-nlohmann::json job_figures(const PlanRequest& request, const CostModel& cost) {
+nlohmann::json job_figures(const Job& job, const Choices& choices, const Costs& cost) {
   nlohmann::json recompute = nlohmann::json::array();
-  for (const Recompute allowed : request.recompute) recompute.push_back(to_string(allowed));
-  nlohmann::json figures{{"pp", request.pp},
-                         {"dp", request.dp},
+  for (const Recompute allowed : choices.recompute) recompute.push_back(to_string(allowed));
+  nlohmann::json figures{{"pp", job.layout.stages()},
+                         {"dp", job.replicas},
                          {"tp", cost.tp},
                          {"memory_cap_bytes", nullptr},
-                         {"context", request.context.count()},
-                         {"granularity", request.granularity.count()},
+                         {"context", job.context.count()},
+                         {"granularity", choices.granularity.count()},
                          {"recompute", std::move(recompute)}};
-  if (request.memory_cap) figures["memory_cap_bytes"] = request.memory_cap->count();
+  if (job.memory_cap) figures["memory_cap_bytes"] = job.memory_cap->count();
   return figures;
 }
 
@@ -81,17 +81,17 @@ std::vector<std::string> planner_names() {
   return names;
 }
 
-ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
-                         const CostModel& cost) {
+ComparedPlanner compared(const std::string& planner, const Job& job, const SequenceLengths& lengths,
+                         const Choices& choices, const Costs& cost) {
   ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
   const Nanos start = monotonic_now();
   if (planner != kOurs) {
-    const PlannedStep step = baseline_step(baseline_named(planner), request, cost);
+    const RatedPlan step = baseline_step(baseline_named(planner), job, lengths, choices, cost);
     out.planning = monotonic_now() - start;
     out.figures = figures_of(step, cost);
     return out;
   }
-  const PlanOutcome outcome = plan_step(request, cost);
+  const PlanOutcome outcome = plan_step(job, lengths, choices, cost);
   out.planning = monotonic_now() - start;
   if (outcome.step)
     out.figures = figures_of(*outcome.step, cost);
@@ -129,14 +129,14 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
 }
 
 nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
-                               const std::string& name, const PlanRequest& request,
-                               const CostModel& cost) {
+                               const std::string& name, const Job& job, const Choices& choices,
+                               const Costs& cost) {
   nlohmann::json cases = nlohmann::json::array();
   for (const ComparedPlanner& planner : planners) {
     nlohmann::json one{{"name", name},
                        {"planner", planner.planner},
                        {"planning_seconds", to_seconds(planner.planning)},
-                       {"fits", fits(planner, request.memory_cap)},
+                       {"fits", fits(planner, job.memory_cap)},
                        {"error", nullptr}};
     for (const char* figure :
          {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
@@ -154,7 +154,7 @@ nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
     }
     cases.push_back(std::move(one));
   }
-  nlohmann::json figures = job_figures(request, cost);
+  nlohmann::json figures = job_figures(job, choices, cost);
   figures["format"] = "slimpack-comparison";
   figures["version"] = 1;
   figures["cases"] = std::move(cases);

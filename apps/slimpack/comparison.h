@@ -35,20 +35,20 @@ struct ComparedPlanner {
 [[nodiscard]] bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap);
 
 /// Plans the step. `planner` is one of planner_names. Throws InvalidInput as plan_step.
-[[nodiscard]] ComparedPlanner compared(const std::string& planner, const PlanRequest& request,
-                                       const CostModel& cost);
+[[nodiscard]] ComparedPlanner compared(const std::string& planner, const Job& job,
+                                       const SequenceLengths& lengths, const Choices& choices,
+                                       const Costs& cost);
 
 /// A row for each planner, in lines of at most `columns`; peaks above `cap` are marked and
 /// explained below.
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
-/// {"format": "slimpack-comparison", "version": 1, "cases": […]} beside what `request` and `cost`
-/// say of the job that all cases share: its ranks, cap, context, granularity and recomputations.
-/// `name` is the cases'. Times in nanoseconds or seconds, as the field says; what is not known is
-/// null.
+/// {"format": "slimpack-comparison", "version": 1, "cases": […]} beside what all cases share:
+/// ranks, cap, context, granularity and recomputations. `name` is the cases'. Times in nanoseconds
+/// or seconds, as the field says; what is not known is null.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
-                                             const std::string& name, const PlanRequest& request,
-                                             const CostModel& cost);
+                                             const std::string& name, const Job& job,
+                                             const Choices& choices, const Costs& cost);
 
 }  // namespace slimpack

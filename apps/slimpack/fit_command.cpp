@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/configured_cost.h"
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/fit_report.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_job.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -33,18 +33,21 @@ struct FitArguments : RunFile {
   std::string json;
 };
 
-FitJob configured_job(const RunConfig& config, const CostModel& cost) {
-  FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp, config.plan.most_merged,
-             config.plan.planner};
+FitJob wished_job(const RunConfig& config, const Costs& cost) {
+  FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp};
+  job.choices = {.planner = config.plan.planner,
+                 .granularity = config.plan.granularity,
+                 .most_merged = config.plan.most_merged,
+                 .solver = config.plan.solver,
+                 .recompute = allowed_recomputations(config, cost),
+                 .mixed_recompute = !config.plan.recompute};
   job.memory_cap = config.plan.memory_cap;
-  job.recompute = allowed_recomputations(config, cost);
-  job.mixed_recompute = !config.plan.recompute;
   return job;
 }
 
 /// Measured costs are those of one tp, so it stays; else it may fill a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
-  const ModelShape shape = planned_model(config);
+  const ModelShape shape = shape_to_plan(config);
   FitQuestion question;
   question.most_tp = config.parallel.tp;
   question.cost = [=](std::int32_t tp, std::int32_t dp) {
@@ -53,13 +56,11 @@ FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) 
     changed.parallel.dp = dp;
     return required_cost(changed, shape, arguments.config);
   };
-  question.job = configured_job(config, question.cost(config.parallel.tp, config.parallel.dp));
+  question.job = wished_job(config, question.cost(config.parallel.tp, config.parallel.dp));
   if (config.cost.file.empty() && config.hardware)
     question.most_tp = config.hardware->ranks_per_node;
   question.speed = config.parallel.speed;
-  question.request.granularity = config.plan.granularity;
-  question.request.context = config.data.context;
-  question.request.solver = config.plan.solver;
+  question.context = config.data.context;
   return question;
 }
 
@@ -86,7 +87,7 @@ int fit(const FitArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   FitQuestion question = question_of(arguments, config);
   StepLengths step = step_lengths(arguments.source, config, arguments.config);
-  question.request.lengths = std::move(step.lengths);
+  question.lengths = std::move(step.lengths);
   ChangedJobs changed;
   question.progress = [&](std::size_t done, std::size_t total) { changed.show(done, total); };
   const FitAdvice advice = fit_advice(question);

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/configured_cost.h"
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_request.h"
 #include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_job.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
 
@@ -41,7 +41,7 @@ std::vector<std::string> overrides_of(const PlanArguments& arguments) {
 }
 
 /// With the baseline whose plan was the shortest, if that is what it is.
-std::string planner_text(const RunConfig& config, const PlannedStep& step) {
+std::string planner_text(const RunConfig& config, const RatedPlan& step) {
   const std::string name(to_string(config.plan.planner));
   return step.baseline.empty() ? name : fmt::format("{}, as {} plans", name, step.baseline);
 }
@@ -57,15 +57,16 @@ std::string progress_label(const RunConfig& config) {
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  const ModelShape shape = planned_model(config);
-  const CostModel cost = required_cost(config, shape, arguments.config);
-  StepLengths step = step_lengths(arguments.source, config, arguments.config);
+  const ModelShape shape = shape_to_plan(config);
+  const Costs cost = required_cost(config, shape, arguments.config);
+  const StepLengths step = step_lengths(arguments.source, config, arguments.config);
 
-  PlanRequest request = configured_request(config, cost, std::move(step.lengths));
+  const Job job =
+      configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));
   Progress progress(stderr, progress_style(stderr), progress_label(config), 0);
-  request.progress = [&] { progress.advance(); };
   const Nanos start = monotonic_now();
-  const PlanOutcome outcome = plan_step(request, cost);
+  const PlanOutcome outcome = plan_step(job, step.lengths, configured_choices(config, cost), cost,
+                                        [&] { progress.advance(); });
   const Nanos taken = monotonic_now() - start;
   if (taken >= kMoment) progress.finish();
   if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);

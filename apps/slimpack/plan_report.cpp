@@ -19,10 +19,9 @@ std::size_t slice_count(const std::vector<MicroPack>& packs) {
 
 /// Packs or slices of all replicas, as counted by `count` in one pass of one.
 template <class Count>
-std::size_t over_replicas(const StepPlan& plan, bool backward, const Count& count) {
+std::size_t over_replicas(const StepPlan& plan, Pass pass, const Count& count) {
   std::size_t sum = 0;
-  for (const ReplicaPlan& replica : plan.replicas)
-    sum += count(backward ? replica.packs.backward : replica.packs.forward);
+  for (const ReplicaPlan& replica : plan.replicas) sum += count(replica.packs.of(pass));
   return sum;
 }
 
@@ -45,7 +44,7 @@ std::size_t merged_count(const StepPlan& plan) {
 }
 
 /// Backward actions of any rank whose weight gradients run later.
-std::int64_t split_count(const PlannedStep& step) {
+std::int64_t split_count(const RatedPlan& step) {
   std::int64_t count = 0;
   for (const Schedule& schedule : step.schedules)
     for (const auto& actions : schedule.stages)
@@ -66,7 +65,7 @@ struct StageExtremes {
   Bytes peak;
 };
 
-StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
+StageExtremes extremes_of(const RatedPlan& step, StageId stage) {
   StageExtremes most;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   for (std::size_t rank = stage.index(); rank < step.prediction.busy.size(); rank += stages) {
@@ -78,33 +77,32 @@ StageExtremes extremes_of(const PlannedStep& step, StageId stage) {
 
 }  // namespace
 
-ReportRows step_rows(const PlannedStep& step, const CostModel& cost) {
+ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
   const StepPlan& plan = step.plan;
   const SimulationResult& predicted = step.prediction;
-  ReportRows rows{
-      {"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
-      {"tokens", grouped(total_tokens(step.plan.lengths).count())},
-      {"replicas", replicas_text(plan)},
-      {"MicroPacks",
-       both_passes(over_replicas(plan, false, pack_count), over_replicas(plan, true, pack_count))},
-      {"slices", both_passes(over_replicas(plan, false, slice_count),
-                             over_replicas(plan, true, slice_count))},
-      {"computed again", describe(step.plan.recompute)},
-      {"backwards split",
-       fmt::format("{} of {}", grouped(split_count(step)),
-                   grouped(static_cast<std::int64_t>(over_replicas(plan, true, pack_count)) *
-                           plan.layout.stages()))},
-      {"makespan", human_duration(predicted.makespan)},
-      {"bubble", human_share(predicted.bubble_ratio)},
-      {"lower bound",
-       fmt::format("{} (gap {})", human_duration(step.lower_bound), human_share(step.gap()))}};
-  const Bytes host = host_need(step, with_recompute(cost, plan.recompute));
+  ReportRows rows{{"sequences", grouped(static_cast<std::int64_t>(step.plan.lengths.size()))},
+                  {"tokens", grouped(total_tokens(step.plan.lengths).count())},
+                  {"replicas", replicas_text(plan)},
+                  {"MicroPacks", both_passes(over_replicas(plan, Pass::kForward, pack_count),
+                                             over_replicas(plan, Pass::kBackward, pack_count))},
+                  {"slices", both_passes(over_replicas(plan, Pass::kForward, slice_count),
+                                         over_replicas(plan, Pass::kBackward, slice_count))},
+                  {"computed again", describe(step.plan.recompute)},
+                  {"backwards split", fmt::format("{} of {}", grouped(split_count(step)),
+                                                  grouped(static_cast<std::int64_t>(over_replicas(
+                                                              plan, Pass::kBackward, pack_count)) *
+                                                          plan.layout.stages()))},
+                  {"makespan", human_duration(predicted.makespan)},
+                  {"bubble", human_share(predicted.bubble_ratio)},
+                  {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
+                                              human_share(step.gap()))}};
+  const Bytes host = host_need(step, cost);
   if (host > Bytes(0))
     rows.emplace_back("pinned host memory", fmt::format("{} of a rank", human_bytes(host)));
   return rows;
 }
 
-std::string step_report(const PlannedStep& step, const ReportRows& rows, int columns) {
+std::string step_report(const RatedPlan& step, const ReportRows& rows, int columns) {
   Table summary({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto& [name, value] : rows) summary.add_row({name, value});
   Table stages({{"stage"}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
@@ -129,7 +127,7 @@ nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
   return figures;
 }
 
-nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost) {
+nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
   for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {
@@ -145,12 +143,12 @@ nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost) {
           {"replicas", step.plan.replicas.size()},
           {"merged_sequences", merged_count(step.plan)},
           {"recompute", recompute_figures(step.plan.recompute)},
-          {"host_bytes", host_need(step, with_recompute(cost, step.plan.recompute)).count()},
+          {"host_bytes", host_need(step, cost).count()},
           {"split_backwards", split_count(step)},
-          {"forward_packs", over_replicas(step.plan, false, pack_count)},
-          {"backward_packs", over_replicas(step.plan, true, pack_count)},
-          {"forward_slices", over_replicas(step.plan, false, slice_count)},
-          {"backward_slices", over_replicas(step.plan, true, slice_count)},
+          {"forward_packs", over_replicas(step.plan, Pass::kForward, pack_count)},
+          {"backward_packs", over_replicas(step.plan, Pass::kBackward, pack_count)},
+          {"forward_slices", over_replicas(step.plan, Pass::kForward, slice_count)},
+          {"backward_slices", over_replicas(step.plan, Pass::kBackward, slice_count)},
           {"makespan_ns", predicted.makespan.count()},
           {"bubble_ratio", predicted.bubble_ratio},
           {"lower_bound_ns", step.lower_bound.count()},

@@ -10,20 +10,19 @@
 
 namespace slimpack {
 
-/// Rows of "name, value" for people; further rows may be added below. `cost` is that of the plan's
-/// request, before recomputation.
+/// Rows of "name, value" for people; further rows may be added below.
 using ReportRows = std::vector<std::pair<std::string, std::string>>;
-[[nodiscard]] ReportRows step_rows(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] ReportRows step_rows(const RatedPlan& step, const Costs& cost);
 
 /// The rows, a blank line, and one line per stage: layers, busy time and share, peak activation; in
 /// lines of at most `columns`.
-[[nodiscard]] std::string step_report(const PlannedStep& step, const ReportRows& rows, int columns);
+[[nodiscard]] std::string step_report(const RatedPlan& step, const ReportRows& rows, int columns);
 
 /// How many layers compute what again: {"elementwise": 24, "mlp": 8}.
 [[nodiscard]] nlohmann::json recompute_figures(const RecomputeByLayer& recompute);
 
 /// The same figures: {"format": "slimpack-prediction", "version": 2, …}; times in nanoseconds,
 /// memory in bytes.
-[[nodiscard]] nlohmann::json step_figures(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] nlohmann::json step_figures(const RatedPlan& step, const Costs& cost);
 
 }  // namespace slimpack

@@ -2,14 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/slimpack/configured_model.h"
-#include "apps/slimpack/configured_profile.h"
+#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/profile/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/configured_profile.h"
 
 namespace slimpack {
 namespace {
@@ -40,22 +40,22 @@ nlohmann::json ratios_to_json(const std::vector<PassRatio>& ratios) {
   return result;
 }
 
-std::string coefficient_table(const CostModel& cost) {
+std::string coefficient_table(const Costs& cost) {
   Table table({{"one layer, ns", Align::kLeft}, {"forward"}, {"backward"}, {"of it weights"}});
-  const auto row = [&](const char* name, double LayerTime::*field, double weights = 0) {
+  const auto row = [&](const char* name, double PackCost::*field, double weights = 0) {
     table.add_row({name, fmt::format("{:.4g}", cost.forward.*field),
                    fmt::format("{:.4g}", cost.backward.*field), fmt::format("{:.4g}", weights)});
   };
-  row("per MicroPack", &LayerTime::per_pack, cost.weight_gradient.per_pack);
-  row("per slice", &LayerTime::per_slice);
-  row("per token", &LayerTime::per_token, cost.weight_gradient.per_token);
-  row("per query-key pair", &LayerTime::per_pair);
-  row("per prefix token", &LayerTime::per_prefix_token);
+  row("per MicroPack", &PackCost::per_pack, cost.weight_gradient.per_pack);
+  row("per slice", &PackCost::per_slice);
+  row("per token", &PackCost::per_token, cost.weight_gradient.per_token);
+  row("per query-key pair", &PackCost::per_pair);
+  row("per prefix token", &PackCost::per_prefix_token);
   return table.text();
 }
 
 /// What a layer of merged MicroPacks takes beyond each member's share.
-std::string merge_table(const CostModel& cost) {
+std::string merge_table(const Costs& cost) {
   if (cost.merge.empty()) return "";
   Table table(
       {{"merged, ns more", Align::kLeft}, {"forward"}, {"a token"}, {"backward"}, {"a token"}});
@@ -75,8 +75,9 @@ void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
-      configured_profile(config, planned_model(config), /*gpu_each=*/true);
-  const CostModel cost = measured_costs(options);
+      configured_profile(config, shape_to_plan(config), /*gpu_each=*/true);
+  const Costs cost =
+      measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");

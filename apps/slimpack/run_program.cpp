@@ -7,10 +7,10 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/help_text.h"
-#include "apps/slimpack/standard_streams.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/nearest.h"
+#include "slimpack/base/standard_streams.h"
 
 namespace slimpack {
 
@@ -56,11 +56,6 @@ void parse_and_run(CLI::App& app, int argc, char** argv) {
 }
 
 }  // namespace
-
-int exit_code(const std::exception& cause) {
-  if (dynamic_cast<const InvalidInput*>(&cause) != nullptr) return 2;
-  return dynamic_cast<const Interrupted*>(&cause) != nullptr ? 130 : 1;
-}
 
 int run_program(CLI::App& app, int argc, char** argv) {
   open_standard_streams();

@@ -29,7 +29,7 @@ std::string drawing(const Timeline& timeline, int columns) {
   return to_text(timeline, std::max(std::min(columns, kWidest) - label, 1));
 }
 
-std::string trace_of(const PlannedStep& step, const CostModel& cost) {
+std::string trace_of(const RatedPlan& step, const Costs& cost) {
   const auto text = [](SequenceId sequence, Tokens begin, Tokens end) {
     return fmt::format("sequence {} [{}, {})", sequence.value(), begin.count(), end.count());
   };
@@ -39,7 +39,7 @@ std::string trace_of(const PlannedStep& step, const CostModel& cost) {
 
 void simulate_plan(const SimulateArguments& arguments) {
   const PlanFile file = plan_file_from_json(read_file(arguments.plan, "plan file"), arguments.plan);
-  const PlannedStep& step = file.step;
+  const RatedPlan& step = file.step;
   if (!arguments.timeline.empty()) write_file(arguments.timeline, trace_of(step, file.cost));
   if (!arguments.json.empty())
     write_file(arguments.json, step_figures(step, file.cost).dump(2) + "\n");

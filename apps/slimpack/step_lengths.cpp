@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "apps/slimpack/configured_sequences.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/data/sampler.h"
+#include "slimpack/job/configured_sequences.h"
 
 namespace slimpack {
 

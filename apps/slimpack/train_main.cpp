@@ -1,12 +1,26 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/training/console.h"
+
+namespace {
+
+void train(const slimpack::TrainArguments& arguments) {
+  slimpack::TrainRequest request{slimpack::read_run_config(arguments.config, arguments.overrides),
+                                 arguments.resume, arguments.init, !arguments.against.empty()};
+  if (!arguments.clock.empty())
+    request.config.train.clock =
+        arguments.clock == "virtual" ? slimpack::ClockKind::kVirtual : slimpack::ClockKind::kWall;
+  slimpack::train_at_console(request);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   slimpack::install_memory_tracker();
   CLI::App app{"SlimPack's training program; 'slimpack' starts it."};
   app.require_subcommand(1);
   slimpack::add_profile_command(app, slimpack::profile);
-  slimpack::add_train_command(app, [](const auto& arguments) { slimpack::train(arguments); });
+  slimpack::add_train_command(app, train);
   return slimpack::run_program(app, argc, argv);
 }

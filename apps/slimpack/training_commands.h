@@ -26,11 +26,7 @@ struct ProfileArguments : RunFile {
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run);
 void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run);
 
-class JobProcess;
-
-/// The actions behind them, in slimpack-train only. `process`: of a job of several, of which the
-/// first writes and tells; null = all ranks are threads of this one.
-void train(const TrainArguments& arguments, JobProcess* process = nullptr);
+/// The action of profile, in slimpack-train only.
 void profile(const ProfileArguments& arguments);
 
 }  // namespace slimpack

@@ -18,7 +18,7 @@
 #include "bench/planner/workloads.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/layer_widths.h"
 
 namespace slimpack::bench {
 namespace {
@@ -29,17 +29,17 @@ constexpr std::int64_t kPackTokens = 4096;
 constexpr double kCaps[] = {0, 2, 1.3};
 
 struct DrawnJob {
-  Job job;
+  StepJob step;
   Family family = Family::kEqual;
   std::size_t cap = 0;  ///< of kCaps
 };
 
-Bytes kept_bytes(const CostModel& cost, const StageLayout& layout, Tokens tokens) {
+Bytes kept_bytes(const Costs& cost, const StageLayout& layout, Tokens tokens) {
   std::int32_t layers = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     layers = std::max(layers, layout.layers(StageId(s)));
-  const Bytes token = row_bytes(cost.shape, cost.dtype) + kv_bytes(cost.shape, cost.dtype) +
-                      dkv_bytes(cost.shape, cost.dtype);
+  const LayerWidths w(cost.shape, cost.dtype);
+  const Bytes token(w.kept(Recompute::kElementwise) + 2 * w.k + w.gradients());
   return token * layers * tokens.count();
 }
 
@@ -48,35 +48,34 @@ DrawnJob drawn_job(int index, const ModelShape& shape) {
   DrawnJob out;
   out.family = kFamilies[index % 4];
   out.cap = static_cast<std::size_t>(index) / 4 % std::size(kCaps);
-  PlanRequest& request = out.job.request;
-  request.pp = 2 + static_cast<std::int32_t>(rng.below(15));
-  request.dp = rng.below(4) == 0 ? 2 + static_cast<std::int32_t>(rng.below(7)) : 1;
-  request.context = Tokens(std::int64_t{16'384} << rng.below(4));
-  const double tokens = static_cast<double>(kPackTokens * std::max(256, 64 * request.pp)) *
-                        request.dp * (1 + 3 * rng.uniform());
-  request.lengths =
-      drawn_lengths(out.family, rng, Tokens(static_cast<std::int64_t>(tokens)), request.context);
-  out.job.cost = cost_from_hardware(shape, Dtype::kBf16, HardwareSpec{}, 1, request.dp);
-  request.layout = balanced_layout(out.job.cost, request.lengths, request.pp);
+  Job& job = out.step.job;
+  const std::int32_t pp = 2 + static_cast<std::int32_t>(rng.below(15));
+  job.replicas = rng.below(4) == 0 ? 2 + static_cast<std::int32_t>(rng.below(7)) : 1;
+  job.context = Tokens(std::int64_t{16'384} << rng.below(4));
+  const double tokens = static_cast<double>(kPackTokens * std::max(256, 64 * pp)) * job.replicas *
+                        (1 + 3 * rng.uniform());
+  out.step.lengths =
+      drawn_lengths(out.family, rng, Tokens(static_cast<std::int64_t>(tokens)), job.context);
+  out.step.cost = cost_from_hardware(shape, Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
+  job.layout = balanced_layout(out.step.cost, out.step.lengths, pp);
   if (kCaps[out.cap] > 0) {
-    const Tokens longest = *std::ranges::max_element(request.lengths);
-    const double kept =
-        static_cast<double>(kept_bytes(out.job.cost, *request.layout, longest).count());
-    request.memory_cap = Bytes(static_cast<std::int64_t>(kCaps[out.cap] * kept)) +
-                         kept_bytes(out.job.cost, *request.layout, Tokens(kPackTokens));
+    const Tokens longest = *std::ranges::max_element(out.step.lengths);
+    const double kept = static_cast<double>(kept_bytes(out.step.cost, job.layout, longest).count());
+    job.memory_cap = Bytes(static_cast<std::int64_t>(kCaps[out.cap] * kept)) +
+                     kept_bytes(out.step.cost, job.layout, Tokens(kPackTokens));
   }
   return out;
 }
 
 /// Nothing is offloaded unless that is asked for.
-void allow(PlanRequest& request, const std::string& recompute) {
+void allow(Choices& choices, const std::string& recompute) {
   if (const auto one = recompute_from(recompute)) {
-    request.recompute = {*one};
+    choices.recompute = {*one};
     return;
   }
-  request.recompute.assign(all_recomputations().begin(), all_recomputations().end());
-  std::erase(request.recompute, Recompute::kOffload);
-  request.mixed_recompute = recompute == "auto";
+  choices.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  std::erase(choices.recompute, Recompute::kOffload);
+  choices.mixed_recompute = recompute == "auto";
 }
 
 /// The gaps of some jobs, by memory cap.
@@ -111,8 +110,8 @@ class Gaps {
     const ModelShape shape = read_model_shape(repository_file("models/llama-2-7b.json"));
     for (int i = 0; i < kJobs; ++i) {
       DrawnJob drawn = drawn_job(i, shape);
-      drawn.job.request.effort = options_.effort;
-      allow(drawn.job.request, options_.recompute);
+      drawn.step.choices.effort = options_.effort;
+      allow(drawn.step.choices, options_.recompute);
       measure(i, drawn);
       progress.advance();
     }
@@ -129,18 +128,18 @@ class Gaps {
   Group& group(const std::string& name) { return *std::ranges::find(groups_, name, &Group::name); }
 
   void measure(int index, const DrawnJob& drawn) {
-    const PlanRequest& request = drawn.job.request;
-    const RatedStep step = rated(request, drawn.job.cost);
+    const Job& job = drawn.step.job;
+    const RatedStep step = rated(drawn.step);
     const std::string name =
         fmt::format("gap/{:03}/{}/cap-{}", index, to_string(drawn.family), kCaps[drawn.cap]);
-    nlohmann::json more{{"pp", request.pp},
-                        {"dp", request.dp},
-                        {"context", request.context.count()},
-                        {"sequences", request.lengths.size()},
-                        {"tokens", total_tokens(request.lengths).count()}};
+    nlohmann::json more{{"pp", job.layout.stages()},
+                        {"dp", job.replicas},
+                        {"context", job.context.count()},
+                        {"sequences", drawn.step.lengths.size()},
+                        {"tokens", total_tokens(drawn.step.lengths).count()}};
     seconds_ += step.planning_seconds;
     if (step.step) {
-      const auto broken = violations(*step.step, drawn.job.cost, request.memory_cap);
+      const auto broken = violations(*step.step, drawn.step.cost, job.memory_cap);
       more["violations"] = broken.size();
       more["recompute"] = describe(step.step->plan.recompute);
       for (const std::string& line : broken) violations_.push_back(name + ": " + line);
@@ -153,8 +152,8 @@ class Gaps {
   }
 
   void add_gap(const DrawnJob& drawn, double gap) {
-    const std::int32_t pp = drawn.job.request.pp;
-    const bool one = drawn.job.request.dp == 1;
+    const std::int32_t pp = drawn.step.job.layout.stages();
+    const bool one = drawn.step.job.replicas == 1;
     for (const std::string& name :
          {std::string(to_string(drawn.family)),
           std::string(pp <= 5    ? "pp 2 to 5"

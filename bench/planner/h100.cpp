@@ -9,16 +9,12 @@
 
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
-#include "bench/planner/workloads.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 
 namespace slimpack::bench {
 namespace {
 
-constexpr std::int32_t kTensor = 8;
-constexpr std::int32_t kStages = 4;
-constexpr std::int32_t kReplicas = 8;
 constexpr std::string_view kReference = "best-fit";
 constexpr int kSeeds = 3;
 
@@ -37,9 +33,7 @@ class H100 {
   void run() {
     std::string text;
     for (const char* model : {"llama-2-7b", "llama-2-13b", "llama-2-70b"}) {
-      shape_ = read_model_shape(repository_file(fmt::format("models/{}.json", model)));
-      cost_ = cost_from_hardware(shape_, Dtype::kBf16, hardware_, kTensor, kReplicas);
-      cost_.host_per_byte = 0;  // nothing is offloaded: what is compared is planning
+      cost_ = h100_cost(model);
       model_ = model;
       text += fmt::format("\n{}\n\n{}", model, tables());
     }
@@ -47,7 +41,7 @@ class H100 {
     fmt::print(
         "\nH100: tp {} × pp {} × dp {}, means of {} seeds. First line of a case: bubble; second: "
         "how many times as fast we are. ! = above the memory for activations with a seed\n{}",
-        kTensor, kStages, kReplicas, kSeeds, text);
+        kH100Tensor, kH100Stages, kH100Replicas, kSeeds, text);
     report_.add_goal({"H100: speed-up over best-fit, 256K, 512 sequences, least of three models",
                       least_speedup_, Goal::Sense::kAtLeast, 4, Unit::kRatio});
     report_.add_goal({"H100: fewer bubbles than best-fit there, least of three models",
@@ -104,52 +98,40 @@ class H100 {
   /// One seed of a case; false when ours does not fit.
   bool compare(std::map<std::string, Compared, std::less<>>& by_planner, Tokens context,
                std::size_t sequences, int seed) {
-    PlanRequest request{
-        .lengths = log_normal_lengths(static_cast<std::uint64_t>(seed), sequences, context),
-        .pp = kStages,
-        .dp = kReplicas,
-        .context = context,
-        .most_merged = kReplicas};
-    request.layout = balanced_layout(cost_, request.lengths, kStages);
-    request.memory_cap = activation_memory(cost_, *request.layout, kReplicas);
-    request.recompute = known_recomputations(cost_);
-    request.mixed_recompute = true;
-    request.backward = BackwardKind::kSplit;
-    request.effort = effort_;
+    StepJob job = h100_job(cost_, {static_cast<std::uint64_t>(seed), sequences, context});
+    job.choices.effort = effort_;
     const std::string name =
         fmt::format("h100/{}/{}/{}/seed-{}", model_, in_k(context), sequences, seed);
-    const RatedStep ours = rated(request, cost_);
-    add(name, ours, request, ours.figures.makespan);
+    const RatedStep ours = rated(job);
+    add(name, ours, job, ours.figures.makespan);
     if (!ours.step) return false;
     by_planner["slimpack"].bubble += ours.figures.bubble;
     for (const Baseline& baseline : baselines()) {
-      const RatedStep theirs = rated(baseline, request, cost_);
-      add(name, theirs, request, ours.figures.makespan);
+      const RatedStep theirs = rated(baseline, job);
+      add(name, theirs, job, ours.figures.makespan);
       Compared& c = by_planner[theirs.planner];
       c.bubble += theirs.figures.bubble;
       c.log_speedup +=
           std::log(to_seconds(theirs.figures.makespan) / to_seconds(ours.figures.makespan));
-      c.above_cap += theirs.figures.peak > *request.memory_cap ? 1 : 0;
+      c.above_cap += theirs.figures.peak > *job.job.memory_cap ? 1 : 0;
     }
     return true;
   }
 
-  void add(const std::string& name, const RatedStep& step, const PlanRequest& request, Nanos ours) {
-    nlohmann::json more{{"memory_cap_bytes", request.memory_cap->count()}};
+  void add(const std::string& name, const RatedStep& step, const StepJob& job, Nanos ours) {
+    nlohmann::json more{{"memory_cap_bytes", job.job.memory_cap->count()}};
     if (step.step) {
       const double seconds = to_seconds(step.figures.makespan);
       more["recompute"] = describe(step.step->plan.recompute);
-      more["fits"] = step.figures.peak <= *request.memory_cap;
+      more["fits"] = step.figures.peak <= *job.job.memory_cap;
       more["speedup_of_slimpack"] = seconds / to_seconds(ours);
-      more["mfu"] = model_flops(shape_, request.lengths).count() /
-                    (seconds * kTensor * kStages * kReplicas * cost_.peak_flops);
+      more["mfu"] = model_flops(cost_.shape, job.lengths).count() /
+                    (seconds * kH100Tensor * kH100Stages * kH100Replicas * cost_.peak_flops);
     }
     report_.add(name, step, more);
   }
 
-  HardwareSpec hardware_ = read_hardware(repository_file("hardware/h100.toml"));
-  ModelShape shape_;
-  CostModel cost_;
+  Costs cost_;
   std::string model_;
   std::int32_t effort_;
   Report& report_;

@@ -1,34 +1,98 @@
 #include "bench/planner/jobs.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "bench/planner/parts.h"
+#include <algorithm>
+#include <utility>
+
+#include "bench/planner/published_cost.h"
 #include "bench/planner/workloads.h"
 #include "slimpack/cost/memory_model.h"
 
 namespace slimpack::bench {
 
-Bytes activation_memory(const CostModel& cost, const StageLayout& layout, std::int32_t replicas) {
+Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32_t replicas) {
   Bytes state;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     state = std::max(state, model_state_bytes(cost, layout, StageId(s), replicas));
   return (cost.memory - state) * 95 / 100;
 }
 
-Job llama_job(const LlamaJob& job) {
+StepJob llama_job(const LlamaJob& job) {
   constexpr std::int32_t kStages = 8;
   constexpr Tokens kContext{65'536};
-  Job out{cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")),
-                             Dtype::kBf16, HardwareSpec{}, 1, job.replicas),
-          {.lengths = log_normal_lengths(1, job.sequences, kContext),
-           .pp = kStages,
-           .dp = job.replicas,
-           .context = kContext,
-           .most_merged = job.most_merged}};
-  out.request.layout = balanced_layout(out.cost, out.request.lengths, kStages);
-  if (job.capped)
-    out.request.memory_cap = activation_memory(out.cost, *out.request.layout, job.replicas);
+  const Costs cost = cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")),
+                                        Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
+  const SequenceLengths lengths = log_normal_lengths(1, job.sequences, kContext);
+  StepJob out{cost,
+              {.layout = balanced_layout(cost, lengths, kStages),
+               .replicas = job.replicas,
+               .context = kContext},
+              lengths,
+              {.most_merged = job.most_merged}};
+  if (job.capped) out.job.memory_cap = activation_memory(cost, out.job.layout, job.replicas);
   return out;
+}
+
+StepJob setting_a_job(SettingAJob job) {
+  StepJob out{published_cost({.forward_overhead_us = job.overheads ? 60.0 : 0.0,
+                              .backward_overhead_us = job.overheads ? 120.0 : 0.0}),
+              {.layout = equal_stages(kSettingAStages), .context = kSettingAContext},
+              std::move(job.lengths)};
+  if (job.gigabytes > 0) out.job.memory_cap = Bytes(job.gigabytes * kGigabyte);
+  return out;
+}
+
+Costs setting_b_cost() {
+  return published_cost({.tp = 8,
+                         .linear = 600e12,
+                         .attention_forward = 341e12,
+                         .attention_backward = 250e12,
+                         .attention_backward_work = 2.5,
+                         .forward_overhead_us = 60,
+                         .backward_overhead_us = 120},
+                        kSettingBReplicas);
+}
+
+StepJob setting_b_job(const DrawnLengths& lengths) {
+  StepJob out{setting_b_cost(),
+              {.layout = equal_stages(kSettingBStages),
+               .replicas = kSettingBReplicas,
+               .context = lengths.context},
+              log_normal_lengths(lengths.seed, lengths.sequences, lengths.context),
+              {.most_merged = kSettingBReplicas, .backward = BackwardKind::kSplit}};
+  const Tokens longest = *std::ranges::max_element(out.lengths);
+  const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
+  const std::int32_t layers = out.job.layout.layers(StageId(0));
+  out.job.memory_cap = Bytes(static_cast<std::int64_t>(rows * out.cost.row_bytes * layers));
+  return out;
+}
+
+Costs h100_cost(std::string_view model) {
+  Costs cost = cost_from_hardware(
+      read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
+      read_hardware(repository_file("hardware/h100.toml")), kH100Tensor, kH100Replicas);
+  cost.host_per_byte = 0;
+  return cost;
+}
+
+StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
+  const SequenceLengths lengths = log_normal_lengths(drawn.seed, drawn.sequences, drawn.context);
+  StepJob out{cost,
+              {.layout = balanced_layout(cost, lengths, kH100Stages),
+               .replicas = kH100Replicas,
+               .context = drawn.context},
+              lengths,
+              {.most_merged = kH100Replicas,
+               .backward = BackwardKind::kSplit,
+               .recompute = known_recomputations(cost),
+               .mixed_recompute = true}};
+  out.job.memory_cap = activation_memory(cost, out.job.layout, kH100Replicas);
+  return out;
+}
+
+std::filesystem::path repository_file(const std::filesystem::path& path) {
+  return std::filesystem::path(SLIMPACK_SOURCE_DIR) / path;
 }
 
 }  // namespace slimpack::bench

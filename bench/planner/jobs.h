@@ -1,21 +1,26 @@
-// Jobs whose costs come from hardware figures: what several parts plan.
+// Jobs that several parts and programs plan.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <string_view>
 
 #include "slimpack/planner/planner.h"
 
 namespace slimpack::bench {
 
-struct Job {
-  CostModel cost;
-  PlanRequest request;
+/// A step to plan, with all that a planner is given.
+struct StepJob {
+  Costs cost;
+  Job job;
+  SequenceLengths lengths;
+  Choices choices = {};
 };
 
 /// What a rank of the fullest stage has left for activations: its memory less model_state_bytes,
 /// less 5% of the rest for fragments and buffers.
-[[nodiscard]] Bytes activation_memory(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] Bytes activation_memory(const Costs& cost, const StageLayout& layout,
                                       std::int32_t replicas);
 
 /// Llama-2 7B in bf16 with the default hardware figures, tp 1, 8 stages, log-normal lengths of seed
@@ -26,6 +31,46 @@ struct LlamaJob {
   std::int32_t most_merged = 1;
   bool capped = false;  ///< at activation_memory
 };
-[[nodiscard]] Job llama_job(const LlamaJob& job);
+[[nodiscard]] StepJob llama_job(const LlamaJob& job);
+
+/// Setting A: one replica of 4 stages of 8 layers, h = 4096, packs of 65,536 tokens; linear work,
+/// attention and backward at 400 TFLOP/s, and 60 and 120 µs per layer and MicroPack or nothing.
+struct SettingAJob {
+  SequenceLengths lengths;
+  bool overheads = false;
+  int gigabytes = 0;  ///< for activations of a rank; 0 = no cap
+};
+inline constexpr std::int32_t kSettingAStages = 4;
+inline constexpr std::size_t kSettingASequences = 512;
+inline constexpr Tokens kSettingAContext{65'536};
+inline constexpr std::int64_t kGigabyte = 1'000'000'000;
+[[nodiscard]] StepJob setting_a_job(SettingAJob job);
+
+/// Log-normal lengths of a seed, truncated at the context.
+struct DrawnLengths {
+  std::uint64_t seed = 1;
+  std::size_t sequences = 512;
+  Tokens context{65'536};
+};
+
+/// Setting B: tensor parallel 8 with 600 TFLOP/s linear, 341 forward and 250 backward attention, 60
+/// and 120 µs per layer and MicroPack; 4 stages × 8 replicas; rows of (1.5 × the longest sequence +
+/// 4,096) tokens per stage. Sequences may be merged over up to 8 replicas, backwards split.
+inline constexpr std::int32_t kSettingBStages = 4;
+inline constexpr std::int32_t kSettingBReplicas = 8;
+[[nodiscard]] Costs setting_b_cost();
+[[nodiscard]] StepJob setting_b_job(const DrawnLengths& lengths);
+
+/// A Llama-2 model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
+/// sequences may be merged over up to 8 replicas, backwards split, and layers recompute what they
+/// like. Nothing is offloaded: what is compared is planning.
+inline constexpr std::int32_t kH100Tensor = 8;
+inline constexpr std::int32_t kH100Stages = 4;
+inline constexpr std::int32_t kH100Replicas = 8;
+[[nodiscard]] Costs h100_cost(std::string_view model);
+[[nodiscard]] StepJob h100_job(const Costs& cost, const DrawnLengths& drawn);
+
+/// A file of this repository.
+[[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);
 
 }  // namespace slimpack::bench

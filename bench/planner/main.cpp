@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "bench/program.h"
 #include "slimpack/base/file.h"
@@ -43,10 +44,6 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-
-std::filesystem::path repository_file(const std::filesystem::path& path) {
-  return std::filesystem::path(SLIMPACK_SOURCE_DIR) / path;
-}
 
 std::string in_k(Tokens tokens) {
   return fmt::format("{}K", tokens.count() / 1024);

@@ -14,7 +14,7 @@ namespace slimpack::bench {
 
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
-  std::int32_t effort = 1;        ///< of our planner (PlanRequest)
+  std::int32_t effort = 1;        ///< of our planner (Choices)
   std::filesystem::path lengths;  ///< real lengths for setting A
   /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
   /// for all, "auto" = any, by layer.
@@ -33,9 +33,6 @@ void run_simulator(const BenchOptions& options, Report& report);
 void run_gap(const BenchOptions& options, Report& report);
 /// Jobs on H100 nodes against every baseline.
 void run_h100(const BenchOptions& options, Report& report);
-
-/// A file of this repository.
-[[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);
 
 /// "64K" of 65,536.
 [[nodiscard]] std::string in_k(Tokens tokens);

@@ -1,12 +1,12 @@
 #include "bench/planner/published_cost.h"
 
-#include "bench/planner/parts.h"
+#include "bench/planner/jobs.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack::bench {
 
-CostModel published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged) {
-  CostModel cost;
+Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged) {
+  Costs cost;
   cost.source = "published accounting";
   cost.shape = read_model_shape(repository_file("models/llama-2-7b.json"));
   cost.dtype = Dtype::kBf16;
@@ -34,7 +34,7 @@ StageLayout equal_stages(std::int32_t pp) {
   return layout;
 }
 
-double stage_work(const CostModel& cost, const SequenceLengths& lengths, std::int32_t layers) {
+double stage_work(const Costs& cost, const SequenceLengths& lengths, std::int32_t layers) {
   double work = 0;
   for (const Tokens length : lengths) {
     const auto n = static_cast<double>(length.count());

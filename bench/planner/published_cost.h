@@ -20,14 +20,14 @@ struct PublishedSpeeds {
 };
 
 /// Of 32 layers. Knows merging of up to `most_merged` replicas, at no extra cost.
-[[nodiscard]] CostModel published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1);
+[[nodiscard]] Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1);
 
 /// The 32 layers in `pp` equal stages. REQUIRES: pp divides 32.
 [[nodiscard]] StageLayout equal_stages(std::int32_t pp);
 
 /// Forward and backward of these sequences uncut on one stage of `layers` layers, in nanoseconds,
 /// without what MicroPacks cost by themselves.
-[[nodiscard]] double stage_work(const CostModel& cost, const SequenceLengths& lengths,
+[[nodiscard]] double stage_work(const Costs& cost, const SequenceLengths& lengths,
                                 std::int32_t layers);
 
 }  // namespace slimpack::bench

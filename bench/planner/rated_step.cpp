@@ -12,7 +12,7 @@
 
 namespace slimpack::bench {
 
-StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
+StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
   StepFigures f;
   const SimulationResult& p = step.prediction;
   f.makespan = p.makespan;
@@ -20,7 +20,7 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
   f.bubble = p.bubble_ratio;
   f.worst_bubble = 1 - to_seconds(*std::ranges::min_element(p.busy)) / to_seconds(p.makespan);
   f.gap = step.gap();
-  f.peak = step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
+  f.peak = step_need(step, cost).bytes;
   for (const ReplicaPlan& replica : step.plan.replicas) {
     f.forward_packs = std::max(f.forward_packs, replica.packs.forward.size());
     f.backward_packs = std::max(f.backward_packs, replica.packs.backward.size());
@@ -31,19 +31,19 @@ StepFigures figures_of(const PlannedStep& step, const CostModel& cost) {
   return f;
 }
 
-RatedStep rated(const PlanRequest& request, const CostModel& cost, int repetitions) {
+RatedStep rated(const StepJob& step, int repetitions) {
   RatedStep out;
   out.planner = "slimpack";
   std::vector<double> seconds;
   PlanOutcome outcome;
   for (int r = 0; r < repetitions; ++r) {
     const Nanos start = monotonic_now();
-    outcome = plan_step(request, cost);
+    outcome = plan_step(step.job, step.lengths, step.choices, step.cost);
     seconds.push_back(to_seconds(monotonic_now() - start));
   }
   out.planning_seconds = median(seconds);
   if (outcome.step) {
-    out.figures = figures_of(*outcome.step, cost);
+    out.figures = figures_of(*outcome.step, step.cost);
     out.step = std::move(outcome.step);
   } else {
     out.error = fmt::format("needs {}", human_bytes(outcome.does_not_fit->needed));
@@ -51,23 +51,23 @@ RatedStep rated(const PlanRequest& request, const CostModel& cost, int repetitio
   return out;
 }
 
-RatedStep rated(const Baseline& baseline, const PlanRequest& request, const CostModel& cost) {
+RatedStep rated(const Baseline& baseline, const StepJob& step) {
   RatedStep out;
   out.planner = baseline.name;
   const Nanos start = monotonic_now();
-  out.step = baseline_step(baseline, request, cost);
+  out.step = baseline_step(baseline, step.job, step.lengths, step.choices, step.cost);
   out.planning_seconds = to_seconds(monotonic_now() - start);
-  out.figures = figures_of(*out.step, cost);
+  out.figures = figures_of(*out.step, step.cost);
   return out;
 }
 
-std::vector<std::string> violations(const PlannedStep& step, const CostModel& cost,
+std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
                                     const std::optional<Bytes>& cap) {
   std::vector<std::string> lines = check_plan(step.plan);
   if (!lines.empty()) return lines;  // the other checks require a correct plan
   lines = check_step_schedules(step.plan, step.schedules);
   if (!lines.empty() || !cap) return lines;
-  const Bytes need = step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
+  const Bytes need = step_need(step, cost).bytes;
   if (need > *cap)
     lines.push_back(
         fmt::format("{} on a rank, the cap is {}", human_bytes(need), human_bytes(*cap)));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/planner/jobs.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/planner.h"
 
@@ -24,29 +25,26 @@ struct StepFigures {
   std::size_t merged_packs = 0;    ///< of all replicas and both passes
 };
 
-/// `cost` is that of the request, before recomputation.
-[[nodiscard]] StepFigures figures_of(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] StepFigures figures_of(const RatedPlan& step, const Costs& cost);
 
 /// A step by one planner, or why there is none.
 struct RatedStep {
   std::string planner;
-  std::optional<PlannedStep> step;
+  std::optional<RatedPlan> step;
   StepFigures figures;  ///< of the step
   std::string error;    ///< without a step: what would be needed
   double planning_seconds = 0;
 };
 
 /// Our step. Plans `repetitions` times; planning_seconds is the median. REQUIRES: repetitions ≥ 1.
-[[nodiscard]] RatedStep rated(const PlanRequest& request, const CostModel& cost,
-                              int repetitions = 1);
+[[nodiscard]] RatedStep rated(const StepJob& step, int repetitions = 1);
 
-/// The baseline's step. It may hold more than the request's memory cap.
-[[nodiscard]] RatedStep rated(const Baseline& baseline, const PlanRequest& request,
-                              const CostModel& cost);
+/// The baseline's step. It may hold more than the job's memory cap.
+[[nodiscard]] RatedStep rated(const Baseline& baseline, const StepJob& step);
 
 /// Everything that is wrong with the step by checks of their own: its plan, its schedules, and the
 /// most that any rank holds in any timing against the cap. One line each.
-[[nodiscard]] std::vector<std::string> violations(const PlannedStep& step, const CostModel& cost,
+[[nodiscard]] std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
                                                   const std::optional<Bytes>& cap);
 
 /// See Report::json.

@@ -1,11 +1,10 @@
-// Setting A: the first 512 real lengths truncated at 65,536; 4 stages of 8 layers, h = 4096; linear
-// work, attention and backward at 400 TFLOP/s, nothing else costs time. And the same with 60 and
-// 120 µs per layer and MicroPack.
+// Setting A: the first 512 real lengths truncated at 65,536, without and with overheads.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "bench/planner/published_cost.h"
 #include "bench/planner/workloads.h"
@@ -15,16 +14,11 @@
 namespace slimpack::bench {
 namespace {
 
-constexpr std::int32_t kStages = 4;
-constexpr std::size_t kSequences = 512;
-constexpr Tokens kContext{65'536};
-constexpr std::int64_t kGigabyte = 1'000'000'000;
-
 class SettingA {
  public:
   SettingA(const BenchOptions& options, Report& report)
       : options_(options),
-        lengths_(real_lengths(options.lengths, kSequences, kContext)),
+        lengths_(real_lengths(options.lengths, kSettingASequences, kSettingAContext)),
         report_(report),
         progress_("setting A", 8 + 2 * static_cast<std::int64_t>(baselines().size())),
         table_({{"planner", Align::kLeft},
@@ -39,31 +33,24 @@ class SettingA {
 
   void run() {
     for (const bool overheads : {false, true}) {
-      const CostModel cost = published_cost({.forward_overhead_us = overheads ? 60.0 : 0.0,
-                                             .backward_overhead_us = overheads ? 120.0 : 0.0});
-      for (const int gigabytes : {80, 90, 100, 0}) ours(cost, overheads, gigabytes);
-      for (const Baseline& baseline : baselines()) {
-        add(rated(baseline, request(0), cost), cost, overheads, 0);
-      }
+      for (const int gigabytes : {80, 90, 100, 0}) ours(overheads, gigabytes);
+      const StepJob job = setting_a_job({lengths_, overheads});
+      for (const Baseline& baseline : baselines())
+        add(rated(baseline, job), job.cost, overheads, 0);
     }
     progress_.finish();
     report_.add_goal({"A: step ÷ work with overheads, worst of four caps", worst_ratio_,
                       Goal::Sense::kAtMost, 1.025, Unit::kRatio});
-    fmt::print("\nSetting A: {} real documents, {} tokens, pp {}\n\n{}", kSequences,
-               grouped(total_tokens(lengths_).count()), kStages, table_.text());
+    fmt::print("\nSetting A: {} real documents, {} tokens, pp {}\n\n{}", kSettingASequences,
+               grouped(total_tokens(lengths_).count()), kSettingAStages, table_.text());
   }
 
  private:
-  [[nodiscard]] PlanRequest request(int gigabytes) const {
-    PlanRequest out{.lengths = lengths_, .pp = kStages, .context = kContext};
-    if (gigabytes > 0) out.memory_cap = Bytes(gigabytes * kGigabyte);
-    out.layout = equal_stages(kStages);
-    out.effort = options_.effort;
-    return out;
-  }
-
-  void ours(const CostModel& cost, bool overheads, int gigabytes) {
-    const RatedStep step = rated(request(gigabytes), cost, options_.repetitions);
+  void ours(bool overheads, int gigabytes) {
+    StepJob job = setting_a_job({lengths_, overheads, gigabytes});
+    job.choices.effort = options_.effort;
+    const Costs& cost = job.cost;
+    const RatedStep step = rated(job, options_.repetitions);
     add(step, cost, overheads, gigabytes);
     const double bubble = step.step ? step.figures.worst_bubble : 1;
     if (overheads) worst_ratio_ = std::max(worst_ratio_, ratio(step, cost));
@@ -73,13 +60,13 @@ class SettingA {
   }
 
   /// Step ÷ work of a stage; of no step, as if it took forever.
-  [[nodiscard]] double ratio(const RatedStep& step, const CostModel& cost) const {
+  [[nodiscard]] double ratio(const RatedStep& step, const Costs& cost) const {
     if (!step.step) return 1e9;
     return static_cast<double>(step.figures.makespan.count()) /
-           stage_work(cost, lengths_, 32 / kStages);
+           stage_work(cost, lengths_, 32 / kSettingAStages);
   }
 
-  void add(const RatedStep& step, const CostModel& cost, bool overheads, int gigabytes) {
+  void add(const RatedStep& step, const Costs& cost, bool overheads, int gigabytes) {
     const std::string cap = gigabytes > 0 ? fmt::format("{} GB", gigabytes) : "none";
     const std::string name =
         fmt::format("a/{}/cap-{}", overheads ? "overheads" : "plain", gigabytes);

@@ -1,24 +1,19 @@
-// Setting B: log-normal lengths truncated at the context; tensor parallel 8 with 600 TFLOP/s
-// linear, 341 forward and 250 backward attention, 60 and 120 µs per layer and MicroPack; 4 stages ×
-// 8 replicas; rows of (1.5 × the longest sequence + 4,096) tokens per stage. Sequences may be
-// merged over up to 8 replicas, backwards split. The ideal step is work ÷ replicas: no overhead, no
-// bubble, nothing uneven.
+// Setting B: 32 tensor-parallel nodes in 8 replicas, for several contexts and numbers of sequences.
+// The ideal step is work ÷ replicas: no overhead, no bubble, nothing uneven.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "bench/planner/published_cost.h"
-#include "bench/planner/workloads.h"
 #include "slimpack/base/table.h"
 
 namespace slimpack::bench {
 namespace {
 
-constexpr std::int32_t kStages = 4;
-constexpr std::int32_t kReplicas = 8;
-constexpr std::int32_t kLayers = 32 / kStages;
+constexpr std::int32_t kLayers = 32 / kSettingBStages;
 constexpr int kSeeds = 10;
 
 /// Of one context and number of sequences.
@@ -72,7 +67,7 @@ class SettingB {
     fmt::print(
         "\nSetting B: pp {} × dp {} × tp 8, seeds 1 to {}, merging up to 8 replicas{}\n\n{}\n"
         "How many times as fast we are\n\n{}",
-        kStages, kReplicas, kSeeds,
+        kSettingBStages, kSettingBReplicas, kSeeds,
         failed_ > 0 ? fmt::format("; {} steps did not fit and are left out", failed_) : "",
         table.text(), speedups.text());
     report_.add_goal(
@@ -98,33 +93,29 @@ class SettingB {
   }
 
   void step(Summary& s, int seed, std::size_t sequences, Tokens context) {
-    PlanRequest request{
-        .lengths = log_normal_lengths(static_cast<std::uint64_t>(seed), sequences, context),
-        .pp = kStages,
-        .dp = kReplicas,
-        .context = context};
-    request.layout = equal_stages(kStages);
-    const double ideal = stage_work(cost_, request.lengths, kLayers) / kReplicas;
+    StepJob job = setting_b_job({static_cast<std::uint64_t>(seed), sequences, context});
+    const Costs& cost = job.cost;
+    const double ideal = stage_work(cost, job.lengths, kLayers) / kSettingBReplicas;
     const auto of_ideal = [&](Nanos time) { return static_cast<double>(time.count()) / ideal; };
     const std::string name = fmt::format("b/{}/{}/seed-{}", in_k(context), sequences, seed);
 
+    StepJob unlimited = job;
+    unlimited.job.memory_cap.reset();
+    unlimited.choices.most_merged = 1;
     std::vector<Nanos> makespans;
     for (const Baseline& baseline : baselines()) {
-      const RatedStep other = rated(baseline, request, cost_);
+      const RatedStep other = rated(baseline, unlimited);
       report_.add(name, other, {{"step_over_ideal", of_ideal(other.figures.makespan)}});
       makespans.push_back(other.figures.makespan);
     }
 
-    const Tokens longest = *std::ranges::max_element(request.lengths);
-    const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
-    request.memory_cap = Bytes(static_cast<std::int64_t>(rows * cost_.row_bytes * kLayers));
-    request.most_merged = kReplicas;
-    request.effort = effort_;
-    const RatedStep whole = rated(request, cost_);
-    request.backward = BackwardKind::kSplit;
-    const RatedStep ours = rated(request, cost_);
+    const Tokens longest = *std::ranges::max_element(job.lengths);
+    job.choices.effort = effort_;
+    const RatedStep ours = rated(job);
+    job.choices.backward = BackwardKind::kWhole;
+    const RatedStep whole = rated(job);
     s.seconds += ours.planning_seconds;
-    s.longest = std::max(s.longest, stage_work(cost_, {longest}, kLayers) / ideal);
+    s.longest = std::max(s.longest, stage_work(cost, {longest}, kLayers) / ideal);
     if (!ours.step || !whole.step) {
       ++s.failed;
       report_.add(name, ours);
@@ -141,14 +132,6 @@ class SettingB {
     report_.add(name, ours, {{"step_over_ideal", ratio}});
   }
 
-  CostModel cost_ = published_cost({.tp = 8,
-                                    .linear = 600e12,
-                                    .attention_forward = 341e12,
-                                    .attention_backward = 250e12,
-                                    .attention_backward_work = 2.5,
-                                    .forward_overhead_us = 60,
-                                    .backward_overhead_us = 120},
-                                   kReplicas);
   std::int32_t effort_;
   Report& report_;
   PartProgress progress_;

@@ -22,21 +22,20 @@ constexpr Nanos kLeast{100'000'000};
 
 /// What the simulator is given; the planner's own preparation is not timed.
 struct Prepared {
-  PlannedStep step;
+  RatedPlan step;
   std::vector<CostedReplica> replicas;
-  std::vector<ReplicaTasks> tasks;
+  std::vector<ReplicaPacks> tasks;
   std::int64_t actions = 0;
   std::size_t merged_packs = 0;
 
   explicit Prepared(const LlamaJob& job) {
-    const Job planned = llama_job(job);
-    RatedStep ours = rated(planned.request, planned.cost);
+    const StepJob planned = llama_job(job);
+    RatedStep ours = rated(planned);
     SLIMPACK_CHECK(ours.step.has_value(), "{}", ours.error);
     merged_packs = ours.figures.merged_packs;
     step = std::move(*ours.step);
     replicas = costed_replicas(step, planned.cost);
-    for (std::size_t r = 0; r < replicas.size(); ++r)
-      tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
+    for (const CostedReplica& replica : replicas) tasks.push_back(replica.view());
     for (const Schedule& schedule : step.schedules)
       for (const auto& stage : schedule.stages) actions += std::ssize(stage);
   }
@@ -49,7 +48,8 @@ double rate(const Prepared& prepared, bool timeline) {
   const Nanos start = monotonic_now();
   std::int64_t actions = 0;
   while (monotonic_now() - start < kLeast) {
-    const SimulationResult result = simulate(prepared.tasks, {.timeline = timeline});
+    const SimulationResult result =
+        simulate(prepared.tasks, prepared.step.schedules, {.timeline = timeline});
     SLIMPACK_CHECK(result.makespan == prepared.step.prediction.makespan);
     actions += prepared.actions;
   }

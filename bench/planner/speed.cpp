@@ -21,11 +21,12 @@ struct Size {
 
 constexpr Size kSizes[] = {{512, 8, 0.025}, {4096, 64, 0.200}};
 
-std::vector<std::string> row_of(const LlamaJob& job, const Job& planned, const RatedStep& step) {
+std::vector<std::string> row_of(const LlamaJob& job, const StepJob& planned,
+                                const RatedStep& step) {
   std::vector<std::string> row{fmt::format("{}", job.sequences),
                                fmt::format("8 × {}", job.replicas),
                                job.most_merged > 1 ? "up to 8" : "no",
-                               job.capped ? human_bytes(*planned.request.memory_cap) : "none",
+                               job.capped ? human_bytes(*planned.job.memory_cap) : "none",
                                text_of(step.planning_seconds, Unit::kSeconds)};
   if (step.step)
     row.insert(row.end(), {text_of(step.figures.gap, Unit::kShare),
@@ -47,9 +48,9 @@ void run_speed(const BenchOptions& options, Report& report) {
       double slower = 0;
       for (const bool capped : {false, true}) {
         const LlamaJob job{size.sequences, size.replicas, most_merged, capped};
-        Job planned = llama_job(job);
-        planned.request.effort = options.effort;
-        const RatedStep step = rated(planned.request, planned.cost, options.repetitions);
+        StepJob planned = llama_job(job);
+        planned.choices.effort = options.effort;
+        const RatedStep step = rated(planned, options.repetitions);
         slower = std::max(slower, step.planning_seconds);
         table.add_row(row_of(job, planned, step));
         report.add(fmt::format("speed/{}/{}/{}", size.sequences, merging, capped ? "cap" : "free"),

@@ -43,22 +43,26 @@ const Baseline& baseline_named(std::string_view name) {
   invalid_input("\"{}\" is no baseline; {}", name, suggestion(name, known));
 }
 
-BaselinePlan baseline_plan(const Baseline& baseline, const BaselineRequest& request) {
-  if (request.replicas < 1)
-    invalid_input("a step has {} replicas, the least is 1", request.replicas);
-  if (request.context < Tokens(1))
+const Baseline& packed_baseline() {
+  return baseline_named("best-fit");
+}
+
+BaselinePlan baseline_plan(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
+                           const RecomputingCosts& cost) {
+  if (job.replicas < 1) invalid_input("a step has {} replicas, the least is 1", job.replicas);
+  if (job.context < Tokens(1))
     invalid_input("the context is {} tokens, the least is 1; packs are filled up to it",
-                  request.context.count());
-  for (std::size_t q = 0; q < request.lengths.size(); ++q) {
-    if (request.lengths[q] < Tokens(1))
+                  job.context.count());
+  for (std::size_t q = 0; q < lengths.size(); ++q) {
+    if (lengths[q] < Tokens(1))
       invalid_input("sequence {} has {} tokens, the least is 1; leave empty sequences out", q,
-                    request.lengths[q].count());
-    if (request.lengths[q] > request.context)
+                    lengths[q].count());
+    if (lengths[q] > job.context)
       invalid_input(
           "sequence {} has {} tokens, but a pack holds {}; raise the context or cut the sequence",
-          q, request.lengths[q].count(), request.context.count());
+          q, lengths[q].count(), job.context.count());
   }
-  return baseline.plan(request);
+  return baseline.plan(job, lengths, cost);
 }
 
 }  // namespace slimpack

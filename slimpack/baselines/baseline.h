@@ -9,19 +9,11 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
-
-/// A step to be planned. Keeps references.
-struct BaselineRequest {
-  const SequenceLengths& lengths;  ///< every length ≥ 1; may be none
-  const CostModel& cost;
-  const StageLayout& layout;
-  std::int32_t replicas = 1;
-  Tokens context{0};  ///< tokens that a pack holds, of one replica or of the group that shares it
-};
 
 /// How the runtime of that system orders a stage.
 enum class Discipline : std::uint8_t {
@@ -44,7 +36,8 @@ struct BaselinePlan {
 struct Baseline {
   std::string_view name;   ///< on the command line and in tables
   std::string_view about;  ///< one line: what it does and who runs it
-  BaselinePlan (*plan)(const BaselineRequest& request);
+  BaselinePlan (*plan)(const Job& job, const SequenceLengths& lengths,
+                       const RecomputingCosts& cost);
   bool cuts = false;    ///< sequences, at any token
   bool merges = false;  ///< MicroPacks of several replicas
 };
@@ -55,9 +48,15 @@ struct Baseline {
 /// Throws InvalidInput for an unknown name, naming the nearest.
 [[nodiscard]] const Baseline& baseline_named(std::string_view name);
 
-/// The baseline's plan; check_plan accepts it. With fewer packs than replicas some replicas have
-/// none. Deterministic. Throws InvalidInput when a sequence exceeds the context, a length, the
-/// context or the number of replicas is below 1.
-[[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const BaselineRequest& request);
+/// What most users run: whole documents in packs, which "packed" means wherever it is run or
+/// compared with.
+[[nodiscard]] const Baseline& packed_baseline();
+
+/// The baseline's plan of the lengths, of which there may be none; check_plan accepts it. With
+/// fewer packs than replicas some replicas have none. Deterministic. Throws InvalidInput when a
+/// sequence exceeds the context, a length, the context or the number of replicas is below 1.
+[[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const Job& job,
+                                         const SequenceLengths& lengths,
+                                         const RecomputingCosts& cost);
 
 }  // namespace slimpack

@@ -19,7 +19,7 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-std::int32_t largest_merge(const CostModel& cost) {
+std::int32_t largest_merge(const Costs& cost) {
   return 1 << std::min<std::size_t>(cost.merge.size(), 30);
 }
 
@@ -45,23 +45,24 @@ std::int32_t ContextSharing::replicas_for(Tokens length) const {
   return power_of_two_above(ceil_divide(length.count(), per_replica.count()));
 }
 
-ContextSharing context_sharing(const BaselineRequest& request) {
-  const auto replicas = static_cast<std::uint32_t>(request.replicas);
+ContextSharing context_sharing(const Job& job, const RecomputingCosts& cost) {
+  const auto replicas = static_cast<std::uint32_t>(job.replicas);
   const auto largest =
-      std::min(static_cast<std::int32_t>(std::bit_floor(replicas)), largest_merge(request.cost));
-  return {std::max(kLeastShare, Tokens(ceil_divide(request.context.count(), largest))), largest};
+      std::min(static_cast<std::int32_t>(std::bit_floor(replicas)), largest_merge(cost));
+  return {std::max(kLeastShare, Tokens(ceil_divide(job.context.count(), largest))), largest};
 }
 
-BaselinePlan context_parallel_baseline(const BaselineRequest& request) {
-  const ContextSharing sharing = context_sharing(request);
+BaselinePlan context_parallel_baseline(const Job& job, const SequenceLengths& lengths,
+                                       const RecomputingCosts& cost) {
+  const ContextSharing sharing = context_sharing(job, cost);
   BaselinePlan out;
-  out.columns.resize(static_cast<std::size_t>(request.replicas));
-  std::vector<PackPlan> replicas(static_cast<std::size_t>(request.replicas));
+  out.columns.resize(static_cast<std::size_t>(job.replicas));
+  std::vector<PackPlan> replicas(static_cast<std::size_t>(job.replicas));
   std::int32_t column = 0;
-  for (const SharingRound& round : hybrid_rounds(request.lengths, sharing, request.replicas)) {
+  for (const SharingRound& round : hybrid_rounds(lengths, sharing, job.replicas)) {
     std::int32_t round_columns = 0;
     for (const SharingGroup& group : round) {
-      const auto packs = packs_of(group, request.lengths, sharing.per_replica);
+      const auto packs = packs_of(group, lengths, sharing.per_replica);
       for (std::int32_t r = group.first; r < group.first + group.count; ++r) {
         auto& forward = replicas[static_cast<std::size_t>(r)].forward;
         forward.insert(forward.end(), packs.begin(), packs.end());
@@ -73,25 +74,29 @@ BaselinePlan context_parallel_baseline(const BaselineRequest& request) {
     column += round_columns;
   }
   for (PackPlan& packs : replicas) packs.backward = packs.forward;
-  out.plan = step_of(request, std::move(replicas));
+  out.plan = step_of(job.layout, lengths, std::move(replicas));
   return out;
 }
 
-BaselinePlan token_balanced_baseline(const BaselineRequest& request) {
+BaselinePlan token_balanced_baseline(const Job& job, const SequenceLengths& lengths,
+                                     const RecomputingCosts& cost) {
   const std::int32_t wanted =
-      power_of_two_above(ceil_divide(request.context.count(), kLeastShare.count()));
-  const std::int32_t divides = request.replicas & -request.replicas;
-  const std::int32_t share = std::min({wanted, divides, largest_merge(request.cost)});
-  const PackPlan packs =
-      packed_plan(request.lengths, all_sequences(request.lengths), request.context);
+      power_of_two_above(ceil_divide(job.context.count(), kLeastShare.count()));
+  const std::int32_t divides = job.replicas & -job.replicas;
+  const std::int32_t share = std::min({wanted, divides, largest_merge(cost)});
+  const auto packs =
+      pack_sequences(lengths, all_sequences(lengths), job.context, Packing::kBestFit);
   std::vector<PackPlan> replicas;
-  for (const auto& own : deal(packs.forward, request.replicas / share)) {
-    PackPlan group{own, own};
-    for (auto* pass : {&group.forward, &group.backward})
-      for (MicroPack& pack : *pass) pack.replicas = share;
+  for (const auto& own : deal(packs, job.replicas / share)) {
+    PackPlan group;
+    for (const auto& sequences : own) {
+      group.forward.push_back(whole_pack(lengths, sequences));
+      group.forward.back().replicas = share;
+    }
+    group.backward = group.forward;
     replicas.insert(replicas.end(), static_cast<std::size_t>(share), group);
   }
-  return {.plan = step_of(request, std::move(replicas))};
+  return {.plan = step_of(job.layout, lengths, std::move(replicas))};
 }
 
 }  // namespace slimpack

@@ -75,28 +75,29 @@ std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
   return best;
 }
 
-BaselinePlan dynapipe_baseline(const BaselineRequest& request) {
-  std::vector<SequenceId> order = all_sequences(request.lengths);
+BaselinePlan dynapipe_baseline(const Job& job, const SequenceLengths& lengths,
+                               const RecomputingCosts& cost) {
+  std::vector<SequenceId> order = all_sequences(lengths);
   std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return request.lengths[a.index()] > request.lengths[b.index()];
+    return lengths[a.index()] > lengths[b.index()];
   });
-  const std::vector<std::int64_t> by_sequence = sequence_costs(request);
+  const std::vector<std::int64_t> by_sequence = sequence_costs(job.layout, lengths, cost);
   std::vector<std::int64_t> costs;
-  std::vector<Tokens> lengths;
+  std::vector<Tokens> sorted;
   for (const SequenceId id : order) {
     costs.push_back(by_sequence[id.index()]);
-    lengths.push_back(request.lengths[id.index()]);
+    sorted.push_back(lengths[id.index()]);
   }
   double overhead = 0;
-  for (std::int32_t s = 0; s < request.layout.stages(); ++s)
-    for (const bool backward : {false, true})
-      overhead += pack_overhead(request.cost, request.layout, StageId(s), backward);
+  for (std::int32_t s = 0; s < job.layout.stages(); ++s)
+    for (const Pass pass : kWholePasses)
+      overhead += stage_cost(cost, job.layout, StageId(s), pass).per_pack;
 
   std::vector<std::vector<SequenceId>> packs;
   std::vector<std::int64_t> pack_costs;
   std::size_t begin = 0;
-  for (const std::size_t end : consecutive_split({costs, lengths, request.context, overhead,
-                                                  request.layout.stages(), request.replicas})) {
+  for (const std::size_t end : consecutive_split(
+           {costs, sorted, job.context, overhead, job.layout.stages(), job.replicas})) {
     packs.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin),
                        order.begin() + static_cast<std::ptrdiff_t>(end));
     pack_costs.push_back(std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -105,11 +106,11 @@ BaselinePlan dynapipe_baseline(const BaselineRequest& request) {
     begin = end;
   }
   std::vector<std::vector<std::vector<SequenceId>>> dealt;
-  for (const auto& share : karmarkar_karp(pack_costs, static_cast<std::size_t>(request.replicas))) {
+  for (const auto& share : karmarkar_karp(pack_costs, static_cast<std::size_t>(job.replicas))) {
     auto& own = dealt.emplace_back();
     for (const std::size_t pack : share) own.push_back(packs[pack]);
   }
-  return {.plan = whole_step(request, dealt), .discipline = Discipline::kListSchedule};
+  return {.plan = whole_step(job.layout, lengths, dealt), .discipline = Discipline::kListSchedule};
 }
 
 }  // namespace slimpack

@@ -12,24 +12,33 @@
 namespace slimpack {
 
 /// Packs of whole sequences (packed.h), dealt to the replicas in order.
-[[nodiscard]] BaselinePlan first_fit_baseline(const BaselineRequest& request);
-[[nodiscard]] BaselinePlan best_fit_baseline(const BaselineRequest& request);
-[[nodiscard]] BaselinePlan concatenated_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan first_fit_baseline(const Job& job, const SequenceLengths& lengths,
+                                              const RecomputingCosts& cost);
+[[nodiscard]] BaselinePlan best_fit_baseline(const Job& job, const SequenceLengths& lengths,
+                                             const RecomputingCosts& cost);
+[[nodiscard]] BaselinePlan concatenated_baseline(const Job& job, const SequenceLengths& lengths,
+                                                 const RecomputingCosts& cost);
 
 /// verl: Karmarkar–Karp over replicas, then over each replica's packs, light ones at both ends.
-[[nodiscard]] BaselinePlan balanced_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
+                                             const RecomputingCosts& cost);
 
 /// DynaPipe: consecutive splits of the sorted sequences, then Karmarkar–Karp over replicas.
-[[nodiscard]] BaselinePlan dynapipe_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan dynapipe_baseline(const Job& job, const SequenceLengths& lengths,
+                                             const RecomputingCosts& cost);
 
 /// Best-fit packs cut into equal FLOPs (Seq1F1B) or equal tokens (SlimPipe).
-[[nodiscard]] BaselinePlan seq1f1b_baseline(const BaselineRequest& request);
-[[nodiscard]] BaselinePlan slimpipe_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan seq1f1b_baseline(const Job& job, const SequenceLengths& lengths,
+                                            const RecomputingCosts& cost);
+[[nodiscard]] BaselinePlan slimpipe_baseline(const Job& job, const SequenceLengths& lengths,
+                                             const RecomputingCosts& cost);
 
 /// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
-[[nodiscard]] BaselinePlan context_parallel_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan context_parallel_baseline(const Job& job, const SequenceLengths& lengths,
+                                                     const RecomputingCosts& cost);
 /// Context parallelism of one size for everything.
-[[nodiscard]] BaselinePlan token_balanced_baseline(const BaselineRequest& request);
+[[nodiscard]] BaselinePlan token_balanced_baseline(const Job& job, const SequenceLengths& lengths,
+                                                   const RecomputingCosts& cost);
 
 /// What dynapipe_baseline minimises: (Σ packs (overhead + Σ its costs)) ÷ replicas
 /// + (stages − 1) · the largest pack: DynaPipe's estimate of the pipeline's time.
@@ -57,6 +66,6 @@ struct ContextSharing {
   /// Replicas that a sequence needs: the next power of two of length ÷ per_replica.
   [[nodiscard]] std::int32_t replicas_for(Tokens length) const;
 };
-[[nodiscard]] ContextSharing context_sharing(const BaselineRequest& request);
+[[nodiscard]] ContextSharing context_sharing(const Job& job, const RecomputingCosts& cost);
 
 }  // namespace slimpack

@@ -128,13 +128,4 @@ MicroPack whole_pack(const SequenceLengths& lengths, const std::vector<SequenceI
   return pack;
 }
 
-PackPlan packed_plan(const SequenceLengths& lengths, const std::vector<SequenceId>& sequences,
-                     Tokens capacity) {
-  PackPlan plan;
-  for (const auto& pack : pack_sequences(lengths, sequences, capacity, Packing::kBestFit))
-    plan.forward.push_back(whole_pack(lengths, pack));
-  plan.backward = plan.forward;
-  return plan;
-}
-
 }  // namespace slimpack

@@ -13,7 +13,9 @@ namespace slimpack {
 /// How packs of whole sequences are filled.
 enum class Packing : std::uint8_t {
   kFirstFit,  ///< longest first, each into the oldest pack that has room
-  kBestFit,   ///< longest first, each into the fullest pack that has room (of equals the oldest)
+  /// Longest first, each into the fullest pack that has room (of equals the oldest): best-fit
+  /// decreasing (Johnson 1973; Megatron, TRL).
+  kBestFit,
   kConcatenated,  ///< as given, a new pack whenever the next sequence does not fit the last one
 };
 
@@ -27,10 +29,5 @@ enum class Packing : std::uint8_t {
 /// A MicroPack of these sequences, uncut.
 [[nodiscard]] MicroPack whole_pack(const SequenceLengths& lengths,
                                    const std::vector<SequenceId>& sequences);
-
-/// Best-fit decreasing (Johnson 1973; Megatron, TRL) of whole sequences. Forward and backward are
-/// the same packs in the order in which they were opened. Throws as pack_sequences.
-[[nodiscard]] PackPlan packed_plan(const SequenceLengths& lengths,
-                                   const std::vector<SequenceId>& sequences, Tokens capacity);
 
 }  // namespace slimpack

@@ -66,39 +66,41 @@ std::vector<MicroPack> cut_pack(const MicroPack& pack, const Weight& weight_of,
   return out;
 }
 
-BaselinePlan sliced_packing(const BaselineRequest& request, const Weight& weight,
+BaselinePlan sliced_packing(const Job& job, const SequenceLengths& lengths, const Weight& weight,
                             std::int32_t ahead_per_stage) {
-  const std::int32_t count = std::max(request.layout.stages(), kLeastSlices);
-  const auto packs = pack_sequences(request.lengths, all_sequences(request.lengths),
-                                    request.context, Packing::kBestFit);
+  const std::int32_t count = std::max(job.layout.stages(), kLeastSlices);
+  const auto packs =
+      pack_sequences(lengths, all_sequences(lengths), job.context, Packing::kBestFit);
   std::vector<PackPlan> replicas;
-  for (const auto& own : deal(packs, request.replicas)) {
+  for (const auto& own : deal(packs, job.replicas)) {
     PackPlan& plan = replicas.emplace_back();
     for (const auto& sequences : own) {
-      const auto slices = cut_pack(whole_pack(request.lengths, sequences), weight, count);
+      const auto slices = cut_pack(whole_pack(lengths, sequences), weight, count);
       plan.forward.insert(plan.forward.end(), slices.begin(), slices.end());
       plan.backward.insert(plan.backward.end(), slices.rbegin(), slices.rend());
     }
   }
-  return {.plan = step_of(request, std::move(replicas)),
+  return {.plan = step_of(job.layout, lengths, std::move(replicas)),
           .discipline = Discipline::kSlicedOneFOneB,
           .ahead_per_stage = ahead_per_stage};
 }
 
 }  // namespace
 
-BaselinePlan seq1f1b_baseline(const BaselineRequest& request) {
+BaselinePlan seq1f1b_baseline(const Job& job, const SequenceLengths& lengths,
+                              const RecomputingCosts& cost) {
   Weight weight{0, 0};
-  for (std::int32_t s = 0; s < request.layout.stages(); ++s) {
-    const SliceCost cost = slice_cost(request.cost, request.layout, StageId(s), false);
-    weight.per_token += cost.per_token;
-    weight.per_pair += cost.per_pair;
+  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
+    const PackCost stage = stage_cost(cost, job.layout, StageId(s), Pass::kForward);
+    weight.per_token += stage.per_token;
+    weight.per_pair += stage.per_pair;
   }
-  return sliced_packing(request, weight, 1);
+  return sliced_packing(job, lengths, weight, 1);
 }
 
-BaselinePlan slimpipe_baseline(const BaselineRequest& request) {
-  return sliced_packing(request, Weight{}, 2);
+BaselinePlan slimpipe_baseline(const Job& job, const SequenceLengths& lengths,
+                               const RecomputingCosts& /*cost*/) {
+  return sliced_packing(job, lengths, Weight{}, 2);
 }
 
 }  // namespace slimpack

@@ -8,25 +8,26 @@
 
 namespace slimpack {
 
-SliceCost step_cost(const BaselineRequest& request) {
-  SliceCost sum;
-  for (std::int32_t s = 0; s < request.layout.stages(); ++s)
-    for (const bool backward : {false, true})
-      sum = sum + slice_cost(request.cost, request.layout, StageId(s), backward);
+PackCost step_cost(const StageLayout& layout, const RecomputingCosts& cost) {
+  PackCost sum;
+  for (std::int32_t s = 0; s < layout.stages(); ++s)
+    for (const Pass pass : kWholePasses) sum = sum + stage_cost(cost, layout, StageId(s), pass);
   return sum;
 }
 
-std::vector<std::int64_t> sequence_costs(const BaselineRequest& request) {
-  const SliceCost cost = step_cost(request);
+std::vector<std::int64_t> sequence_costs(const StageLayout& layout, const SequenceLengths& lengths,
+                                         const RecomputingCosts& cost) {
+  const PackCost step = step_cost(layout, cost);
   std::vector<std::int64_t> costs;
-  costs.reserve(request.lengths.size());
-  for (const Tokens length : request.lengths)
-    costs.push_back(std::llround(std::ceil(cost(Slice{SequenceId(), Tokens(0), length}))));
+  costs.reserve(lengths.size());
+  for (const Tokens length : lengths)
+    costs.push_back(std::llround(std::ceil(step(Slice{SequenceId(), Tokens(0), length}))));
   return costs;
 }
 
-StepPlan step_of(const BaselineRequest& request, std::vector<PackPlan> replicas) {
-  StepPlan plan{request.lengths, request.layout, {}};
+StepPlan step_of(const StageLayout& layout, const SequenceLengths& lengths,
+                 std::vector<PackPlan> replicas) {
+  StepPlan plan{lengths, layout, {}};
   for (PackPlan& packs : replicas) {
     ReplicaPlan& replica = plan.replicas.emplace_back();
     for (const MicroPack& pack : packs.forward)
@@ -39,15 +40,15 @@ StepPlan step_of(const BaselineRequest& request, std::vector<PackPlan> replicas)
   return plan;
 }
 
-StepPlan whole_step(const BaselineRequest& request,
+StepPlan whole_step(const StageLayout& layout, const SequenceLengths& lengths,
                     const std::vector<std::vector<std::vector<SequenceId>>>& packs) {
   std::vector<PackPlan> replicas;
   for (const auto& own : packs) {
     PackPlan& plan = replicas.emplace_back();
-    for (const auto& pack : own) plan.forward.push_back(whole_pack(request.lengths, pack));
+    for (const auto& pack : own) plan.forward.push_back(whole_pack(lengths, pack));
     plan.backward = plan.forward;
   }
-  return step_of(request, std::move(replicas));
+  return step_of(layout, lengths, std::move(replicas));
 }
 
 }  // namespace slimpack

@@ -6,15 +6,17 @@
 #include <vector>
 
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 
 namespace slimpack {
 
 /// Forward and backward of a slice over all stages, without what a MicroPack costs by itself.
-[[nodiscard]] SliceCost step_cost(const BaselineRequest& request);
+[[nodiscard]] PackCost step_cost(const StageLayout& layout, const RecomputingCosts& cost);
 
 /// step_cost of each whole sequence, rounded up to nanoseconds.
-[[nodiscard]] std::vector<std::int64_t> sequence_costs(const BaselineRequest& request);
+[[nodiscard]] std::vector<std::int64_t> sequence_costs(const StageLayout& layout,
+                                                       const SequenceLengths& lengths,
+                                                       const RecomputingCosts& cost);
 
 /// Item i goes to replica i mod replicas.
 template <class T>
@@ -25,10 +27,11 @@ template <class T>
 }
 
 /// The step of these packs, by replica, with the sequences that each replica holds.
-[[nodiscard]] StepPlan step_of(const BaselineRequest& request, std::vector<PackPlan> replicas);
+[[nodiscard]] StepPlan step_of(const StageLayout& layout, const SequenceLengths& lengths,
+                               std::vector<PackPlan> replicas);
 
 /// The step of whole sequences: forward and backward are the same packs. [replica][pack].
-[[nodiscard]] StepPlan whole_step(const BaselineRequest& request,
+[[nodiscard]] StepPlan whole_step(const StageLayout& layout, const SequenceLengths& lengths,
                                   const std::vector<std::vector<std::vector<SequenceId>>>& packs);
 
 }  // namespace slimpack

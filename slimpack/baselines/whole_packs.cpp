@@ -11,10 +11,9 @@
 namespace slimpack {
 namespace {
 
-BaselinePlan fixed_packing(const BaselineRequest& request, Packing packing) {
-  const auto packs =
-      pack_sequences(request.lengths, all_sequences(request.lengths), request.context, packing);
-  return {.plan = whole_step(request, deal(packs, request.replicas))};
+BaselinePlan fixed_packing(const Job& job, const SequenceLengths& lengths, Packing packing) {
+  const auto packs = pack_sequences(lengths, all_sequences(lengths), job.context, packing);
+  return {.plan = whole_step(job.layout, lengths, deal(packs, job.replicas))};
 }
 
 using Packs = std::vector<std::vector<SequenceId>>;
@@ -48,30 +47,33 @@ Packs light_at_both_ends(const Packs& packs) {
 
 }  // namespace
 
-BaselinePlan first_fit_baseline(const BaselineRequest& request) {
-  return fixed_packing(request, Packing::kFirstFit);
+BaselinePlan first_fit_baseline(const Job& job, const SequenceLengths& lengths,
+                                const RecomputingCosts& /*cost*/) {
+  return fixed_packing(job, lengths, Packing::kFirstFit);
 }
 
-BaselinePlan best_fit_baseline(const BaselineRequest& request) {
-  return fixed_packing(request, Packing::kBestFit);
+BaselinePlan best_fit_baseline(const Job& job, const SequenceLengths& lengths,
+                               const RecomputingCosts& /*cost*/) {
+  return fixed_packing(job, lengths, Packing::kBestFit);
 }
 
-BaselinePlan concatenated_baseline(const BaselineRequest& request) {
-  return fixed_packing(request, Packing::kConcatenated);
+BaselinePlan concatenated_baseline(const Job& job, const SequenceLengths& lengths,
+                                   const RecomputingCosts& /*cost*/) {
+  return fixed_packing(job, lengths, Packing::kConcatenated);
 }
 
 // 1. Karmarkar–Karp over the replicas.
 // 2. Karmarkar–Karp over each replica's packs, as many on each replica; begin with as many as the
 //    replica with the most tokens needs and add one until no pack exceeds the context.
-BaselinePlan balanced_baseline(const BaselineRequest& request) {
-  const std::vector<std::int64_t> costs = sequence_costs(request);
-  const Packs shares = balanced_parts(all_sequences(request.lengths), costs,
-                                      static_cast<std::size_t>(request.replicas));
+BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
+                               const RecomputingCosts& cost) {
+  const std::vector<std::int64_t> costs = sequence_costs(job.layout, lengths, cost);
+  const Packs shares =
+      balanced_parts(all_sequences(lengths), costs, static_cast<std::size_t>(job.replicas));
   std::int64_t count = 1;
   for (const auto& share : shares)
-    count =
-        std::max(count, (tokens_of(share, request.lengths) + request.context - Tokens(1)).count() /
-                            request.context.count());
+    count = std::max(
+        count, (tokens_of(share, lengths) + job.context - Tokens(1)).count() / job.context.count());
   std::vector<Packs> packs;
   for (bool fits = false; !fits; ++count) {
     fits = true;
@@ -81,13 +83,12 @@ BaselinePlan balanced_baseline(const BaselineRequest& request) {
       if (shares[r].empty()) continue;
       packs.back() = balanced_parts(shares[r], costs,
                                     std::min(static_cast<std::size_t>(count), shares[r].size()));
-      fits = std::all_of(packs.back().begin(), packs.back().end(), [&](const auto& pack) {
-        return tokens_of(pack, request.lengths) <= request.context;
-      });
+      fits = std::all_of(packs.back().begin(), packs.back().end(),
+                         [&](const auto& pack) { return tokens_of(pack, lengths) <= job.context; });
     }
   }
   for (Packs& own : packs) own = light_at_both_ends(own);
-  return {.plan = whole_step(request, packs)};
+  return {.plan = whole_step(job.layout, lengths, packs)};
 }
 
 }  // namespace slimpack

@@ -54,36 +54,39 @@ EdgeTime tensor_parallel_collectives(const Job& job, double count) {
 /// Bytes of a prefix token that one slice's attention moves in a layer. Forward reads K and V.
 /// Backward reads them twice (for dQ, and for dK and dV), and reads and writes the accumulated dK
 /// and dV. Ranks beyond the key heads hold copies.
-double prefix_token_bytes(const Job& job, bool backward) {
+double prefix_token_bytes(const Job& job, Pass pass) {
   const double ways = std::min(job.tp, static_cast<double>(job.shape.num_kv_heads));
   const double elements = 2 * static_cast<double>(job.shape.kv_width()) / ways;
-  return elements * (backward ? 2 * job.element() + 2 * job.accumulator() : job.element());
+  return elements *
+         (pass == Pass::kBackward ? 2 * job.element() + 2 * job.accumulator() : job.element());
 }
 
 /// On one tensor-parallel rank, which has num_heads / tp of the query heads.
-double pair_nanos(const Job& job, bool backward) {
+double pair_nanos(const Job& job, Pass pass) {
   const HardwareSpec& h = job.hardware;
-  const double speed = backward ? h.attention_backward_flops : h.attention_forward_flops;
-  return layer_attention_flops(job.shape, 1, backward).count() / speed * kNanosPerSecond / job.tp;
+  const double speed =
+      pass == Pass::kBackward ? h.attention_backward_flops : h.attention_forward_flops;
+  return layer_attention_flops(job.shape, 1, pass).count() / speed * kNanosPerSecond / job.tp;
 }
 
-LayerTime layer_time(const Job& job, bool backward) {
+PackCost layer_cost(const Job& job, Pass pass) {
+  const bool backward = pass == Pass::kBackward;
   const HardwareSpec& h = job.hardware;
-  const double linear_flops = layer_linear_flops(job.shape, Tokens(1), backward).count();
+  const double linear_flops = layer_linear_flops(job.shape, Tokens(1), pass).count();
   const double heads = static_cast<double>(job.shape.num_heads) / job.tp;
   // What a query token costs beyond its pairs grows from forward to backward as the pairs do.
-  const double growth = pair_nanos(job, backward) / pair_nanos(job, false);
+  const double growth = pair_nanos(job, pass) / pair_nanos(job, Pass::kForward);
   // Forward gathers the input of attention and of the MLP and scatters their outputs; backward does
   // the same with gradients, and gathers both inputs again for the weights' gradients.
   const EdgeTime collectives = tensor_parallel_collectives(job, backward ? 6 : 4);
-  LayerTime time;
+  PackCost time;
   time.per_pack = (backward ? h.backward_overhead_us : h.forward_overhead_us) * kNanosPerMicro +
                   collectives.per_pack;
   time.per_slice = h.attention_slice_us * kNanosPerMicro;
   time.per_token = linear_flops / h.linear_flops * kNanosPerSecond / job.tp +
                    growth * h.attention_token_head_ns * heads + collectives.per_token;
-  time.per_pair = pair_nanos(job, backward);
-  time.per_prefix_token = prefix_token_bytes(job, backward) * job.nanos_per_memory_byte();
+  time.per_pair = pair_nanos(job, pass);
+  time.per_prefix_token = prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   return time;
 }
 
@@ -93,7 +96,7 @@ LayerTime layer_time(const Job& job, bool backward) {
 EdgeTime weight_gradient_time(const Job& job) {
   constexpr double kShareOfLaunches = 4.0 / 16;
   const HardwareSpec& h = job.hardware;
-  const double flops = layer_linear_flops(job.shape, Tokens(1), false).count();
+  const double flops = layer_linear_flops(job.shape, Tokens(1), Pass::kForward).count();
   return {.per_pack = kShareOfLaunches * h.backward_overhead_us * kNanosPerMicro,
           .per_token = flops / h.linear_flops * kNanosPerSecond / job.tp};
 }
@@ -107,7 +110,7 @@ EdgeTime elementwise_time(const Job& job) {
   const double numbers = 4 * job.hidden() + 3 * static_cast<double>(job.shape.intermediate_size);
   const double time = numbers * job.element() * job.nanos_per_memory_byte() / job.tp;
   const double products =
-      layer_linear_flops(job.shape, Tokens(1), true).count() / job.hardware.linear_flops;
+      layer_linear_flops(job.shape, Tokens(1), Pass::kBackward).count() / job.hardware.linear_flops;
   return {.per_pack = kShareOfLaunches * job.hardware.backward_overhead_us * kNanosPerMicro,
           .per_token = std::min(time, kMostOfProducts * products * kNanosPerSecond / job.tp)};
 }
@@ -115,7 +118,7 @@ EdgeTime elementwise_time(const Job& job) {
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
 /// token's row (zeros for the others' words), and the rows are summed and scattered. Backward
 /// gathers the rows' gradients and adds them to fp32 sums.
-void set_embedding(CostModel& cost, const Job& job) {
+void set_embedding(Costs& cost, const Job& job) {
   const double row = job.hidden() * job.nanos_per_memory_byte();
   cost.embedding_forward = cost.embedding_backward = tensor_parallel_collectives(job, 1);
   cost.embedding_forward.per_token += 2 * job.element() * row;
@@ -124,9 +127,10 @@ void set_embedding(CostModel& cost, const Job& job) {
 
 /// The last stage's head: its forward runs inside the backward pass, so its input is gathered once
 /// for both and the gradient of it is scattered once.
-void set_head(CostModel& cost, const Job& job) {
+void set_head(Costs& cost, const Job& job) {
   const Tokens one(1);
-  const Flops flops = head_flops(job.shape, one, false) + head_flops(job.shape, one, true);
+  const Flops flops =
+      head_flops(job.shape, one, Pass::kForward) + head_flops(job.shape, one, Pass::kBackward);
   cost.head_backward = tensor_parallel_collectives(job, 2);
   cost.head_backward.per_pack += job.hardware.backward_overhead_us * kNanosPerMicro;
   cost.head_backward.per_token +=
@@ -159,20 +163,20 @@ double optimizer_bytes(const Job& job) {
 
 }  // namespace
 
-CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype, const HardwareSpec& hardware,
-                             std::int32_t tp, std::int32_t most_replicas) {
+Costs cost_from_hardware(const ModelShape& shape, Dtype dtype, const HardwareSpec& hardware,
+                         std::int32_t tp, std::int32_t most_replicas) {
   if (tp < 1 || shape.num_heads % tp != 0)
     invalid_input("tp is {}, must divide the model's {} attention heads; use a divisor", tp,
                   shape.num_heads);
   SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
   const Job job{shape, dtype, hardware, static_cast<double>(tp)};
-  CostModel cost;
+  Costs cost;
   cost.source = hardware.name.empty() ? "hardware" : "hardware: " + hardware.name;
   cost.shape = shape;
   cost.dtype = dtype;
   cost.tp = tp;
-  cost.forward = layer_time(job, false);
-  cost.backward = layer_time(job, true);
+  cost.forward = layer_cost(job, Pass::kForward);
+  cost.backward = layer_cost(job, Pass::kBackward);
   cost.elementwise = elementwise_time(job);
   cost.weight_gradient = weight_gradient_time(job);
   set_embedding(cost, job);

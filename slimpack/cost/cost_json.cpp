@@ -24,7 +24,7 @@ double non_negative(const JsonFields& fields, const char* key) {
   return value;
 }
 
-json to_json(const LayerTime& t) {
+json to_json(const PackCost& t) {
   return {{"per_pack", t.per_pack},
           {"per_slice", t.per_slice},
           {"per_token", t.per_token},
@@ -32,12 +32,12 @@ json to_json(const LayerTime& t) {
           {"per_prefix_token", t.per_prefix_token}};
 }
 
-LayerTime layer_time(const JsonFields& f) {
-  return LayerTime{.per_pack = non_negative(f, "per_pack"),
-                   .per_slice = non_negative(f, "per_slice"),
-                   .per_token = non_negative(f, "per_token"),
-                   .per_pair = non_negative(f, "per_pair"),
-                   .per_prefix_token = non_negative(f, "per_prefix_token")};
+PackCost pack_cost(const JsonFields& f) {
+  return PackCost{.per_pack = non_negative(f, "per_pack"),
+                  .per_slice = non_negative(f, "per_slice"),
+                  .per_token = non_negative(f, "per_token"),
+                  .per_pair = non_negative(f, "per_pair"),
+                  .per_prefix_token = non_negative(f, "per_prefix_token")};
 }
 
 json to_json(const EdgeTime& t) {
@@ -50,7 +50,7 @@ EdgeTime edge_time(const JsonFields& f) {
 }
 
 /// A part of backward beside `other`. Files without it are of machines where nobody measured it.
-EdgeTime part_time(const JsonFields& fields, const char* field, const LayerTime& backward,
+EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& backward,
                    const EdgeTime& other = {}) {
   if (!fields.has(field)) return {};
   const JsonFields f = fields.object(field);
@@ -108,8 +108,7 @@ Dtype dtype_field(const JsonFields& fields) {
 
 }  // namespace
 
-std::string cost_to_json(const CostModel& cost) {
-  SLIMPACK_CHECK(cost.recompute.empty());
+std::string cost_to_json(const Costs& cost) {
   const json shape = json::parse(model_shape_to_json(cost.shape, hugging_face_name(cost.dtype)));
   const json file = {{"format", kFormat},
                      {"version", kVersion},
@@ -139,19 +138,19 @@ std::string cost_to_json(const CostModel& cost) {
   return file.dump(2) + "\n";
 }
 
-CostModel cost_from_json(std::string_view text, std::string_view origin) {
+Costs cost_from_json(std::string_view text, std::string_view origin) {
   const json file = parse_json(text, origin);
   const JsonFields fields(file, std::string(origin));
   require_version(fields);
   const JsonFields model = fields.object("model");
-  CostModel cost;
+  Costs cost;
   cost.source = fields.text("source");
   cost.shape = model_shape_from_json(fields.at("model").dump(), model.origin());
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");
-  cost.forward = layer_time(fields.object("forward"));
-  cost.backward = layer_time(fields.object("backward"));
+  cost.forward = pack_cost(fields.object("forward"));
+  cost.backward = pack_cost(fields.object("backward"));
   cost.weight_gradient = part_time(fields, "weight_gradient", cost.backward);
   cost.elementwise = part_time(fields, "elementwise", cost.backward, cost.weight_gradient);
   cost.embedding_forward = edge_time(fields.object("embedding_forward"));

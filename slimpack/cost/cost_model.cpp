@@ -11,31 +11,26 @@ namespace slimpack {
 
 namespace {
 
-SliceCost slice_cost_of_layer(const LayerTime& layer) {
-  return SliceCost{.per_slice = layer.per_slice,
-                   .per_token = layer.per_token,
-                   .per_pair = layer.per_pair,
-                   .per_prefix_token = layer.per_prefix_token};
+void add(EdgeTime& sum, const EdgeTime& more, double times) {
+  sum.per_pack += times * more.per_pack;
+  sum.per_token += times * more.per_token;
 }
 
 /// Where a MicroPack's time on a stage comes from, apart from its layers one by one.
-EdgeTime edge_time(const CostModel& cost, const StageLayout& layout, StageId s, bool backward) {
+EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, StageId s, Pass pass) {
+  const bool backward = pass == Pass::kBackward;
   EdgeTime edge;
-  const auto add = [&](const EdgeTime& e) {
-    edge.per_pack += e.per_pack;
-    edge.per_token += e.per_token;
-  };
-  if (s.value() == 0) add(backward ? cost.embedding_backward : cost.embedding_forward);
+  if (s.value() == 0) edge = backward ? cost.embedding_backward : cost.embedding_forward;
   const bool last = s.value() == layout.stages() - 1;
-  if (last && backward) add(cost.head_backward);
+  if (last && backward) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
   if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, backward, last);
+    edge.per_token += uncovered_transfer(cost, pass, last);
   return edge;
 }
 
 /// What running a MicroPack together adds to a layer, attention once.
-EdgeTime merge_time(const CostModel& cost, bool backward, std::int32_t replicas) {
+EdgeTime merge_time(const Costs& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto entry =
       static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(replicas))) - 1;
@@ -43,72 +38,50 @@ EdgeTime merge_time(const CostModel& cost, bool backward, std::int32_t replicas)
     invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
                   cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
                   "plan again with this cost model");
-  return backward ? cost.merge[entry].backward : cost.merge[entry].forward;
-}
-
-void add(LayerTime& sum, const LayerTime& layer, double layers) {
-  sum.per_pack += layers * layer.per_pack;
-  sum.per_slice += layers * layer.per_slice;
-  sum.per_token += layers * layer.per_token;
-  sum.per_pair += layers * layer.per_pair;
-  sum.per_prefix_token += layers * layer.per_prefix_token;
-}
-
-void add(EdgeTime& sum, const EdgeTime& layer, double layers) {
-  sum.per_pack += layers * layer.per_pack;
-  sum.per_token += layers * layer.per_token;
+  return pass == Pass::kForward ? cost.merge[entry].forward : cost.merge[entry].backward;
 }
 
 /// A stage's layers in one pass, and what running a MicroPack together adds to them.
 struct StageLayers {
-  LayerTime time;
+  PackCost time;
   EdgeTime exchange;
 };
 
-StageLayers layers_of(const CostModel& cost, const StageLayout& layout, StageId stage,
-                      bool backward, std::int32_t replicas) {
+StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+                      Pass pass, std::int32_t replicas) {
   StageLayers sum;
-  add(sum.exchange, merge_time(cost, backward, replicas), layout.layers(stage));
+  add(sum.exchange, merge_time(cost, pass, replicas), layout.layers(stage));
   const auto counts = layers_by_recompute(cost, layout, stage);
-  if (!backward) {
-    add(sum.time, cost.forward, layout.layers(stage));
+  if (pass == Pass::kForward) {
+    sum.time = layout.layers(stage) * cost.forward;
     const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
-    sum.time.per_token += offloaded * exposed_transfer(cost, false);
+    sum.time.per_token += offloaded * exposed_transfer(cost, Pass::kForward);
     return sum;
   }
   for (const Recompute recompute : all_recomputations()) {
     const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
     if (layers == 0) continue;
-    add(sum.time, backward_time(cost, recompute), layers);
-    if (attends_again(recompute)) add(sum.exchange, merge_time(cost, false, replicas), layers);
+    sum.time = sum.time + layers * backward_time(cost, recompute);
+    if (attends_again(recompute))
+      add(sum.exchange, merge_time(cost, Pass::kForward, replicas), layers);
   }
   return sum;
 }
 
 }  // namespace
 
-SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
-                     bool backward) {
-  return merged_slice_cost(cost, layout, stage, backward, 1);
+PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+                    Pass pass, std::int32_t replicas) {
+  const auto [time, exchange] = layers_of(cost, layout, stage, pass, replicas);
+  const EdgeTime edge = edge_time(cost, layout, stage, pass);
+  return {.per_pack = time.per_pack + exchange.per_pack + edge.per_pack,
+          .per_slice = time.per_slice,
+          .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
+          .per_pair = time.per_pair / replicas,
+          .per_prefix_token = time.per_prefix_token / replicas};
 }
 
-SliceCost merged_slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
-                            bool backward, std::int32_t replicas) {
-  const auto [time, exchange] = layers_of(cost, layout, stage, backward, replicas);
-  const EdgeTime edge = edge_time(cost, layout, stage, backward);
-  return SliceCost{.per_slice = time.per_slice,
-                   .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
-                   .per_pair = time.per_pair / replicas,
-                   .per_prefix_token = time.per_prefix_token / replicas};
-}
-
-double pack_overhead(const CostModel& cost, const StageLayout& layout, StageId stage, bool backward,
-                     std::int32_t replicas) {
-  const auto [time, exchange] = layers_of(cost, layout, stage, backward, replicas);
-  return time.per_pack + exchange.per_pack + edge_time(cost, layout, stage, backward).per_pack;
-}
-
-StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
+StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                             std::int32_t stages) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   if (stages < 1 || stages > layers) {
@@ -117,12 +90,10 @@ StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& length
         stages, layers, layers);
   }
   // 1. The work of one layer, and of each stage's edges, for these lengths.
-  const SliceCost forward = slice_cost_of_layer(cost.forward);
-  const SliceCost backward = slice_cost_of_layer(cost.backward);
   double layer_work = 0;
   for (const Tokens length : lengths) {
     const Slice whole{SequenceId(), Tokens(0), length};
-    layer_work += forward(whole) + backward(whole);
+    layer_work += cost.forward(whole) + cost.backward(whole);
   }
   const auto token_count = static_cast<double>(total_tokens(lengths).count());
   std::vector<double> edge_work(static_cast<std::size_t>(stages), 0.0);

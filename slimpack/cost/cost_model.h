@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/dtype.h"
@@ -18,20 +18,6 @@
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
-
-/// Time of one decoder layer for a MicroPack, in nanoseconds:
-///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix)
-/// with q tokens and `pairs` causal query–key pairs; per_prefix_token is the bandwidth term of
-/// reading the prefix's keys and values, and in backward of writing their gradients.
-struct LayerTime {
-  double per_pack = 0;
-  double per_slice = 0;
-  double per_token = 0;
-  double per_pair = 0;
-  double per_prefix_token = 0;
-
-  bool operator==(const LayerTime&) const = default;
-};
 
 /// per_pack + per_token·tokens: embedding, head and loss.
 struct EdgeTime {
@@ -52,19 +38,17 @@ struct MergeTime {
 
 /// Everything that turns slices into time, for one model shape and number format on one machine.
 /// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
-struct CostModel {
+struct Costs {
   std::string source;  ///< what it came from, for people: "profile of …", "hardware"
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
   std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
-  /// By layer of the model. Times and the memory model follow it; set it by with_recompute.
-  RecomputeByLayer recompute = {};
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
   /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
   /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
   double row_bytes = 0;
-  LayerTime forward;
-  LayerTime backward;  ///< of Recompute::kElementwise; backward_time has the others
+  PackCost forward;   ///< of a decoder layer
+  PackCost backward;  ///< likewise, of Recompute::kElementwise; backward_time has the others
   /// The part of `backward` that computes norms and silu(gate) ⊙ up again: what
   /// Recompute::kNothing saves; no part of `weight_gradient`. Zero = not known.
   EdgeTime elementwise;
@@ -92,14 +76,22 @@ struct CostModel {
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
 
-  bool operator==(const CostModel&) const = default;
+  bool operator==(const Costs&) const = default;
+};
+
+/// The same with a recomputation chosen, which times of stages and the memory model follow.
+struct RecomputingCosts : Costs {
+  RecomputeByLayer recompute = {};  ///< by layer of the model
+
+  bool operator==(const RecomputingCosts&) const = default;
 };
 
 /// Model FLOPs (a multiply-add is 2): matrix products and causal attention; norms and the like not.
+/// REQUIRES: kForward or kBackward.
 /// Backward linear work is 2 ×, backward attention 2.5 × forward (FlashAttention's recomputation).
-[[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, bool backward);
-[[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, bool backward);
-[[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, bool backward);
+[[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, Pass pass);
+[[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, Pass pass);
+[[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass);
 /// Forward and backward of a whole step; MFU's numerator (attention backward counted 2 ×).
 [[nodiscard]] Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths);
 
@@ -107,52 +99,55 @@ struct CostModel {
 /// `most_replicas` replicas. Neighbouring ranks hold a stage's tp ranks, then its replicas; so
 /// groups that fit a node use its links, all else and every stage boundary the network. `merge` has
 /// groups of 2, 4, … up to most_replicas. Throws InvalidInput unless tp divides the heads.
-[[nodiscard]] CostModel cost_from_hardware(const ModelShape& shape, Dtype dtype,
-                                           const HardwareSpec& hardware, std::int32_t tp = 1,
-                                           std::int32_t most_replicas = 1);
+[[nodiscard]] Costs cost_from_hardware(const ModelShape& shape, Dtype dtype,
+                                       const HardwareSpec& hardware, std::int32_t tp = 1,
+                                       std::int32_t most_replicas = 1);
 
-/// Time of any slice over all layers of the stage and its edges, without per-pack terms: what the
-/// planner's time budget counts. slice_cost(…)(slice) is in nanoseconds.
-[[nodiscard]] SliceCost slice_cost(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                   bool backward);
+/// What a MicroPack takes on all layers of the stage and its edges. Where `replicas` run it
+/// together, each has its share of the slices' terms, and the exchanges whole. Throws InvalidInput
+/// when the cost model knows no merging of as many. REQUIRES: kForward or kBackward.
+[[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
+                                  StageId stage, Pass pass, std::int32_t replicas = 1);
 
 /// Layers per stage such that the most loaded stage (embedding and head included) is as light as
 /// possible for these lengths, forward and backward together and without per-pack terms. Of equally
 /// loaded stages the later one gets the layer, because earlier stages hold more activations.
 /// Throws InvalidInput unless 1 ≤ stages ≤ layers.
 /// Cost: O(layers · stages) after one pass over the lengths.
-[[nodiscard]] StageLayout balanced_layout(const CostModel& cost, const SequenceLengths& lengths,
+[[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
-/// The same model with layers that compute again what `recompute` says.
-///
-/// REQUIRES: a policy for every layer of the model, or none; cost.recompute is empty.
-[[nodiscard]] CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute);
-[[nodiscard]] CostModel with_recompute(const CostModel& cost, Recompute everywhere);
+/// Of layers that compute again what `recompute` says. REQUIRES: a policy for every layer of the
+/// model, or none.
+[[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute);
+[[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere);
+/// It is chosen once.
+void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = delete;
+void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
 
 /// All whose times the model knows: without host_per_byte not kOffload.
-[[nodiscard]] std::vector<Recompute> known_recomputations(const CostModel& cost);
+[[nodiscard]] std::vector<Recompute> known_recomputations(const Costs& cost);
 
 /// Backward of a layer that computes `recompute` again: the share of the forward's linear time that
 /// its matrix products have, attention where it is not kept, and the overhead per MicroPack, whole
 /// for kFull and half otherwise; for kNothing less cost.elementwise; for kOffload with what
 /// exposed_transfer says. Weight gradients take what they took: what is computed again, input
 /// gradients need first.
-[[nodiscard]] LayerTime backward_time(const CostModel& cost, Recompute recompute);
+[[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute);
 /// What a token waits for the rows of a layer that offloads them: they travel while the layer after
 /// theirs runs, and what that takes by token hides them. Attention would hide more; a backward that
 /// is split, less by what it puts off. Neither is counted.
-[[nodiscard]] double exposed_transfer(const CostModel& cost, bool backward);
+[[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass);
 /// The rest of a transfer, which a layer next to it would hide: what a token waits besides where a
 /// stage's last layer offloads. Forward sends its rows, and backward fetches them, when no layer
 /// runs; backward of the last stage fetches them while the head does.
-[[nodiscard]] double uncovered_transfer(const CostModel& cost, bool backward, bool last_stage);
+[[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage);
 /// Whether attention runs again, with its exchange where a MicroPack is merged.
 [[nodiscard]] bool attends_again(Recompute recompute);
 
 /// Layers of a stage, by what they compute again in the order of the enumeration.
 [[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
-    const CostModel& cost, const StageLayout& layout, StageId stage);
+    const RecomputingCosts& cost, const StageLayout& layout, StageId stage);
 
 /// Where a replica stands in its job.
 struct Replication {
@@ -167,16 +162,8 @@ struct Replication {
 /// in the accumulate type; updated parameters are gathered in the run's number format. Throws
 /// InvalidInput when the cost model knows no merging of as many replicas as a pack has, and for
 /// times that could not be added up in 64 bits. Cost: O(slices + stages · packs).
-[[nodiscard]] TaskTimes task_times(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});
-
-/// Coefficients of a slice that `replicas` run together, as slice_cost; exchanges included.
-[[nodiscard]] SliceCost merged_slice_cost(const CostModel& cost, const StageLayout& layout,
-                                          StageId stage, bool backward, std::int32_t replicas);
-
-/// What a MicroPack costs on a stage before its first slice, in nanoseconds.
-[[nodiscard]] double pack_overhead(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                   bool backward, std::int32_t replicas = 1);
 
 /// Parameters that a stage holds, all its tensor-parallel ranks together.
 [[nodiscard]] std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout,
@@ -186,8 +173,7 @@ struct Replication {
 /// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
 /// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time;
 /// without "host_per_byte" nothing is offloaded.
-/// REQUIRES (writing): cost.recompute is empty; plans say what is computed again.
-[[nodiscard]] std::string cost_to_json(const CostModel& cost);
-[[nodiscard]] CostModel cost_from_json(std::string_view text, std::string_view origin);
+[[nodiscard]] std::string cost_to_json(const Costs& cost);
+[[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 
 }  // namespace slimpack

@@ -39,7 +39,7 @@ Fit<std::vector<double>> fit_relative(std::vector<std::vector<double>> features,
 
 }  // namespace
 
-Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements) {
+Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements) {
   std::vector<double> packs;
   std::vector<double> slices;
   std::vector<double> tokens;
@@ -56,11 +56,11 @@ Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements) {
     times.push_back(static_cast<double>(m.time.count()));
   }
   const auto fit = fit_relative({packs, slices, tokens, pairs, prefixes}, times, times);
-  return {LayerTime{.per_pack = fit.time[0],
-                    .per_slice = fit.time[1],
-                    .per_token = fit.time[2],
-                    .per_pair = fit.time[3],
-                    .per_prefix_token = fit.time[4]},
+  return {PackCost{.per_pack = fit.time[0],
+                   .per_slice = fit.time[1],
+                   .per_token = fit.time[2],
+                   .per_pair = fit.time[3],
+                   .per_prefix_token = fit.time[4]},
           fit.largest_error, fit.worst};
 }
 
@@ -80,7 +80,7 @@ Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
 
 // A sum of squares is convex: within bounds it is least where it is least without them, or on a
 // bound, where one term is given and the other one is fitted by itself.
-Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const LayerTime& whole) {
+Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const PackCost& whole) {
   const auto errors = [&](const EdgeTime& time) {
     Fit<double> fit{0, 0};  // sum of squares, and the largest
     for (const EdgeMeasurement& m : measurements) {

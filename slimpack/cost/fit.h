@@ -38,13 +38,13 @@ struct Fit {
 };
 
 /// REQUIRES: at least one measurement, all times positive.
-[[nodiscard]] Fit<LayerTime> fit_layer_time(std::span<const LayerMeasurement> measurements);
+[[nodiscard]] Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements);
 [[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
 /// Of a part of a layer's pass: fit_edge_time with neither term above that of the `whole`. Does not
 /// say which measurement is worst.
 [[nodiscard]] Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements,
-                                     const LayerTime& whole);
+                                     const PackCost& whole);
 
 /// What merged MicroPacks take beyond their members' shares: least squares of
 /// (per_pack + per_token · tokens − (time − share)) ÷ time, without negative terms. Noise that

@@ -30,7 +30,7 @@ std::optional<std::string> fit_warning(const WorstFit& worst) {
   return fmt::format(
       "warning: the cost model is {} off its measurement of {} {}, whose repetitions differ by {}: "
       "{}",
-      human_share(worst.error), worst.backward ? "backward of" : "forward of",
+      human_share(worst.error), worst.pass == Pass::kBackward ? "backward of" : "forward of",
       point_text(worst.measurement), human_share(worst.measurement.spread),
       noisy ? "something else seems to run on this machine; measure again when it does not"
             : "a kernel seems to take times that the model cannot describe; expect predictions of "

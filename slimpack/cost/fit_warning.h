@@ -11,7 +11,7 @@ namespace slimpack {
 /// The measurement from which a layer's fit is furthest.
 struct WorstFit {
   LayerMeasurement measurement;
-  bool backward = false;
+  Pass pass = Pass::kForward;
   double error = 0;  ///< |fitted / measured − 1|
 };
 

@@ -18,23 +18,25 @@ double forward_pair_flops(const ModelShape& shape) {
 
 }  // namespace
 
-Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, bool backward) {
+Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, Pass pass) {
   const auto h = static_cast<double>(shape.hidden_size);
   const auto q = static_cast<double>(shape.q_width());
   const auto kv = static_cast<double>(shape.kv_width());
   const auto f = static_cast<double>(shape.intermediate_size);
   const double weights = h * q + 2 * h * kv + q * h + 3 * h * f;
   return Flops(kMultiplyAdd * weights * static_cast<double>(tokens.count()) *
-               (backward ? kLinearBackward : 1));
+               (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
-Flops layer_attention_flops(const ModelShape& shape, double pairs, bool backward) {
-  return Flops(forward_pair_flops(shape) * pairs * (backward ? kAttentionBackward : 1));
+Flops layer_attention_flops(const ModelShape& shape, double pairs, Pass pass) {
+  return Flops(forward_pair_flops(shape) * pairs *
+               (pass == Pass::kBackward ? kAttentionBackward : 1));
 }
 
-Flops head_flops(const ModelShape& shape, Tokens tokens, bool backward) {
+Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass) {
   return Flops(kMultiplyAdd * static_cast<double>(shape.embedding_parameters()) *
-               static_cast<double>(tokens.count()) * (backward ? kLinearBackward : 1));
+               static_cast<double>(tokens.count()) *
+               (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
 Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths) {
@@ -43,10 +45,11 @@ Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths) {
     pairs += Slice{SequenceId(), Tokens(0), length}.causal_pairs();
   }
   const Tokens tokens = total_tokens(lengths);
-  const Flops layer = layer_linear_flops(shape, tokens, false) * (1 + kLinearBackward) +
-                      layer_attention_flops(shape, pairs, false) * (1 + kModelAttentionBackward);
+  const Flops layer =
+      layer_linear_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward) +
+      layer_attention_flops(shape, pairs, Pass::kForward) * (1 + kModelAttentionBackward);
   return layer * static_cast<double>(shape.num_layers) +
-         head_flops(shape, tokens, false) * (1 + kLinearBackward);
+         head_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward);
 }
 
 }  // namespace slimpack

@@ -16,7 +16,7 @@ namespace {
 
 /// Throws for so many tokens of so wide a model that their bytes could not be added up in 64 bits;
 /// `layers` hold them.
-void require_countable(const CostModel& cost, std::int32_t layers, double tokens) {
+void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
   constexpr double kMostBytes = 0x1p62;
   constexpr double kStores = 16;  // no rank holds more of a layer at once: rows, keys, operands …
   const ModelShape& s = cost.shape;
@@ -79,7 +79,8 @@ struct LayerRun {
   [[nodiscard]] bool offloads() const { return recompute == Recompute::kOffload; }
 };
 
-std::vector<LayerRun> runs_of(const CostModel& cost, const StageLayout& layout, StageId stage) {
+std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const StageLayout& layout,
+                              StageId stage) {
   std::vector<LayerRun> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
@@ -158,8 +159,8 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
   return out;
 }
 
-PackTransients pack_transients(const LayerWidths& w, const CostModel& cost, const PackPlan& packs,
-                               const HeldPacks& held) {
+PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cost,
+                               const PackPlan& packs, const HeldPacks& held) {
   const SequenceLengths& lengths = held.lengths;
   PackTransients out;
   for (const MicroPack& pack : held.packs.forward) {
@@ -254,7 +255,8 @@ std::int64_t whole_bytes(double bytes) {
 
 /// Rows of cost.row_bytes a token and layer, in proportion to what the layer keeps, and nothing
 /// else but what a split backward holds, which grows with them as in the memory model.
-TaskBytes bytes_of_rows(const CostModel& cost, const StageLayout& layout, const HeldPacks& held) {
+TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
+                        const HeldPacks& held) {
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
   TaskBytes bytes;
   const std::vector<Bytes> no_sequence(held.lengths.size());
@@ -327,24 +329,12 @@ void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
 
 }  // namespace
 
-Bytes row_bytes(const ModelShape& shape, Dtype dtype, Recompute recompute) {
-  return Bytes(LayerWidths(shape, dtype).kept(recompute));
-}
-
-Bytes kv_bytes(const ModelShape& shape, Dtype dtype) {
-  return Bytes(2 * element_bytes(dtype) * shape.kv_width());
-}
-
-Bytes dkv_bytes(const ModelShape& shape, Dtype dtype) {
-  return Bytes(2 * accumulator_bytes(dtype) * shape.kv_width());
-}
-
 Tokens head_block(const ModelShape& shape) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 20;  // per block: 4 MiB in fp32
   return Tokens(std::clamp<std::int64_t>(kLogits / shape.vocab_size, 64, 4096));
 }
 
-Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
                      Tokens tokens) {
   require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
@@ -356,7 +346,7 @@ Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId s
   return Bytes((rows + layout.layers(stage) * 2 * w.k) * tokens.count());
 }
 
-TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
@@ -373,7 +363,7 @@ TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout, const Pac
   return bytes;
 }
 
-TaskBytes host_bytes(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
@@ -394,7 +384,7 @@ TaskBytes host_bytes(const CostModel& cost, const StageLayout& layout, const Pac
   return bytes;
 }
 
-ModelState model_state(const CostModel& cost, const StageLayout& layout, StageId stage,
+ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas) {
   const std::int64_t held = share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
   const std::int64_t element = element_bytes(cost.dtype);
@@ -404,7 +394,7 @@ ModelState model_state(const CostModel& cost, const StageLayout& layout, StageId
           Bytes(share_of(held, replicas) * optimizer)};
 }
 
-Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
+Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, StageId stage,
                         std::int32_t replicas) {
   return model_state(cost, layout, stage, replicas).total();
 }

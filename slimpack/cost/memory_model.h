@@ -11,23 +11,14 @@
 
 namespace slimpack {
 
-/// Bytes that one token keeps on the device for backward in one layer; of kElementwise x, q (before
-/// rope and with k when q/k are normalised), attention output, log-sum-exp, the residual after
-/// attention, gate and up.
-[[nodiscard]] Bytes row_bytes(const ModelShape& shape, Dtype dtype,
-                              Recompute recompute = Recompute::kElementwise);
-/// K and V of one token in one layer, and their gradients' accumulators.
-[[nodiscard]] Bytes kv_bytes(const ModelShape& shape, Dtype dtype);
-[[nodiscard]] Bytes dkv_bytes(const ModelShape& shape, Dtype dtype);
-
 /// Rows of logits that the head computes at once.
 [[nodiscard]] Tokens head_block(const ModelShape& shape);
 
 /// Rows, keys and values that a rank of the stage holds of `tokens` tokens between their forward
 /// and their backward: of a sequence, what every plan has to hold at some moment. Throws as
 /// task_bytes.
-[[nodiscard]] Bytes sequence_bytes(const CostModel& cost, const StageLayout& layout, StageId stage,
-                                   Tokens tokens);
+[[nodiscard]] Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout,
+                                   StageId stage, Tokens tokens);
 
 /// Of one rank, as the runtime's tests measure it. With tensor parallelism rows are those of one
 /// rank (its heads and its share of the MLP; hidden states are split by tokens) and what is
@@ -38,12 +29,12 @@ namespace slimpack {
 /// more bytes than 64 bits count.
 ///
 /// Cost: O(stages · (slices + packs · changes of policy between its layers)).
-[[nodiscard]] TaskBytes task_bytes(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
 
 /// Pinned host memory of one rank: rows that are offloaded, held as long as rows on a device are.
 /// All else is 0, operands of weight gradients are missing. Throws and costs as task_bytes.
-[[nodiscard]] TaskBytes host_bytes(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
 
 /// What a rank holds all the time, step after step.
@@ -56,10 +47,10 @@ struct ModelState {
   bool operator==(const ModelState&) const = default;
 };
 /// `replicas` share the optimizer's part.
-[[nodiscard]] ModelState model_state(const CostModel& cost, const StageLayout& layout,
-                                     StageId stage, std::int32_t replicas);
+[[nodiscard]] ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
+                                     std::int32_t replicas);
 /// Its total.
-[[nodiscard]] Bytes model_state_bytes(const CostModel& cost, const StageLayout& layout,
-                                      StageId stage, std::int32_t replicas);
+[[nodiscard]] Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, StageId stage,
+                                      std::int32_t replicas);
 
 }  // namespace slimpack

@@ -42,7 +42,7 @@ Again again(const ModelShape& shape, Recompute recompute) {
 }
 
 /// What a token's rows of a layer take to host memory or back.
-double row_transfer(const CostModel& cost) {
+double row_transfer(const Costs& cost) {
   const double bytes = cost.row_bytes > 0
                            ? cost.row_bytes
                            : static_cast<double>(LayerWidths(cost.shape, cost.dtype, cost.tp).row);
@@ -50,35 +50,32 @@ double row_transfer(const CostModel& cost) {
 }
 
 /// What a layer next to it hides of that, at most.
-double cover(const CostModel& cost, bool backward) {
-  return (backward ? cost.backward : cost.forward).per_token;
+double cover(const Costs& cost, Pass pass) {
+  return (pass == Pass::kForward ? cost.forward : cost.backward).per_token;
 }
 
 }  // namespace
 
-CostModel with_recompute(const CostModel& cost, RecomputeByLayer recompute) {
-  SLIMPACK_CHECK(cost.recompute.empty());
+RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute) {
   SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers,
                  "policies of {} layers, the model has {}", recompute.size(),
                  cost.shape.num_layers);
-  CostModel result = cost;
-  result.recompute = std::move(recompute);
-  return result;
+  return {cost, std::move(recompute)};
 }
 
-CostModel with_recompute(const CostModel& cost, Recompute everywhere) {
+RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere) {
   return with_recompute(
       cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers), everywhere));
 }
 
-std::vector<Recompute> known_recomputations(const CostModel& cost) {
+std::vector<Recompute> known_recomputations(const Costs& cost) {
   std::vector<Recompute> known(all_recomputations().begin(), all_recomputations().end());
   if (cost.host_per_byte == 0) std::erase(known, Recompute::kOffload);
   return known;
 }
 
-LayerTime backward_time(const CostModel& cost, Recompute recompute) {
-  LayerTime time = cost.backward;
+PackCost backward_time(const Costs& cost, Recompute recompute) {
+  PackCost time = cost.backward;
   if (recompute == Recompute::kNothing) {
     time.per_pack -= cost.elementwise.per_pack;
     time.per_token -= cost.elementwise.per_token;
@@ -90,24 +87,24 @@ LayerTime backward_time(const CostModel& cost, Recompute recompute) {
   time.per_slice += share.attention * cost.forward.per_slice;
   time.per_pair += share.attention * cost.forward.per_pair;
   time.per_prefix_token += share.attention * cost.forward.per_prefix_token;
-  if (recompute == Recompute::kOffload) time.per_token += exposed_transfer(cost, true);
+  if (recompute == Recompute::kOffload) time.per_token += exposed_transfer(cost, Pass::kBackward);
   return time;
 }
 
-double exposed_transfer(const CostModel& cost, bool backward) {
-  return std::max(0.0, row_transfer(cost) - cover(cost, backward));
+double exposed_transfer(const Costs& cost, Pass pass) {
+  return std::max(0.0, row_transfer(cost) - cover(cost, pass));
 }
 
-double uncovered_transfer(const CostModel& cost, bool backward, bool last_stage) {
-  const double head = backward && last_stage ? cost.head_backward.per_token : 0;
-  return std::max(0.0, std::min(row_transfer(cost), cover(cost, backward)) - head);
+double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage) {
+  const double head = pass == Pass::kBackward && last_stage ? cost.head_backward.per_token : 0;
+  return std::max(0.0, std::min(row_transfer(cost), cover(cost, pass)) - head);
 }
 
 bool attends_again(Recompute recompute) {
   return recompute == Recompute::kAttention || recompute == Recompute::kFull;
 }
 
-std::array<std::int32_t, kRecomputations> layers_by_recompute(const CostModel& cost,
+std::array<std::int32_t, kRecomputations> layers_by_recompute(const RecomputingCosts& cost,
                                                               const StageLayout& layout,
                                                               StageId stage) {
   std::array<std::int32_t, kRecomputations> counts{};

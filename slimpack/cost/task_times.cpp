@@ -29,7 +29,7 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
 }
 
 /// Throws unless the times of all replicas together can be added up, if all take as long as this.
-void require_countable(const TaskTimes& times, const CostModel& cost, std::int32_t replicas) {
+void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
                      sum_of(times.step_end) + times.stages() * transfers;
@@ -70,38 +70,24 @@ std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs) {
   return sums;
 }
 
-/// A stage's terms for packs of one number of replicas, divided by the stage's speed.
-struct StageTerms {
-  double per_pack;
-  SliceCost slice;
+Nanos time_of(const PackCost& cost, const PackSums& sum) {
+  return rounded(cost.per_pack + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
+                 cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix);
+}
 
-  StageTerms(const CostModel& cost, const StageLayout& layout, StageId stage, bool backward,
-             std::int32_t replicas, double speed)
-      : per_pack(pack_overhead(cost, layout, stage, backward, replicas) / speed),
-        slice(merged_slice_cost(cost, layout, stage, backward, replicas)) {
-    for (double* term :
-         {&slice.per_slice, &slice.per_token, &slice.per_pair, &slice.per_prefix_token})
-      *term /= speed;
-  }
-
-  [[nodiscard]] Nanos time(const PackSums& sum) const {
-    return rounded(per_pack + slice.per_slice * sum.slices + slice.per_token * sum.tokens +
-                   slice.per_pair * sum.pairs + slice.per_prefix_token * sum.prefix);
-  }
-};
-
-std::vector<Nanos> stage_times(const CostModel& cost, const StageLayout& layout, StageId stage,
-                               bool backward, const std::vector<PackSums>& packs, double speed) {
+std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
+                               StageId stage, Pass pass, const std::vector<PackSums>& packs,
+                               double speed) {
   std::vector<Nanos> times;
   times.reserve(packs.size());
-  StageTerms terms(cost, layout, stage, backward, 1, speed);
+  const auto cost_of = [&](std::int32_t replicas) {
+    return stage_cost(cost, layout, stage, pass, replicas) / speed;
+  };
+  PackCost own = cost_of(1);
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
-    if (pack.replicas != replicas) {
-      replicas = pack.replicas;
-      terms = StageTerms(cost, layout, stage, backward, replicas, speed);
-    }
-    times.push_back(terms.time(pack));
+    if (pack.replicas != replicas) own = cost_of(replicas = pack.replicas);
+    times.push_back(time_of(own, pack));
   }
   return times;
 }
@@ -121,7 +107,7 @@ std::vector<Nanos> weight_times(const EdgeTime& layer, double layers,
   return times;
 }
 
-std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<PackSums>& packs) {
+std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>& packs) {
   const double token_bytes =
       static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
   std::vector<Nanos> times;
@@ -133,12 +119,12 @@ std::vector<Nanos> transfer_times(const CostModel& cost, const std::vector<PackS
 }
 
 /// A ring over the replicas passes all but its own share of `bytes` on, in replicas − 1 steps.
-double ring_time(const CostModel& cost, double bytes, std::int32_t replicas) {
+double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
   return (replicas - 1) *
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
 }
 
-void add_step_end(TaskTimes& times, const CostModel& cost, const StageLayout& layout,
+void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
@@ -165,7 +151,7 @@ std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout
   return count;
 }
 
-TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const PackPlan& packs,
+TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const Replication& replication) {
   SLIMPACK_CHECK(replication.speed.empty() ||
                  replication.speed.size() == static_cast<std::size_t>(layout.stages()));
@@ -174,8 +160,9 @@ TaskTimes task_times(const CostModel& cost, const StageLayout& layout, const Pac
   TaskTimes times;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const double speed = speed_of(replication, StageId(s));
-    times.forward.push_back(stage_times(cost, layout, StageId(s), false, forward, speed));
-    times.backward.push_back(stage_times(cost, layout, StageId(s), true, backward, speed));
+    times.forward.push_back(stage_times(cost, layout, StageId(s), Pass::kForward, forward, speed));
+    times.backward.push_back(
+        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, speed));
     if (cost.weight_gradient != EdgeTime()) {
       times.weight_gradient.push_back(weight_times(cost.weight_gradient, layout.layers(StageId(s)),
                                                    backward, times.backward.back(), speed));

@@ -1,7 +1,8 @@
 // HiGHS's C interface, as far as it is used here.
 //
 // The library comes from HiGHS's Python package (highspy), which has no headers. These are the
-// declarations of highs_c_api.h, version 1.15; their binary interface does not depend on a compiler.
+// declarations of highs_c_api.h, version 1.15; their binary interface does not depend on a
+// compiler.
 #pragma once
 
 #include <cstdint>

@@ -109,9 +109,10 @@ struct PassName {
 };
 
 /// Slices of one sequence, sorted by position.
-void check_sequence(std::span<const Placed> placed, Tokens length, bool backward,
-                    const PassName& name, Findings& findings) {
+void check_sequence(std::span<const Placed> placed, Tokens length, Pass pass, const PassName& name,
+                    Findings& findings) {
   const std::int32_t id = placed.front().slice.sequence.value();
+  const bool backward = pass == Pass::kBackward;
   Tokens reached;
   for (std::size_t i = 0; i < placed.size() && !findings.full(); ++i) {
     const Slice& slice = placed[i].slice;
@@ -139,11 +140,10 @@ void check_sequence(std::span<const Placed> placed, Tokens length, bool backward
 }
 
 void check_pass(const StepPlan& plan, const std::vector<Group>& groups, std::size_t replica,
-                bool backward, Findings& findings) {
-  const PackPlan& packs = plan.replicas[replica].packs;
-  const PassName name{replica, backward ? "backward" : "forward"};
+                Pass pass, Findings& findings) {
+  const PassName name{replica, pass == Pass::kBackward ? "backward" : "forward"};
   std::vector<Placed> placed;
-  const auto& list = backward ? packs.backward : packs.forward;
+  const auto& list = plan.replicas[replica].packs.of(pass);
   for (std::size_t p = 0; p < list.size(); ++p) {
     if (list[p].slices.empty())
       findings.add("replica {}: {} MicroPack {} is empty", replica, name.pass, p);
@@ -179,7 +179,7 @@ void check_pass(const StepPlan& plan, const std::vector<Group>& groups, std::siz
     while (end < placed.size() && placed[end].slice.sequence == placed[i].slice.sequence) ++end;
     const std::size_t sequence = placed[i].slice.sequence.index();
     seen[sequence] = true;
-    check_sequence(std::span(placed).subspan(i, end - i), plan.lengths[sequence], backward, name,
+    check_sequence(std::span(placed).subspan(i, end - i), plan.lengths[sequence], pass, name,
                    findings);
     i = end;
   }
@@ -230,8 +230,7 @@ std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors
   if (plan.replicas.empty()) findings.add("the plan has no replica");
   const std::vector<Group> groups = check_ownership(plan, findings);
   for (std::size_t r = 0; r < plan.replicas.size() && !findings.full(); ++r) {
-    check_pass(plan, groups, r, false, findings);
-    check_pass(plan, groups, r, true, findings);
+    for (const Pass pass : kWholePasses) check_pass(plan, groups, r, pass, findings);
   }
   if (!findings.full()) check_merged(plan, findings);
   return findings.take();

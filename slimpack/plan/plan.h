@@ -1,6 +1,7 @@
 // Plan: which slices run together, forward and backward, on one replica of the pipeline.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,19 @@
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
+
+/// What a stage does with a MicroPack. Backward runs whole (B) or split: its input gradients (I),
+/// which the stage before waits for, and later its weight gradients (W), which nobody waits for
+/// (zero bubble pipelines, arXiv:2401.10241).
+enum class Pass : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
+
+/// Those that have MicroPacks of their own: I and W run the backward ones.
+inline constexpr std::array kWholePasses = {Pass::kForward, Pass::kBackward};
+
+/// Whether it takes the backward packs' way through the pipeline: B and I.
+[[nodiscard]] constexpr bool goes_back(Pass pass) {
+  return pass == Pass::kBackward || pass == Pass::kInputGradient;
+}
 
 /// Slices that run as one scheduling unit of one pass. Rows of a MicroPack's tensors lie in the
 /// order of its slices.
@@ -34,6 +48,13 @@ struct PackPlan {
   std::vector<MicroPack> forward;
   std::vector<MicroPack> backward;
 
+  /// Those that a pass runs.
+  [[nodiscard]] const std::vector<MicroPack>& of(Pass pass) const {
+    return pass == Pass::kForward ? forward : backward;
+  }
+  [[nodiscard]] std::vector<MicroPack>& of(Pass pass) {
+    return pass == Pass::kForward ? forward : backward;
+  }
   bool operator==(const PackPlan&) const = default;
 };
 

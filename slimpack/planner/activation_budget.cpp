@@ -6,7 +6,7 @@
 
 namespace slimpack {
 
-std::optional<ActivationBudget> activation_budget(const CostModel& cost, const StageLayout& layout,
+std::optional<ActivationBudget> activation_budget(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas) {
   if (cost.memory == Bytes(0)) return std::nullopt;
   ActivationBudget budget;
@@ -21,7 +21,7 @@ std::optional<ActivationBudget> activation_budget(const CostModel& cost, const S
   return budget;
 }
 
-std::optional<Bytes> activation_cap(const CostModel& cost, const StageLayout& layout,
+std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
                                     std::int32_t replicas) {
   const auto budget = activation_budget(cost, layout, replicas);
   if (!budget) return std::nullopt;

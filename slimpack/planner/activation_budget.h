@@ -26,13 +26,13 @@ struct ActivationBudget {
 };
 
 /// nullopt when the cost model does not know the machine's memory.
-[[nodiscard]] std::optional<ActivationBudget> activation_budget(const CostModel& cost,
+[[nodiscard]] std::optional<ActivationBudget> activation_budget(const Costs& cost,
                                                                 const StageLayout& layout,
                                                                 std::int32_t replicas);
 
-/// Its available(), for PlanRequest::memory_cap; nullopt as above. Throws InvalidInput when the
+/// Its available(), for Job::memory_cap; nullopt as above. Throws InvalidInput when the
 /// states leave nothing.
-[[nodiscard]] std::optional<Bytes> activation_cap(const CostModel& cost, const StageLayout& layout,
+[[nodiscard]] std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas);
 
 }  // namespace slimpack

@@ -39,7 +39,7 @@ Bytes above(const std::vector<Bytes>& memory, const std::optional<Bytes>& cap) {
 
 /// Without a limit where that keeps the cap; else under the cap, or the least that the packs need.
 ListScheduler::Result list_scheduled(const CostedReplica& costed, const std::optional<Bytes>& cap) {
-  const ReplicaPacks packs{costed.packs, costed.times, costed.bytes};
+  const ReplicaPacks packs = costed.view();
   const ListScheduler scheduler(std::span(&packs, 1));
   std::optional<ListScheduler::Result> result = scheduler.run({});
   if (above(result->memory, cap) > Bytes(0)) {
@@ -52,7 +52,7 @@ ListScheduler::Result list_scheduled(const CostedReplica& costed, const std::opt
 }
 
 /// DynaPipe's choice: the order of the packs whose schedule is the shortest.
-Schedule best_list_schedule(PlannedStep& step, const CostModel& cost, ReplicaId replica,
+Schedule best_list_schedule(RatedPlan& step, const RecomputingCosts& cost, ReplicaId replica,
                             const std::optional<Bytes>& cap) {
   PackPlan& packs = step.plan.replicas[replica.index()].packs;
   PackPlan best_packs;
@@ -72,7 +72,7 @@ Schedule best_list_schedule(PlannedStep& step, const CostModel& cost, ReplicaId 
   return std::move(best->schedule);
 }
 
-Schedule ordered(PlannedStep& step, const BaselinePlan& made, const CostModel& cost,
+Schedule ordered(RatedPlan& step, const BaselinePlan& made, const RecomputingCosts& cost,
                  std::size_t replica, const std::optional<Bytes>& cap) {
   const PackPlan& packs = step.plan.replicas[replica].packs;
   const std::int32_t stages = step.plan.layout.stages();
@@ -90,7 +90,7 @@ Schedule ordered(PlannedStep& step, const BaselinePlan& made, const CostModel& c
 
 }  // namespace
 
-std::vector<PackPlan> tried_orders(const PlannedStep& step, const CostModel& cost,
+std::vector<PackPlan> tried_orders(const RatedPlan& step, const RecomputingCosts& cost,
                                    ReplicaId replica) {
   const PackPlan& packs = step.plan.replicas[replica.index()].packs;
   std::vector<PackPlan> orders;
@@ -99,15 +99,13 @@ std::vector<PackPlan> tried_orders(const PlannedStep& step, const CostModel& cos
   return orders;
 }
 
-PlannedStep ordered_step(const BaselinePlan& made, const CostModel& cost,
-                         const std::vector<std::vector<double>>& speed,
-                         const std::optional<Bytes>& cap) {
-  PlannedStep step;
+RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {
+  RatedPlan step;
   step.plan = made.plan;
-  step.speed = speed;
+  step.speed = job.speed;
   step.plan.recompute = cost.recompute;
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    step.schedules.push_back(ordered(step, made, cost, r, cap));
+    step.schedules.push_back(ordered(step, made, cost, r, job.memory_cap));
   return step;
 }
 

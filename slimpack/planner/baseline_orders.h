@@ -11,17 +11,15 @@
 
 namespace slimpack {
 
-/// The baseline's plan as a step on ranks of these speeds, with the orders of its discipline and
-/// without a prediction. `cost` includes the step's recomputation. Only list-scheduled baselines
-/// look at the cap: of their orders of packs the one is taken whose schedule keeps it and is the
-/// shortest, or the one that is least above it. Deterministic.
+/// The baseline's plan as a step with the orders of its discipline, without a prediction. Only
+/// list-scheduled baselines look at the job's memory cap: of their orders of packs the one is taken
+/// whose schedule keeps it and is the shortest, or the one that is least above it. Deterministic.
 /// Cost: O(actions · stages); a list-scheduled baseline takes that for each order that it tries.
-[[nodiscard]] PlannedStep ordered_step(const BaselinePlan& made, const CostModel& cost,
-                                       const std::vector<std::vector<double>>& speed,
-                                       const std::optional<Bytes>& cap);
+[[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
+                                     const RecomputingCosts& cost);
 
-/// The replica's packs in every order that a list-scheduled baseline tries. `cost` as above.
-[[nodiscard]] std::vector<PackPlan> tried_orders(const PlannedStep& step, const CostModel& cost,
-                                                 ReplicaId replica);
+/// The replica's packs in every order that a list-scheduled baseline tries.
+[[nodiscard]] std::vector<PackPlan> tried_orders(const RatedPlan& step,
+                                                 const RecomputingCosts& cost, ReplicaId replica);
 
 }  // namespace slimpack

@@ -18,10 +18,6 @@
 namespace slimpack {
 namespace {
 
-/// Steps of no more packs are list-scheduled under all caps: schedules differ under more caps the
-/// more packs there are, and each takes longer.
-constexpr std::size_t kFewPacks = 32;
-
 /// A baseline's plan, and a makespan that no order of it is below.
 struct Bounded {
   const Baseline* baseline;
@@ -31,8 +27,7 @@ struct Bounded {
 
 class BaselineSearch {
  public:
-  BaselineSearch(const StepProblem& problem, Tokens context)
-      : problem_(problem), context_(context), best_(problem.below) {}
+  explicit BaselineSearch(const StepProblem& problem) : problem_(problem), best_(problem.below) {}
 
   BaselineSearchResult run() {
     std::vector<Bounded> plans = bounded_plans();
@@ -49,16 +44,15 @@ class BaselineSearch {
   std::vector<Bounded> bounded_plans() {
     const Tokens longest = *std::ranges::max_element(problem_.lengths);
     std::vector<Bounded> plans;
-    if (longest > context_) return plans;
+    if (longest > problem_.job.context) return plans;
     const Nanos whole = kind_bound(1, longest);
     const Nanos cut = kind_bound(1, Tokens(1));
-    const Nanos merged = kind_bound(problem_.most_merged, longest);
+    const Nanos merged = kind_bound(problem_.choices.most_merged, longest);
     for (const Baseline& baseline : baselines()) {
       const Nanos least = baseline.merges ? merged : baseline.cuts ? cut : whole;
       if (!has_chance(least)) continue;
-      BaselinePlan made = baseline_plan(baseline, {problem_.lengths, problem_.cost, problem_.layout,
-                                                   problem_.replicas, context_});
-      if (most_merged(made.plan) > problem_.most_merged) continue;
+      BaselinePlan made = baseline_plan(baseline, problem_.job, problem_.lengths, problem_.cost);
+      if (most_merged(made.plan) > problem_.choices.most_merged) continue;
       const Nanos bound = std::max(least, plan_bound(made));
       if (has_chance(bound)) plans.push_back({&baseline, std::move(made), bound});
     }
@@ -66,34 +60,35 @@ class BaselineSearch {
   }
 
   [[nodiscard]] Nanos kind_bound(std::int32_t most_merged, Tokens granularity) const {
-    return step_lower_bound({problem_.cost, problem_.lengths, problem_.layout, problem_.replicas,
-                             problem_.speed, most_merged, granularity});
+    return step_lower_bound(problem_.job, problem_.lengths, problem_.cost,
+                            {most_merged, granularity});
   }
 
   /// Of a plan whose packs will not be put into another order.
   [[nodiscard]] Nanos plan_bound(const BaselinePlan& made) const {
     Nanos bound(0);
     if (!problem_.below || made.discipline == Discipline::kListSchedule) return bound;
-    PlannedStep step;
+    RatedPlan step;
     step.plan = made.plan;
-    step.speed = problem_.speed;
-    for (const CostedReplica& replica : recomputing_replicas(step, problem_.cost))
+    step.plan.recompute = problem_.cost.recompute;
+    step.speed = problem_.job.speed;
+    for (const CostedReplica& replica : costed_replicas(step, problem_.cost))
       bound = std::max(bound, makespan_lower_bound(replica.packs, replica.times));
     return bound;
   }
 
   [[nodiscard]] bool fits(Bytes need) const {
-    return !problem_.memory_cap || need <= *problem_.memory_cap;
+    return !problem_.job.memory_cap || need <= *problem_.job.memory_cap;
   }
 
   void rate(const Bounded& plan) {
-    PlannedStep step = ordered_step(plan.made, problem_.cost, problem_.speed, problem_.memory_cap);
-    const auto replicas = recomputing_replicas(step, problem_.cost);
+    RatedPlan step = ordered_step(plan.made, problem_.job, problem_.cost);
+    const auto replicas = costed_replicas(step, problem_.cost);
     const StageNeed need = largest_need(stage_needs(step, replicas));
     if (fits(need.bytes)) {
       keep(*plan.baseline, step, replicas);
-      if (plan.made.discipline == Discipline::kListSchedule && problem_.replicas == 1 &&
-          step.plan.replicas.front().packs.forward.size() <= kFewPacks)
+      if (plan.made.discipline == Discipline::kListSchedule && problem_.job.replicas == 1 &&
+          step.plan.replicas.front().packs.forward.size() <= problem_.choices.search.few_packs)
         rate_smaller_caps(*plan.baseline, std::move(step));
     } else if (!best_ && (!result_.least_need || need.bytes < result_.least_need->bytes)) {
       result_.least_need = need;
@@ -102,14 +97,14 @@ class BaselineSearch {
 
   /// A smaller cap gives the shorter list schedule at times. Each counts that makes a difference,
   /// so that of one replica with few packs more memory never leads to a longer step.
-  void rate_smaller_caps(const Baseline& baseline, PlannedStep step) {
+  void rate_smaller_caps(const Baseline& baseline, RatedPlan step) {
     const ReplicaId replica(std::int32_t{0});
     for (PackPlan& order : tried_orders(step, problem_.cost, replica)) {
       step.plan.replicas.front().packs = std::move(order);
-      const auto replicas = recomputing_replicas(step, problem_.cost);
+      const auto replicas = costed_replicas(step, problem_.cost);
       const CostedReplica& only = replicas.front();
       if (!has_chance(makespan_lower_bound(only.packs, only.times))) continue;
-      const ReplicaPacks packs{only.packs, only.times, only.bytes};
+      const ReplicaPacks packs = only.view();
       const ListScheduler scheduler(std::span(&packs, 1));
       const Bytes least = largest_need(scheduler.least_memory()).bytes;
       std::vector<Bytes> caps;  // none at first
@@ -119,14 +114,14 @@ class BaselineSearch {
         step.schedules = {result->schedule};
         if (fits(memory)) keep(baseline, step, replicas);
         // Down to its own memory a smaller cap gives the same schedule.
-        const Bytes next = std::min(memory - Bytes(1), problem_.memory_cap.value_or(memory));
+        const Bytes next = std::min(memory - Bytes(1), problem_.job.memory_cap.value_or(memory));
         more = next >= least;
         caps.assign(only.bytes.rows.size(), next);
       }
     }
   }
 
-  void keep(const Baseline& baseline, const PlannedStep& step,
+  void keep(const Baseline& baseline, const RatedPlan& step,
             const std::vector<CostedReplica>& replicas) {
     SimulationResult prediction = simulate(step, replicas, {kChannelSlots, false});
     if (!has_chance(prediction.makespan)) return;
@@ -137,15 +132,14 @@ class BaselineSearch {
   }
 
   const StepProblem& problem_;
-  Tokens context_;
   std::optional<Nanos> best_;  ///< only what is shorter is of use
   BaselineSearchResult result_;
 };
 
 }  // namespace
 
-BaselineSearchResult search_baselines(const StepProblem& problem, Tokens context) {
-  return BaselineSearch(problem, context).run();
+BaselineSearchResult search_baselines(const StepProblem& problem) {
+  return BaselineSearch(problem).run();
 }
 
 }  // namespace slimpack

@@ -29,33 +29,27 @@ Tokens cut_unit(const StepPlan& plan, Tokens granularity) {
   return granularity;
 }
 
-PlannedStep baseline_step(const Baseline& baseline, const PlanRequest& request,
-                          const CostModel& cost) {
-  require_sensible(request, cost);
-  const StageLayout layout =
-      request.layout ? *request.layout : balanced_layout(cost, request.lengths, request.pp);
-  std::optional<PlannedStep> best;
+RatedPlan baseline_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
+                        const Choices& choices, const Costs& cost) {
+  require_sensible(job, lengths, choices, cost);
+  std::optional<RatedPlan> best;
   Bytes best_over;
-  for (const Recompute recompute : request.recompute) {
-    const CostModel recomputing = with_recompute(cost, recompute);
-    PlannedStep step = ordered_step(baseline_plan(baseline, {request.lengths, recomputing, layout,
-                                                             request.dp, request.context}),
-                                    recomputing, request.speed, request.memory_cap);
+  for (const Recompute recompute : choices.recompute) {
+    const RecomputingCosts recomputing = with_recompute(cost, recompute);
+    RatedPlan step =
+        ordered_step(baseline_plan(baseline, job, lengths, recomputing), job, recomputing);
     step.prediction = predict(step, cost, {kChannelSlots, false});
     Bytes over;  // above the cap
-    if (request.memory_cap)
-      over = std::max(Bytes(0), step_need(step, recomputing).bytes - *request.memory_cap);
+    if (job.memory_cap) over = std::max(Bytes(0), step_need(step, cost).bytes - *job.memory_cap);
     if (best && std::tuple(over, step.prediction.makespan) >=
                     std::tuple(best_over, best->prediction.makespan))
       continue;
     best = std::move(step);
     best_over = over;
   }
-  const CostModel cheapest = cheapest_cost(cost, request.recompute);
-  best->lower_bound =
-      step_lower_bound({cheapest, request.lengths, layout, request.dp, request.speed,
-                        std::max(request.most_merged, most_merged(best->plan)),
-                        cut_unit(best->plan, request.granularity)});
+  best->lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute),
+                                       {std::max(choices.most_merged, most_merged(best->plan)),
+                                        cut_unit(best->plan, choices.granularity)});
   return std::move(*best);
 }
 

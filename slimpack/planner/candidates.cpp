@@ -6,20 +6,13 @@
 namespace slimpack {
 namespace {
 
-/// Small MicroPacks at either end fill and drain the pipeline sooner.
-constexpr double kTaper = 0.25;
-/// A few short sequences ahead let the first backward start before the longest one has passed.
-constexpr int kShortFirst = 4;
-/// Split backwards for each stage that candidates begin with.
-constexpr std::int32_t kSplitFirst = kSplitAll;
-
 std::int64_t granules_of(Tokens length, Tokens granularity) {
   return (length.count() + granularity.count() - 1) / granularity.count();
 }
 
 int allowed_packs(const CandidateSpace& space, double packs) {
   const std::int64_t per_stage = std::max<std::int64_t>(
-      kMostPacksPerStage, kMostPacksPerLongest * space.granules / space.longest);
+      space.limits.per_stage, space.limits.per_longest * space.granules / space.longest);
   const std::int64_t most = std::min(space.granules, per_stage * space.stages);
   return static_cast<int>(std::clamp<std::int64_t>(std::llround(packs), 1, most));
 }
@@ -29,7 +22,7 @@ int allowed_short(const CandidateSpace& space, int short_first) {
 }
 
 void set_taper(UnitCutOptions& candidate, int taper_packs, double taper) {
-  const bool room = taper_packs > 0 && 2 * taper_packs <= candidate.fluid.packs;
+  const bool room = taper_packs > 0 && taper < 1 && 2 * taper_packs <= candidate.fluid.packs;
   candidate.fluid.taper_front = candidate.fluid.taper_back = room ? taper_packs : 0;
   candidate.fluid.taper = room ? taper : 1.0;
 }
@@ -42,8 +35,12 @@ std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) 
   return total;
 }
 
-CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity) {
-  CandidateSpace space{.stages = stages, .granularity = granularity};
+CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
+                               const SearchOptions& options) {
+  CandidateSpace space{.stages = stages,
+                       .granularity = granularity,
+                       .limits = options.packs,
+                       .first = options.first};
   for (const ReplicaShare& share : unit.replicas) {
     space.granules = std::max(space.granules, total_granules(share.lengths, granularity));
     space.sequences = std::max(space.sequences, static_cast<std::int64_t>(share.lengths.size()));
@@ -60,46 +57,48 @@ std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
     Candidate& candidate = candidates.emplace_back();
     candidate.cut.fluid.granularity = space.granularity;
     candidate.cut.fluid.packs = allowed_packs(space, packs);
-    set_taper(candidate.cut, 2 * space.stages, kTaper);
-    candidate.cut.short_first = allowed_short(space, kShortFirst);
-    candidate.split_per_stage = space.split ? kSplitFirst : 0;
+    candidate.cut.fluid.asymmetric = space.first.asymmetric;
+    set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
+    candidate.cut.short_first = allowed_short(space, space.first.short_first);
+    candidate.split_per_stage = space.split ? space.first.split_per_stage : 0;
   }
   return candidates;
 }
 
 std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpace& space,
-                                  int direction, bool wide) {
+                                  SearchDirection direction, bool wide) {
   using Factors = std::vector<double>;
   using Counts = std::vector<int>;
   std::vector<Candidate> out;
   const auto change = [&](auto edit) { edit(out.emplace_back(candidate).cut); };
   const int p = space.stages;
   switch (direction) {
-    case 0:
+    case SearchDirection::kPacks:
       for (const double factor : wide ? Factors{0.6, 0.77, 0.88, 0.94, 1.06, 1.13, 1.3, 1.7}
                                       : Factors{0.7, 0.84, 1.19, 1.41})
         change([&](UnitCutOptions& c) {
           const bool tapered = c.fluid.taper_front > 0;
           c.fluid.packs = allowed_packs(space, factor * c.fluid.packs);
-          set_taper(c, tapered ? c.fluid.taper_front : 2 * p, tapered ? c.fluid.taper : kTaper);
+          set_taper(c, tapered ? c.fluid.taper_front : space.first.taper_per_stage * p,
+                    tapered ? c.fluid.taper : space.first.taper);
         });
       break;
-    case 1:
+    case SearchDirection::kTaper:
       change([&](UnitCutOptions& c) { set_taper(c, 0, 1.0); });
       for (const int packs : wide ? Counts{p, 2 * p, 3 * p, 4 * p, 6 * p} : Counts{p, 2 * p, 4 * p})
         for (const double taper :
              wide ? Factors{0.5, 0.35, 0.25, 0.12, 0.06} : Factors{0.5, 0.25, 0.12})
           change([&](UnitCutOptions& c) { set_taper(c, packs, taper); });
       break;
-    case 2:
+    case SearchDirection::kShortAhead:
       for (const int short_first :
            wide ? Counts{0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64} : Counts{0, 1, 2, 4, 8, 16})
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
-    case 3:
+    case SearchDirection::kCuts:
       change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
       break;
-    default:
+    case SearchDirection::kSplit:
       if (!space.split) break;
       for (const std::int32_t split : {0, 2, 4, kSplitAll})
         if (split != candidate.split_per_stage) out.emplace_back(candidate).split_per_stage = split;

@@ -5,16 +5,11 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/planner/search_options.h"
 #include "slimpack/solver/unit_cut.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
-
-/// Most MicroPacks per stage and pass that are tried: so many, which lower the bubble below 1%, or
-/// so many for as much as the longest sequence holds, so that those of a whole pipeline need little
-/// memory beside it. The time to plan grows with them.
-inline constexpr int kMostPacksPerStage = 256;
-inline constexpr int kMostPacksPerLongest = 8;
 
 struct Candidate {
   UnitCutOptions cut;
@@ -23,7 +18,6 @@ struct Candidate {
 
   bool operator==(const Candidate&) const = default;
 };
-inline constexpr std::int32_t kSplitAll = 1 << 16;
 
 /// What bounds the candidates of a unit.
 struct CandidateSpace {
@@ -33,20 +27,20 @@ struct CandidateSpace {
   std::int64_t longest = 1;    ///< granules of the longest sequence of any replica
   Tokens granularity{128};
   bool split = false;  ///< backwards may be
+  PackLimits limits = {};
+  FirstCandidates first = {};
 };
-[[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity);
+[[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
+                                             const SearchOptions& options);
 
 /// The number of MicroPacks, doubling from one per stage; fewest first. None of the candidates
 /// depends on a memory cap, so that a larger cap only adds choices.
 [[nodiscard]] std::vector<Candidate> coarse_candidates(const CandidateSpace& space);
 
-/// Neighbours of a candidate in one direction of the search; direction 0 to kDirections − 1: number
-/// of MicroPacks, taper, short sequences ahead, symmetric cuts, split backwards. `wide`: more of
-/// them.
-inline constexpr int kDirections = 5;
+/// Neighbours of a candidate in one direction of the search. `wide`: more of them.
 [[nodiscard]] std::vector<Candidate> neighbours(const Candidate& candidate,
-                                                const CandidateSpace& space, int direction,
-                                                bool wide = false);
+                                                const CandidateSpace& space,
+                                                SearchDirection direction, bool wide = false);
 
 /// Pieces of at most `granularity` tokens that the sequences consist of.
 [[nodiscard]] std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity);

@@ -5,43 +5,46 @@
 #include <algorithm>
 
 #include "slimpack/base/human.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_search.h"
-#include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_search.h"
 
 namespace slimpack {
 namespace {
 
-/// The least memory of a step of one sequence, with the request's planner and the step's layout and
-/// recomputation.
-Bytes single_need(const PlanRequest& request, const StepProblem& problem, Tokens length) {
+/// The least memory of a step of one sequence.
+Bytes single_need(const StepProblem& problem, Tokens length) {
   const SequenceLengths lengths{length};
-  const StepProblem single{problem.cost,        lengths,          problem.speed,
-                           problem.layout,      problem.replicas, problem.most_merged,
-                           problem.granularity, Bytes(0)};
-  if (request.planner == PlannerKind::kPacked)
-    return step_need(packed_step(single, length), problem.cost).bytes;
+  Job job = problem.job;
+  job.memory_cap = Bytes(0);
+  if (problem.choices.planner == PlannerKind::kPacked)
+    return step_need(ordered_step(baseline_plan(packed_baseline(), job, lengths, problem.cost), job,
+                                  problem.cost),
+                     problem.cost)
+        .bytes;
+  const StepProblem single{job, lengths, problem.choices, problem.cost};
   const Bytes searched = search_step(paced(single)).least_need.bytes;
-  const BaselineSearchResult found = search_baselines(single, request.context);
+  const BaselineSearchResult found = search_baselines(single);
   return found.least_need ? std::min(searched, found.least_need->bytes) : searched;
 }
 
 }  // namespace
 
-DoesNotFit refusal(const PlanRequest& request, const StepProblem& problem, const StageNeed& need) {
+DoesNotFit refusal(const StepProblem& problem, const StageNeed& need) {
   DoesNotFit out;
-  out.cap = *request.memory_cap;
+  out.cap = *problem.job.memory_cap;
   out.needed = need.bytes;
   out.stage = need.stage;
-  out.longest = *std::max_element(request.lengths.begin(), request.lengths.end());
+  out.longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
   std::int64_t fits = 0;
   std::int64_t too_long = out.longest.count() + 1;
   while (too_long - fits > 1) {
     // The longest itself comes first: when it fits alone, no search is needed.
     const std::int64_t length =
         too_long > out.longest.count() ? out.longest.count() : fits + (too_long - fits) / 2;
-    (single_need(request, problem, Tokens(length)) <= out.cap ? fits : too_long) = length;
+    (single_need(problem, Tokens(length)) <= out.cap ? fits : too_long) = length;
   }
   out.longest_that_fits = Tokens(fits);
   return out;

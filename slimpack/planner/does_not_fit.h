@@ -8,7 +8,6 @@ namespace slimpack {
 
 /// Fills in a refusal: `need` is the least memory that any plan of the step reached.
 /// Cost: a search over a single sequence for each halving of its length.
-[[nodiscard]] DoesNotFit refusal(const PlanRequest& request, const StepProblem& problem,
-                                 const StageNeed& need);
+[[nodiscard]] DoesNotFit refusal(const StepProblem& problem, const StageNeed& need);
 
 }  // namespace slimpack

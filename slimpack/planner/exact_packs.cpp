@@ -81,31 +81,28 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
   if (unit.replicas.size() > 1) return std::nullopt;
   const ReplicaShare& share = unit.replicas.front();
   const std::size_t most =
-      std::min(kMaxGranules, problem.exact.size / static_cast<std::size_t>(packs));
+      std::min(kMaxGranules, problem.depth.exact.size / static_cast<std::size_t>(packs));
   if (share.lengths.empty() || share.lengths.size() > most) return std::nullopt;
 
   const StageId stage = problem.pacing[share.replica.index()].stage;
   const UnitCost cost = unit_cost(problem, stage);
   const Tokens grid =
-      finest_grid(share.lengths, problem.granularity, static_cast<std::int64_t>(most));
+      finest_grid(share.lengths, problem.choices.granularity, static_cast<std::int64_t>(most));
   const auto granules = static_cast<int>(total_granules(share.lengths, grid));
   packs = std::min(packs, granules);
   const auto ids = all_sequences(share.lengths);
   const PackPlan fluid =
       fluid_cut(share.lengths, fluid_order(share.lengths, ids, 0), cost.forward.front(),
                 cost.backward.front(), {.packs = packs, .granularity = grid});
-  const auto solved = [&](bool backward) {
-    const PassCost pass{(backward ? cost.backward : cost.forward).front(),
-                        pack_overhead(problem.cost, problem.layout, stage, backward),
-                        problem.layout.stages()};
-    return exact_cut(
-               {share.lengths, ids, backward ? CutFrom::kTail : CutFrom::kHead, pass, grid, packs},
-               backward ? fluid.backward : fluid.forward, limits)
+  const auto solved = [&](Pass pass) {
+    return exact_cut({share.lengths, ids, pass, cost.of(pass).front(), problem.job.layout.stages(),
+                      grid, packs},
+                     fluid.of(pass), limits)
         .packs;
   };
   PackPlan exact;
-  exact.forward = longest_first(solved(false), share.lengths);
-  exact.backward = solved(true);
+  exact.forward = longest_first(solved(Pass::kForward), share.lengths);
+  exact.backward = solved(Pass::kBackward);
   exact.backward = readiest_first(exact);
   return exact;
 }

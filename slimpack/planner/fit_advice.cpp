@@ -19,39 +19,39 @@ constexpr std::size_t kMostPairs = 5;
 
 /// A job with everything that planning it needs.
 struct PlannedJob {
-  CostModel cost;
-  PlanRequest request;  ///< its cap: what activations may fill, at least a byte
+  Costs cost;
+  Job job;  ///< its cap: what activations may fill, at least a byte
+  Choices choices;
   std::optional<ActivationBudget> budget;
 };
 
-PlannedJob planned_job(const FitQuestion& question, const FitJob& job) {
-  PlannedJob out{question.cost(job.tp, job.dp), question.request, {}};
-  PlanRequest& request = out.request;
-  request.pp = job.pp;
-  request.dp = job.dp;
-  request.speed = stage_speeds(question.speed, job.pp, job.dp, job.tp);
-  request.planner = job.planner;
-  request.recompute = job.recompute;
-  request.mixed_recompute = job.mixed_recompute;
-  request.most_merged = allowed_merging(job.most_merged, job.dp, out.cost);
-  request.layout = balanced_layout(out.cost, request.lengths, job.pp);
-  request.memory_cap = job.memory_cap;
-  out.budget = activation_budget(out.cost, *request.layout, job.dp);
+PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
+  PlannedJob out{question.cost(wish.tp, wish.dp), {}, wish.choices, {}};
+  out.choices.most_merged = allowed_merging(wish.choices.most_merged, wish.dp, out.cost);
+  out.job = {.layout = balanced_layout(out.cost, question.lengths, wish.pp),
+             .replicas = wish.dp,
+             .speed = stage_speeds(question.speed, wish.pp, wish.dp, wish.tp),
+             .memory_cap = wish.memory_cap,
+             .context = question.context};
+  out.budget = activation_budget(out.cost, out.job.layout, wish.dp);
   if (!out.budget) return out;
   const Bytes available = std::max(Bytes(1), out.budget->available());
-  request.memory_cap = std::min(request.memory_cap.value_or(available), available);
+  out.job.memory_cap = std::min(wish.memory_cap.value_or(available), available);
   return out;
 }
 
-std::vector<StageMemory> stage_memory(const PlannedJob& planned, const PlannedStep& step,
+PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
+  return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
+}
+
+std::vector<StageMemory> stage_memory(const PlannedJob& planned, const RatedPlan& step,
                                       const std::optional<Bytes>& cap) {
-  const CostModel recomputing = with_recompute(planned.cost, step.plan.recompute);
-  const std::vector<Bytes> needs = stage_needs(step, recomputing);
+  const std::vector<Bytes> needs = stage_needs(step, planned.cost);
   std::vector<StageMemory> stages;
   for (std::size_t s = 0; s < needs.size(); ++s) {
     const StageLayout& layout = step.plan.layout;
     StageMemory stage{layout.layers(StageId(s)),
-                      model_state(planned.cost, layout, StageId(s), planned.request.dp), needs[s],
+                      model_state(planned.cost, layout, StageId(s), planned.job.replicas), needs[s],
                       std::nullopt};
     if (planned.budget) stage.capacity = planned.budget->memory - planned.budget->reserve;
     if (cap) {
@@ -71,14 +71,14 @@ bool hopeless(const PlannedJob& planned) {
 /// The step under the smallest cap that it is found for, from what the refusal says is needed. A
 /// search does not promise to find again, under another cap, what it has seen: then the cap grows
 /// until it does, as without a cap every step has a plan.
-PlannedStep least_step(const FitQuestion& question, PlannedJob& planned, const DoesNotFit& why) {
+RatedPlan least_step(const FitQuestion& question, PlannedJob& planned, const DoesNotFit& why) {
   constexpr std::int64_t kGrowth = 8;  // by an eighth
-  planned.request.memory_cap = why.needed;
+  planned.job.memory_cap = why.needed;
   for (;;) {
-    PlanOutcome outcome = question.plan(planned.request, planned.cost);
+    PlanOutcome outcome = plan_of(question, planned);
     if (outcome.step) return *std::move(outcome.step);
-    const Bytes grown = *planned.request.memory_cap + *planned.request.memory_cap / kGrowth;
-    planned.request.memory_cap = std::max(outcome.does_not_fit->needed, grown + Bytes(1));
+    const Bytes grown = *planned.job.memory_cap + *planned.job.memory_cap / kGrowth;
+    planned.job.memory_cap = std::max(outcome.does_not_fit->needed, grown + Bytes(1));
   }
 }
 
@@ -86,17 +86,16 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   FitReport report;
   report.job = job;
   report.budget = planned.budget;
-  report.longest =
-      *std::max_element(planned.request.lengths.begin(), planned.request.lengths.end());
+  report.longest = *std::max_element(question.lengths.begin(), question.lengths.end());
   report.longest_that_fits = report.longest;
-  PlanOutcome outcome = question.plan(planned.request, planned.cost);
+  PlanOutcome outcome = plan_of(question, planned);
   report.fits = outcome.step.has_value();
   if (!report.fits) report.longest_that_fits = outcome.does_not_fit->longest_that_fits;
-  const PlannedStep step =
+  const RatedPlan step =
       report.fits ? *std::move(outcome.step) : least_step(question, planned, *outcome.does_not_fit);
   report.stages = stage_memory(planned, step, job.memory_cap);
   report.recompute = step.plan.recompute;
-  report.host = host_need(step, with_recompute(planned.cost, report.recompute));
+  report.host = host_need(step, planned.cost);
   report.makespan = step.prediction.makespan;
   return report;
 }
@@ -117,7 +116,7 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
   return report;
 }
 
-FitLimits limits_of(const FitQuestion& question, const CostModel& cost) {
+FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
   return {static_cast<std::int32_t>(cost.shape.num_layers), cost.shape.num_heads,
           std::max(question.most_tp, question.job.tp), !cost.merge.empty(),
           known_recomputations(cost)};
@@ -156,7 +155,7 @@ std::size_t FitReport::worst() const {
 
 FitAdvice fit_advice(const FitQuestion& question) {
   PlannedJob planned = planned_job(question, question.job);
-  if (!planned.request.memory_cap)
+  if (!planned.job.memory_cap)
     invalid_input(
         "the memory of a rank is not known; measure again with 'slimpack profile', set "
         "plan.memory_cap to bytes, or set hardware.memory_bytes and no cost.file");
@@ -166,8 +165,8 @@ FitAdvice fit_advice(const FitQuestion& question) {
   advice.unlimited = advice.wish.makespan;
   if (advice.wish.fits) return advice;
 
-  planned.request.memory_cap = std::nullopt;
-  advice.unlimited = question.plan(planned.request, planned.cost).step->prediction.makespan;
+  planned.job.memory_cap = std::nullopt;
+  advice.unlimited = plan_of(question, planned).step->prediction.makespan;
   if (auto report = with_higher_cap(advice.wish))
     advice.options.push_back({changed_settings(question.job, report->job), *std::move(report)});
   const auto singles = single_changes(question.job, limits);

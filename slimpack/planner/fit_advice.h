@@ -18,14 +18,15 @@ namespace slimpack {
 
 struct FitQuestion {
   FitJob job;
-  /// What else the planner is asked; the job's fields replace those of the same names. No layout
-  /// and no speeds.
-  PlanRequest request;
+  SequenceLengths lengths;         ///< of the step
+  Tokens context{0};               ///< as Job's
   std::vector<double> speed = {};  ///< as stage_speeds takes them: ranks that are added have 1
   /// The cost model of `tp` tensor-parallel ranks and `dp` replicas.
-  std::function<CostModel(std::int32_t tp, std::int32_t dp)> cost;
+  std::function<Costs(std::int32_t tp, std::int32_t dp)> cost;
   std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays
-  std::function<PlanOutcome(const PlanRequest&, const CostModel&)> plan = plan_step;
+  std::function<PlanOutcome(const Job&, const SequenceLengths&, const Choices&, const Costs&)>
+      plan = [](const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                const Costs& cost) { return plan_step(job, lengths, choices, cost); };
   /// Told how many jobs of a series are done with, from 0 to all that it has. First comes the
   /// series of single changes, then, where none fits, that of two at once.
   std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {

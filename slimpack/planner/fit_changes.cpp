@@ -22,18 +22,18 @@ struct Dial {
 
 /// The cheapest that fits, layer by layer: milder than any one policy for all layers.
 Dial recomputation(const FitJob& wish, const FitLimits& limits) {
-  if (wish.mixed_recompute) return {};
+  if (wish.choices.mixed_recompute) return {};
   return {{[known = limits.recompute](FitJob& job) {
-    job.recompute = known;
-    job.mixed_recompute = true;
+    job.choices.recompute = known;
+    job.choices.mixed_recompute = true;
   }}};
 }
 
 Dial merging(const FitJob& wish) {
   Dial dial;
   for (std::int32_t group = 2; group <= std::min(kMostMerged, wish.dp); group *= 2)
-    if (group > wish.most_merged)
-      dial.edits.emplace_back([=](FitJob& job) { job.most_merged = group; });
+    if (group > wish.choices.most_merged)
+      dial.edits.emplace_back([=](FitJob& job) { job.choices.most_merged = group; });
   return dial;
 }
 
@@ -52,8 +52,8 @@ Dial ranks(const FitJob& wish, std::int32_t FitJob::*axis, bool traded) {
 
 std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
   std::vector<Dial> dials;
-  if (wish.planner == PlannerKind::kPacked) {
-    dials.push_back({{[](FitJob& job) { job.planner = PlannerKind::kSlimpack; }}});
+  if (wish.choices.planner == PlannerKind::kPacked) {
+    dials.push_back({{[](FitJob& job) { job.choices.planner = PlannerKind::kSlimpack; }}});
   } else {
     dials.push_back(recomputation(wish, limits));
     if (limits.merging) dials.push_back(merging(wish));
@@ -84,8 +84,9 @@ bool go_together(const Dial& a, const Dial& b) {
 }
 
 std::string recompute_setting(const FitJob& job) {
-  return fmt::format("plan.recompute={}",
-                     job.mixed_recompute ? "auto" : to_string(job.recompute.front()));
+  return fmt::format("plan.recompute={}", job.choices.mixed_recompute
+                                              ? "auto"
+                                              : to_string(job.choices.recompute.front()));
 }
 
 }  // namespace
@@ -126,10 +127,12 @@ std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job)
   };
   if (job.memory_cap != wish.memory_cap && job.memory_cap)
     settings.push_back(fmt::format("plan.memory_cap={}", job.memory_cap->count()));
-  if (job.planner != wish.planner)
-    settings.push_back(fmt::format("plan.planner={}", to_string(job.planner)));
-  if (job.mixed_recompute != wish.mixed_recompute) settings.push_back(recompute_setting(job));
-  number("plan.most_merged", &FitJob::most_merged);
+  if (job.choices.planner != wish.choices.planner)
+    settings.push_back(fmt::format("plan.planner={}", to_string(job.choices.planner)));
+  if (job.choices.mixed_recompute != wish.choices.mixed_recompute)
+    settings.push_back(recompute_setting(job));
+  if (job.choices.most_merged != wish.choices.most_merged)
+    settings.push_back(fmt::format("plan.most_merged={}", job.choices.most_merged));
   number("parallel.tp", &FitJob::tp);
   number("parallel.pp", &FitJob::pp);
   number("parallel.dp", &FitJob::dp);

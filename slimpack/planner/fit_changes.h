@@ -8,20 +8,18 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/spec/recompute.h"
-#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
-/// What a job can change to fit.
+/// What a job can change to fit: how its ranks are arranged, before the layers are divided among
+/// them, and what may be tried.
 struct FitJob {
   std::int32_t pp = 1;
   std::int32_t dp = 1;
   std::int32_t tp = 1;
-  std::int32_t most_merged = 1;  ///< as plan.most_merged: may exceed what dp and the links allow
-  PlannerKind planner = PlannerKind::kSlimpack;
-  std::vector<Recompute> recompute = {Recompute::kElementwise};
-  bool mixed_recompute = false;                    ///< as PlanRequest's
+  Choices choices = {};  ///< most_merged may exceed what dp and the links allow
   std::optional<Bytes> memory_cap = std::nullopt;  ///< of a rank's activations
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }

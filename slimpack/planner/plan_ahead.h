@@ -1,6 +1,7 @@
 // Planning one step ahead: while a step trains, the next one is drawn and planned.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <future>
 #include <utility>
@@ -36,6 +37,12 @@ class PlanAhead {
   void start() {
     SLIMPACK_CHECK(!next_.valid(), "a step is being prepared already");
     next_ = std::async(std::launch::async, std::cref(prepare_));
+  }
+
+  /// Waits at most so long; whether take() would return at once. REQUIRES: as take().
+  [[nodiscard]] bool ready_within(std::chrono::milliseconds wait) const {
+    SLIMPACK_CHECK(next_.valid(), "no step is being prepared");
+    return next_.wait_for(wait) == std::future_status::ready;
   }
 
   /// The step that start() began with; waits until it is ready. What `prepare` threw is thrown

@@ -4,6 +4,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/schedule/require_valid_schedules.h"
 
 namespace slimpack {
 namespace {
@@ -13,7 +14,7 @@ using nlohmann::json;
 constexpr const char* kFormat = "slimpack-plan-file";
 constexpr std::int64_t kVersion = 3;
 
-json prediction_to_json(const PlannedStep& step) {
+json prediction_to_json(const RatedPlan& step) {
   const SimulationResult& prediction = step.prediction;
   json busy = json::array();
   for (const Nanos time : prediction.busy) busy.push_back(time.count());
@@ -40,16 +41,7 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
   if (plan.layout.layer_begin.back() != file.cost.shape.num_layers)
     invalid_input("{}: the plan divides {} layers, its cost model has {}; plan again", origin,
                   plan.layout.layer_begin.back(), file.cost.shape.num_layers);
-  if (file.step.schedules.size() != plan.replicas.size())
-    invalid_input("{}: {} schedules for {} replicas; plan again", origin,
-                  file.step.schedules.size(), plan.replicas.size());
-  for (const Schedule& schedule : file.step.schedules)
-    if (schedule.stages.size() != static_cast<std::size_t>(plan.layout.stages()))
-      invalid_input("{}: the schedule has {} stages, the plan has {}; plan again", origin,
-                    schedule.stages.size(), plan.layout.stages());
-  const auto errors = check_step_schedules(plan, file.step.schedules);
-  if (!errors.empty())
-    invalid_input("{}: not a correct schedule: {}; plan again", origin, errors.front());
+  require_valid_schedules(plan, file.step.schedules, origin);
   if (file.cost.weight_gradient == EdgeTime() &&
       std::ranges::any_of(file.step.schedules, splits_backward))
     invalid_input(
@@ -100,7 +92,7 @@ Nanos bound_from(const JsonFields& fields) {
 
 }  // namespace
 
-std::string plan_file_to_json(const PlannedStep& step, const CostModel& cost) {
+std::string plan_file_to_json(const RatedPlan& step, const Costs& cost) {
   json schedules = json::array();
   for (const Schedule& schedule : step.schedules) schedules.push_back(schedule_to_text(schedule));
   return json{{"format", kFormat},

@@ -1,6 +1,5 @@
-// Steps: divide the layers; for every choice of recomputation that may pay, search (for fixed
-// packing: make its one plan), then deeper where asked to; see whether a baseline is shorter;
-// simulate the best as a whole job.
+// Steps: for every choice of recomputation that may pay, search, then deeper where asked to; see
+// whether a baseline is shorter; simulate the best as a whole job. Fixed packing is a baseline.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/candidates.h"
 #include "slimpack/planner/does_not_fit.h"
-#include "slimpack/planner/packed_step.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/replica_tasks.h"
@@ -41,15 +39,16 @@ PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
   return packs;
 }
 
-PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
-  PlannedStep step;
+RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
+  const Job& job = problem.job;
+  RatedPlan step;
   step.plan.lengths = problem.lengths;
-  step.plan.layout = problem.layout;
-  step.plan.replicas.resize(static_cast<std::size_t>(problem.replicas));
+  step.plan.layout = job.layout;
+  step.plan.replicas.resize(static_cast<std::size_t>(job.replicas));
   step.schedules.resize(step.plan.replicas.size());
-  step.speed = problem.speed;
+  step.speed = job.speed;
   step.plan.recompute = problem.cost.recompute;
-  step.memory.resize(static_cast<std::size_t>(problem.layout.stages()));
+  step.memory.resize(static_cast<std::size_t>(job.layout.stages()));
   for (std::size_t u = 0; u < solution.units.size(); ++u) {
     RatedUnit& rated = solution.rated[u];
     for (std::size_t s = 0; s < step.memory.size(); ++s)
@@ -64,17 +63,30 @@ PlannedStep step_of(const StepProblem& problem, StepSolution solution) {
   return step;
 }
 
-StepBoundProblem bound_problem(const StepProblem& problem) {
-  return {problem.cost,  problem.lengths,     problem.layout,     problem.replicas,
-          problem.speed, problem.most_merged, problem.granularity};
-}
+/// What is asked, before a recomputation is chosen. Keeps references.
+struct Question {
+  const Job& job;
+  const SequenceLengths& lengths;
+  const Choices& choices;
+  const Costs& cost;
+  const std::function<void()>& progress;
+
+  [[nodiscard]] StepProblem with(const RecomputingCosts& chosen, const SearchDepth& depth) const {
+    StepProblem problem = paced({job, lengths, choices, chosen, depth});
+    if (progress) problem.progress = &progress;
+    return problem;
+  }
+  [[nodiscard]] std::vector<RecomputeChoice> recomputations() const {
+    return recompute_choices(job, lengths, choices, cost);
+  }
+};
 
 /// What a choice of recomputation needs at least.
 using LeastNeed = std::pair<StageNeed, RecomputeByLayer>;
 
 /// The best step of all choices of recomputation.
 struct Attempt {
-  std::optional<PlannedStep> step;
+  std::optional<RatedPlan> step;
   std::optional<LeastNeed> least;  ///< of the choices that do not fit
 };
 
@@ -84,19 +96,11 @@ void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
   if (!least || other.first.bytes < least->first.bytes) least = other;
 }
 
-StepProblem with_cost(const StepProblem& problem, const CostModel& cost) {
-  StepProblem other = paced({cost, problem.lengths, problem.speed, problem.layout, problem.replicas,
-                             problem.most_merged, problem.granularity, problem.memory_cap,
-                             problem.effort, problem.exact, problem.deadline});
-  other.progress = problem.progress;
-  return other;
-}
-
 /// One search after the other.
 class ChoiceSearch {
  public:
-  ChoiceSearch(const PlanRequest& request, const StepProblem& problem)
-      : problem_(problem), choices_(recompute_choices(request, problem)) {}
+  ChoiceSearch(const Question& question, const SearchDepth& depth)
+      : question_(question), depth_(depth), choices_(question.recomputations()) {}
 
   /// The cheapest policy is searched in any case, and mixtures are cut as was best for it, since a
   /// search of each would take too long; so neither depends on the memory cap. Another choice that
@@ -105,7 +109,8 @@ class ChoiceSearch {
     search(choices_.front());
     std::vector<const RecomputeChoice*> hopeless;
     for (const RecomputeChoice& choice : std::span(choices_).subspan(1)) {
-      if (never_fits(problem_, with_recompute(problem_.cost, choice.recompute)))
+      if (never_fits(question_.job, question_.lengths, question_.choices,
+                     with_recompute(question_.cost, choice.recompute)))
         hopeless.push_back(&choice);
       else
         search(choice);
@@ -113,17 +118,18 @@ class ChoiceSearch {
     if (!out_.step)
       for (const RecomputeChoice* choice : hopeless) search(*choice);
     if (out_.step)
-      out_.step->prediction = predict(*out_.step, problem_.cost, {kChannelSlots, false});
+      out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
     return std::move(out_);
   }
 
  private:
   void search(const RecomputeChoice& choice) {
-    const CostModel cost = with_recompute(problem_.cost, choice.recompute);
-    StepProblem problem = with_cost(problem_, cost);
+    const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
+    StepProblem problem = question_.with(cost, depth_);
     if (choice.mixed) problem.candidates = favourites_;
     problem.below = best_;
-    if (best_ && step_actions_bound(bound_problem(problem)) >= *best_) return;
+    const CutLimits limits{problem.choices.most_merged, problem.choices.granularity};
+    if (best_ && step_actions_bound(problem.job, problem.lengths, cost, limits) >= *best_) return;
     StepSearchResult result = search_step(problem);
     if (favourites_.empty()) favourites_ = result.favourites;
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
@@ -134,15 +140,16 @@ class ChoiceSearch {
     }
   }
 
-  const StepProblem& problem_;
+  const Question& question_;
+  SearchDepth depth_;
   std::vector<RecomputeChoice> choices_;
   std::vector<Candidate> favourites_;  ///< of the cheapest policy
   std::optional<Nanos> best_;
   Attempt out_;
 };
 
-Attempt attempt(const PlanRequest& request, const StepProblem& problem) {
-  return ChoiceSearch(request, problem).run();
+Attempt attempt(const Question& question, const SearchDepth& depth) {
+  return ChoiceSearch(question, depth).run();
 }
 
 void keep_shorter(Attempt& best, Attempt other) {
@@ -152,10 +159,11 @@ void keep_shorter(Attempt& best, Attempt other) {
     best = std::move(other);
 }
 
-ExactEffort exact_effort(const PlanRequest& request) {
-  switch (request.solver) {
+ExactEffort exact_effort(const Question& question) {
+  const Choices& choices = question.choices;
+  switch (choices.solver) {
     case SolverKind::kAuto:
-      return total_granules(request.lengths, request.granularity) <= kMostAutoGranules
+      return total_granules(question.lengths, choices.granularity) <= kMostAutoGranules
                  ? kAutoEffort
                  : ExactEffort{};
     case SolverKind::kFluid:
@@ -168,114 +176,95 @@ ExactEffort exact_effort(const PlanRequest& request) {
 
 /// What the solver and the time budget add to the usual search. Each round of the budget looks
 /// wider first, which is quick, then solves larger programs.
-void look_further(const PlanRequest& request, const StepProblem& problem, Nanos start,
-                  Attempt& best) {
-  StepProblem exact = with_cost(problem, problem.cost);
-  exact.exact = exact_effort(request);
-  if (exact.exact.nodes > 0) keep_shorter(best, attempt(request, exact));
-  if (request.time_budget == Nanos(0)) return;
-  StepProblem wider = with_cost(problem, problem.cost);
-  exact.deadline = wider.deadline = start + request.time_budget;
+void look_further(const Question& question, Nanos start, Attempt& best) {
+  SearchDepth wider{.effort = question.choices.effort};
+  SearchDepth exact{.effort = wider.effort, .exact = exact_effort(question)};
+  if (exact.exact.nodes > 0) keep_shorter(best, attempt(question, exact));
+  const Nanos budget = question.choices.time_budget;
+  if (budget == Nanos(0)) return;
+  exact.deadline = wider.deadline = start + budget;
   exact.exact.gap = kRoundGap;
   for (int round = 0; round < kMostRounds && !out_of_time(wider); ++round) {
     ++wider.effort;
-    keep_shorter(best, attempt(request, wider));
+    keep_shorter(best, attempt(question, wider));
     if (exact.exact.nodes == 0) continue;
     exact.exact.nodes *= kMoreNodes;
     exact.exact.size *= kMoreSize;
-    keep_shorter(best, attempt(request, exact));
+    keep_shorter(best, attempt(question, exact));
   }
 }
 
 /// The best of all rounds of the effort asked for.
-Attempt rounds(const PlanRequest& request, const StepProblem& problem) {
+Attempt rounds(const Question& question) {
   Attempt best;
-  StepProblem round = problem;
-  for (round.effort = 1; round.effort <= problem.effort; ++round.effort)
-    keep_shorter(best, attempt(request, round));
+  for (std::int32_t effort = 1; effort <= question.choices.effort; ++effort)
+    keep_shorter(best, attempt(question, {.effort = effort}));
   return best;
 }
 
 /// Whatever a baseline does is allowed to us as well. Of equally long steps the searched one stays.
-void consider_baselines(const PlanRequest& request, const StepProblem& problem, Attempt& best) {
-  for (const auto& [recompute, mixed] : recompute_choices(request, problem)) {
+void consider_baselines(const Question& question, Attempt& best) {
+  for (const auto& [recompute, mixed] : question.recomputations()) {
     if (mixed) continue;  // baselines have one policy for all layers
-    const CostModel cost = with_recompute(problem.cost, recompute);
-    StepProblem one = with_cost(problem, cost);
-    if (best.step) one.below = best.step->prediction.makespan;
-    BaselineSearchResult found = search_baselines(one, request.context);
+    const RecomputingCosts cost = with_recompute(question.cost, recompute);
+    StepProblem problem = question.with(cost, {});
+    if (best.step) problem.below = best.step->prediction.makespan;
+    BaselineSearchResult found = search_baselines(problem);
     if (found.step) best.step = std::move(found.step);
     if (found.least_need) keep_less(best.least, {*found.least_need, recompute});
   }
 }
 
 /// Whole backwards are tried in any case: splitting is one more choice, never a worse step.
-Attempt search_slimpack(const PlanRequest& request, const StepProblem& problem) {
+Attempt search_slimpack(const Question& question) {
   const Nanos start = monotonic_now();
-  CostModel cost = problem.cost;
-  cost.weight_gradient = {};
-  Attempt best = rounds(request, with_cost(problem, cost));
-  if (request.backward == BackwardKind::kSplit)
-    keep_shorter(best, rounds(request, with_cost(problem, problem.cost)));
-  look_further(request, problem, start, best);
-  consider_baselines(request, problem, best);
+  Costs whole = question.cost;
+  whole.weight_gradient = {};
+  Attempt best =
+      rounds({question.job, question.lengths, question.choices, whole, question.progress});
+  if (question.choices.backward == BackwardKind::kSplit) keep_shorter(best, rounds(question));
+  look_further(question, start, best);
+  consider_baselines(question, best);
   return best;
 }
 
-Attempt make_packed(const PlanRequest& request, const StepProblem& problem) {
-  Attempt best;
-  for (const auto& [recompute, mixed] : recompute_choices(request, problem)) {
-    const CostModel cost = with_recompute(problem.cost, recompute);
-    Attempt made;
-    made.step = packed_step(with_cost(problem, cost), request.context);
-    const StageNeed need = step_need(*made.step, cost);
-    made.step->prediction = predict(*made.step, problem.cost, {kChannelSlots, false});
-    if (request.memory_cap && need.bytes > *request.memory_cap) {
-      made.step.reset();
-      made.least = {need, recompute};
-    }
-    keep_shorter(best, std::move(made));
-  }
-  return best;
+Attempt make_packed(const Question& question) {
+  Attempt out;
+  out.step = baseline_step(packed_baseline(), question.job, question.lengths, question.choices,
+                           question.cost);
+  const StageNeed need = step_need(*out.step, question.cost);
+  if (!question.job.memory_cap || need.bytes <= *question.job.memory_cap) return out;
+  out.least = {need, out.step->plan.recompute};
+  out.step.reset();
+  return out;
 }
 
-PlanOutcome outcome_of(const PlanRequest& request, const StepProblem& problem, Attempt best) {
-  PlanOutcome outcome;
-  if (best.step) {
-    outcome.step = std::move(best.step);
-    return outcome;
-  }
-  const CostModel cost = with_recompute(problem.cost, best.least->second);
-  outcome.does_not_fit = refusal(request, with_cost(problem, cost), best.least->first);
-  return outcome;
+void set_lower_bound(const Question& question, RatedPlan& step) {
+  CutLimits limits{question.choices.most_merged, question.choices.granularity};
+  if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
+  step.lower_bound =
+      step_lower_bound(question.job, question.lengths,
+                       cheapest_cost(question.cost, question.choices.recompute), limits);
 }
 
 }  // namespace
 
-PlanOutcome plan_step(const PlanRequest& request, const CostModel& known) {
-  require_sensible(request, known);
-  CostModel cost = known;
-  if (request.backward == BackwardKind::kWhole) cost.weight_gradient = {};
-  StepProblem problem{
-      cost,
-      request.lengths,
-      request.speed,
-      request.layout ? *request.layout : balanced_layout(cost, request.lengths, request.pp),
-      request.dp,
-      request.most_merged,
-      request.granularity,
-      request.memory_cap,
-      request.effort};
-  if (request.progress) problem.progress = &request.progress;
-  const bool packed = request.planner == PlannerKind::kPacked;
-  PlanOutcome outcome = outcome_of(
-      request, problem, packed ? make_packed(request, problem) : search_slimpack(request, problem));
-  if (!outcome.step) return outcome;
-  const CostModel cheapest = cheapest_cost(cost, request.recompute);
-  StepProblem bounded = with_cost(problem, cheapest);
-  if (!outcome.step->baseline.empty())
-    bounded.granularity = cut_unit(outcome.step->plan, request.granularity);
-  outcome.step->lower_bound = step_lower_bound(bound_problem(bounded));
+PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                      const Costs& known, const std::function<void()>& progress) {
+  require_sensible(job, lengths, choices, known);
+  Costs cost = known;
+  if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  const Question question{job, lengths, choices, cost, progress};
+  Attempt best =
+      choices.planner == PlannerKind::kPacked ? make_packed(question) : search_slimpack(question);
+  PlanOutcome outcome;
+  if (best.step) {
+    outcome.step = std::move(best.step);
+    set_lower_bound(question, *outcome.step);
+  } else {
+    const RecomputingCosts least = with_recompute(cost, best.least->second);
+    outcome.does_not_fit = refusal({job, lengths, choices, least}, best.least->first);
+  }
   return outcome;
 }
 

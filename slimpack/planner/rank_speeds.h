@@ -7,7 +7,7 @@
 
 namespace slimpack {
 
-/// PlanRequest::speed, [replica][stage], of speeds by rank: rank (replica · pp + stage) · tp + t is
+/// Job::speed, [replica][stage], of speeds by rank: rank (replica · pp + stage) · tp + t is
 /// one of the tp tensor-parallel ranks of a stage, which go as fast as their slowest. Ranks beyond
 /// the last entry have speed 1. Empty = all 1.
 [[nodiscard]] std::vector<std::vector<double>> stage_speeds(std::span<const double> by_rank,

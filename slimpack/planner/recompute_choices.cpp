@@ -8,9 +8,6 @@
 namespace slimpack {
 namespace {
 
-/// Mixtures of the same two policies, at most: each is a search.
-constexpr std::int32_t kMostMixtures = 8;
-
 /// A policy in one layer: what a token keeps, and the time of all sequences in both passes.
 struct LayerPolicy {
   Recompute recompute = Recompute::kElementwise;
@@ -18,15 +15,15 @@ struct LayerPolicy {
   double time = 0;
 };
 
-LayerPolicy layer_policy(const StepProblem& problem, Recompute recompute) {
-  const CostModel cost = with_recompute(problem.cost, recompute);
+LayerPolicy layer_policy(const SequenceLengths& lengths, const Costs& known, Recompute recompute) {
+  const RecomputingCosts cost = with_recompute(known, recompute);
   const StageLayout one{{0, 1}};
   const StageId stage(std::int32_t{0});
-  const SliceCost forward = slice_cost(cost, one, stage, false);
-  const SliceCost backward = slice_cost(cost, one, stage, true);
+  const PackCost forward = stage_cost(cost, one, stage, Pass::kForward);
+  const PackCost backward = stage_cost(cost, one, stage, Pass::kBackward);
   LayerPolicy policy{recompute};
   policy.bytes = static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
-  for (const Tokens length : problem.lengths) {
+  for (const Tokens length : lengths) {
     const Slice whole{SequenceId(), Tokens(0), length};
     policy.time += forward(whole) + backward(whole);
   }
@@ -64,11 +61,11 @@ RecomputeByLayer mixture(const StageLayout& layout, Recompute weak, Recompute st
 }
 
 /// Numbers of layers of a stage that differ from the others, all of them or evenly spread.
-std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
+std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t mixtures_allowed) {
   std::int32_t most = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     most = std::max(most, layout.layers(StageId(s)));
-  const std::int32_t mixtures = std::min(most - 1, kMostMixtures);
+  const std::int32_t mixtures = std::min(most - 1, mixtures_allowed);
   std::vector<std::int32_t> layers;
   for (std::int32_t i = 1; i <= mixtures; ++i) layers.push_back(i * most / (mixtures + 1));
   return layers;
@@ -76,47 +73,46 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
 
 }  // namespace
 
-std::vector<RecomputeChoice> recompute_choices(const PlanRequest& request,
-                                               const StepProblem& problem) {
-  std::vector<std::pair<double, RecomputeChoice>> choices;  // with the time of its layers
+std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLengths& lengths,
+                                               const Choices& choices, const Costs& cost) {
+  std::vector<std::pair<double, RecomputeChoice>> timed;  // with the time of its layers
   std::vector<LayerPolicy> policies;
-  const auto layers = static_cast<std::size_t>(problem.cost.shape.num_layers);
-  for (const Recompute recompute : request.recompute) {
-    const LayerPolicy& policy = policies.emplace_back(layer_policy(problem, recompute));
-    choices.push_back(
+  const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
+  for (const Recompute recompute : choices.recompute) {
+    const LayerPolicy& policy = policies.emplace_back(layer_policy(lengths, cost, recompute));
+    timed.push_back(
         {policy.time * static_cast<double>(layers), {RecomputeByLayer(layers, recompute), false}});
   }
-  if (request.mixed_recompute) {
+  if (choices.mixed_recompute) {
     const std::vector<LayerPolicy> hull = efficient(policies);
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
-      for (const std::int32_t n : mixed_layers(problem.layout)) {
-        RecomputeByLayer mixed =
-            mixture(problem.layout, hull[i].recompute, hull[i + 1].recompute, n);
+      for (const std::int32_t n : mixed_layers(job.layout, choices.search.mixtures)) {
+        RecomputeByLayer mixed = mixture(job.layout, hull[i].recompute, hull[i + 1].recompute, n);
         const auto strong =
             static_cast<double>(std::count(mixed.begin(), mixed.end(), hull[i + 1].recompute));
         const double weak = static_cast<double>(layers) - strong;
-        choices.push_back(
+        timed.push_back(
             {hull[i].time * weak + hull[i + 1].time * strong, {std::move(mixed), true}});
       }
   }
-  std::stable_sort(choices.begin(), choices.end(),
+  std::stable_sort(timed.begin(), timed.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<RecomputeChoice> out;
-  for (auto& [time, choice] : choices) out.push_back(std::move(choice));
+  for (auto& [time, choice] : timed) out.push_back(std::move(choice));
   return out;
 }
 
-bool never_fits(const StepProblem& problem, const CostModel& recomputing) {
-  if (!problem.memory_cap) return false;
-  const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
-  const Tokens held = (longest + Tokens(problem.most_merged - 1)) / problem.most_merged;
-  for (std::int32_t s = 0; s < problem.layout.stages(); ++s)
-    if (sequence_bytes(recomputing, problem.layout, StageId(s), held) > *problem.memory_cap)
-      return true;
+bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                const RecomputingCosts& cost) {
+  if (!job.memory_cap) return false;
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  const Tokens held = (longest + Tokens(choices.most_merged - 1)) / choices.most_merged;
+  for (std::int32_t s = 0; s < job.layout.stages(); ++s)
+    if (sequence_bytes(cost, job.layout, StageId(s), held) > *job.memory_cap) return true;
   return false;
 }
 
-CostModel cheapest_cost(const CostModel& cost, std::span<const Recompute> allowed) {
+RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed) {
   if (allowed.size() == 1) return with_recompute(cost, allowed.front());
   // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
   return with_recompute(

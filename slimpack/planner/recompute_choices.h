@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "slimpack/planner/planner.h"
-#include "slimpack/planner/step_problem.h"
 
 namespace slimpack {
 
@@ -17,7 +16,7 @@ struct RecomputeChoice {
   bool operator==(const RecomputeChoice&) const = default;
 };
 
-/// The policies that the request allows, each for all layers; and where layers may differ,
+/// The policies that the choices allow, each for all layers; and where layers may differ,
 /// mixtures. The cheapest policy first, then cheapest first:
 /// 1. Of the allowed policies only those count that no mixture of two others beats in both the
 ///    bytes that a token keeps on the device and the time that these sequences take: bytes and time
@@ -26,16 +25,18 @@ struct RecomputeChoice {
 /// 2. Of each two neighbours among them, the first n layers of every stage take the one that keeps
 ///    less: those run last in backward, when the others have freed their rows. Adding as much to
 ///    every stage keeps the stages balanced.
-/// The memory cap plays no part, so that it only filters. `problem.cost` is before recomputation.
+/// The memory cap plays no part, so that it only filters.
 /// Cost: O(sequences · policies + choices · layers).
-[[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const PlanRequest& request,
-                                                             const StepProblem& problem);
+[[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const Job& job,
+                                                             const SequenceLengths& lengths,
+                                                             const Choices& choices,
+                                                             const Costs& cost);
 
 /// True when the longest sequence alone keeps more than the cap on some stage, in any plan.
-[[nodiscard]] bool never_fits(const StepProblem& problem, const CostModel& recomputing);
+[[nodiscard]] bool never_fits(const Job& job, const SequenceLengths& lengths,
+                              const Choices& choices, const RecomputingCosts& cost);
 
 /// Costs below which no layer of an allowed policy gets, nor any mixture of them: for bounds.
-/// `cost` is before recomputation.
-[[nodiscard]] CostModel cheapest_cost(const CostModel& cost, std::span<const Recompute> allowed);
+[[nodiscard]] RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed);
 
 }  // namespace slimpack

@@ -1,12 +1,10 @@
 #include "slimpack/planner/replay.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/median.h"
-#include "slimpack/planner/measured_work.h"
 #include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
@@ -54,7 +52,16 @@ void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_ra
 
 }  // namespace
 
-SimulationResult replay(const PlannedStep& step, const CostModel& cost,
+std::map<Work, double> busy_durations(const Timeline& timeline) {
+  std::map<Work, double> lasted;
+  for (const Span& span : timeline.spans)
+    if (is_busy(span.kind))
+      lasted[{span.rank, span.kind, span.pack}] +=
+          static_cast<double>((span.end - span.start).count());
+  return lasted;
+}
+
+SimulationResult replay(const RatedPlan& step, const Costs& cost,
                         std::span<const Timeline> measured) {
   SLIMPACK_CHECK(!measured.empty());
   const TypicalTimes typical(measured);

@@ -24,7 +24,7 @@ struct OwnPacks {
   SequenceLengths lengths;
 };
 
-OwnPacks own_packs(const PlannedStep& step, ReplicaId replica) {
+OwnPacks own_packs(const RatedPlan& step, ReplicaId replica) {
   const ReplicaPlan& plan = step.plan.replicas[replica.index()];
   OwnPacks own{in_own_ids(plan.packs, plan.sequences), {}};
   for (const SequenceId q : plan.sequences) own.lengths.push_back(step.plan.lengths[q.index()]);
@@ -33,7 +33,8 @@ OwnPacks own_packs(const PlannedStep& step, ReplicaId replica) {
 
 }  // namespace
 
-CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost, ReplicaId replica) {
+CostedReplica costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
+                             ReplicaId replica) {
   Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
   if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
   auto [packs, lengths] = own_packs(step, replica);
@@ -44,32 +45,27 @@ CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost, Rep
   return costed;
 }
 
-std::vector<CostedReplica> recomputing_replicas(const PlannedStep& step, const CostModel& cost) {
+std::vector<CostedReplica> costed_replicas(const RatedPlan& step, const Costs& cost) {
+  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   std::vector<CostedReplica> out;
   out.reserve(step.plan.replicas.size());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    out.push_back(costed_replica(step, cost, ReplicaId(r)));
+    out.push_back(costed_replica(step, recomputing, ReplicaId(r)));
   return out;
 }
 
-std::vector<CostedReplica> costed_replicas(const PlannedStep& step, const CostModel& cost) {
-  return recomputing_replicas(step, with_recompute(cost, step.plan.recompute));
-}
-
-SimulationResult simulate(const PlannedStep& step, const std::vector<CostedReplica>& replicas,
+SimulationResult simulate(const RatedPlan& step, const std::vector<CostedReplica>& replicas,
                           const SimulationOptions& options) {
-  std::vector<ReplicaTasks> tasks;
-  for (std::size_t r = 0; r < replicas.size(); ++r)
-    tasks.push_back({replicas[r].packs, step.schedules[r], replicas[r].times, replicas[r].bytes});
-  return simulate(tasks, options);
+  std::vector<ReplicaPacks> views;
+  for (const CostedReplica& replica : replicas) views.push_back(replica.view());
+  return simulate(views, step.schedules, options);
 }
 
-std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost) {
-  return stage_needs(step, recomputing_replicas(step, cost));
+std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost) {
+  return stage_needs(step, costed_replicas(step, cost));
 }
 
-std::vector<Bytes> stage_needs(const PlannedStep& step,
-                               const std::vector<CostedReplica>& replicas) {
+std::vector<Bytes> stage_needs(const RatedPlan& step, const std::vector<CostedReplica>& replicas) {
   std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     const std::vector<Bytes> memory =
@@ -82,30 +78,31 @@ std::vector<Bytes> stage_needs(const PlannedStep& step,
   return needs;
 }
 
-StageNeed step_need(const PlannedStep& step, const CostModel& cost) {
+StageNeed step_need(const RatedPlan& step, const Costs& cost) {
   return largest_need(stage_needs(step, cost));
 }
 
-Bytes host_need(const PlannedStep& step, const CostModel& cost) {
+Bytes host_need(const RatedPlan& step, const Costs& cost) {
   Bytes most;
   if (!first_offloading(step.plan.recompute)) return most;
+  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     const OwnPacks own = own_packs(step, ReplicaId(r));
-    const TaskBytes bytes = host_bytes(cost, step.plan.layout, own.packs, own.lengths);
+    const TaskBytes bytes = host_bytes(recomputing, step.plan.layout, own.packs, own.lengths);
     for (const Bytes stage : schedule_memory(own.packs, step.schedules[r], bytes))
       most = std::max(most, stage);
   }
   return most;
 }
 
-double PlannedStep::gap() const {
+double RatedPlan::gap() const {
   return lower_bound > Nanos(0) ? static_cast<double>(prediction.makespan.count()) /
                                           static_cast<double>(lower_bound.count()) -
                                       1
                                 : 0;
 }
 
-SimulationResult predict(const PlannedStep& step, const CostModel& cost,
+SimulationResult predict(const RatedPlan& step, const Costs& cost,
                          const SimulationOptions& options) {
   return simulate(step, costed_replicas(step, cost), options);
 }

@@ -15,37 +15,33 @@ struct CostedReplica {
   PackPlan packs;
   TaskTimes times;
   TaskBytes bytes;
+
+  [[nodiscard]] ReplicaPacks view() const { return {packs, times, bytes}; }
 };
 
-/// `cost` includes the step's recomputation. Cost: O(slices · stages) of the replica.
-[[nodiscard]] CostedReplica costed_replica(const PlannedStep& step, const CostModel& cost,
+/// Cost: O(slices · stages) of the replica.
+[[nodiscard]] CostedReplica costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
                                            ReplicaId replica);
 
-/// All of them, by replica. `cost` includes the step's recomputation.
-[[nodiscard]] std::vector<CostedReplica> recomputing_replicas(const PlannedStep& step,
-                                                              const CostModel& cost);
-
-/// The same; `cost` is that of the step's request: without its recomputation.
-[[nodiscard]] std::vector<CostedReplica> costed_replicas(const PlannedStep& step,
-                                                         const CostModel& cost);
+/// All of them, by replica, where layers compute again what the step says.
+[[nodiscard]] std::vector<CostedReplica> costed_replicas(const RatedPlan& step, const Costs& cost);
 
 /// The step with these costs of its replicas.
-[[nodiscard]] SimulationResult simulate(const PlannedStep& step,
+[[nodiscard]] SimulationResult simulate(const RatedPlan& step,
                                         const std::vector<CostedReplica>& replicas,
                                         const SimulationOptions& options = {});
 
-/// By stage: the most that any of its ranks holds in any timing. `cost` includes the step's
-/// recomputation, here and below.
-[[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step, const CostModel& cost);
+/// By stage: the most that any of its ranks holds in any timing.
+[[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost);
 /// The same, with these costs of its replicas.
-[[nodiscard]] std::vector<Bytes> stage_needs(const PlannedStep& step,
+[[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step,
                                              const std::vector<CostedReplica>& replicas);
 
 /// The most that any rank of the step holds in any timing.
-[[nodiscard]] StageNeed step_need(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] StageNeed step_need(const RatedPlan& step, const Costs& cost);
 
 /// The most pinned host memory that any rank of the step needs for rows that are offloaded, in any
 /// timing; 0 = none are.
-[[nodiscard]] Bytes host_need(const PlannedStep& step, const CostModel& cost);
+[[nodiscard]] Bytes host_need(const RatedPlan& step, const Costs& cost);
 
 }  // namespace slimpack

@@ -9,24 +9,24 @@
 namespace slimpack {
 namespace {
 
-void require_lengths(const PlanRequest& request) {
-  if (request.lengths.empty()) invalid_input("a step of no sequences has no plan; give at least 1");
-  for (std::size_t q = 0; q < request.lengths.size(); ++q)
-    if (request.lengths[q] < Tokens(1))
+void require_lengths(const SequenceLengths& lengths) {
+  if (lengths.empty()) invalid_input("a step of no sequences has no plan; give at least 1");
+  for (std::size_t q = 0; q < lengths.size(); ++q)
+    if (lengths[q] < Tokens(1))
       invalid_input("sequence {} has {} tokens, the least is 1; leave empty sequences out", q,
-                    request.lengths[q].count());
+                    lengths[q].count());
 }
 
-void require_speed(const PlanRequest& request) {
-  if (request.speed.empty()) return;
-  if (request.speed.size() != static_cast<std::size_t>(request.dp))
+void require_speed(const Job& job) {
+  if (job.speed.empty()) return;
+  if (job.speed.size() != static_cast<std::size_t>(job.replicas))
     invalid_input("speeds of {} replicas are given, there are {}; give one row for each",
-                  request.speed.size(), request.dp);
-  for (std::size_t r = 0; r < request.speed.size(); ++r) {
-    if (request.speed[r].size() != static_cast<std::size_t>(request.pp))
+                  job.speed.size(), job.replicas);
+  for (std::size_t r = 0; r < job.speed.size(); ++r) {
+    if (job.speed[r].size() != static_cast<std::size_t>(job.layout.stages()))
       invalid_input("speeds of {} stages are given for replica {}, there are {}; give one for each",
-                    request.speed[r].size(), r, request.pp);
-    for (const double speed : request.speed[r])
+                    job.speed[r].size(), r, job.layout.stages());
+    for (const double speed : job.speed[r])
       if (!std::isfinite(speed) || speed <= 0)
         invalid_input("the speed of a rank of replica {} is {}, must be above 0; 1 is usual", r,
                       speed);
@@ -34,20 +34,20 @@ void require_speed(const PlanRequest& request) {
 }
 
 /// Searches divide by times and compare their sums: neither goes with infinite ones.
-void require_times(const PlanRequest& request, const CostModel& cost) {
+void require_times(const Job& job, const SequenceLengths& lengths, const Costs& known) {
   constexpr double kLongest = 0x1p53;  // ns: 104 days, the end of every timeline
+  const RecomputingCosts cost{known};
   const StageLayout one{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
   double slowest = 1;
-  for (const std::vector<double>& speeds : request.speed)
+  for (const std::vector<double>& speeds : job.speed)
     for (const double speed : speeds) slowest = std::min(slowest, speed);
   double work = 0;
-  for (const bool backward : {false, true}) {
-    const SliceCost slice = slice_cost(cost, one, StageId(std::int32_t{0}), backward);
-    const double overhead = pack_overhead(cost, one, StageId(std::int32_t{0}), backward);
-    for (const Tokens length : request.lengths)
-      work += overhead + slice(Slice{SequenceId(), Tokens(0), length});
+  for (const Pass pass : kWholePasses) {
+    const PackCost model = stage_cost(cost, one, StageId(std::int32_t{0}), pass);
+    for (const Tokens length : lengths)
+      work += model.per_pack + model(Slice{SequenceId(), Tokens(0), length});
   }
-  const double share = work / slowest / request.dp;
+  const double share = work / slowest / job.replicas;
   if (!(share < kLongest))
     invalid_input(
         "by the cost model ({}), a replica's share takes one rank {:.3g} s, below {:.3g} s can be "
@@ -55,58 +55,58 @@ void require_times(const PlanRequest& request, const CostModel& cost) {
         cost.source, share * 1e-9, kLongest * 1e-9);
 }
 
-void require_replicas(const PlanRequest& request, const CostModel& cost) {
-  if (request.dp < 1)
-    invalid_input("{} replicas (parallel.dp), the least is 1; give 1 or more", request.dp);
-  if (request.most_merged < 1 || !std::has_single_bit(static_cast<unsigned>(request.most_merged)))
+void require_replicas(const Job& job, const Choices& choices, const Costs& cost) {
+  if (job.replicas < 1)
+    invalid_input("{} replicas (parallel.dp), the least is 1; give 1 or more", job.replicas);
+  if (choices.most_merged < 1 || !std::has_single_bit(static_cast<unsigned>(choices.most_merged)))
     invalid_input("groups of up to {} replicas may merge, must be 1, 2, 4, 8, …; give one of these",
-                  request.most_merged);
-  if (request.most_merged > request.dp)
+                  choices.most_merged);
+  if (choices.most_merged > job.replicas)
     invalid_input("groups of up to {} replicas may merge, there are {}; give that many at most",
-                  request.most_merged, request.dp);
-  if (request.most_merged > 1 << cost.merge.size())
+                  choices.most_merged, job.replicas);
+  if (choices.most_merged > 1 << cost.merge.size())
     invalid_input("groups of up to {} replicas may merge, the cost model knows {}; {}",
-                  request.most_merged, 1 << cost.merge.size(),
+                  choices.most_merged, 1 << cost.merge.size(),
                   "lower plan.most_merged or describe the links in [hardware]");
 }
 
 }  // namespace
 
-void require_sensible(const PlanRequest& request, const CostModel& cost) {
-  require_lengths(request);
-  require_replicas(request, cost);
-  require_speed(request);
-  require_times(request, cost);
-  if (request.effort < 1)
-    invalid_input("the planner's effort is {} rounds, the least is 1; 1 is usual", request.effort);
-  if (request.time_budget < Nanos(0))
+void require_sensible(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                      const Costs& cost) {
+  require_lengths(lengths);
+  require_replicas(job, choices, cost);
+  require_speed(job);
+  require_times(job, lengths, cost);
+  if (choices.effort < 1)
+    invalid_input("the planner's effort is {} rounds, the least is 1; 1 is usual", choices.effort);
+  if (choices.time_budget < Nanos(0))
     invalid_input("the planner's time budget is {} ns, the least is 0; 0 = none",
-                  request.time_budget.count());
-  if (request.granularity < Tokens(1))
+                  choices.time_budget.count());
+  if (choices.granularity < Tokens(1))
     invalid_input("granularity is {} tokens, the least is 1; 128 is usual",
-                  request.granularity.count());
-  if (request.memory_cap && *request.memory_cap < Bytes(1))
+                  choices.granularity.count());
+  if (job.memory_cap && *job.memory_cap < Bytes(1))
     invalid_input("the memory cap is {} bytes, the least is 1; leave it out for no cap",
-                  request.memory_cap->count());
-  if (request.planner == PlannerKind::kPacked && request.context < Tokens(1))
+                  job.memory_cap->count());
+  if (choices.planner == PlannerKind::kPacked && job.context < Tokens(1))
     invalid_input("the context is {} tokens, the least is 1; fixed packing fills packs of it",
-                  request.context.count());
-  if (request.backward == BackwardKind::kSplit && cost.weight_gradient == EdgeTime())
+                  job.context.count());
+  if (choices.backward == BackwardKind::kSplit && cost.weight_gradient == EdgeTime())
     invalid_input(
         "backward is to be split, but the cost model does not know what part of it weight "
         "gradients are; set plan.backward to \"whole\", measure again with 'slimpack profile' or "
         "plan from [hardware]");
-  if (cost.host_per_byte == 0 && first_offloading(request.recompute))
+  if (cost.host_per_byte == 0 && first_offloading(choices.recompute))
     invalid_input(
         "rows are to be offloaded (plan.recompute), but the cost model ({}) does not know how fast "
         "host memory is; set hardware.host_bandwidth, measure with 'slimpack profile' on a GPU or "
         "choose another policy",
         cost.source);
-  SLIMPACK_CHECK(!request.layout || request.layout->stages() == request.pp);
-  SLIMPACK_CHECK(!request.recompute.empty());
+  SLIMPACK_CHECK(!choices.recompute.empty());
 }
 
-std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const CostModel& cost) {
+std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const Costs& cost) {
   const std::int32_t known = 1 << cost.merge.size();
   return static_cast<std::int32_t>(
       std::bit_floor(static_cast<unsigned>(std::min({wished, replicas, known}))));

@@ -1,4 +1,4 @@
-// Rules that a request for a plan has to keep.
+// Rules that the input of a planner has to keep.
 #pragma once
 
 #include "slimpack/cost/cost_model.h"
@@ -7,11 +7,12 @@
 namespace slimpack {
 
 /// Throws InvalidInput with value, rule and remedy for the first rule that is broken.
-void require_sensible(const PlanRequest& request, const CostModel& cost);
+void require_sensible(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                      const Costs& cost);
 
-/// PlanRequest::most_merged for a wish: the largest power of two that neither exceeds the wish nor
+/// Choices::most_merged for a wish: the largest power of two that neither exceeds the wish nor
 /// the replicas nor what the cost model knows. REQUIRES: wish and replicas ≥ 1.
 [[nodiscard]] std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas,
-                                           const CostModel& cost);
+                                           const Costs& cost);
 
 }  // namespace slimpack

@@ -11,9 +11,11 @@ namespace {
 /// By stage: time of all sequences at speed 1.
 std::vector<double> works_of(const StepProblem& problem) {
   std::vector<double> works;
-  for (std::int32_t s = 0; s < problem.layout.stages(); ++s) {
-    const SliceCost forward = slice_cost(problem.cost, problem.layout, StageId(s), false);
-    const SliceCost backward = slice_cost(problem.cost, problem.layout, StageId(s), true);
+  for (std::int32_t s = 0; s < problem.job.layout.stages(); ++s) {
+    const PackCost forward =
+        stage_cost(problem.cost, problem.job.layout, StageId(s), Pass::kForward);
+    const PackCost backward =
+        stage_cost(problem.cost, problem.job.layout, StageId(s), Pass::kBackward);
     double& work = works.emplace_back(0.0);
     for (const Tokens length : problem.lengths) {
       const Slice whole{SequenceId(), Tokens(0), length};
@@ -39,8 +41,8 @@ Pacing pacing_of(const std::vector<double>& works, std::span<const double> speed
 
 }  // namespace
 
-bool out_of_time(const StepProblem& problem) {
-  return problem.deadline && monotonic_now() >= *problem.deadline;
+bool out_of_time(const SearchDepth& depth) {
+  return depth.deadline && monotonic_now() >= *depth.deadline;
 }
 
 StageNeed largest_need(const std::vector<Bytes>& by_stage) {
@@ -48,25 +50,27 @@ StageNeed largest_need(const std::vector<Bytes>& by_stage) {
   return {*largest, StageId(static_cast<std::size_t>(largest - by_stage.begin()))};
 }
 
-Replication replication_of(const StepProblem& problem, ReplicaId replica) {
-  Replication replication{problem.replicas, {}};
-  if (!problem.speed.empty()) replication.speed = problem.speed[replica.index()];
+Replication replication_of(const Job& job, ReplicaId replica) {
+  Replication replication{job.replicas, {}};
+  if (!job.speed.empty()) replication.speed = job.speed[replica.index()];
   return replication;
 }
 
 StepProblem paced(StepProblem problem) {
   const std::vector<double> works = works_of(problem);
   problem.pacing.clear();
-  for (std::int32_t r = 0; r < problem.replicas; ++r)
-    problem.pacing.push_back(pacing_of(works, replication_of(problem, ReplicaId(r)).speed));
+  for (std::int32_t r = 0; r < problem.job.replicas; ++r)
+    problem.pacing.push_back(pacing_of(works, replication_of(problem.job, ReplicaId(r)).speed));
   return problem;
 }
 
 UnitCost unit_cost(const StepProblem& problem, StageId stage) {
   UnitCost cost;
-  for (std::int32_t group = 1; group <= problem.most_merged; group *= 2) {
-    cost.forward.push_back(merged_slice_cost(problem.cost, problem.layout, stage, false, group));
-    cost.backward.push_back(merged_slice_cost(problem.cost, problem.layout, stage, true, group));
+  for (std::int32_t group = 1; group <= problem.choices.most_merged; group *= 2) {
+    cost.forward.push_back(
+        stage_cost(problem.cost, problem.job.layout, stage, Pass::kForward, group));
+    cost.backward.push_back(
+        stage_cost(problem.cost, problem.job.layout, stage, Pass::kBackward, group));
   }
   return cost;
 }

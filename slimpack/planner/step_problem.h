@@ -7,8 +7,9 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/plan.h"
+#include "slimpack/plan/job.h"
 #include "slimpack/planner/candidates.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/unit_cut.h"
 
@@ -29,20 +30,21 @@ struct ExactEffort {
   double gap = 1e-2;       ///< distance from its bound at which a cut is good enough
 };
 
-/// Keeps references.
-struct StepProblem {
-  const CostModel& cost;  ///< recomputation included
-  const SequenceLengths& lengths;
-  const std::vector<std::vector<double>>& speed;  ///< [replica][stage]; empty = all 1
-  StageLayout layout;
-  std::int32_t replicas = 1;
-  std::int32_t most_merged = 1;
-  Tokens granularity{128};
-  std::optional<Bytes> memory_cap;
-  std::int32_t effort = 1;
+/// How far a search goes.
+struct SearchDepth {
+  std::int32_t effort = 1;  ///< as Choices::effort
   ExactEffort exact = {};
   std::optional<Nanos> deadline = std::nullopt;  ///< of monotonic_now(): search no further then
-  std::vector<Pacing> pacing = {};               ///< by replica; `paced` fills it in
+};
+
+/// What all candidates of a step share once its recomputation is chosen. Keeps references.
+struct StepProblem {
+  const Job& job;
+  const SequenceLengths& lengths;
+  const Choices& choices;
+  const RecomputingCosts& cost;
+  SearchDepth depth = {};
+  std::vector<Pacing> pacing = {};  ///< by replica; `paced` fills it in
   /// Where not empty, units are cut in these ways and no other, and no exact answers are rated.
   std::vector<Candidate> candidates = {};
   /// Only solutions below it are of use: what cannot be is not looked at further.
@@ -55,7 +57,7 @@ struct StepProblem {
 [[nodiscard]] StepProblem paced(StepProblem problem);
 
 /// Whether the deadline has passed.
-[[nodiscard]] bool out_of_time(const StepProblem& problem);
+[[nodiscard]] bool out_of_time(const SearchDepth& depth);
 
 /// The most bytes that any stage needs, and which one that is (ties: the first).
 struct StageNeed {
@@ -64,7 +66,7 @@ struct StageNeed {
 };
 [[nodiscard]] StageNeed largest_need(const std::vector<Bytes>& by_stage);
 
-[[nodiscard]] Replication replication_of(const StepProblem& problem, ReplicaId replica);
+[[nodiscard]] Replication replication_of(const Job& job, ReplicaId replica);
 
 /// By group of 2^k replicas up to most_merged: the costs of slices on a stage.
 [[nodiscard]] UnitCost unit_cost(const StepProblem& problem, StageId stage);

@@ -15,21 +15,6 @@
 namespace slimpack {
 namespace {
 
-/// Shares of the mean load above which a sequence is merged; the first stands for never.
-constexpr std::array kMergeAbove = {
-    std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03, 0.0};
-/// Merged variants that are searched even if one before them fits …
-constexpr std::size_t kVariants = 2;
-/// … where this share of what their heaviest unit takes so far would be an improvement: no more is
-/// usually found between the first look and the last.
-constexpr double kPromising = 0.99;
-/// Candidates of a merged variant's heaviest unit at first, and at most where none of them fits.
-constexpr int kGlance = 3;
-constexpr int kLongGlance = 8;
-/// Candidates beyond the first, on average over the units other than the heaviest.
-constexpr std::int64_t kMostSteps = 1;
-/// Share of the heaviest replica's load that merging a sequence must win to be tried for it alone.
-constexpr double kUnlike = 0.01;
 /// An exact assignment this near its bound is not improved further: cutting loses more.
 constexpr double kExactBalanceGap = 1e-4;
 /// Exact packs are made with as many MicroPacks as stages, and with twice as many; no more than so
@@ -37,9 +22,9 @@ constexpr double kExactBalanceGap = 1e-4;
 constexpr int kMostExactPacks = 8;
 
 milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
-  milp::SolveLimits limits{.nodes = problem.exact.nodes, .relative_gap = gap};
-  if (problem.deadline)
-    limits.seconds = std::max(0.0, to_seconds(*problem.deadline - monotonic_now()));
+  milp::SolveLimits limits{.nodes = problem.depth.exact.nodes, .relative_gap = gap};
+  if (problem.depth.deadline)
+    limits.seconds = std::max(0.0, to_seconds(*problem.depth.deadline - monotonic_now()));
   return limits;
 }
 
@@ -70,14 +55,15 @@ Variant begun(const StepProblem& problem, const Assignment& assignment,
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, const Variant& variant) {
   UnitSearch& search = *variant.searches.front();
-  while (!search.explored() && !out_of_time(problem)) search.advance();
+  while (!search.explored() && !out_of_time(problem.depth)) search.advance();
 }
 
 /// Looks at so many candidates of the heaviest unit that variants can be compared.
 void glance_at(const StepProblem& problem, const Variant& variant) {
+  const MergeSearch& merging = problem.choices.search.merging;
   UnitSearch& search = *variant.searches.front();
-  for (int seen = 1; seen < (search.best() ? kGlance : kLongGlance); ++seen) {
-    if (search.explored() || out_of_time(problem)) return;
+  for (int seen = 1; seen < (search.best() ? merging.glance : merging.long_glance); ++seen) {
+    if (search.explored() || out_of_time(problem.depth)) return;
     search.advance();
   }
 }
@@ -86,11 +72,11 @@ void glance_at(const StepProblem& problem, const Variant& variant) {
 std::vector<Assignment> assignments_of(const StepProblem& problem) {
   const AssignProblem assignable = assign_problem(problem);
   std::vector<Assignment> assignments;
-  for (const double merge_above : kMergeAbove) {
+  for (const double merge_above : problem.choices.search.merging.above) {
     const Assignment assignment = assign(assignable, merge_above);
     if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
       assignments.push_back(assignment);
-    if (problem.most_merged == 1) break;
+    if (problem.choices.most_merged == 1) break;
   }
   return assignments;
 }
@@ -108,11 +94,11 @@ UnitSearch& slowest(const Variant& variant) {
 
 /// Always the slowest unit goes on, until it is exhausted or enough has been looked at.
 void advance_slowest(const StepProblem& problem, const Variant& variant) {
-  std::int64_t left = kMostSteps * problem.effort * problem.effort *
-                      static_cast<std::int64_t>(variant.units.size() - 1);
+  std::int64_t left = problem.choices.search.steps_per_unit * problem.depth.effort *
+                      problem.depth.effort * static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
-    if (search.exhausted() || out_of_time(problem)) return;
+    if (search.exhausted() || out_of_time(problem.depth)) return;
     const bool heaviest = &search == variant.searches.front().get();
     // What does not fit yet has to be looked at to the end.
     if (!heaviest && search.best() && --left < 0) return;
@@ -138,7 +124,7 @@ void search_units(const StepProblem& problem, Variant& variant) {
   if (slowest(variant).best() || hint == usual) return;
   // The hint came from what fits this cap. A refusal of a lower cap, under which nothing fitted,
   // looked at what the other one leads to, and promised that it fits.
-  for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem); ++u) {
+  for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem.depth); ++u) {
     auto& search = variant.searches[u];
     while (!search->best() && !search->exhausted()) search->advance();
     if (!search->best()) search = begun(u, usual);
@@ -152,12 +138,12 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
   for (;;) {
     UnitSearch& search = slowest(variant);
     if (!done.insert(&search).second) return;
-    const int stages = problem.layout.stages();
+    const int stages = problem.job.layout.stages();
     for (const int wanted : {stages, 2 * stages}) {
-      if (out_of_time(problem)) return;
+      if (out_of_time(problem.depth)) return;
       const int packs = std::clamp(wanted, 2, kMostExactPacks);
-      if (auto exact =
-              exact_packs(problem, search.unit(), packs, exact_limits(problem, problem.exact.gap)))
+      if (auto exact = exact_packs(problem, search.unit(), packs,
+                                   exact_limits(problem, problem.depth.exact.gap)))
         search.consider_extra(*std::move(exact));
       if (packs == kMostExactPacks) break;
     }
@@ -165,7 +151,7 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
 }
 
 bool rates_exact(const StepProblem& problem) {
-  return problem.exact.nodes > 0 && problem.candidates.empty();
+  return problem.depth.exact.nodes > 0 && problem.candidates.empty();
 }
 
 void search_variant(const StepProblem& problem, Variant& variant) {
@@ -187,7 +173,7 @@ StageNeed least_need(const Variant& variant) {
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
-    if (out_of_time(problem) || problem.below) return;
+    if (out_of_time(problem.depth) || problem.below) return;
     const StageNeed need = least_need(variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;
@@ -206,23 +192,23 @@ void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& r
 /// Merging pays where a sequence outweighs its replica, where memory makes the step longer, or
 /// where a unit does not fit.
 bool may_merge(const StepProblem& problem, const Variant& variant) {
-  constexpr double kHeavy = 0.5;
-  constexpr double kHindered = 1.01;
+  const MergeSearch& merging = problem.choices.search.merging;
   if (!slowest(variant).best()) return true;
   const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
-  if (makespan > kHindered * unmerged.free_makespan()) return true;
-  const SliceCost work = assign_problem(problem).groups.front();
+  if (makespan > merging.hindered * unmerged.free_makespan()) return true;
+  const PackCost work = assign_problem(problem).groups.front();
   const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
-  return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavy * unmerged.unit().load;
+  return work(Slice{SequenceId(), Tokens(0), longest}) > merging.heavy * unmerged.unit().load;
 }
 
 /// Whether there is no more to expect of the variant than what has been found.
-bool hopeless(const Variant& variant, const StepSearchResult& result) {
+bool hopeless(const StepProblem& problem, const Variant& variant, const StepSearchResult& result) {
   if (!result.solution) return false;
   const auto found = static_cast<double>(result.solution->makespan.count());
   const auto heaviest = static_cast<double>(makespan_of(*variant.searches.front()).count());
-  return variant.units.front().load >= found || kPromising * heaviest >= found;
+  return variant.units.front().load >= found ||
+         problem.choices.search.merging.promising * heaviest >= found;
 }
 
 /// `hint`: what was best unmerged.
@@ -237,7 +223,8 @@ void search_merged(const StepProblem& problem, std::span<const Assignment> assig
     return makespan_of(*a.searches.front()) < makespan_of(*b.searches.front());
   });
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    const bool late = v >= kVariants || out_of_time(problem) || hopeless(variants[v], result);
+    const bool late = v >= problem.choices.search.merging.variants || out_of_time(problem.depth) ||
+                      hopeless(problem, variants[v], result);
     if (late && result.solution) continue;
     search_variant(problem, variants[v]);
     keep_best(problem, variants[v], result);
@@ -248,8 +235,8 @@ void search_merged(const StepProblem& problem, std::span<const Assignment> assig
 void search_balanced(const StepProblem& problem, const Assignment& fast, StepSearchResult& result) {
   AssignProblem assignable = assign_problem(problem);
   assignable.exact = exact_limits(problem, kExactBalanceGap);
-  const Assignment assignment = assign(assignable, kMergeAbove.front());
-  if (assignment == fast || out_of_time(problem)) return;
+  const Assignment assignment = assign(assignable, problem.choices.search.merging.above.front());
+  if (assignment == fast || out_of_time(problem.depth)) return;
   Variant variant = begun(problem, assignment);
   search_variant(problem, variant);
   keep_best(problem, variant, result);
@@ -258,8 +245,9 @@ void search_balanced(const StepProblem& problem, const Assignment& fast, StepSea
 /// A merged sequence or two where whole ones leave replicas unlike.
 void search_levelled(const StepProblem& problem, const Assignment& whole,
                      StepSearchResult& result) {
-  const Assignment assignment = levelled(assign_problem(problem), whole, kUnlike);
-  if (assignment == whole || out_of_time(problem)) return;
+  const Assignment assignment =
+      levelled(assign_problem(problem), whole, problem.choices.search.merging.unlike);
+  if (assignment == whole || out_of_time(problem.depth)) return;
   Variant variant = begun(problem, assignment);
   search_variant(problem, variant);
   keep_best(problem, variant, result);
@@ -278,7 +266,8 @@ StepSearchResult search_step(const StepProblem& problem) {
   result.favourites = unmerged.searches.front()->favourites();
   keep_best(problem, unmerged, result);
   if (rates_exact(problem)) search_balanced(problem, assignments.front(), result);
-  if (problem.most_merged > 1) search_levelled(problem, assignments.front(), result);
+  if (problem.choices.most_merged > 1 && problem.choices.search.merging.levelled)
+    search_levelled(problem, assignments.front(), result);
   if (!merge) return result;
   const std::span merged = std::span(assignments).subspan(1);
   search_merged(problem, merged, hint, result);

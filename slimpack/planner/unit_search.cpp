@@ -13,19 +13,6 @@
 namespace slimpack {
 namespace {
 
-/// The tight cap that judges candidates, as a multiple of their least memory.
-constexpr double kTight = 1.1;
-/// Its place among the favourites.
-constexpr std::size_t kTightMeasure = 2;
-/// The medium one where backwards may be split, and of later rounds.
-constexpr double kMedium = 2.0;
-/// Caps on the ladder, as multiples of a candidate's least memory: 1, 1.04, 1.04², … about 2. Where
-/// backwards may be split, more memory still helps: on by 1.2 each to about 9.
-constexpr double kRung = 1.04;
-constexpr int kRungs = 18;
-constexpr double kHighRung = 1.2;
-constexpr int kHighRungs = 8;
-
 std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
                                 const std::vector<TaskTimes>& times,
                                 const std::vector<TaskBytes>& bytes) {
@@ -36,11 +23,6 @@ std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
 
 Bytes times_factor(Bytes bytes, double factor) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(bytes.count()) * factor));
-}
-
-Bytes rung(Bytes least, int k) {
-  return times_factor(
-      least, std::pow(kRung, std::min(k, kRungs)) * std::pow(kHighRung, std::max(0, k - kRungs)));
 }
 
 /// The same cap on every stage.
@@ -74,14 +56,13 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
                        const std::vector<Candidate>& hints)
     : problem_(problem),
       unit_(unit),
-      space_(candidate_space(unit, problem.layout.stages(), problem.granularity)),
+      space_(candidate_space(unit, problem.job.layout.stages(), problem.choices.granularity,
+                             problem.choices.search)),
       cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].stage)),
-      last_stage_(problem.candidates.empty() ? kDirections * problem.effort : 0),
-      favourites_(),
-      leanest_{{}, std::numeric_limits<double>::infinity()} {
+      last_phase_(problem.candidates.empty() ? problem.choices.search.directions.size() *
+                                                   static_cast<std::size_t>(problem.depth.effort)
+                                             : 0) {
   space_.split = problem.cost.weight_gradient != EdgeTime();
-  for (Favourite& favourite : favourites_)
-    favourite.score = std::numeric_limits<double>::infinity();
   enqueue(hints);
   if (!problem.candidates.empty()) {
     enqueue(problem.candidates);
@@ -110,16 +91,19 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
   }
 }
 
-void UnitSearch::next_stage() {
-  const int direction = stage_++ % kDirections;
-  if (explored())
+void UnitSearch::next_phase() {
+  const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
+  if (++phase_ > last_phase_) {
     std::stable_sort(seen_.begin(), seen_.end(),
                      [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
-  else if (stage_ <= kDirections)
+    return;
+  }
+  const SearchDirection direction = directions[(phase_ - 1) % directions.size()];
+  if (in_first_round())
     enqueue(neighbours(favourite(), space_, direction));
   else
-    for (const Favourite& favourite : favourites_)
-      enqueue(neighbours(favourite.candidate, space_, direction, true));
+    for (const Favourite* favourite : favourites_.all())
+      enqueue(neighbours(favourite->candidate, space_, direction, true));
 }
 
 std::vector<Candidate> UnitSearch::favourites() const {
@@ -129,9 +113,9 @@ std::vector<Candidate> UnitSearch::favourites() const {
         std::find(out.begin(), out.end(), favourite.candidate) == out.end())
       out.push_back(favourite.candidate);
   };
-  for (std::size_t measure = 0; measure < favourites_.size(); ++measure)
+  for (const Favourite* favourite : favourites_.all())
     // In the first round schedules under a tight cap are given up against the best that fits.
-    if (measure != kTightMeasure || problem_.effort > 1) add(favourites_[measure]);
+    if (favourite != &favourites_.tight || problem_.depth.effort > 1) add(*favourite);
   add(leanest_);
   return out;
 }
@@ -147,7 +131,7 @@ void UnitSearch::advance() {
     const Candidate candidate = queue_.front();
     queue_.pop_front();
     scored = explore(candidate);
-    while (queue_.empty() && !explored()) next_stage();
+    while (queue_.empty() && !explored()) next_phase();
   }
 }
 
@@ -166,8 +150,8 @@ UnitSearch::Tasks UnitSearch::tasks_of(const Candidate& candidate,
   tasks.candidate = candidate;
   tasks.packs = std::move(packs);
   for (std::size_t i = 0; i < tasks.packs.size(); ++i) {
-    tasks.times.push_back(task_times(problem_.cost, problem_.layout, tasks.packs[i],
-                                     replication_of(problem_, unit_.replicas[i].replica)));
+    tasks.times.push_back(task_times(problem_.cost, problem_.job.layout, tasks.packs[i],
+                                     replication_of(problem_.job, unit_.replicas[i].replica)));
     tasks.bound = std::max(tasks.bound, actions_lower_bound(tasks.packs[i], tasks.times.back()));
   }
   return tasks;
@@ -177,7 +161,7 @@ std::vector<TaskBytes> UnitSearch::bytes_of(const std::vector<PackPlan>& packs) 
   std::vector<TaskBytes> bytes;
   for (std::size_t i = 0; i < packs.size(); ++i)
     bytes.push_back(
-        task_bytes(problem_.cost, problem_.layout, packs[i], unit_.replicas[i].lengths));
+        task_bytes(problem_.cost, problem_.job.layout, packs[i], unit_.replicas[i].lengths));
   return bytes;
 }
 
@@ -188,7 +172,7 @@ void UnitSearch::Favourite::consider(const Candidate& other, double other_score)
 }
 
 bool UnitSearch::explore(const Candidate& candidate) {
-  if (stage_ == 0 && candidate.cut.fluid.packs > too_many_packs_) {
+  if (phase_ == 0 && candidate.cut.fluid.packs > too_many_packs_) {
     Tasks& uncut = seen_.emplace_back();
     uncut.candidate = candidate;
     uncut.bound = too_many_bound_;
@@ -198,11 +182,12 @@ bool UnitSearch::explore(const Candidate& candidate) {
       seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
   if (!problem_.candidates.empty() && seen_.size() > 1 && tasks.bound >= best_makespan())
     return false;
-  const std::ptrdiff_t measures = stage_ <= kDirections ? 1 : favourites_.size();
-  if (std::all_of(favourites_.begin(), favourites_.begin() + measures, [&](const Favourite& f) {
-        return static_cast<double>(tasks.bound.count()) >= f.score;
-      })) {
-    if (stage_ == 0 && candidate.cut.fluid.packs > favourite().cut.fluid.packs) {
+  const auto hopeless = [&](const Favourite* favourite) {
+    return static_cast<double>(tasks.bound.count()) >= favourite->score;
+  };
+  if (in_first_round() ? hopeless(&favourites_.average)
+                       : std::ranges::all_of(favourites_.all(), hopeless)) {
+    if (phase_ == 0 && candidate.cut.fluid.packs > favourite().cut.fluid.packs) {
       too_many_packs_ = candidate.cut.fluid.packs;
       too_many_bound_ = tasks.bound;
     }
@@ -211,11 +196,11 @@ bool UnitSearch::explore(const Candidate& candidate) {
   const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const Bytes free = score(tasks, scheduler);
-  if (!problem_.memory_cap || free <= *problem_.memory_cap) return true;
+  if (!problem_.job.memory_cap || free <= *problem_.job.memory_cap) return true;
   // The highest rung below the cap: what the ladder will find at best, known early.
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   int k = highest_rung();
-  while (k >= 0 && rung(least, k) > *problem_.memory_cap) --k;
+  while (k >= 0 && rung(least, k) > *problem_.job.memory_cap) --k;
   if (k >= 0)
     keep(tasks, scheduler.run(uniform(scheduler, rung(least, k)),
                               policy(candidate, scheduler, Pass::kForward, best_makespan())));
@@ -225,44 +210,54 @@ bool UnitSearch::explore(const Candidate& candidate) {
 Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   leanest_.consider(tasks.candidate, static_cast<double>(least.count()));
-  const auto consider = [&](std::size_t measure, Nanos makespan) {
+  const auto consider = [&](Favourite& favourite, Nanos makespan) {
     const auto score = static_cast<double>(makespan.count());
-    favourites_[measure].consider(tasks.candidate, score);
+    favourite.consider(tasks.candidate, score);
     return score;
   };
-  const auto run = [&](const std::vector<Bytes>& caps, Pass first, double give_up_above) {
+  const SearchCaps& caps = problem_.choices.search.caps;
+  const auto run = [&](const std::vector<Bytes>& cap, Pass first, double give_up_above) {
     const ListPolicy how =
         policy(tasks.candidate, scheduler, first, larger(give_up_above, best_makespan()));
-    return scheduler.run(caps, how);
+    return scheduler.run(cap, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   auto free = run({}, Pass::kBackward, kNoLimit);
   const Bytes free_memory = largest_need(free->memory).bytes;
-  const double free_score = consider(1, free->makespan);
+  const double free_score = consider(favourites_.uncapped, free->makespan);
   keep(tasks, std::move(free));
 
   // The average of both, or of both and the medium one, which counts as much: split backwards gain
   // most with some memory to spare.
-  double limit = 2 * favourites_[0].score - free_score;
+  double limit = 2 * favourites_.average.score - free_score;
   double medium_score = 0;
-  if (space_.split || problem_.effort > 1) {
-    auto medium = run(uniform(scheduler, times_factor(least, kMedium)), Pass::kForward, kNoLimit);
-    medium_score = consider(3, medium->makespan);
-    if (space_.split) limit += 2 * (favourites_[0].score - medium_score);
+  if (space_.split || problem_.depth.effort > 1) {
+    auto medium =
+        run(uniform(scheduler, times_factor(least, caps.medium)), Pass::kForward, kNoLimit);
+    medium_score = consider(favourites_.medium, medium->makespan);
+    if (space_.split) limit += 2 * (favourites_.average.score - medium_score);
     keep(tasks, std::move(medium));
   }
-  auto tight = run(uniform(scheduler, times_factor(least, kTight)), Pass::kForward,
-                   problem_.effort > 1 ? std::max(limit, favourites_[kTightMeasure].score) : limit);
+  auto tight = run(uniform(scheduler, times_factor(least, caps.tight)), Pass::kForward,
+                   problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
   if (tight) {
-    const double average = (free_score + consider(kTightMeasure, tight->makespan)) / 2;
-    favourites_[0].consider(tasks.candidate, space_.split ? (average + medium_score) / 2 : average);
+    const double average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
+    favourites_.average.consider(tasks.candidate,
+                                 space_.split ? (average + medium_score) / 2 : average);
     keep(tasks, std::move(tight));
   }
   return free_memory;
 }
 
+Bytes UnitSearch::rung(Bytes least, int k) const {
+  const SearchCaps& caps = problem_.choices.search.caps;
+  return times_factor(least, std::pow(caps.rung, std::min(k, caps.rungs)) *
+                                 std::pow(caps.high_rung, std::max(0, k - caps.rungs)));
+}
+
 int UnitSearch::highest_rung() const {
-  return space_.split ? kRungs + kHighRungs : kRungs;
+  const SearchCaps& caps = problem_.choices.search.caps;
+  return space_.split ? caps.rungs + caps.high_rungs : caps.rungs;
 }
 
 void UnitSearch::climb_ladder(Tasks& tasks) {
@@ -273,14 +268,15 @@ void UnitSearch::climb_ladder(Tasks& tasks) {
   const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
   const StageNeed need = largest_need(scheduler.least_memory());
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
-  if (problem_.memory_cap && need.bytes > *problem_.memory_cap) return;
+  if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
 
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
+    if (first == Pass::kForward && !problem_.choices.search.caps.forwards_first) break;
     Bytes memory(std::numeric_limits<std::int64_t>::max());
     for (int k = highest_rung(); k >= 0; --k) {
       const Bytes cap = rung(need.bytes, k);
       // A schedule is the same under every cap from its own memory to the one it was made for.
-      if (cap >= memory || (problem_.memory_cap && cap > *problem_.memory_cap)) continue;
+      if (cap >= memory || (problem_.job.memory_cap && cap > *problem_.job.memory_cap)) continue;
       auto result = scheduler.run(uniform(scheduler, cap),
                                   policy(tasks.candidate, scheduler, first, best_makespan()));
       if (result) memory = largest_need(result->memory).bytes;
@@ -296,7 +292,7 @@ Nanos UnitSearch::best_makespan() const {
 void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> result) {
   if (!result) return;
   const Bytes memory = largest_need(result->memory).bytes;
-  if (problem_.memory_cap && memory > *problem_.memory_cap) return;
+  if (problem_.job.memory_cap && memory > *problem_.job.memory_cap) return;
   if (best_ &&
       std::tuple(result->makespan, memory, pack_count(tasks.packs)) >=
           std::tuple(best_->makespan, largest_need(best_->memory).bytes, pack_count(best_->packs)))

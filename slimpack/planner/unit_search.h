@@ -49,16 +49,16 @@ class UnitSearch {
   void consider_extra(PackPlan packs);
   [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
   /// Nothing but the ladder is left.
-  [[nodiscard]] bool explored() const { return stage_ > last_stage_; }
+  [[nodiscard]] bool explored() const { return phase_ > last_phase_; }
 
   [[nodiscard]] const std::optional<RatedUnit>& best() const { return best_; }
   /// Best candidate by score, whether it fits or not. REQUIRES: advanced at least once.
-  [[nodiscard]] const Candidate& favourite() const { return favourites_.front().candidate; }
+  [[nodiscard]] const Candidate& favourite() const { return favourites_.average.candidate; }
   /// Those that were best by any measure or needed least memory, each once: the favourite first.
   /// They do not depend on the memory cap.
   [[nodiscard]] std::vector<Candidate> favourites() const;
   /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
-  [[nodiscard]] double free_makespan() const { return favourites_[1].score; }
+  [[nodiscard]] double free_makespan() const { return favourites_.uncapped.score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
   [[nodiscard]] const StageNeed& least_need() const { return *least_need_; }
   [[nodiscard]] const Unit& unit() const { return unit_; }
@@ -67,9 +67,21 @@ class UnitSearch {
   /// The best candidate by one measure.
   struct Favourite {
     Candidate candidate;
-    double score;
+    double score = std::numeric_limits<double>::infinity();
 
     void consider(const Candidate& other, double other_score);
+  };
+
+  /// The best by makespan, in the order in which later rounds begin from them.
+  struct Favourites {
+    Favourite average;  ///< of both without a cap and under a tight one
+    Favourite uncapped;
+    Favourite tight;
+    Favourite medium;
+
+    [[nodiscard]] std::array<const Favourite*, 4> all() const {
+      return {&average, &uncapped, &tight, &medium};
+    }
   };
 
   /// A candidate with the packs that it gives, by replica; without while it is not worth cutting.
@@ -82,11 +94,16 @@ class UnitSearch {
 
   [[nodiscard]] Tasks tasks_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
   void enqueue(const std::vector<Candidate>& candidates);
-  void next_stage();
+  void next_phase();
+  [[nodiscard]] bool in_first_round() const {
+    return phase_ <= problem_.choices.search.directions.size();
+  }
   /// Result: whether its bound left a chance, so that it was scored.
   bool explore(const Candidate& candidate);
   /// Result: the memory of the schedule without a cap.
   Bytes score(const Tasks& tasks, const ListScheduler& scheduler);
+  /// The k-th cap of the ladder, 0 = the least.
+  [[nodiscard]] Bytes rung(Bytes least, int k) const;
   [[nodiscard]] int highest_rung() const;
   void climb_ladder(Tasks& tasks);
   [[nodiscard]] std::vector<TaskBytes> bytes_of(const std::vector<PackPlan>& packs) const;
@@ -100,16 +117,15 @@ class UnitSearch {
   CandidateSpace space_;
   UnitCost cost_;
   std::deque<Candidate> queue_;
-  int stage_ = 0;  ///< 0 coarse, then kDirections of neighbours in each round, then the ladder
-  int last_stage_;
+  std::size_t phase_ = 0;  ///< 0 coarse, then the directions of each round, then the ladder
+  std::size_t last_phase_;
   std::vector<Tasks> seen_;
   /// Of the coarse candidates, the fewest MicroPacks whose overheads alone are too much by their
   /// bound, and that. With more of them there is no need to cut before the ladder.
   int too_many_packs_ = std::numeric_limits<int>::max();
   Nanos too_many_bound_;
   std::size_t climbed_ = 0;  ///< of seen_, how many have been on the ladder
-  /// By the average without a cap and under a tight one; by each of them and under a medium one.
-  std::array<Favourite, 4> favourites_;
+  Favourites favourites_;
   Favourite leanest_;  ///< by its least memory
   std::optional<RatedUnit> best_;
   std::optional<StageNeed> least_need_;

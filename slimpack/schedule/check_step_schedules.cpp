@@ -47,8 +47,7 @@ class JointRun {
 
   Rank& rank(std::size_t r, std::size_t s) { return ranks_[r * stages_ + s]; }
   [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {
-    const PackPlan& packs = plan_.replicas[r].packs;
-    return (action.pass == Pass::kForward ? packs.forward : packs.backward)[action.pack.index()];
+    return plan_.replicas[r].packs.of(action.pass)[action.pack.index()];
   }
 
   bool input_there(std::size_t r, std::size_t s, const Action& action) {

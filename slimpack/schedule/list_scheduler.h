@@ -33,7 +33,15 @@ struct ListPolicy {
   Nanos give_up_above{std::numeric_limits<std::int64_t>::max()};
 };
 
-/// What list_schedule works out once for a plan, whatever the caps. Replicas that share merged
+/// Modified 1F1B by list scheduling in simulated time (design §5): whenever a stage is free it
+/// takes its next backward if that can start now, else its next forward if the stage's activation
+/// bytes stay within the cap, else it waits. It starts nothing whose output might find a full
+/// channel, so no stage ever waits to send.
+///
+/// The cap holds in every run of the orders, whatever its timing: it covers the stores, each
+/// action's transients and all inputs that can be waiting in the channels at the same moment.
+///
+/// An object is what is worked out once for a plan, whatever the caps. Replicas that share merged
 /// packs run one common order, so that they meet without waiting for each other in a circle: pack k
 /// stands at the same place of it on all of them, takes as long as on the slowest, and starts when
 /// every replica has the memory for it. A replica with fewer packs leaves the missing ones out.
@@ -43,7 +51,8 @@ class ListScheduler {
   /// index on all its replicas.
   explicit ListScheduler(std::span<const ReplicaPacks> replicas, int slots = kChannelSlots);
 
-  /// By stage: the least cap of any replica; see the function of that name.
+  /// By stage: the least cap with which there are orders, reached when every forward waits until
+  /// the next backward needs it; of the replica that needs most.
   [[nodiscard]] const std::vector<Bytes>& least_memory() const { return least_memory_; }
 
   struct Result {
@@ -53,7 +62,9 @@ class ListScheduler {
     std::vector<Bytes> memory;
     Nanos makespan;  ///< when the last action ends: as simulated, or a little later
   };
-  /// As list_schedule: `caps` by stage, empty = unlimited. No result also when the policy gives up.
+  /// `caps` by stage, empty = unlimited. No result when a cap is below least_memory (too small for
+  /// this plan: a result, not an error), and when the policy gives up.
+  /// Cost: O(actions · stages + slices · stages).
   /// REQUIRES: nothing is split unless the times and bytes know how.
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
                                           const ListPolicy& policy = {}) const;

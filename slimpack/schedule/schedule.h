@@ -3,7 +3,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,16 +13,6 @@
 #include "slimpack/plan/plan.h"
 
 namespace slimpack {
-
-/// What a stage does with a MicroPack. Backward runs whole (B) or split: its input gradients (I),
-/// which the stage before waits for, and later its weight gradients (W), which nobody waits for
-/// (zero bubble pipelines, arXiv:2401.10241).
-enum class Pass : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
-
-/// Whether it takes the backward packs' way through the pipeline: B and I.
-[[nodiscard]] constexpr bool goes_back(Pass pass) {
-  return pass == Pass::kBackward || pass == Pass::kInputGradient;
-}
 
 /// One pass of one MicroPack on one stage; text form stage, pass letter, pack: "3F7". Letters are
 /// F, B, I and W; the pack of I and W is a backward one.
@@ -92,35 +81,10 @@ inline constexpr int kChannelSlots = 8;
 [[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int stages,
                                           std::int32_t ahead_per_stage);
 
-struct ListScheduleOptions {
-  std::vector<Bytes> memory_cap;  ///< by stage; empty = unlimited
-  int slots = kChannelSlots;
-};
-
-/// Modified 1F1B by list scheduling in simulated time (design §5): whenever a stage is free it
-/// takes its next backward if that can start now, else its next forward if the stage's activation
-/// bytes stay within `memory_cap`, else it waits. It starts nothing whose output might find a full
-/// channel, so no stage ever waits to send.
-///
-/// The cap holds in every run of the orders, whatever its timing: it covers the stores, each
-/// action's transients and all inputs that can be waiting in the channels at the same moment.
-///
-/// Result: the orders; nullopt when a cap is below least_memory (too small for this plan: a result,
-/// not an error).
-/// Cost: O(actions · stages + slices · stages).
-[[nodiscard]] std::optional<Schedule> list_schedule(const PackPlan& packs, const TaskTimes& times,
-                                                    const TaskBytes& bytes,
-                                                    const ListScheduleOptions& options = {});
-
-/// By stage: the least cap with which list_schedule finds orders, reached when every forward waits
-/// until the next backward needs it. Cost: O(stages · (packs · slots + slices)).
-[[nodiscard]] std::vector<Bytes> least_memory(const PackPlan& packs, const TaskBytes& bytes,
-                                              int slots = kChannelSlots);
-
 /// By stage: the highest bytes that any timing of these orders reaches. If they came from
-/// list_schedule, it finds the same orders under every cap between this and the one that it had, as
-/// far as that is no less than least_memory. REQUIRES: check_schedule is empty.
-/// Cost: as least_memory.
+/// a ListScheduler, it finds the same orders under every cap between this and the one that it had,
+/// as far as that is no less than its least_memory. REQUIRES: check_schedule is empty.
+/// Cost: O(stages · (packs · slots + slices)).
 [[nodiscard]] std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
                                                  const TaskBytes& bytes, int slots = kChannelSlots);
 

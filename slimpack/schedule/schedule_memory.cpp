@@ -34,13 +34,6 @@ Bytes stage_memory(const MemoryGuard& guard, WeightBacklog backlog,
 
 }  // namespace
 
-std::vector<Bytes> least_memory(const PackPlan& packs, const TaskBytes& bytes, int slots) {
-  std::vector<Bytes> least;
-  for (const MemoryGuard& guard : memory_guards(packs, bytes, running_needs(packs), slots))
-    least.push_back(guard.least_cap());
-  return least;
-}
-
 std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
                                    const TaskBytes& bytes, int slots) {
   const std::vector<MemoryGuard> guards = memory_guards(packs, bytes, running_needs(packs), slots);

@@ -14,17 +14,16 @@ Meetings::Meetings(const std::vector<const PackPlan*>& replicas, std::size_t sta
     return std::any_of(packs->forward.begin(), packs->forward.end(), merged);
   });
   if (!any_) return;
-  number_packs(replicas, true);
-  number_packs(replicas, false);
+  for (const Pass pass : kWholePasses) number_packs(replicas, pass);
 }
 
-void Meetings::number_packs(const std::vector<const PackPlan*>& replicas, bool forward) {
+void Meetings::number_packs(const std::vector<const PackPlan*>& replicas, Pass pass) {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<std::int32_t>> ids_of_group;
-  auto& ids = forward ? forward_ids_ : backward_ids_;
+  auto& ids = pass == Pass::kForward ? forward_ids_ : backward_ids_;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     std::map<std::size_t, std::size_t> seen;  // by group size
     auto& own = ids.emplace_back();
-    for (const MicroPack& pack : forward ? replicas[r]->forward : replicas[r]->backward) {
+    for (const MicroPack& pack : replicas[r]->of(pass)) {
       own.push_back(kNone);
       if (pack.replicas == 1) continue;
       const auto size = static_cast<std::size_t>(pack.replicas);
@@ -39,17 +38,17 @@ void Meetings::number_packs(const std::vector<const PackPlan*>& replicas, bool f
   }
 }
 
-void Meetings::join(std::size_t replica, bool forward, std::size_t pack, std::size_t stage,
+void Meetings::join(std::size_t replica, Pass pass, std::size_t pack, std::size_t stage,
                     std::int64_t ready, std::int64_t duration) {
-  Meeting& meeting = meetings_[place(replica, forward, pack, stage)];
+  Meeting& meeting = meetings_[place(replica, pass, pack, stage)];
   --meeting.missing;
   meeting.start = std::max(meeting.start, ready);
   meeting.duration = std::max(meeting.duration, duration);
 }
 
-Meetings::Times Meetings::times(std::size_t replica, bool forward, std::size_t pack,
+Meetings::Times Meetings::times(std::size_t replica, Pass pass, std::size_t pack,
                                 std::size_t stage) const {
-  const Meeting& meeting = meetings_[place(replica, forward, pack, stage)];
+  const Meeting& meeting = meetings_[place(replica, pass, pack, stage)];
   return {meeting.missing == 0, meeting.start, meeting.duration};
 }
 

@@ -17,21 +17,21 @@ class Meetings {
   Meetings(const std::vector<const PackPlan*>& replicas, std::size_t stages);
 
   /// Whether a pack of a replica is merged. False at once when no pack of the step is.
-  [[nodiscard]] bool has(std::size_t replica, bool forward, std::size_t pack) const {
-    return any_ && ids_of(replica, forward)[pack] != kNone;
+  [[nodiscard]] bool has(std::size_t replica, Pass pass, std::size_t pack) const {
+    return any_ && ids_of(replica, pass)[pack] != kNone;
   }
 
   /// One replica is ready at `ready` and needs `duration` of its own. REQUIRES: has(); once for
   /// each replica and stage.
-  void join(std::size_t replica, bool forward, std::size_t pack, std::size_t stage,
-            std::int64_t ready, std::int64_t duration);
+  void join(std::size_t replica, Pass pass, std::size_t pack, std::size_t stage, std::int64_t ready,
+            std::int64_t duration);
 
   struct Times {
     bool known = false;  ///< all replicas have joined
     std::int64_t start = 0;
     std::int64_t duration = 0;
   };
-  [[nodiscard]] Times times(std::size_t replica, bool forward, std::size_t pack,
+  [[nodiscard]] Times times(std::size_t replica, Pass pass, std::size_t pack,
                             std::size_t stage) const;
 
  private:
@@ -42,13 +42,13 @@ class Meetings {
   };
   static constexpr std::int32_t kNone = -1;
 
-  void number_packs(const std::vector<const PackPlan*>& replicas, bool forward);
-  [[nodiscard]] const std::vector<std::int32_t>& ids_of(std::size_t replica, bool forward) const {
-    return (forward ? forward_ids_ : backward_ids_)[replica];
+  void number_packs(const std::vector<const PackPlan*>& replicas, Pass pass);
+  [[nodiscard]] const std::vector<std::int32_t>& ids_of(std::size_t replica, Pass pass) const {
+    return (pass == Pass::kForward ? forward_ids_ : backward_ids_)[replica];
   }
-  [[nodiscard]] std::size_t place(std::size_t replica, bool forward, std::size_t pack,
+  [[nodiscard]] std::size_t place(std::size_t replica, Pass pass, std::size_t pack,
                                   std::size_t stage) const {
-    return static_cast<std::size_t>(ids_of(replica, forward)[pack]) * stages_ + stage;
+    return static_cast<std::size_t>(ids_of(replica, pass)[pack]) * stages_ + stage;
   }
 
   std::size_t stages_;

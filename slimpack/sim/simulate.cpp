@@ -42,7 +42,9 @@ struct RankState {
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
 
-const PassTimes& times_of(const RankState& rank, Pass pass) {
+/// Of a const rank or not.
+template <class Rank>
+auto& times_of(Rank& rank, Pass pass) {
   if (pass == Pass::kForward) return rank.forward;
   return pass == Pass::kWeightGradient ? rank.weight : rank.backward;
 }
@@ -63,15 +65,18 @@ SpanKind span_kind(Pass pass) {
 
 class Simulator {
  public:
-  Simulator(std::span<const ReplicaTasks> replicas, const SimulationOptions& options)
+  Simulator(std::span<const ReplicaPacks> replicas, std::span<const Schedule> schedules,
+            const SimulationOptions& options)
       : replicas_(replicas),
-        stages_(replicas.front().schedule.stages.size()),
+        schedules_(schedules),
+        stages_(schedules.front().stages.size()),
         slots_(static_cast<std::size_t>(options.slots)),
         meetings_(packs_of(replicas), stages_) {
     SLIMPACK_CHECK(options.slots >= 1 && stages_ >= 1);
     ranks_.reserve(replicas_.size() * stages_);
-    for (const ReplicaTasks& tasks : replicas_) {
-      SLIMPACK_CHECK(tasks.schedule.stages.size() == stages_ &&
+    for (std::size_t r = 0; r < replicas_.size(); ++r) {
+      const ReplicaPacks& tasks = replicas_[r];
+      SLIMPACK_CHECK(schedules_[r].stages.size() == stages_ &&
                      tasks.times.forward.size() == stages_ && tasks.bytes.rows.size() == stages_);
       for (std::size_t s = 0; s < stages_; ++s)
         ranks_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
@@ -80,8 +85,8 @@ class Simulator {
 
   void run() {
     std::size_t left = 0;
-    for (const ReplicaTasks& tasks : replicas_)
-      for (const auto& actions : tasks.schedule.stages) left += actions.size();
+    for (const Schedule& schedule : schedules_)
+      for (const auto& actions : schedule.stages) left += actions.size();
     while (left > 0) {
       const std::size_t before = left;
       for (std::size_t r = 0; r < replicas_.size(); ++r) {
@@ -122,9 +127,9 @@ class Simulator {
   }
 
  private:
-  static std::vector<const PackPlan*> packs_of(std::span<const ReplicaTasks> replicas) {
+  static std::vector<const PackPlan*> packs_of(std::span<const ReplicaPacks> replicas) {
     std::vector<const PackPlan*> packs;
-    for (const ReplicaTasks& tasks : replicas) packs.push_back(&tasks.packs);
+    for (const ReplicaPacks& tasks : replicas) packs.push_back(&tasks.packs);
     return packs;
   }
 
@@ -160,24 +165,23 @@ class Simulator {
   /// Starts the action if its input and its company are there.
   bool start(std::size_t r, std::size_t s, const Action& action) {
     RankState& rank = ranks_[r * stages_ + s];
-    const bool forward = action.pass == Pass::kForward;
     const std::size_t pack = action.pack.index();
     std::int64_t start = 0;
     std::int64_t duration = duration_of(r, s, action);
     if (!rank.joined) {
-      const std::int64_t arrival = arrival_of(r, s, forward, pack);
+      const std::int64_t arrival = arrival_of(r, s, action);
       if (arrival == kUnknown) return false;
       start = std::max(rank.free_at, arrival);
     }
-    if (meetings_.has(r, forward, pack)) {
-      if (!rank.joined) meetings_.join(r, forward, pack, s, start, duration);
-      const Meetings::Times meeting = meetings_.times(r, forward, pack, s);
+    if (meetings_.has(r, action.pass, pack)) {
+      if (!rank.joined) meetings_.join(r, action.pass, pack, s, start, duration);
+      const Meetings::Times meeting = meetings_.times(r, action.pass, pack, s);
       rank.joined = !meeting.known;
       if (!meeting.known) return false;
       start = meeting.start;
       duration = meeting.duration;
     }
-    PassTimes& own = forward ? rank.forward : rank.backward;
+    PassTimes& own = times_of(rank, action.pass);
     own.start[pack] = start;
     rank.free_at = own.end[pack] = start + duration;
     return true;
@@ -187,7 +191,7 @@ class Simulator {
   /// and sent.
   std::size_t advance(std::size_t r, std::size_t s) {
     RankState& rank = ranks_[r * stages_ + s];
-    const auto& actions = replicas_[r].schedule.stages[s];
+    const auto& actions = schedules_[r].stages[s];
     const std::size_t first = rank.next;
     while (rank.next < actions.size()) {
       const Action action = actions[rank.next];
@@ -195,14 +199,12 @@ class Simulator {
         run_weight(r, s, action);
         continue;
       }
-      const std::size_t pack = action.pack.index();
-      const bool forward = action.pass == Pass::kForward;
       if (!rank.holds_output && !start(r, s, action)) break;
-      const std::int64_t slot = slot_for(r, s, forward, pack);
+      const std::int64_t slot = slot_for(r, s, action);
       rank.holds_output = slot == kUnknown;
       if (rank.holds_output) break;
       rank.free_at = std::max(rank.free_at, slot);
-      (forward ? rank.forward : rank.backward).put[pack] = rank.free_at;
+      times_of(rank, action.pass).put[action.pack.index()] = rank.free_at;
       ++rank.next;
     }
     return rank.next - first;
@@ -214,31 +216,32 @@ class Simulator {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (!ranks_[i].joined) continue;
       const std::size_t r = i / stages_;
-      const Action action = replicas_[r].schedule.stages[i % stages_][ranks_[i].next];
-      any |=
-          meetings_.times(r, action.pass == Pass::kForward, action.pack.index(), i % stages_).known;
+      const Action action = schedules_[r].stages[i % stages_][ranks_[i].next];
+      any |= meetings_.times(r, action.pass, action.pack.index(), i % stages_).known;
     }
     return any;
   }
 
   /// When the input of an action is there; kUnknown until its sender has been simulated.
-  [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, bool forward,
-                                        std::size_t pack) const {
+  [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, const Action& action) const {
+    const bool forward = action.pass == Pass::kForward;
     if (s == (forward ? 0 : stages_ - 1)) return 0;
     const RankState& sender = ranks_[r * stages_ + (forward ? s - 1 : s + 1)];
     const TaskTimes& times = replicas_[r].times;
-    const std::int64_t put = (forward ? sender.forward : sender.backward).put[pack];
+    const std::int64_t put = times_of(sender, action.pass).put[action.pack.index()];
     if (put == kUnknown) return kUnknown;
-    return put + (forward ? times.forward_transfer : times.backward_transfer)[pack].count();
+    const auto& transfers = forward ? times.forward_transfer : times.backward_transfer;
+    return put + transfers[action.pack.index()].count();
   }
 
   /// When the slot for an action's output is free: the receiver has started the action that takes
   /// the message `slots` before.
-  [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, bool forward,
-                                      std::size_t pack) const {
+  [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, const Action& action) const {
+    const bool forward = action.pass == Pass::kForward;
+    const std::size_t pack = action.pack.index();
     if (pack < slots_ || s == (forward ? stages_ - 1 : 0)) return 0;
     const RankState& receiver = ranks_[r * stages_ + (forward ? s + 1 : s - 1)];
-    return (forward ? receiver.forward : receiver.backward).start[pack - slots_];
+    return times_of(receiver, action.pass).start[pack - slots_];
   }
 
   void end_step() {
@@ -265,9 +268,9 @@ class Simulator {
   }
 
   [[nodiscard]] StageTimes stage_times(std::size_t r, std::size_t s) const {
-    const ReplicaTasks& tasks = replicas_[r];
+    const ReplicaPacks& tasks = replicas_[r];
     const RankState* rank = &ranks_[r * stages_ + s];
-    StageTimes out{tasks.schedule.stages[s],
+    StageTimes out{schedules_[r].stages[s],
                    {rank->forward.start, rank->forward.end},
                    {rank->backward.start, rank->backward.end},
                    {rank->weight.start, rank->weight.end},
@@ -287,7 +290,7 @@ class Simulator {
       if (end > at) spans.push_back({rank(r, s), kind, pack, Nanos(at), Nanos(end)});
       at = std::max(at, end);
     };
-    for (const Action& action : replicas_[r].schedule.stages[s]) {
+    for (const Action& action : schedules_[r].stages[s]) {
       const PassTimes& own = times_of(state, action.pass);
       until(SpanKind::kWaitReceive, action.pack, own.start[action.pack.index()]);
       until(span_kind(action.pass), action.pack, own.end[action.pack.index()]);
@@ -299,7 +302,8 @@ class Simulator {
     until(SpanKind::kOptimizer, PackId(-1), all_reduced_ + times.step_end[s].count());
   }
 
-  std::span<const ReplicaTasks> replicas_;
+  std::span<const ReplicaPacks> replicas_;
+  std::span<const Schedule> schedules_;
   std::size_t stages_;
   std::size_t slots_;
   Meetings meetings_;
@@ -316,18 +320,12 @@ double SimulationResult::gap() const {
              : 0;
 }
 
-SimulationResult simulate(std::span<const ReplicaTasks> replicas,
-                          const SimulationOptions& options) {
-  SLIMPACK_CHECK(!replicas.empty());
-  Simulator simulator(replicas, options);
+SimulationResult simulate(std::span<const ReplicaPacks> replicas,
+                          std::span<const Schedule> schedules, const SimulationOptions& options) {
+  SLIMPACK_CHECK(!replicas.empty() && schedules.size() == replicas.size());
+  Simulator simulator(replicas, schedules, options);
   simulator.run();
   return simulator.result(options.timeline);
-}
-
-SimulationResult simulate(const PackPlan& packs, const Schedule& schedule, const TaskTimes& times,
-                          const TaskBytes& bytes, const SimulationOptions& options) {
-  const ReplicaTasks tasks{packs, schedule, times, bytes};
-  return simulate(std::span(&tasks, 1), options);
 }
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/trace/timeline.h"
 
@@ -29,28 +30,16 @@ struct SimulationResult {
   [[nodiscard]] double gap() const;
 };
 
-/// One replica's part of a step. Keeps references.
-struct ReplicaTasks {
-  const PackPlan& packs;
-  const Schedule& schedule;
-  const TaskTimes& times;
-  const TaskBytes& bytes;
-};
-
 /// Runs the actions in schedule order. Stages compute one action at a time; a finished action's
 /// output leaves at once if its channel has a free slot (else the stage waits) and arrives after
 /// the pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
 /// for it there, and lasts as long as on the slowest. A stage's gradients are reduced when all
 /// replicas have run it; optimizers start when all stages are reduced.
-/// REQUIRES: at least one replica, all with the same number of stages; check_plan and
-/// check_step_schedules are empty.
-/// Cost: O(actions + stages · slices), and one look at every rank for each merged pack.
-[[nodiscard]] SimulationResult simulate(std::span<const ReplicaTasks> replicas,
-                                        const SimulationOptions& options = {});
-
-/// Of a single replica.
-[[nodiscard]] SimulationResult simulate(const PackPlan& packs, const Schedule& schedule,
-                                        const TaskTimes& times, const TaskBytes& bytes,
+/// REQUIRES: at least one replica and a schedule for each, all with the same number of stages;
+/// check_plan and check_step_schedules are empty. Cost: O(actions + stages · slices), and one look
+/// at every rank for each merged pack.
+[[nodiscard]] SimulationResult simulate(std::span<const ReplicaPacks> replicas,
+                                        std::span<const Schedule> schedules,
                                         const SimulationOptions& options = {});
 
 /// As makespan_lower_bound, until the last action ends: without what ends the step. 0 without

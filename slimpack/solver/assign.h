@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/milp/solve.h"
 #include "slimpack/workload/slice.h"
 
@@ -35,7 +35,7 @@ struct AssignProblem {
   std::vector<double> speed;  ///< by replica
   /// Entry k: forward and backward of a sequence on one of the 2^k replicas of a group that runs
   /// it, at speed 1. At least one entry.
-  std::vector<SliceCost> groups;
+  std::vector<PackCost> groups;
   /// Where nothing is merged and it is not too large, balance_exact goes on from balance as far as
   /// this; absent: it does not.
   std::optional<milp::SolveLimits> exact = std::nullopt;

@@ -28,16 +28,16 @@ CutModel::CutModel(const ExactCutProblem& problem, const Granules& granules, dou
       granules_(granules),
       unit_(unit),
       largest_(model_.add_continuous(largest_least / unit * (1 - kSlack), milp::kInfinity,
-                                     problem.cost.stages - 1)) {
+                                     problem.stages - 1)) {
   for (std::size_t g = 0; g < granules.count(); ++g) {
     // A sequence's head always begins a slice: no decision, so no variable.
     const double begins = granules.is_head(g) ? 0 : begin_cost(g);
-    work_.push_back(problem.cost.slice(granules.pieces[g]) / unit - begins);
+    work_.push_back(problem.cost(granules.pieces[g]) / unit - begins);
   }
   add_variables();
-  if (problem.cost.stages > 1) {
+  if (problem.stages > 1) {
     // No better than the start is a largest pack above what the work leaves of its time.
-    const double most = (start_time - to_nanoseconds(0)) / unit / (problem.cost.stages - 1);
+    const double most = (start_time - to_nanoseconds(0)) / unit / (problem.stages - 1);
     const milp::Term term[] = {{largest_, 1}};
     model_.add_row(-milp::kInfinity, term, most * (1 + kSlack));
   }
@@ -79,9 +79,9 @@ PackOfGranule CutModel::pack_of(const std::vector<double>& values) const {
 
 /// What a granule adds when a slice begins with it.
 double CutModel::begin_cost(std::size_t granule) const {
-  const SliceCost& slice = problem_.cost.slice;
+  const PackCost& cost = problem_.cost;
   const auto prefix = static_cast<double>(granules_.pieces[granule].prefix().count());
-  return (slice.per_slice + slice.per_prefix_token * prefix) / unit_;
+  return (cost.per_slice + cost.per_prefix_token * prefix) / unit_;
 }
 
 void CutModel::add_variables() {
@@ -107,7 +107,7 @@ void CutModel::add_at_least(milp::Variable greater, milp::Variable less) {
 
 void CutModel::add_order_rows() {
   const std::size_t untils = used_.size() - 1;
-  const bool head = problem_.from == CutFrom::kHead;
+  const bool head = problem_.pass == Pass::kForward;
   for (std::size_t g = 0; g < granules_.count(); ++g) {
     for (std::size_t p = 1; p < untils; ++p) add_at_least(until_[g][p], until_[g][p - 1]);
     if (granules_.is_head(g)) continue;

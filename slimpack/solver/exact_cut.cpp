@@ -19,20 +19,20 @@ namespace {
 
 constexpr double kSolverTolerance = 1e-6;
 
-double pack_cost(const MicroPack& pack, const PassCost& cost) {
+double pack_time(const MicroPack& pack, const PackCost& cost) {
   double time = cost.per_pack;
-  for (const Slice& slice : pack.slices) time += cost.slice(slice);
+  for (const Slice& slice : pack.slices) time += cost(slice);
   return time;
 }
 
 void check_problem(const ExactCutProblem& problem) {
-  const SliceCost& slice = problem.cost.slice;
-  for (const double c : {slice.per_slice, slice.per_token, slice.per_pair, slice.per_prefix_token,
-                         problem.cost.per_pack}) {
+  const PackCost& cost = problem.cost;
+  for (const double c :
+       {cost.per_pack, cost.per_slice, cost.per_token, cost.per_pair, cost.per_prefix_token}) {
     SLIMPACK_CHECK(c >= 0 && c < milp::kInfinity, "cost {}", c);
   }
-  SLIMPACK_CHECK(problem.cost.stages >= 1 && problem.packs >= 1 && problem.grid >= Tokens(1),
-                 "{} stages, {} packs, grid {}", problem.cost.stages, problem.packs,
+  SLIMPACK_CHECK(problem.stages >= 1 && problem.packs >= 1 && problem.grid >= Tokens(1),
+                 "{} stages, {} packs, grid {}", problem.stages, problem.packs,
                  problem.grid.count());
   SLIMPACK_CHECK(!problem.sequences.empty());
   std::vector<bool> seen(problem.lengths.size(), false);
@@ -87,20 +87,20 @@ struct Least {
 };
 
 Least least_time(const ExactCutProblem& problem, const Granules& granules) {
-  const SliceCost& slice = problem.cost.slice;
+  const PackCost& cost = problem.cost;
   Least least;
   for (const SequenceId id : problem.sequences) {
-    least.work += slice({id, Tokens(0), problem.lengths[id.index()]});
+    least.work += cost({id, Tokens(0), problem.lengths[id.index()]});
   }
   // Each pack costs per_pack, so the mean of however many is at least that of all.
   least.largest = least.work / problem.packs;
   for (const Slice& piece : granules.pieces) {
-    const double prefix = slice.per_prefix_token * static_cast<double>(piece.prefix().count());
-    least.largest = std::max(least.largest, slice(piece) - prefix);
+    const double prefix = cost.per_prefix_token * static_cast<double>(piece.prefix().count());
+    least.largest = std::max(least.largest, cost(piece) - prefix);
   }
-  least.largest += problem.cost.per_pack;
-  least.work += problem.cost.per_pack;
-  least.time = least.work + (problem.cost.stages - 1) * least.largest;
+  least.largest += cost.per_pack;
+  least.work += cost.per_pack;
+  least.time = least.work + (problem.stages - 1) * least.largest;
   return least;
 }
 
@@ -136,7 +136,7 @@ PackOfGranule read_start(const ExactCutProblem& problem, const Granules& granule
   for (std::size_t g = 0; g < granules.count(); ++g) {
     SLIMPACK_CHECK(pack_of[g] != kNone, "granule {} is in no pack", g);
     if (granules.is_head(g)) continue;
-    SLIMPACK_CHECK(problem.from == CutFrom::kHead ? pack_of[g - 1] <= pack_of[g]
+    SLIMPACK_CHECK(problem.pass == Pass::kForward ? pack_of[g - 1] <= pack_of[g]
                                                   : pack_of[g - 1] >= pack_of[g],
                    "sequence {} is out of order", granules.pieces[g].sequence.value());
   }
@@ -162,15 +162,15 @@ PackOfGranule renamed(const Granules& granules, const PackOfGranule& pack_of) {
 
 }  // namespace
 
-double pass_time(std::span<const MicroPack> packs, const PassCost& cost) {
+double pass_time(std::span<const MicroPack> packs, const PackCost& cost, int stages) {
   double sum = 0;
   double largest = 0;
   for (const MicroPack& pack : packs) {
-    const double time = pack_cost(pack, cost);
+    const double time = pack_time(pack, cost);
     sum += time;
     largest = std::max(largest, time);
   }
-  return sum + (cost.stages - 1) * largest;
+  return sum + (stages - 1) * largest;
 }
 
 ExactCut exact_cut(const ExactCutProblem& problem, const std::vector<MicroPack>& start,
@@ -180,7 +180,7 @@ ExactCut exact_cut(const ExactCutProblem& problem, const std::vector<MicroPack>&
   const PackOfGranule start_of = renamed(granules, read_start(problem, granules, start));
   ExactCut best;
   best.packs = packs_of(granules, start_of);
-  best.time = pass_time(best.packs, problem.cost);
+  best.time = pass_time(best.packs, problem.cost, problem.stages);
   const Least least = least_time(problem, granules);
   best.bound = std::min(least.time, best.time);
   best.optimal = problem.packs == 1 || best.time * (1 - limits.relative_gap) <= best.bound;
@@ -191,7 +191,7 @@ ExactCut exact_cut(const ExactCutProblem& problem, const std::vector<MicroPack>&
   best.optimal = outcome.status == milp::Status::kOptimal;
   if (!outcome.values.empty()) {
     std::vector<MicroPack> packs = packs_of(granules, built.pack_of(outcome.values));
-    const double time = pass_time(packs, problem.cost);
+    const double time = pass_time(packs, problem.cost, problem.stages);
     if (time < best.time) {
       best.packs = std::move(packs);
       best.time = time;

@@ -7,35 +7,26 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/milp/solve.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
-/// Where a pass begins with a sequence: forward at its head, backward at its tail.
-enum class CutFrom { kHead, kTail };
-
-/// What one pass costs: nanoseconds of a MicroPack on a stage are per_pack + Σ slice(…).
-struct PassCost {
-  SliceCost slice;
-  double per_pack = 0;  ///< ≥ 0
-  int stages = 1;       ///< of equal cost
-};
-
-/// Time of the pass in a pipeline without waiting for memory or for the other pass: Σ costs +
-/// (stages − 1) · largest cost, in nanoseconds. Exact, in any order of the MicroPacks: from its
-/// first to its last unit a critical path runs every MicroPack once and, at each of the stages − 1
-/// hand-overs, one of them again; the largest is never avoided, for it may be any (Pinedo,
-/// Scheduling, §6.1: proportionate flow shops).
-[[nodiscard]] double pass_time(std::span<const MicroPack> packs, const PassCost& cost);
+/// Time of a pass in a pipeline of so many stages of equal `cost`, without waiting for memory or
+/// for the other pass: Σ costs + (stages − 1) · largest cost, in nanoseconds. Exact, in any order
+/// of the MicroPacks: from its first to its last unit a critical path runs every MicroPack once
+/// and, at each of the stages − 1 hand-overs, one of them again; the largest is never avoided, for
+/// it may be any (Pinedo, Scheduling, §6.1: proportionate flow shops).
+[[nodiscard]] double pass_time(std::span<const MicroPack> packs, const PackCost& cost, int stages);
 
 struct ExactCutProblem {
   SequenceLengths lengths;            ///< of the whole step
   std::vector<SequenceId> sequences;  ///< those of this replica: distinct, not empty
-  CutFrom from = CutFrom::kHead;
-  PassCost cost;
+  Pass pass = Pass::kForward;         ///< forward begins at heads, backward at tails
+  PackCost cost;                      ///< of each stage
+  int stages = 1;
   Tokens grid{1024};  ///< sequences are cut at multiples of it only
   int packs = 8;      ///< at most so many MicroPacks
 };

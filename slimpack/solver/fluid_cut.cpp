@@ -20,7 +20,7 @@ enum class From { kHead, kTail };
 struct Walk {
   const SequenceLengths& lengths;
   const std::vector<SequenceId>& order;
-  SliceCost cost;
+  PackCost cost;
   From from;
   std::int64_t granularity;
   std::vector<double> whole_cost;  ///< of each sequence in one slice, by place in `order`
@@ -33,7 +33,7 @@ Slice whole(const Walk& walk, std::size_t place) {
 }
 
 Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
-               const SliceCost& cost, From from, Tokens granularity) {
+               const PackCost& cost, From from, Tokens granularity) {
   Walk walk{lengths, order, cost, from, granularity.count(), {}, {}};
   walk.whole_cost.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
@@ -90,7 +90,7 @@ class Cuts {
   /// from the tail −per_pair·x²/2 + (per_token + per_pair·(e + 1/2) − per_prefix_token)·x.
   [[nodiscard]] double length_of(double room) const {
     const bool head = walk_.from == From::kHead;
-    const SliceCost& cost = walk_.cost;
+    const PackCost& cost = walk_.cost;
     const auto edge = static_cast<double>((head ? rest_.begin : rest_.end).count());
     const double left = room - cost.per_slice - cost.per_prefix_token * edge;
     const double linear =
@@ -221,7 +221,7 @@ std::vector<MicroPack> poured(const Walk& walk, const std::vector<double>& share
 }
 
 /// The symmetric backward partition: the slices of `forward`, those of a sequence from its tail.
-std::vector<MicroPack> repacked(const std::vector<MicroPack>& forward, const SliceCost& cost,
+std::vector<MicroPack> repacked(const std::vector<MicroPack>& forward, const PackCost& cost,
                                 double budget) {
   // The forward walk leaves the slices of a sequence next to each other.
   std::vector<Slice> slices;
@@ -269,7 +269,7 @@ std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
 }
 
 PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
-                   const SliceCost& forward, const SliceCost& backward,
+                   const PackCost& forward, const PackCost& backward,
                    const FluidCutOptions& options) {
   SLIMPACK_CHECK(options.packs >= 1 && options.taper_front >= 0 && options.taper_back >= 0);
   SLIMPACK_CHECK(options.granularity >= Tokens(1));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/workload/slice.h"
 
@@ -41,7 +41,7 @@ struct FluidCutOptions {
 /// REQUIRES: `order` names distinct, non-empty sequences; packs, granularity ≥ 1; 0 < taper ≤ 1.
 /// Cost: about ten times O(sequences + packs · log(length / granularity)) evaluations of the costs.
 [[nodiscard]] PackPlan fluid_cut(const SequenceLengths& lengths,
-                                 const std::vector<SequenceId>& order, const SliceCost& forward,
-                                 const SliceCost& backward, const FluidCutOptions& options);
+                                 const std::vector<SequenceId>& order, const PackCost& forward,
+                                 const PackCost& backward, const FluidCutOptions& options);
 
 }  // namespace slimpack

@@ -9,19 +9,6 @@
 namespace slimpack {
 namespace {
 
-/// What a stage does with a MicroPack: forward, all of backward, and backward until its output can
-/// be sent, which is less where weight gradients can wait and the output goes anywhere.
-enum class Part : std::uint8_t { kForward, kBackward, kSent };
-
-/// What a stage costs for a part, run by a group of a certain size at the fastest replica's speed.
-struct StageCost {
-  double pack;
-  SliceCost slice;
-  double speed;
-
-  [[nodiscard]] double time(const Slice& s) const { return (pack + slice(s)) / speed; }
-};
-
 /// The first slice of a sequence has at least this, the last one at least that: cuts are multiples
 /// of the granularity.
 Tokens shortest_head(Tokens length, Tokens granularity) {
@@ -33,16 +20,18 @@ Tokens shortest_tail(Tokens length, Tokens granularity) {
 
 class Bound {
  public:
-  explicit Bound(const StepBoundProblem& problem) : p_(problem) {
-    head_ = p_.granularity;
-    tail_ = p_.granularity;
-    for (const Tokens length : p_.lengths) {
-      head_ = std::min(head_, shortest_head(length, p_.granularity));
-      tail_ = std::min(tail_, shortest_tail(length, p_.granularity));
+  Bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+        const CutLimits& limits)
+      : job_(job), lengths_(lengths), cost_(cost), limits_(limits) {
+    head_ = limits_.granularity;
+    tail_ = limits_.granularity;
+    for (const Tokens length : lengths_) {
+      head_ = std::min(head_, shortest_head(length, limits_.granularity));
+      tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
     }
-    for (std::int32_t s = 0; s < p_.layout.stages(); ++s) {
-      fastest_.push_back(p_.speed.empty() ? 1.0 : 0.0);
-      for (const auto& replica : p_.speed)
+    for (std::int32_t s = 0; s < job_.layout.stages(); ++s) {
+      fastest_.push_back(job_.speed.empty() ? 1.0 : 0.0);
+      for (const auto& replica : job_.speed)
         fastest_.back() = std::max(fastest_.back(), replica[static_cast<std::size_t>(s)]);
     }
   }
@@ -52,49 +41,56 @@ class Bound {
   [[nodiscard]] Nanos run() const {
     constexpr double kFloatingPoint = 1e-12;
     double bound = chains();
-    for (const Part backward : {Part::kBackward, Part::kSent}) {
+    for (const Pass backward : {Pass::kBackward, Pass::kInputGradient}) {
       bound = std::max(bound, work(backward));
-      if (p_.most_merged == 1) bound = std::max(bound, balance_of_stages(backward));
+      if (limits_.most_merged == 1) bound = std::max(bound, balance_of_stages(backward));
     }
     // What is sent of a split backward is the difference of two rounded times.
-    const double off = p_.cost.weight_gradient == EdgeTime() ? 0.5 : 1;
+    const double off = cost_.weight_gradient == EdgeTime() ? 0.5 : 1;
     const double rounding = std::min(1.0, off / shortest_action() + kFloatingPoint);
     const double hops = stages() - 1;  // there and back, half a nanosecond each
     return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - hops)));
   }
 
  private:
-  [[nodiscard]] std::int32_t stages() const { return p_.layout.stages(); }
+  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
 
-  [[nodiscard]] StageCost cost(std::int32_t s, Part part, std::int32_t group = 1) const {
-    const bool backward = part != Part::kForward;
-    StageCost out{pack_overhead(p_.cost, p_.layout, StageId(s), backward, group),
-                  merged_slice_cost(p_.cost, p_.layout, StageId(s), backward, group),
-                  fastest_[static_cast<std::size_t>(s)]};
-    if (part == Part::kSent && s > 0) {
-      const std::int32_t layers = p_.layout.layers(StageId(s));
-      out.pack = std::max(0.0, out.pack - layers * p_.cost.weight_gradient.per_pack);
-      out.slice.per_token =
-          std::max(0.0, out.slice.per_token - layers * p_.cost.weight_gradient.per_token / group);
+  /// At speed 1. Of kInputGradient backward until its output can be sent, which is less where
+  /// weight gradients can wait and the output goes anywhere.
+  [[nodiscard]] PackCost cost(std::int32_t s, Pass pass, std::int32_t group = 1) const {
+    const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
+    PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, group);
+    if (pass == Pass::kInputGradient && s > 0) {
+      const std::int32_t layers = job_.layout.layers(StageId(s));
+      out.per_pack = std::max(0.0, out.per_pack - layers * cost_.weight_gradient.per_pack);
+      out.per_token =
+          std::max(0.0, out.per_token - layers * cost_.weight_gradient.per_token / group);
     }
     return out;
   }
 
+  /// Of a MicroPack of one slice, at the fastest replica's speed.
+  [[nodiscard]] double time_of(std::int32_t s, Pass pass, std::int32_t group,
+                               const Slice& slice) const {
+    const PackCost own = cost(s, pass, group);
+    return (own.per_pack + own(slice)) / fastest_[static_cast<std::size_t>(s)];
+  }
+
   [[nodiscard]] double transfer(Tokens tokens, std::int32_t group) const {
-    const auto bytes = static_cast<double>(p_.cost.shape.hidden_size *
-                                           element_bytes(p_.cost.dtype) * tokens.count());
-    return p_.cost.transfer_latency + p_.cost.transfer_per_byte * bytes / group;
+    const auto bytes =
+        static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype) * tokens.count());
+    return cost_.transfer_latency + cost_.transfer_per_byte * bytes / group;
   }
 
   /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
   /// first forwards and the last backwards of a replica are of first slices.
-  [[nodiscard]] double way(std::int32_t s, Part part) const {
+  [[nodiscard]] double way(std::int32_t s, Pass pass) const {
     const Slice slice{SequenceId(), Tokens(0), head_};
     double least = std::numeric_limits<double>::infinity();
-    for (std::int32_t group = 1; group <= p_.most_merged; group *= 2) {
+    for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2) {
       double time = 0;
       for (std::int32_t before = 0; before < s; ++before)
-        time += cost(before, part, group).time(slice) + transfer(head_, group);
+        time += time_of(before, pass, group, slice) + transfer(head_, group);
       least = std::min(least, time);
     }
     return least;
@@ -105,19 +101,19 @@ class Bound {
     const Slice slice{SequenceId(), Tokens(0), tail_};
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t s = 0; s < stages(); ++s)
-      for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
-        least = std::min({least, cost(s, Part::kForward, group).time(slice),
-                          cost(s, Part::kSent, group).time(slice)});
+      for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
+        for (const Pass pass : {Pass::kForward, Pass::kInputGradient})
+          least = std::min(least, time_of(s, pass, group, slice));
     return least;
   }
 
   /// By sequence: its time on a stage, uncut, at speed 1.
-  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Part part) const {
-    const SliceCost forward = cost(s, Part::kForward).slice;
-    const SliceCost backward = cost(s, part).slice;
+  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Pass pass) const {
+    const PackCost forward = cost(s, Pass::kForward);
+    const PackCost backward = cost(s, pass);
     std::vector<double> works;
-    works.reserve(p_.lengths.size());
-    for (const Tokens length : p_.lengths) {
+    works.reserve(lengths_.size());
+    for (const Tokens length : lengths_) {
       const Slice whole{SequenceId(), Tokens(0), length};
       works.push_back(forward(whole) + backward(whole));
     }
@@ -126,19 +122,19 @@ class Bound {
 
   /// What a working replica's stage has beside its sequences: the way in, a pack each way, and,
   /// after what is sent, the way out.
-  [[nodiscard]] double around(std::int32_t s, Part backward) const {
-    const StageCost forward = cost(s, Part::kForward);
-    return way(s, Part::kForward) + (forward.pack + cost(s, backward).pack) / forward.speed +
-           (backward == Part::kSent ? way(s, Part::kSent) : 0);
+  [[nodiscard]] double around(std::int32_t s, Pass backward) const {
+    const double packs = cost(s, Pass::kForward).per_pack + cost(s, backward).per_pack;
+    return way(s, Pass::kForward) + packs / fastest_[static_cast<std::size_t>(s)] +
+           (backward == Pass::kInputGradient ? way(s, Pass::kInputGradient) : 0);
   }
 
-  [[nodiscard]] double work(Part backward) const {
+  [[nodiscard]] double work(Pass backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
       const std::vector<double> works = works_on(s, backward);
       const double sum = std::accumulate(works.begin(), works.end(), 0.0);
-      double speed = p_.speed.empty() ? p_.replicas : 0.0;
-      for (const auto& replica : p_.speed) speed += replica[static_cast<std::size_t>(s)];
+      double speed = job_.speed.empty() ? job_.replicas : 0.0;
+      for (const auto& replica : job_.speed) speed += replica[static_cast<std::size_t>(s)];
       bound = std::max(bound, around(s, backward) + sum / speed);
     }
     return bound;
@@ -146,16 +142,16 @@ class Bound {
 
   [[nodiscard]] double chain(Tokens length, std::int32_t group) const {
     const Slice whole{SequenceId(), Tokens(0), length};
-    const Slice tail{SequenceId(), length - shortest_tail(length, p_.granularity), length};
-    const Slice head{SequenceId(), Tokens(0), shortest_head(length, p_.granularity)};
-    double time = cost(0, Part::kForward, group).time(whole) +
-                  cost(stages() - 1, Part::kSent, group).time(whole);
+    const Slice tail{SequenceId(), length - shortest_tail(length, limits_.granularity), length};
+    const Slice head{SequenceId(), Tokens(0), shortest_head(length, limits_.granularity)};
+    double time = time_of(0, Pass::kForward, group, whole) +
+                  time_of(stages() - 1, Pass::kInputGradient, group, whole);
     for (std::int32_t s = 1; s < stages(); ++s) {
       // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
       // begin, so it is cheapest as short or as long as it can be.
-      const StageCost forward = cost(s, Part::kForward, group);
-      time += std::min(forward.time(tail), forward.time(whole)) +
-              cost(s - 1, Part::kSent, group).time(head) + transfer(tail.length(), group) +
+      time += std::min(time_of(s, Pass::kForward, group, tail),
+                       time_of(s, Pass::kForward, group, whole)) +
+              time_of(s - 1, Pass::kInputGradient, group, head) + transfer(tail.length(), group) +
               transfer(head.length(), group);
     }
     return time;
@@ -163,28 +159,32 @@ class Bound {
 
   /// Of the longest sequence, which has the longest chain but for the size of its last slice.
   [[nodiscard]] double chains() const {
-    const Tokens longest = *std::max_element(p_.lengths.begin(), p_.lengths.end());
+    const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());
     double least = std::numeric_limits<double>::infinity();
-    for (std::int32_t group = 1; group <= p_.most_merged; group *= 2)
+    for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
       least = std::min(least, chain(longest, group));
     return least;
   }
 
-  [[nodiscard]] double balance_of_stages(Part backward) const {
+  [[nodiscard]] double balance_of_stages(Pass backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < stages(); ++s) {
       BalanceProblem balance{works_on(s, backward), {}};
-      for (std::int32_t r = 0; r < p_.replicas; ++r)
+      for (std::int32_t r = 0; r < job_.replicas; ++r)
         balance.replicas.push_back(
-            {p_.speed.empty() ? 1.0
-                              : p_.speed[static_cast<std::size_t>(r)][static_cast<std::size_t>(s)],
+            {job_.speed.empty()
+                 ? 1.0
+                 : job_.speed[static_cast<std::size_t>(r)][static_cast<std::size_t>(s)],
              0.0});
       bound = std::max(bound, around(s, backward) + balance_bound(balance));
     }
     return bound;
   }
 
-  const StepBoundProblem& p_;
+  const Job& job_;
+  const SequenceLengths& lengths_;
+  const RecomputingCosts& cost_;
+  CutLimits limits_;
   Tokens head_;                  ///< of the shortest first slice
   Tokens tail_;                  ///< of the shortest last slice
   std::vector<double> fastest_;  ///< by stage
@@ -192,18 +192,20 @@ class Bound {
 
 }  // namespace
 
-Nanos step_actions_bound(const StepBoundProblem& problem) {
-  return Bound(problem).run();
+Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
+                         const RecomputingCosts& cost, const CutLimits& limits) {
+  return Bound(job, lengths, cost, limits).run();
 }
 
-Nanos step_lower_bound(const StepBoundProblem& problem) {
-  const TaskTimes ends = task_times(problem.cost, problem.layout, {}, {problem.replicas, {}});
+Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+                       const CutLimits& limits) {
+  const TaskTimes ends = task_times(cost, job.layout, {}, {job.replicas, {}});
   const Nanos step_end = *std::max_element(ends.step_end.begin(), ends.step_end.end());
   double speed = 1;
-  for (const auto& replica : problem.speed)
+  for (const auto& replica : job.speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
   const auto rest = static_cast<double>((ends.reduce.front() + step_end).count()) / speed;
-  return step_actions_bound(problem) + Nanos(static_cast<std::int64_t>(rest));
+  return step_actions_bound(job, lengths, cost, limits) + Nanos(static_cast<std::int64_t>(rest));
 }
 
 }  // namespace slimpack

@@ -2,27 +2,23 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/plan.h"
+#include "slimpack/plan/job.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
-struct StepBoundProblem {
-  const CostModel& cost;
-  const SequenceLengths& lengths;
-  const StageLayout& layout;
-  std::int32_t replicas = 1;
-  const std::vector<std::vector<double>>& speed;  ///< [replica][stage]; empty = all 1
-  std::int32_t most_merged = 1;
-  Tokens granularity{128};
+/// What plans may do with sequences.
+struct CutLimits {
+  std::int32_t most_merged = 1;  ///< replicas that run a sequence together
+  Tokens granularity{128};       ///< cuts lie at multiples of it
 };
 
-/// The greatest of what holds for every plan that cuts at multiples of the granularity (so that
-/// only the last slice of a sequence may be shorter), in this layout, within the cost model:
+/// The greatest of what holds for every plan within the limits (so that only the last slice of a
+/// sequence may be shorter than the granularity), on these ranks, whatever memory they have, at
+/// these costs:
 ///  1. Work. On every stage the replicas together have the time of all sequences uncut; none can
 ///     start before the shortest slice has come through the stages before, nor end later than the
 ///     shortest slice needs to get back through them.
@@ -34,9 +30,11 @@ struct StepBoundProblem {
 /// they lie on no way out and no chain.
 /// And then the reduction of the first stage and the longest optimizer step.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).
-[[nodiscard]] Nanos step_lower_bound(const StepBoundProblem& problem);
+[[nodiscard]] Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths,
+                                     const RecomputingCosts& cost, const CutLimits& limits);
 
 /// The same until the last action ends, without reduction and optimizer.
-[[nodiscard]] Nanos step_actions_bound(const StepBoundProblem& problem);
+[[nodiscard]] Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
+                                       const RecomputingCosts& cost, const CutLimits& limits);
 
 }  // namespace slimpack

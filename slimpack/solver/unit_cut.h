@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/slice_cost.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/fluid_cut.h"
@@ -44,8 +44,12 @@ struct Unit {
 
 /// The costs of a pass for groups of 2^k replicas, on the stage that paces the unit.
 struct UnitCost {
-  std::vector<SliceCost> forward;
-  std::vector<SliceCost> backward;
+  std::vector<PackCost> forward;
+  std::vector<PackCost> backward;
+
+  [[nodiscard]] const std::vector<PackCost>& of(Pass pass) const {
+    return pass == Pass::kForward ? forward : backward;
+  }
 };
 
 struct UnitCutOptions {

@@ -60,7 +60,7 @@ def test_a_worker_alone_is_told_how_it_is_started(workspace):
 @pytest.mark.parametrize(("overrides", "parts"), [
     (["parallel.pp=4"], ["4 × 1 × 1 = 4 ranks", "2 processes"]),
     (["parallel.pp=2", "train.clock=virtual"], ["train.clock is virtual", "wall"]),
-    (["parallel.pp=2", "plan.time_budget=1"], ["plan.time_budget is 1", "0"]),
+    (["parallel.pp=2", "plan.memory_cap=1"], ["plan.memory_cap"]),
     (["parallel.pp=2", "data.context=2000"], ["max_position_embeddings = 1024"]),
 ])
 def test_what_cannot_run_is_refused_in_one_line(workspace, overrides, parts):
@@ -73,13 +73,39 @@ def test_what_cannot_run_is_refused_in_one_line(workspace, overrides, parts):
     assert not (workspace.folder / "refused").exists()
 
 
-def test_processes_that_plan_differently_do_not_train(workspace):
+def test_processes_that_draw_other_documents_do_not_train(workspace):
     file = workspace.config("unlike")
     commands = [worker(file, "parallel.pp=2", TIMEOUT, f"data.seed={seed}") for seed in (1, 2)]
     with job(workspace.folder, *commands) as processes:
         assert processes.codes() == [2, 2], processes.text()
         line = complaint(processes)
-    assert "ranks 0 and 1 have planned differently" in line
+    assert "step 1: ranks 0 and 1 have drawn different documents" in line
+
+
+def test_what_another_process_would_plan_or_pay_does_not_matter(workspace):
+    """The first process plans for all: with costs, cuts and a planner that the other does not have."""
+    overrides = ["parallel.pp=2", f"evaluation.prefix={workspace.folder}/corpus", "evaluation.every=2",
+                 "data.step_tokens=700"]
+    threads = workspace.train("unlike-plans-threads", *overrides)
+    file = workspace.config("unlike-plans")
+    others = ["plan.planner=packed", "plan.granularity=16", "plan.time_budget=1", "plan.backward=whole",
+              "hardware.linear_flops=1e12", "cost.file=nowhere.json"]
+    commands = [worker(file, *overrides, *more, TIMEOUT) for more in ([], others)]
+    with job(workspace.folder, *commands) as processes:
+        assert processes.codes() == [0, 0], processes.text()
+    assert losses(workspace.folder / "unlike-plans") == losses(threads)
+    assert evaluations(workspace.folder / "unlike-plans") == evaluations(threads)
+    assert same_weights(workspace.folder / "unlike-plans", threads)
+
+
+def test_processes_plan_with_a_time_budget(workspace):
+    """What the clock decides is decided once. `--against` plans twice more, in line."""
+    file = workspace.config("budget")
+    command = [*worker(file, "parallel.dp=2", "plan.time_budget=1", TIMEOUT), "--against", "packed"]
+    with job(workspace.folder, command, command) as processes:
+        assert processes.codes() == [0, 0], processes.text()
+        assert "sliced is " in processes.text()
+    assert len(losses(workspace.folder / "budget")) == 3
 
 
 def test_what_one_process_cannot_train_on_ends_all_with_its_cause(workspace):

@@ -11,8 +11,8 @@
 namespace slimpack::testing {
 
 /// Round coefficients; groups of 2 and 4 replicas can merge.
-inline CostModel round_cost() {
-  CostModel cost;
+inline RecomputingCosts round_cost() {
+  RecomputingCosts cost;
   cost.shape = small_gqa();
   cost.shape.num_layers = 4;
   cost.forward = {1000, 10, 20, 1, 0.5};
@@ -37,6 +37,10 @@ inline StageLayout one_layer_each(std::int32_t stages) {
   StageLayout layout;
   for (std::int32_t s = 0; s <= stages; ++s) layout.layer_begin.push_back(s);
   return layout;
+}
+
+inline Job job_of(const StageLayout& layout, std::int32_t replicas, Tokens context) {
+  return {.layout = layout, .replicas = replicas, .context = context};
 }
 
 /// Sequences of every pack, in order.

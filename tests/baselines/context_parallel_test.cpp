@@ -13,6 +13,7 @@
 namespace slimpack {
 namespace {
 
+using testing::job_of;
 using testing::members;
 using testing::tokens;
 using Packs = std::vector<std::vector<int>>;
@@ -30,10 +31,10 @@ TEST(ContextSharing, TakesTheNextPowerOfTwoOfLengthOverShare) {
 
 TEST(ContextSharing, TakesNoLargerGroupsThanReplicasAndCostModelAllow) {
   const SequenceLengths none;
-  CostModel cost = testing::round_cost();  // groups of up to 4
+  RecomputingCosts cost = testing::round_cost();  // groups of up to 4
   const StageLayout layout = testing::one_layer_each(2);
   const auto sharing = [&](std::int32_t replicas) {
-    return context_sharing({none, cost, layout, replicas, Tokens(65536)});
+    return context_sharing(job_of(layout, replicas, Tokens(65536)), cost);
   };
   // 65,536 tokens over the largest group: 4, of 3 replicas 2.
   EXPECT_EQ(sharing(8).largest, 4);
@@ -112,9 +113,10 @@ TEST(ContextParallelBaseline, RunsSharedPacksInTheSameColumnOnAllTheirReplicas) 
   // Context 32,768, 4 replicas that merge up to 4: a share is 8,192 tokens.
   const SequenceLengths lengths =
       tokens({32768, 16384, 8192, 8192, 8192, 4096, 4096, 4096, 2048, 2048, 100});
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = context_parallel_baseline({lengths, cost, layout, 4, Tokens(32768)});
+  const BaselinePlan made =
+      context_parallel_baseline(job_of(layout, 4, Tokens(32768)), lengths, cost);
   ASSERT_EQ(made.columns.size(), 4u);
   bool any_shared = false;
   for (std::size_t r = 0; r < 4; ++r) {
@@ -141,9 +143,10 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
   // by their indices alone one would run a later pack forward before the other runs the earlier one
   // backward, and each would wait for the other.
   const SequenceLengths lengths = tokens({8782, 13069, 30680, 1084, 15867});
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
-  const BaselinePlan made = context_parallel_baseline({lengths, cost, layout, 4, Tokens(32768)});
+  const BaselinePlan made =
+      context_parallel_baseline(job_of(layout, 4, Tokens(32768)), lengths, cost);
   std::vector<Schedule> by_index, by_column;
   for (std::size_t r = 0; r < 4; ++r) {
     by_index.push_back(one_f_one_b(made.plan.replicas[r].packs, 4));
@@ -156,9 +159,10 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
 TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {
   // Context 16,384 over 8,192: groups of 2. Packs 16,384 | 10,000 + 6,000 | 9,000, dealt in turn.
   const SequenceLengths lengths = tokens({16384, 10000, 9000, 6000});
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = token_balanced_baseline({lengths, cost, layout, 4, Tokens(16384)});
+  const BaselinePlan made =
+      token_balanced_baseline(job_of(layout, 4, Tokens(16384)), lengths, cost);
   const auto& replicas = made.plan.replicas;
   EXPECT_EQ(members(replicas[0].packs.forward), (Packs{{0}, {2}}));
   EXPECT_EQ(members(replicas[2].packs.forward), (Packs{{1, 3}}));
@@ -170,9 +174,10 @@ TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {
 
 TEST(TokenBalancedBaseline, SharesNothingWhereGroupsWouldNotDivideTheReplicas) {
   const SequenceLengths lengths = tokens({16384});
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = token_balanced_baseline({lengths, cost, layout, 3, Tokens(16384)});
+  const BaselinePlan made =
+      token_balanced_baseline(job_of(layout, 3, Tokens(16384)), lengths, cost);
   EXPECT_EQ(made.plan.replicas[0].packs.forward.at(0).replicas, 1);
 }
 

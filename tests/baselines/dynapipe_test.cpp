@@ -14,6 +14,8 @@
 namespace slimpack {
 namespace {
 
+using testing::job_of;
+
 double pipeline_time(const SplitProblem& problem, const std::vector<std::size_t>& ends) {
   double sum = 0;
   double largest = 0;
@@ -84,9 +86,9 @@ TEST(DynaPipeBaseline, PutsNeighboursInLengthTogetherAndBalancesReplicas) {
   Rng rng(1);
   SequenceLengths lengths;
   for (int i = 0; i < 400; ++i) lengths.emplace_back(1 + static_cast<std::int64_t>(rng.below(500)));
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
-  const BaselinePlan made = dynapipe_baseline({lengths, cost, layout, 2, Tokens(4000)});
+  const BaselinePlan made = dynapipe_baseline(job_of(layout, 2, Tokens(4000)), lengths, cost);
   EXPECT_EQ(made.discipline, Discipline::kListSchedule);
   std::vector<std::pair<Tokens, Tokens>> ranges;  // shortest and longest of each pack
   for (const ReplicaPlan& replica : made.plan.replicas)

@@ -6,14 +6,17 @@
 namespace slimpack {
 namespace {
 
+using testing::job_of;
+
 TEST(EveryBaseline, HasAPlanOfNoSequences) {
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const SequenceLengths none;
   for (const Baseline& baseline : baselines())
     for (const std::int32_t replicas : {1, 3, 8}) {
       SCOPED_TRACE(baseline.name);
-      const StepPlan plan = baseline_plan(baseline, {none, cost, layout, replicas, Tokens(1)}).plan;
+      const StepPlan plan =
+          baseline_plan(baseline, job_of(layout, replicas, Tokens(1)), none, cost).plan;
       EXPECT_EQ(check_plan(plan), std::vector<std::string>{});
       EXPECT_EQ(plan.layout, layout);
       EXPECT_EQ(plan.replicas, std::vector<ReplicaPlan>(static_cast<std::size_t>(replicas)));

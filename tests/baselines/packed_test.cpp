@@ -7,11 +7,13 @@
 
 #include "slimpack/base/error.h"
 #include "tests/baselines/cases.h"
+#include "tests/support/packed_plan.h"
 
 namespace slimpack {
 namespace {
 
 using testing::members;
+using testing::packed_plan;
 using testing::tokens;
 
 TEST(PackedPlan, PutsEverySequenceIntoTheFullestPackThatStillHasRoom) {

@@ -14,6 +14,7 @@
 namespace slimpack {
 namespace {
 
+using testing::job_of;
 using testing::members;
 using testing::tokens;
 using Packs = std::vector<std::vector<int>>;
@@ -72,9 +73,9 @@ TEST(Concatenated, KeepsTheOrderAndOnlyLooksAtTheLastPack) {
 
 TEST(FixedPacking, DealsPacksToTheReplicasInTurn) {
   const SequenceLengths lengths = tokens({10, 9, 8, 7, 6});
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = concatenated_baseline({lengths, cost, layout, 2, Tokens(10)});
+  const BaselinePlan made = concatenated_baseline(job_of(layout, 2, Tokens(10)), lengths, cost);
   EXPECT_EQ(members(made.plan.replicas[0].packs.forward), (Packs{{0}, {2}, {4}}));
   EXPECT_EQ(members(made.plan.replicas[1].packs.forward), (Packs{{1}, {3}}));
   EXPECT_EQ(made.discipline, Discipline::kOneFOneB);
@@ -84,22 +85,21 @@ TEST(Balanced, PutsLightMicroBatchesAtBothEnds) {
   // Five micro-batches of one sequence each (context 50, every two exceed it): costs fall with
   // length, so the order is … 4th 2nd heaviest-first at even places reversed: 30, 40, 50, 45, 35.
   const SequenceLengths lengths = tokens({50, 45, 40, 35, 30});
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = balanced_baseline({lengths, cost, layout, 1, Tokens(50)});
+  const BaselinePlan made = balanced_baseline(job_of(layout, 1, Tokens(50)), lengths, cost);
   EXPECT_EQ(members(made.plan.replicas[0].packs.forward), (Packs{{4}, {2}, {0}, {1}, {3}}));
 }
 
 RC_GTEST_PROP(Balanced, HasTheFewestMicroBatchesThatFitAsManyOnEveryReplica, ()) {
   const SequenceLengths lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 40))));
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const Tokens context(60);
   const auto replicas = *rc::gen::inRange<std::int32_t>(1, 4);
-  const BaselineRequest request{lengths, cost, layout, replicas, context};
-  const BaselinePlan made = balanced_baseline(request);
-  const std::vector<std::int64_t> costs = sequence_costs(request);
+  const BaselinePlan made = balanced_baseline(job_of(layout, replicas, context), lengths, cost);
+  const std::vector<std::int64_t> costs = sequence_costs(layout, lengths, cost);
   std::size_t count = 0;
   for (const ReplicaPlan& replica : made.plan.replicas)
     count = std::max(count, replica.packs.forward.size());
@@ -122,7 +122,7 @@ RC_GTEST_PROP(Balanced, HasTheFewestMicroBatchesThatFitAsManyOnEveryReplica, ())
 }
 
 TEST(BaselinePlan, RefusesWhatMakesNoSenseByNameAndRule) {
-  const CostModel cost = testing::round_cost();
+  const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const SequenceLengths lengths = tokens({5, 11});
   const SequenceLengths empty_one = tokens({5, 0});
@@ -130,7 +130,7 @@ TEST(BaselinePlan, RefusesWhatMakesNoSenseByNameAndRule) {
     const auto plan = [&](const SequenceLengths& step, std::int32_t replicas,
                           std::int64_t context) {
       return [&, replicas, context] {
-        (void)baseline_plan(baseline, {step, cost, layout, replicas, Tokens(context)});
+        (void)baseline_plan(baseline, job_of(layout, replicas, Tokens(context)), step, cost);
       };
     };
     expect_invalid_input(plan(lengths, 1, 10),

@@ -29,36 +29,28 @@ struct CutProblem {
   SequenceLengths lengths;
   Tokens grid{1};
   int packs = 1;
-  CostModel cost;
+  RecomputingCosts cost;
   StageLayout layout;
 
-  [[nodiscard]] PassCost pass(bool backward) const {
-    return {slice_cost(cost, layout, StageId(0), backward),
-            pack_overhead(cost, layout, StageId(0), backward), layout.stages()};
+  [[nodiscard]] PackCost cost_of(Pass pass) const {
+    return stage_cost(cost, layout, StageId(0), pass);
   }
-  [[nodiscard]] StepProblem step() const {
-    return paced(
-        {cost, lengths, speed, layout, 1, 1, grid, std::nullopt, 1, {.nodes = 100, .size = 1000}});
-  }
-
- private:
-  std::vector<std::vector<double>> speed;  ///< all 1
 };
 
 void showValue(const CutProblem& problem, std::ostream& out) {
   for (const Tokens length : problem.lengths) out << length.count() << " ";
   out << "tokens on a grid of " << problem.grid.count() << ", " << problem.packs << " packs, "
       << problem.layout.stages() << " stages";
-  for (const bool backward : {false, true}) {
-    const PassCost cost = problem.pass(backward);
-    out << (backward ? ", backward " : ", forward ") << cost.per_pack << " " << cost.slice.per_slice
-        << " " << cost.slice.per_token << " " << cost.slice.per_pair << " "
-        << cost.slice.per_prefix_token;
+  for (const Pass pass : kWholePasses) {
+    const PackCost cost = problem.cost_of(pass);
+    out << (pass == Pass::kBackward ? ", backward " : ", forward ") << cost.per_pack << " "
+        << cost.per_slice << " " << cost.per_token << " " << cost.per_pair << " "
+        << cost.per_prefix_token;
   }
 }
 
 /// Coefficients of which any may be 0, of magnitudes at which any may matter.
-LayerTime drawn_time() {
+PackCost drawn_time() {
   const auto up_to = [](int most) {
     return *any_of(0, 2) == 0 ? 0.0 : static_cast<double>(*any_of(0, most));
   };
@@ -102,7 +94,7 @@ struct Cutter {
 PackPlan fluid(const CutProblem& problem, const FluidCutOptions& options, int short_first = 0) {
   return fluid_cut(problem.lengths,
                    fluid_order(problem.lengths, all_sequences(problem.lengths), short_first),
-                   problem.pass(false).slice, problem.pass(true).slice, options);
+                   problem.cost_of(Pass::kForward), problem.cost_of(Pass::kBackward), options);
 }
 
 FluidCutOptions options_of(const CutProblem& problem) {
@@ -124,18 +116,19 @@ PackPlan in_one(const CutProblem& problem) {
 /// Never worse than its start, and proven best where nothing limits it.
 PackPlan exact_from(const CutProblem& problem, const PackPlan& start,
                     const milp::SolveLimits& limits) {
-  const auto cut = [&](bool backward) {
+  const auto cut = [&](Pass pass) {
     ExactCutProblem exact;
     exact.lengths = problem.lengths;
     exact.sequences = all_sequences(problem.lengths);
-    exact.from = backward ? CutFrom::kTail : CutFrom::kHead;
-    exact.cost = problem.pass(backward);
+    exact.pass = pass;
+    exact.cost = problem.cost_of(pass);
+    exact.stages = problem.layout.stages();
     exact.grid = problem.grid;
     exact.packs = problem.packs;
-    const auto& given = backward ? start.backward : start.forward;
+    const auto& given = start.of(pass);
     const ExactCut found = exact_cut(exact, given, limits);
-    RC_ASSERT(found.time == pass_time(found.packs, exact.cost));
-    RC_ASSERT(found.time <= pass_time(given, exact.cost) * (1 + 1e-12));
+    RC_ASSERT(found.time == pass_time(found.packs, exact.cost, exact.stages));
+    RC_ASSERT(found.time <= pass_time(given, exact.cost, exact.stages) * (1 + 1e-12));
     RC_ASSERT(found.bound <= found.time);
     if (limits.nodes == milp::SolveLimits{}.nodes) {
       RC_ASSERT(found.optimal);
@@ -143,7 +136,7 @@ PackPlan exact_from(const CutProblem& problem, const PackPlan& start,
     }
     return found.packs;
   };
-  return {cut(false), cut(true)};
+  return {cut(Pass::kForward), cut(Pass::kBackward)};
 }
 
 std::vector<Cutter> cutters() {
@@ -167,7 +160,8 @@ std::vector<Cutter> cutters() {
       {"unit",
        [](const CutProblem& p) {
          UnitCutOptions options{options_of(p)};
-         return cut_unit(unit_of(p), {{p.pass(false).slice}, {p.pass(true).slice}}, options)
+         return cut_unit(unit_of(p), {{p.cost_of(Pass::kForward)}, {p.cost_of(Pass::kBackward)}},
+                         options)
              .front();
        }},
       {.name = "exact from fluid",
@@ -185,7 +179,11 @@ std::vector<Cutter> cutters() {
       {.name = "exact packs",
        .cut =
            [](const CutProblem& p) {
-             return exact_packs(p.step(), unit_of(p), p.packs, {}).value();
+             const Job job{.layout = p.layout};
+             const Choices choices{.granularity = p.grid};
+             const StepProblem step =
+                 paced({job, p.lengths, choices, p.cost, {.exact = {.nodes = 100, .size = 1000}}});
+             return exact_packs(step, unit_of(p), p.packs, {}).value();
            },
        .exact = true,
        .share = 0.2},
@@ -196,15 +194,15 @@ std::vector<Cutter> cutters() {
 /// sequence; on plain numbers, without the solvers' cost functions.
 class Enumeration {
  public:
-  Enumeration(const CutProblem& problem, bool backward)
-      : time_(backward ? problem.cost.backward : problem.cost.forward),
+  Enumeration(const CutProblem& problem, Pass pass)
+      : time_(pass == Pass::kForward ? problem.cost.forward : problem.cost.backward),
         stages_(problem.layout.stages()),
         packs_(static_cast<std::size_t>(problem.packs), -1) {
     for (const Tokens length : problem.lengths) {
       std::vector<std::int64_t>& cuts = cuts_.emplace_back();
       for (std::int64_t at = 0; at < length.count(); at += problem.grid.count()) cuts.push_back(at);
       cuts.push_back(length.count());
-      if (backward) std::reverse(cuts.begin(), cuts.end());
+      if (pass == Pass::kBackward) std::reverse(cuts.begin(), cuts.end());
     }
     place(0, 0, 0);
   }
@@ -250,7 +248,7 @@ class Enumeration {
     least_ = std::min(least_, sum + (stages_ - 1) * largest);
   }
 
-  LayerTime time_;
+  PackCost time_;
   int stages_;
   std::vector<double> packs_;  ///< so far; below 0 = not in use
   std::vector<std::vector<std::int64_t>> cuts_;
@@ -290,11 +288,11 @@ TEST_P(EveryCutter, TakesNoLessThanTheBestOfAllCutsAndJustSoIfExact) {
       [] {
         const CutProblem problem = *problems(8, 3);
         const PackPlan packs = GetParam().cut(problem);
-        for (const bool backward : {false, true}) {
-          const auto& pass = backward ? packs.backward : packs.forward;
-          const double least = Enumeration(problem, backward).least();
-          const double time = pass_time(pass, problem.pass(backward));
-          if (pass.size() <= static_cast<std::size_t>(problem.packs))
+        for (const Pass pass : kWholePasses) {
+          const auto& cut = packs.of(pass);
+          const double least = Enumeration(problem, pass).least();
+          const double time = pass_time(cut, problem.cost_of(pass), problem.layout.stages());
+          if (cut.size() <= static_cast<std::size_t>(problem.packs))
             RC_ASSERT(time >= least * (1 - 1e-12));
           if (GetParam().exact) RC_ASSERT(time <= least * (1 + 2e-6));
         }

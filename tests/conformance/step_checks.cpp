@@ -10,25 +10,21 @@
 namespace slimpack::conformance {
 namespace {
 
-const std::vector<MicroPack>& pass_of(const PackPlan& packs, bool backward) {
-  return backward ? packs.backward : packs.forward;
-}
-
 /// The first replica of the group that runs a pack.
 std::size_t first_of(const MicroPack& pack, std::size_t replica) {
   return replica - replica % static_cast<std::size_t>(pack.replicas);
 }
 
-void require_tokens_once(const StepPlan& plan, bool backward) {
+void require_tokens_once(const StepPlan& plan, Pass pass) {
   std::vector<std::vector<int>> times;
   for (const Tokens length : plan.lengths)
     times.emplace_back(static_cast<std::size_t>(length.count()), 0);
   for (std::size_t r = 0; r < plan.replicas.size(); ++r)
-    for (const MicroPack& pack : pass_of(plan.replicas[r].packs, backward)) {
+    for (const MicroPack& pack : plan.replicas[r].packs.of(pass)) {
       const std::size_t first = first_of(pack, r);
       RC_ASSERT(first + static_cast<std::size_t>(pack.replicas) <= plan.replicas.size());
       for (std::size_t m = first; m < first + static_cast<std::size_t>(pack.replicas); ++m) {
-        const auto& packs = pass_of(plan.replicas[m].packs, backward);
+        const auto& packs = plan.replicas[m].packs.of(pass);
         RC_ASSERT(std::count(packs.begin(), packs.end(), pack) == 1);
       }
       if (r != first) continue;
@@ -46,9 +42,9 @@ struct Costed {
   std::vector<TaskBytes> bytes;
 };
 
-Costed costed(const PlannedStep& step, const CostModel& cost,
+Costed costed(const RatedPlan& step, const Costs& cost,
               const std::vector<std::vector<double>>& speed) {
-  const CostModel recomputing = with_recompute(cost, step.plan.recompute);
+  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   Costed out;
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
@@ -60,21 +56,20 @@ Costed costed(const PlannedStep& step, const CostModel& cost,
   return out;
 }
 
-SimulationResult simulated(const PlannedStep& step, const CostModel& cost,
+SimulationResult simulated(const RatedPlan& step, const Costs& cost,
                            const std::vector<std::vector<double>>& speed, bool timeline) {
   const Costed tasks = costed(step, cost, speed);
-  std::vector<ReplicaTasks> replicas;
+  std::vector<ReplicaPacks> replicas;
   for (std::size_t r = 0; r < tasks.times.size(); ++r)
-    replicas.push_back(
-        {step.plan.replicas[r].packs, step.schedules[r], tasks.times[r], tasks.bytes[r]});
-  return simulate(replicas, {.timeline = timeline});
+    replicas.push_back({step.plan.replicas[r].packs, tasks.times[r], tasks.bytes[r]});
+  return simulate(replicas, step.schedules, {.timeline = timeline});
 }
 
 /// Nanoseconds that tokens and pairs alone take a stage at speed 1, forward and backward.
-double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
+double work_of(const StepPlan& plan, const Costs& cost, std::size_t stage) {
   double work = 0;
-  for (const bool backward : {false, true}) {
-    SliceCost terms = slice_cost(cost, plan.layout, StageId(stage), backward);
+  for (const Pass pass : kWholePasses) {
+    PackCost terms = stage_cost(RecomputingCosts{cost}, plan.layout, StageId(stage), pass);
     terms.per_slice = 0;
     for (const Tokens length : plan.lengths) work += terms(Slice{SequenceId(), Tokens(0), length});
   }
@@ -85,7 +80,7 @@ double work_of(const StepPlan& plan, const CostModel& cost, std::size_t stage) {
 /// gradients, and its weight gradients apart.
 class Times {
  public:
-  Times(const PlannedStep& step, const Timeline& timeline)
+  Times(const RatedPlan& step, const Timeline& timeline)
       : stages_(static_cast<std::size_t>(step.plan.layout.stages())) {
     for (const ReplicaPlan& replica : step.plan.replicas)
       for (std::size_t s = 0; s < stages_; ++s)
@@ -99,9 +94,9 @@ class Times {
       if (span.kind == SpanKind::kWeightGradient) put_off_.push_back(span);
     }
   }
-  [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, bool backward,
+  [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, Pass pass,
                                std::size_t pack) const {
-    return ranks_[replica * stages_ + stage][backward][pack];
+    return ranks_[replica * stages_ + stage][pass == Pass::kBackward][pack];
   }
   void require_weights_after_inputs() const {
     for (const Span& weights : put_off_)
@@ -127,37 +122,38 @@ std::vector<std::size_t> packs_with(SequenceId sequence, const std::vector<Micro
   return out;
 }
 
-void require_sequence_causal(const PlannedStep& step, const Times& times, std::size_t replica,
+void require_sequence_causal(const RatedPlan& step, const Times& times, std::size_t replica,
                              SequenceId sequence) {
   const PackPlan& packs = step.plan.replicas[replica].packs;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   const std::vector<std::size_t> forward = packs_with(sequence, packs.forward);
   std::vector<std::size_t> backward = packs_with(sequence, packs.backward);
   std::reverse(backward.begin(), backward.end());  // from its tail
-  for (const auto& [chain, is_backward] : {std::pair(&forward, false), {&backward, true}})
+  for (const auto& [chain, pass] :
+       {std::pair(&forward, Pass::kForward), {&backward, Pass::kBackward}})
     for (std::size_t i = 0; i < chain->size(); ++i)
       for (std::size_t s = 0; s < stages; ++s) {
-        const Span& span = times.of(replica, s, is_backward, (*chain)[i]);
-        if (i > 0) RC_ASSERT(times.of(replica, s, is_backward, (*chain)[i - 1]).end <= span.start);
-        const bool first = s == (is_backward ? stages - 1 : 0);
+        const Span& span = times.of(replica, s, pass, (*chain)[i]);
+        if (i > 0) RC_ASSERT(times.of(replica, s, pass, (*chain)[i - 1]).end <= span.start);
+        const bool first = s == (goes_back(pass) ? stages - 1 : 0);
         if (!first)
-          RC_ASSERT(times.of(replica, is_backward ? s + 1 : s - 1, is_backward, (*chain)[i]).end <=
+          RC_ASSERT(times.of(replica, goes_back(pass) ? s + 1 : s - 1, pass, (*chain)[i]).end <=
                     span.start);
       }
   for (std::size_t s = 0; s < stages; ++s)
-    RC_ASSERT(times.of(replica, s, false, forward.back()).end <=
-              times.of(replica, s, true, backward.front()).start);
+    RC_ASSERT(times.of(replica, s, Pass::kForward, forward.back()).end <=
+              times.of(replica, s, Pass::kBackward, backward.front()).start);
 }
 
 }  // namespace
 
 void require_every_token_once(const StepPlan& plan) {
-  for (const bool backward : {false, true}) require_tokens_once(plan, backward);
+  for (const Pass pass : kWholePasses) require_tokens_once(plan, pass);
 }
 
 void require_correct(const MadeStep& made) {
   const PlanRequest& request = made.request;
-  const PlannedStep& step = made.step;
+  const RatedPlan& step = made.step;
   RC_ASSERT(step.plan.lengths == request.lengths);
   RC_ASSERT(step.plan.layout.stages() == request.pp);
   RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
@@ -182,7 +178,7 @@ void require_correct(const MadeStep& made) {
       }
 }
 
-void require_causal(const PlannedStep& step, const CostModel& cost) {
+void require_causal(const RatedPlan& step, const Costs& cost) {
   const Times times(step, simulated(step, cost, step.speed, true).timeline);
   times.require_weights_after_inputs();
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
@@ -190,23 +186,23 @@ void require_causal(const PlannedStep& step, const CostModel& cost) {
     const ReplicaPlan& replica = step.plan.replicas[r];
     for (const SequenceId sequence : replica.sequences)
       require_sequence_causal(step, times, r, sequence);
-    for (const bool backward : {false, true}) {
-      const auto& packs = pass_of(replica.packs, backward);
+    for (const Pass pass : kWholePasses) {
+      const auto& packs = replica.packs.of(pass);
       for (std::size_t p = 0; p < packs.size(); ++p) {
         const std::size_t first = first_of(packs[p], r);
         if (first == r) continue;
-        const auto& theirs = pass_of(step.plan.replicas[first].packs, backward);
+        const auto& theirs = step.plan.replicas[first].packs.of(pass);
         const auto same = static_cast<std::size_t>(
             std::find(theirs.begin(), theirs.end(), packs[p]) - theirs.begin());
         for (std::size_t s = 0; s < stages; ++s)
-          RC_ASSERT(times.of(r, s, backward, p).start == times.of(first, s, backward, same).start);
+          RC_ASSERT(times.of(r, s, pass, p).start == times.of(first, s, pass, same).start);
       }
     }
   }
 }
 
-void require_predicted(const MadeStep& made, const CostModel& cost) {
-  const PlannedStep& step = made.step;
+void require_predicted(const MadeStep& made, const Costs& cost) {
+  const RatedPlan& step = made.step;
   const SimulationResult again = simulated(step, cost, step.speed, false);
   RC_ASSERT(step.prediction.makespan == again.makespan);
   RC_ASSERT(step.prediction.peak_activation == again.peak_activation);
@@ -234,11 +230,11 @@ void require_predicted(const MadeStep& made, const CostModel& cost) {
   RC_ASSERT(std::abs(step.gap() - (ratio - 1)) <= 1e-12 * ratio);
 }
 
-void require_memory(const MadeStep& made, const CostModel& cost,
+void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift) {
-  const PlannedStep& step = made.step;
+  const RatedPlan& step = made.step;
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
-  const std::vector<Bytes> needs = stage_needs(step, with_recompute(cost, step.plan.recompute));
+  const std::vector<Bytes> needs = stage_needs(step, cost);
   const std::vector<Bytes> drifted = simulated(step, cost, drift, false).peak_activation;
   RC_ASSERT(step.prediction.peak_activation.size() == stages * step.plan.replicas.size());
   for (std::size_t rank = 0; rank < drifted.size(); ++rank) {
@@ -254,7 +250,7 @@ void require_memory(const MadeStep& made, const CostModel& cost,
   for (const Bytes need : needs) RC_ASSERT(need <= cap);
 }
 
-void require_round_trip(const PlannedStep& step, const CostModel& cost) {
+void require_round_trip(const RatedPlan& step, const Costs& cost) {
   const std::string text = plan_file_to_json(step, cost);
   const PlanFile file = plan_file_from_json(text, "test");
   require_same(file.step, step);
@@ -262,7 +258,7 @@ void require_round_trip(const PlannedStep& step, const CostModel& cost) {
   RC_ASSERT(plan_file_to_json(file.step, file.cost) == text);
 }
 
-void require_same(const PlannedStep& a, const PlannedStep& b) {
+void require_same(const RatedPlan& a, const RatedPlan& b) {
   RC_ASSERT(a.plan == b.plan);
   RC_ASSERT(a.schedules == b.schedules);
   RC_ASSERT(a.speed == b.speed);

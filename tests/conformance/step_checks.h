@@ -17,22 +17,22 @@ void require_correct(const MadeStep& made);
 
 /// In simulated time: slices of a sequence in their order on every stage, stages one after the
 /// other, backward after all of the sequence's forward, merged MicroPacks at the same time.
-void require_causal(const PlannedStep& step, const CostModel& cost);
+void require_causal(const RatedPlan& step, const Costs& cost);
 
 /// The prediction is what the simulator says of the plan in the step's own ids; it is no less than
 /// the lower bound, which is no less than the work of any stage; and the gap is their ratio.
-void require_predicted(const MadeStep& made, const CostModel& cost);
+void require_predicted(const MadeStep& made, const Costs& cost);
 
 /// No rank holds more than `stage_needs` says, planned or when ranks are as fast as `drift`; and
 /// none more than the request's cap; nor, where nothing may be merged, in any timing.
-void require_memory(const MadeStep& made, const CostModel& cost,
+void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift);
 
 /// Its plan file holds the same step.
-void require_round_trip(const PlannedStep& step, const CostModel& cost);
+void require_round_trip(const RatedPlan& step, const Costs& cost);
 
 /// The same in every field.
-void require_same(const PlannedStep& a, const PlannedStep& b);
+void require_same(const RatedPlan& a, const RatedPlan& b);
 
 /// All of the above but the last.
 void require_conforming(const MadeStep& made, const Workload& workload);

@@ -55,8 +55,7 @@ StepMaker budgeted(const Planner& planner) {
   return maker;
 }
 
-MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline,
-                          const CostModel& cost) {
+MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline, const Costs& cost) {
   MadeStep made{request, baseline_step(baseline, request, cost)};
   made.most_merged = request.dp;
   made.request.memory_cap.reset();  // which baselines need not keep
@@ -74,7 +73,7 @@ StepMaker short_of_memory(const Baseline& listed) {
   return {.name = std::string(listed.name) + " capped",
           .make = [&listed](const Workload& workload) {
             PlanRequest request = plain_request(workload);
-            const PlannedStep free = baseline_step(listed, request, workload.cost);
+            const RatedPlan free = baseline_step(listed, request, workload.cost);
             request.memory_cap = step_need(free, workload.cost).bytes * 3 / 4;
             return made_by_baseline(request, listed, workload.cost);
           }};
@@ -146,7 +145,7 @@ PlanRequest request_of(const Planner& planner, const Workload& workload) {
   return request;
 }
 
-MadeStep made_by_planner(const PlanRequest& request, const PlannedStep& step) {
+MadeStep made_by_planner(const PlanRequest& request, const RatedPlan& step) {
   // A baseline's plan may cut at any token.
   return {request, step, step.baseline.empty() ? request.granularity : Tokens(1),
           request.most_merged};

@@ -8,8 +8,11 @@
 
 #include "slimpack/planner/planner.h"
 #include "tests/conformance/workload.h"
+#include "tests/support/plan_request.h"
 
 namespace slimpack::conformance {
+
+using testing::PlanRequest;
 
 /// A way to plan with plan_step.
 struct Planner {
@@ -29,13 +32,13 @@ struct Planner {
 
 struct MadeStep {
   PlanRequest request;
-  PlannedStep step;
+  RatedPlan step;
   Tokens unit{1};                ///< the plan cuts at multiples of it only
   std::int32_t most_merged = 1;  ///< and runs no pack on more replicas
 };
 
 /// What plan_step made of the request.
-[[nodiscard]] MadeStep made_by_planner(const PlanRequest& request, const PlannedStep& step);
+[[nodiscard]] MadeStep made_by_planner(const PlanRequest& request, const RatedPlan& step);
 
 /// A way to plan that always has an answer.
 struct StepMaker {

@@ -17,7 +17,7 @@ namespace {
 using testing::expect_holds;
 
 /// Whatever is asked for beyond the usual search only adds to it.
-void require_no_longer_than_usual(const MadeStep& made, const CostModel& cost) {
+void require_no_longer_than_usual(const MadeStep& made, const Costs& cost) {
   PlanRequest usual = made.request;
   usual.solver = SolverKind::kFluid;
   usual.effort = 1;
@@ -62,7 +62,7 @@ constexpr double kCapped = 0.4;
 
 class EveryPlanner : public ::testing::TestWithParam<Planner> {
  protected:
-  static PlannedStep free_step(const Workload& workload) {
+  static RatedPlan free_step(const Workload& workload) {
     return *plan_step(request_of(GetParam(), workload), workload.cost).step;
   }
   static PlanOutcome capped(const Workload& workload, Bytes cap) {
@@ -70,7 +70,7 @@ class EveryPlanner : public ::testing::TestWithParam<Planner> {
     request.memory_cap = cap;
     return plan_step(request, workload.cost);
   }
-  static PlannedStep conforming_within(Bytes cap, const Workload& workload) {
+  static RatedPlan conforming_within(Bytes cap, const Workload& workload) {
     PlanRequest request = request_of(GetParam(), workload);
     request.memory_cap = cap;
     const PlanOutcome outcome = plan_step(request, workload.cost);
@@ -107,12 +107,11 @@ TEST_P(EveryPlanner, KeepsEveryLargerCapAndPutsItToUse) {
       [] {
         const Workload workload = *workloads(GetParam().extent);
         const Bytes least = capped(workload, Bytes(1)).does_not_fit->needed;
-        const PlannedStep free = free_step(workload);
-        const Bytes wanted =
-            step_need(free, with_recompute(workload.cost, free.plan.recompute)).bytes;
+        const RatedPlan free = free_step(workload);
+        const Bytes wanted = step_need(free, workload.cost).bytes;
         const auto percent = *rc::gen::inRange<std::int64_t>(0, 101);
         const Bytes more = std::max(Bytes(0), wanted - least);
-        const PlannedStep step = conforming_within(least + more * percent / 100, workload);
+        const RatedPlan step = conforming_within(least + more * percent / 100, workload);
         // Of several replicas, what fits one leads to other cuts of the others.
         if (workload.dp == 1)
           RC_ASSERT(step.prediction.makespan <= capped(workload, least).step->prediction.makespan);
@@ -124,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Planners, EveryPlanner, ::testing::ValuesIn(planners())
 
 /// A step of these sequences that is refused, and one with the cap that the refusal names.
 void expect_named_cap_to_fit(PlanRequest request) {
-  const CostModel cost = cost_of(Costs::kCompute);
+  const Costs cost = cost_of(CostKind::kCompute);
   request.granularity = Tokens(3);
   request.memory_cap = Bytes(1);
   const PlanOutcome refused = plan_step(request, cost);
@@ -154,7 +153,7 @@ TEST(Refusal, NamesACapThatFitsWhereTheHeaviestReplicaHintsAtOtherCuts) {
   request.pp = 2;
   request.dp = request.most_merged = 4;
   request.speed = {{1, 0.89}, {0.89, 1}, {1, 1}, {0.707, 1}};
-  request.recompute = known_recomputations(cost_of(Costs::kCompute));
+  request.recompute = known_recomputations(cost_of(CostKind::kCompute));
   expect_named_cap_to_fit(request);
 }
 
@@ -171,7 +170,7 @@ TEST(Refusal, NamesACapThatFitsWhereOnlyExactPacksLetTheHeaviestReplicaFit) {
 
 TEST(Refusal, CountsWhatExactAnswersNeed) {
   // The program's cuts of 21 tokens need less than the fluid ones; the refusal says so.
-  const CostModel cost = cost_of(Costs::kCompute);
+  const Costs cost = cost_of(CostKind::kCompute);
   PlanRequest request{.lengths = {Tokens(21)}, .pp = 4, .granularity = Tokens(16)};
   request.memory_cap = Bytes(1);
   const Bytes fluid = plan_step(request, cost).does_not_fit->needed;
@@ -186,7 +185,7 @@ TEST(Refusal, CountsWhatExactAnswersNeed) {
 
 TEST(Effort, ComparesWholeStepsReductionIncluded) {
   // Slow links: the second round's step ends its actions sooner, and its reduction later.
-  const CostModel cost = cost_of(Costs::kLinks);
+  const Costs cost = cost_of(CostKind::kLinks);
   PlanRequest request{.lengths = {}, .pp = 7, .dp = 4, .granularity = Tokens(3)};
   for (const int length : {1, 20, 1, 20, 20, 1, 1, 1, 1, 1, 1})
     request.lengths.emplace_back(length);

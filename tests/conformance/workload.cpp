@@ -71,8 +71,9 @@ Workload drawn(const Extent& extent) {
                                                           {Lengths::kLogNormal, "log-normal"},
                                                           {Lengths::kPareto, "Pareto"},
                                                           {Lengths::kBimodal, "bimodal"}};
-  constexpr std::pair<Costs, const char*> kCosts[] = {
-      {Costs::kCompute, "compute"}, {Costs::kOverhead, "overhead"}, {Costs::kLinks, "links"}};
+  constexpr std::pair<CostKind, const char*> kCosts[] = {{CostKind::kCompute, "compute"},
+                                                         {CostKind::kOverhead, "overhead"},
+                                                         {CostKind::kLinks, "links"}};
   const auto [lengths, lengths_name] = kLengths[*any_of(0, 3)];
   const auto [costs, costs_name] = kCosts[*any_of(0, 2)];
   Workload workload;
@@ -97,7 +98,7 @@ Workload drawn(const Extent& extent) {
 
 }  // namespace
 
-CostModel cost_of(Costs kind) {
+Costs cost_of(CostKind kind) {
   ModelShape shape;
   shape.hidden_size = 64;
   shape.intermediate_size = 176;
@@ -111,11 +112,12 @@ CostModel cost_of(Costs kind) {
   hardware.linear_flops = 1e11;
   hardware.attention_forward_flops = 5e10;
   hardware.attention_backward_flops = 4e10;
-  hardware.forward_overhead_us = hardware.backward_overhead_us = kind == Costs::kOverhead ? 500 : 2;
-  if (kind == Costs::kLinks)
+  hardware.forward_overhead_us = hardware.backward_overhead_us =
+      kind == CostKind::kOverhead ? 500 : 2;
+  if (kind == CostKind::kLinks)
     hardware.node_link_bytes_per_second = hardware.link_bytes_per_second = 1e8;
   // Rows of 2,448 bytes a token either stay or take longer than a layer, which runs for 0.9 us.
-  hardware.host_bandwidth = kind == Costs::kCompute ? 0 : 1e9;
+  hardware.host_bandwidth = kind == CostKind::kCompute ? 0 : 1e9;
   return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, 8);
 }
 

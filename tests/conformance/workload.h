@@ -21,7 +21,7 @@ struct Workload {
   Tokens context{1};  ///< holds the longest sequence, at times just so
   std::int32_t pp = 1;
   std::int32_t dp = 1;
-  CostModel cost;  ///< knows groups of up to 8 replicas
+  Costs cost;  ///< knows groups of up to 8 replicas
   /// [replica][stage]: how fast the ranks are in truth …
   std::vector<std::vector<double>> speed;
   bool uneven = false;  ///< … and whether the planner knows; else it takes all as equal
@@ -31,9 +31,9 @@ struct Workload {
 void showValue(const Workload& workload, std::ostream& out);
 
 /// What takes most of the time.
-enum class Costs : std::uint8_t { kCompute, kOverhead, kLinks };
+enum class CostKind : std::uint8_t { kCompute, kOverhead, kLinks };
 /// Of a model of eight layers on made-up hardware, with groups of up to 8 replicas.
-[[nodiscard]] CostModel cost_of(Costs kind);
+[[nodiscard]] Costs cost_of(CostKind kind);
 
 /// How much there is to plan.
 struct Extent {

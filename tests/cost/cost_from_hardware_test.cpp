@@ -55,7 +55,7 @@ TEST(CostFromHardware, GivesEveryRankItsOwnWayToTheHost) {
 }
 
 TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {
-  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   // 404,750,336 FLOPs per token and layer (2 · 202,375,168 weights) at 400 FLOPs/fs: 1011.9 ns.
   // Attention adds 0.5 ns for each of 32 heads; backward 2.5 · 320 / 256 = 3.125 times as much.
   EXPECT_DOUBLE_EQ(cost.forward.per_token, 404750336.0 / 400e3 + 16);
@@ -73,11 +73,11 @@ TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {
 }
 
 TEST(CostFromHardware, SplitsTheWeightsOffBackwardsMatrixProducts) {
-  const CostModel one = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   // As much work as forward, and a quarter of 120 us.
   EXPECT_DOUBLE_EQ(one.weight_gradient.per_token, 404750336.0 / 400e3);
   EXPECT_EQ(one.weight_gradient.per_pack, 30000);
-  const CostModel four = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), 4);
+  const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), 4);
   EXPECT_DOUBLE_EQ(four.weight_gradient.per_token, 404750336.0 / 400e3 / 4);
   EXPECT_EQ(four.weight_gradient.per_pack, 30000);
   // To the gradients of inputs are left as much work, attention's 50 ns on a quarter of the heads,
@@ -92,18 +92,18 @@ TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
   hardware.memory_bandwidth = 2e12;
   // Norms 4 · 4,096 and the activation 3 · 11,008 numbers of 2 bytes at 2 bytes a picosecond, and
   // three sixteenths of 120 us.
-  const CostModel one = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
   EXPECT_DOUBLE_EQ(one.elementwise.per_token, (4 * 4096 + 3 * 11008) * 2 / 2000.0);
   EXPECT_EQ(one.elementwise.per_pack, 22500);
-  const CostModel four = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware, 4);
+  const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware, 4);
   EXPECT_DOUBLE_EQ(four.elementwise.per_token, one.elementwise.per_token / 4);
   // A memory so slow that this would be most of the products: a tenth of them at most.
-  const CostModel slow = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  const Costs slow = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_DOUBLE_EQ(slow.elementwise.per_token, 0.1 * 2 * 404750336.0 / 400e3);
 }
 
 TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
-  CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_EQ(cost.source, "hardware: round");
   EXPECT_EQ(cost.dtype, Dtype::kBf16);
   EXPECT_EQ(cost.shape, llama2_7b());
@@ -119,7 +119,7 @@ TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
 TEST(CostFromHardware, CountsTheBytesThatMemoryMoves) {
   // A nanosecond a byte. K and V of a prefix token: 2 · 4,096 elements of 2 bytes; backward twice,
   // and dK and dV read and written in fp32: 8,192 · (2·2 + 2·4).
-  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_DOUBLE_EQ(cost.forward.per_prefix_token, 16384);
   EXPECT_DOUBLE_EQ(cost.backward.per_prefix_token, 98304);
   // A row of 4,096 is read and written; backward its gradient is read and an fp32 row updated.
@@ -137,7 +137,8 @@ TEST(CostFromHardware, CountsTheBytesThatMemoryMoves) {
 
 TEST(CostFromHardware, SendsBetweenStagesOverTheNetwork) {
   for (const int tp : {1, 4}) {
-    const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp);
+    const RecomputingCosts cost{
+        cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp)};
     // A token of 8,192 bytes; each of tp ranks sends its share at 4 ns a byte, after 11 us.
     PackPlan packs;
     packs.forward = {{{{SequenceId(0), Tokens(0), Tokens(64)}}}};
@@ -148,8 +149,8 @@ TEST(CostFromHardware, SendsBetweenStagesOverTheNetwork) {
 
 TEST(CostFromHardware, SharesTheWorkAmongTensorParallelRanks) {
   const ModelShape shape = llama2_70b();
-  const CostModel one = cost_from_hardware(shape, Dtype::kBf16, round_hardware());
-  const CostModel eight = cost_from_hardware(shape, Dtype::kBf16, round_hardware(), 8);
+  const Costs one = cost_from_hardware(shape, Dtype::kBf16, round_hardware());
+  const Costs eight = cost_from_hardware(shape, Dtype::kBf16, round_hardware(), 8);
   EXPECT_EQ(eight.tp, 8);
   // A gather or scatter moves 7/8 of 16,384 bytes a token: 14,336 at 2 ns in the node, and 7 us.
   EXPECT_DOUBLE_EQ(eight.forward.per_token, one.forward.per_token / 8 + 4 * 28672);
@@ -179,8 +180,8 @@ TEST(CostFromHardware, CopiesKeyHeadsBeyondTheirNumber) {
 }
 
 TEST(CostFromHardware, LeavesTheNodeWhenTensorParallelRanksDoNotFit) {
-  const CostModel one = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware());
-  const CostModel cost = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 16);
+  const Costs one = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware());
+  const Costs cost = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 16);
   // 15/16 of 16,384 bytes at 4 ns; 11 us.
   EXPECT_DOUBLE_EQ(cost.forward.per_token, one.forward.per_token / 16 + 4 * 61440);
   EXPECT_DOUBLE_EQ(cost.forward.per_pack, 60000 + 4 * 11000);

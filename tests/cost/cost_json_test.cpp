@@ -10,8 +10,8 @@
 namespace slimpack {
 namespace {
 
-CostModel example() {
-  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
+Costs example() {
+  Costs cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
   cost.source = "profile of 8 points";
   cost.forward.per_slice = 1.0 / 3;  // not a decimal number: must survive all the same
   cost.backward.per_prefix_token = 1e-7;
@@ -40,7 +40,7 @@ std::string refusal(const nlohmann::json& file) {
 
 TEST(CostJson, RoundTripsToTheLastBit) {
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
-    CostModel cost = example();
+    Costs cost = example();
     cost.dtype = dtype;
     EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
   }
@@ -74,7 +74,7 @@ TEST(CostJson, WithoutWeightGradientsBackwardIsNotSplit) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
   ASSERT_NE(example().weight_gradient, EdgeTime());
   file.erase("weight_gradient");
-  CostModel whole = example();
+  Costs whole = example();
   whole.weight_gradient = {};
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), whole);
   EXPECT_EQ(cost_from_json(cost_to_json(whole), "cost.json"), whole);
@@ -84,7 +84,7 @@ TEST(CostJson, WithoutElementwiseWorkKeepingEverythingSavesNoTime) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
   ASSERT_NE(example().elementwise, EdgeTime());
   file.erase("elementwise");
-  CostModel unknown = example();
+  Costs unknown = example();
   unknown.elementwise = {};
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
   file["elementwise"] = {{"per_pack", 2 * example().backward.per_pack}, {"per_token", 0}};
@@ -96,7 +96,7 @@ TEST(CostJson, WithoutTheTimeToTheHostNothingIsOffloaded) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
   ASSERT_NE(example().host_per_byte, 0);
   file.erase("host_per_byte");
-  CostModel unknown = example();
+  Costs unknown = example();
   unknown.host_per_byte = 0;
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
   file["host_per_byte"] = -1;
@@ -105,7 +105,7 @@ TEST(CostJson, WithoutTheTimeToTheHostNothingIsOffloaded) {
 }
 
 TEST(CostJson, RefusesWeightGradientsThatAreNoPartOfBackward) {
-  CostModel cost = example();
+  Costs cost = example();
   cost.elementwise = {};
   cost.backward.per_pack = 200;
   cost.backward.per_token = 4;

@@ -17,22 +17,22 @@ using testing::round_model;
 using testing::slice;
 using testing::small_gqa;
 
-TEST(CostModel, SliceCostSumsLayersAndEdgesOfTheStage) {
-  const CostModel cost = round_model();
+TEST(Costs, SliceCostSumsLayersAndEdgesOfTheStage) {
+  const RecomputingCosts cost{round_model()};
   const StageLayout layout{{0, 1, 3}};
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
   // Forward, stage 0, one layer: 10 + 2·2 + 11 + 3·4 = 37, embedding 5·2 = 10.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(0), false)(s), 47);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(0), Pass::kForward)(s), 47);
   // Forward, stage 1: two layers of 37; the head has no forward.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(1), false)(s), 74);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(1), Pass::kForward)(s), 74);
   // Backward, stage 0: 20 + 4·2 + 2·11 + 6·4 = 74, embedding 7·2 = 14.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(0), true)(s), 88);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(0), Pass::kBackward)(s), 88);
   // Backward, stage 1: two layers of 74, head 11·2 = 22.
-  EXPECT_EQ(slice_cost(cost, layout, StageId(1), true)(s), 170);
+  EXPECT_EQ(stage_cost(cost, layout, StageId(1), Pass::kBackward)(s), 170);
 }
 
-TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
-  const CostModel cost = round_model();
+TEST(Costs, TaskTimesAddWhatEveryMicroPackCosts) {
+  const RecomputingCosts cost{round_model()};
   const StageLayout layout{{0, 1, 3}};
   PackPlan packs;
   packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}}};
@@ -50,8 +50,8 @@ TEST(CostModel, TaskTimesAddWhatEveryMicroPackCosts) {
   EXPECT_EQ(times.backward_transfer, (std::vector{Nanos(50 + 40), Nanos(50 + 80)}));
 }
 
-TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
-  const CostModel cost = round_model();
+TEST(Costs, OneStageHoldsEmbeddingAndHead) {
+  const RecomputingCosts cost{round_model()};
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 1)}}};
   packs.backward = packs.forward;
@@ -61,8 +61,8 @@ TEST(CostModel, OneStageHoldsEmbeddingAndHead) {
   EXPECT_EQ(times.backward[0][0], Nanos(6696));
 }
 
-TEST(CostModel, StepEndCountsTheParametersOfEachStage) {
-  CostModel cost = round_model();
+TEST(Costs, StepEndCountsTheParametersOfEachStage) {
+  RecomputingCosts cost{round_model()};
   const ModelShape& s = cost.shape;
   // Embedding and head 50·20 = 1000 each, the final norm 20, two nanoseconds per parameter.
   const std::int64_t layer = s.layer_parameters();
@@ -78,15 +78,15 @@ TEST(CostModel, StepEndCountsTheParametersOfEachStage) {
             Nanos(2 * (2 * layer + 1020)));
 }
 
-double heaviest_stage(const CostModel& cost, const StageLayout& layout,
+double heaviest_stage(const RecomputingCosts& cost, const StageLayout& layout,
                       const SequenceLengths& lengths) {
   double heaviest = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     double load = 0;
     for (const Tokens length : lengths) {
       const Slice whole{SequenceId(), Tokens(0), length};
-      load += slice_cost(cost, layout, StageId(s), false)(whole) +
-              slice_cost(cost, layout, StageId(s), true)(whole);
+      load += stage_cost(cost, layout, StageId(s), Pass::kForward)(whole) +
+              stage_cost(cost, layout, StageId(s), Pass::kBackward)(whole);
     }
     heaviest = std::max(heaviest, load);
   }
@@ -94,8 +94,8 @@ double heaviest_stage(const CostModel& cost, const StageLayout& layout,
 }
 
 /// The least heaviest stage over every way to place the remaining cuts.
-double lightest_layout(const CostModel& cost, const SequenceLengths& lengths, StageLayout layout,
-                       std::int32_t stages) {
+double lightest_layout(const RecomputingCosts& cost, const SequenceLengths& lengths,
+                       StageLayout layout, std::int32_t stages) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   if (layout.stages() + 1 == stages) {
     layout.layer_begin.push_back(layers);
@@ -112,7 +112,7 @@ double lightest_layout(const CostModel& cost, const SequenceLengths& lengths, St
 }
 
 RC_GTEST_PROP(BalancedLayout, IsAsLightAsTheBestOfAllCuts, ()) {
-  CostModel cost = round_model();
+  RecomputingCosts cost{round_model()};
   cost.shape.num_layers = *rc::gen::inRange(1, 11);
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   const auto stages = *rc::gen::inRange<std::int32_t>(1, std::min(layers, 6) + 1);
@@ -142,20 +142,20 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
   even.attention_slice_us = 0;
   even.attention_token_head_ns = 0;
   even.attention_forward_flops = even.attention_backward_flops = even.linear_flops;
-  const CostModel cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, even);
+  const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, even);
   EXPECT_EQ(balanced_layout(cost, {Tokens(16)}, 5).layer_begin,
             (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
 }
 
 TEST(BalancedLayout, SpreadsLayersEvenlyWhenNothingCostsAnything) {
-  CostModel cost;
+  Costs cost;
   cost.shape = small_gqa();
   cost.shape.num_layers = 8;
   EXPECT_EQ(balanced_layout(cost, {}, 4).layer_begin, (std::vector<std::int32_t>{0, 2, 4, 6, 8}));
 }
 
 TEST(BalancedLayout, RefusesMoreStagesThanLayersAndNone) {
-  const CostModel cost = round_model();
+  const Costs cost = round_model();
   for (const std::int32_t stages : {4, 0, -1}) {
     try {
       (void)balanced_layout(cost, {Tokens(8)}, stages);

@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-double time_of(const LayerTime& t, const LayerMeasurement& m) {
+double time_of(const PackCost& t, const LayerMeasurement& m) {
   const auto q = static_cast<double>(m.tokens.count());
   const auto prefix = static_cast<double>(m.prefix.count());
   const double pairs = q * prefix + q * (q + 1) / 2;
@@ -21,7 +21,7 @@ double time_of(const LayerTime& t, const LayerMeasurement& m) {
 }
 
 /// The grid that a profile measures, with times computed from `truth`.
-std::vector<LayerMeasurement> grid(const LayerTime& truth) {
+std::vector<LayerMeasurement> grid(const PackCost& truth) {
   std::vector<LayerMeasurement> measurements;
   for (const int slices : {1, 4}) {
     for (const int tokens : {128, 512, 2048}) {
@@ -36,8 +36,8 @@ std::vector<LayerMeasurement> grid(const LayerTime& truth) {
 }
 
 TEST(Fit, RecoversTheCoefficientsBehindExactTimes) {
-  const LayerTime truth{60000, 5000, 2000, 3, 40};  // integers: no time is rounded
-  const auto fit = fit_layer_time(grid(truth));
+  const PackCost truth{60000, 5000, 2000, 3, 40};  // integers: no time is rounded
+  const auto fit = fit_layer_cost(grid(truth));
   EXPECT_NEAR(fit.time.per_pack, truth.per_pack, 1e-6 * truth.per_pack);
   EXPECT_NEAR(fit.time.per_slice, truth.per_slice, 1e-6 * truth.per_slice);
   EXPECT_NEAR(fit.time.per_token, truth.per_token, 1e-6 * truth.per_token);
@@ -50,15 +50,15 @@ RC_GTEST_PROP(Fit, IsNeverFurtherFromNoisyTimesThanTheTruthIs, (std::uint64_t se
   const auto coefficient = [](int low, int high) {
     return static_cast<double>(*rc::gen::inRange(low, high));
   };
-  const LayerTime truth{coefficient(0, 100000), coefficient(0, 9000), coefficient(100, 3000),
-                        coefficient(1, 9), coefficient(0, 90)};
+  const PackCost truth{coefficient(0, 100000), coefficient(0, 9000), coefficient(100, 3000),
+                       coefficient(1, 9), coefficient(0, 90)};
   auto measurements = grid(truth);
   Rng rng(seed);
   for (auto& m : measurements) {
     const double noise = 0.97 + 0.06 * rng.uniform();
     m.time = Nanos(std::llround(static_cast<double>(m.time.count()) * noise));
   }
-  const auto fit = fit_layer_time(measurements);
+  const auto fit = fit_layer_cost(measurements);
   for (const double c : {fit.time.per_pack, fit.time.per_slice, fit.time.per_token,
                          fit.time.per_pair, fit.time.per_prefix_token}) {
     RC_ASSERT(c >= 0 && std::isfinite(c));
@@ -79,14 +79,14 @@ RC_GTEST_PROP(Fit, IsNeverFurtherFromNoisyTimesThanTheTruthIs, (std::uint64_t se
 }
 
 TEST(Fit, StaysCloseToTheTruthUnderThreePercentOfNoise) {
-  const LayerTime truth{60000, 5000, 2000, 3, 40};
+  const PackCost truth{60000, 5000, 2000, 3, 40};
   auto measurements = grid(truth);
   Rng rng(7);
   for (auto& m : measurements) {
     m.time =
         Nanos(std::llround(static_cast<double>(m.time.count()) * (0.97 + 0.06 * rng.uniform())));
   }
-  const auto fit = fit_layer_time(measurements);
+  const auto fit = fit_layer_cost(measurements);
   // Between the measured points, too, the fit is off by no more than the noise.
   for (const int tokens : {256, 1024}) {
     for (const int prefix : {512, 4096}) {
@@ -135,7 +135,7 @@ double squares(const EdgeTime& time, const std::vector<EdgeMeasurement>& points)
 
 TEST(Fit, APartIsThatOfAnyEdgeWhereTheWholeLeavesItRoom) {
   const std::vector<EdgeMeasurement> points = {{Tokens(1), Nanos(102)}, {Tokens(100), Nanos(300)}};
-  const auto fit = fit_part(points, LayerTime{.per_pack = 100.5, .per_token = 2.5});
+  const auto fit = fit_part(points, PackCost{.per_pack = 100.5, .per_token = 2.5});
   EXPECT_NEAR(fit.time.per_pack, 100, 1e-6);  // 102 = 100 + 2, 300 = 100 + 200
   EXPECT_NEAR(fit.time.per_token, 2, 1e-9);
   EXPECT_LT(fit.largest_error, 1e-9);
@@ -145,13 +145,13 @@ TEST(Fit, APartTakesNoMoreThanTheWholeInEitherTerm) {
   // Times are 1 + tokens, but the whole has no constant: (t/2 − 1)² + (3t/4 − 1)² is least at
   // t = (1/2 + 3/4) / (1/4 + 9/16) = 20/13, which is 10/13 of the first time.
   const std::vector<EdgeMeasurement> points = {{Tokens(1), Nanos(2)}, {Tokens(3), Nanos(4)}};
-  const auto without = fit_part(points, LayerTime{.per_pack = 0, .per_token = 9});
+  const auto without = fit_part(points, PackCost{.per_pack = 0, .per_token = 9});
   EXPECT_EQ(without.time.per_pack, 0);
   EXPECT_NEAR(without.time.per_token, 20.0 / 13, 1e-9);
   EXPECT_NEAR(without.largest_error, 1 - 10.0 / 13, 1e-9);
   // And of a whole that takes nothing it is nothing.
-  EXPECT_EQ(fit_part(points, LayerTime{}).time, EdgeTime());
-  EXPECT_EQ(fit_part(points, LayerTime{}).largest_error, 1);
+  EXPECT_EQ(fit_part(points, PackCost{}).time, EdgeTime());
+  EXPECT_EQ(fit_part(points, PackCost{}).largest_error, 1);
 }
 
 RC_GTEST_PROP(Fit, NoPartWithinTheWholeIsCloser, (std::uint64_t seed)) {
@@ -160,7 +160,7 @@ RC_GTEST_PROP(Fit, NoPartWithinTheWholeIsCloser, (std::uint64_t seed)) {
   for (EdgeMeasurement& m : points)
     m = {Tokens(1 + static_cast<std::int64_t>(rng.below(50))),
          Nanos(1 + static_cast<std::int64_t>(rng.below(1000)))};
-  const LayerTime whole{.per_pack = 300 * rng.uniform(), .per_token = 20 * rng.uniform()};
+  const PackCost whole{.per_pack = 300 * rng.uniform(), .per_token = 20 * rng.uniform()};
   const auto fit = fit_part(points, whole);
   RC_ASSERT(fit.time.per_pack >= 0 && fit.time.per_pack <= whole.per_pack);
   RC_ASSERT(fit.time.per_token >= 0 && fit.time.per_token <= whole.per_token);
@@ -197,7 +197,7 @@ TEST(Fit, RefusesNoMeasurementsAndTimesOfZero) {
   EXPECT_THROW((void)fit_exchange({}), InternalError);
   EXPECT_THROW((void)fit_exchange(std::vector<MergedMeasurement>{{Tokens(1), Nanos(1), Nanos(0)}}),
                InternalError);
-  EXPECT_THROW((void)fit_part({}, LayerTime{}), InternalError);
+  EXPECT_THROW((void)fit_part({}, PackCost{}), InternalError);
   EXPECT_THROW((void)fit_edge_time({}), InternalError);
   EXPECT_THROW((void)fit_edge_time(std::vector<EdgeMeasurement>{{Tokens(1), Nanos(0)}}),
                InternalError);

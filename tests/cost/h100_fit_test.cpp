@@ -72,7 +72,7 @@ TEST(H100File, HoldsTheFitOfTheMeasurementsBesideIt) {
 }
 
 /// The measured layer: linear work takes no time.
-CostModel attention_only(const HardwareSpec& h100, double tp) {
+Costs attention_only(const HardwareSpec& h100, double tp) {
   ModelShape shape;
   shape.hidden_size = 8192;
   shape.intermediate_size = 28672;
@@ -92,7 +92,7 @@ TEST(H100File, PredictsEveryMeasurementWithinTheErrorThatTheDocumentationStates)
   double largest_of_long = 0;
   double sum = 0;
   for (const Measured& m : measurements()) {
-    const CostModel cost = attention_only(h100, m.tp);
+    const Costs cost = attention_only(h100, m.tp);
     const double predicted = cost.forward.per_slice +
                              cost.forward.per_token * static_cast<double>(m.tokens.count()) +
                              cost.forward.per_pair * pairs(m);

@@ -5,9 +5,13 @@
 #include "slimpack/cost/memory_model.h"
 #include "tests/cost/shapes.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::kv_bytes;
+using testing::row_bytes;
 
 RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
   RecomputeByLayer recompute;
@@ -19,14 +23,14 @@ RecomputeByLayer random_policies(Rng& rng, std::int32_t layers) {
 /// A stage in the middle of a pipeline recounted from stages of one layer each.
 class LayerByLayer {
  public:
-  LayerByLayer(const CostModel& plain, const RecomputeByLayer& policies, const StepPlan& plan)
+  LayerByLayer(const Costs& plain, const RecomputeByLayer& policies, const StepPlan& plan)
       : plan_(plan),
         packs_(plan.replicas.front().packs),
         row_(row_bytes(plain.shape, plain.dtype)) {
     offloads_before_ = {false};
     for (const Recompute recompute : policies) {
       offloads_before_.push_back(recompute == Recompute::kOffload);
-      CostModel cost = plain;
+      Costs cost = plain;
       cost.shape.num_layers = 3;
       layers_.push_back(
           task_bytes(with_recompute(cost, recompute), {{0, 1, 2, 3}}, packs_, plan.lengths));
@@ -94,7 +98,7 @@ RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t see
   StepPlan plan = testing::random_plan(rng, 3);
   const auto middle = static_cast<std::int32_t>(1 + rng.below(7));
   plan.layout = {{0, 1, 1 + middle, 2 + middle}};
-  CostModel cost;
+  Costs cost;
   cost.shape = testing::small_gqa();
   cost.shape.qk_norm = rng.below(2) == 0;
   cost.dtype = rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kBf16;
@@ -141,9 +145,10 @@ TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
 }
 
 TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
-  CostModel cost;
-  cost.shape = testing::small_gqa();
-  cost = with_recompute(cost, {Recompute::kFull, Recompute::kMlp, Recompute::kElementwise});
+  Costs plain;
+  plain.shape = testing::small_gqa();
+  const RecomputingCosts cost =
+      with_recompute(plain, {Recompute::kFull, Recompute::kMlp, Recompute::kElementwise});
   const StageLayout layout{{0, 1, 3}};
   const auto token = [&](Recompute recompute) {
     return row_bytes(cost.shape, cost.dtype, recompute) + kv_bytes(cost.shape, cost.dtype);
@@ -157,7 +162,7 @@ TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
 TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
   // The example of docs/row-store.md: rows of 264 bytes in each of two layers on one stage, F0 =
   // [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). A token of the head's input takes 32.
-  CostModel cost;
+  Costs cost;
   cost.shape = testing::row_store_example();
   const auto slice = [](std::int64_t begin, std::int64_t end) {
     return MicroPack{{{SequenceId(0), Tokens(begin), Tokens(end)}}};
@@ -193,14 +198,14 @@ TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
 }
 
 TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
-  CostModel cost;
+  Costs cost;
   cost.shape = testing::small_gqa();
   cost.row_bytes = 100;
   const StageLayout layout{{0, 3}};
   const double share =
       static_cast<double>(row_bytes(cost.shape, cost.dtype, Recompute::kMlp).count()) /
       static_cast<double>(row_bytes(cost.shape, cost.dtype).count());
-  const CostModel mixed =
+  const RecomputingCosts mixed =
       with_recompute(cost, {Recompute::kMlp, Recompute::kElementwise, Recompute::kElementwise});
   const Bytes token(static_cast<std::int64_t>(std::ceil(200 + 100 * share)));
   EXPECT_EQ(sequence_bytes(mixed, layout, StageId(std::int32_t{0}), Tokens(5)), token * 5);

@@ -7,9 +7,14 @@
 #include "tests/cost/shapes.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::dkv_bytes;
+using testing::kv_bytes;
+using testing::row_bytes;
 
 /// Bytes of a token in fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8.
 const ModelShape kExample = testing::row_store_example();
@@ -23,8 +28,8 @@ PackPlan example_packs() {
   return {{one_slice(0, 6), one_slice(6, 10)}, {one_slice(5, 10), one_slice(0, 5)}};
 }
 
-CostModel cost_of(const ModelShape& shape, Dtype dtype) {
-  CostModel cost;
+RecomputingCosts cost_of(const ModelShape& shape, Dtype dtype) {
+  RecomputingCosts cost;
   cost.shape = shape;
   cost.dtype = dtype;
   return cost;
@@ -108,9 +113,11 @@ TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
 TEST(MemoryModel, RefusesBytesThatCannotBeCounted) {
   const PackPlan packs{{one_slice(0, 10)}, {one_slice(0, 10)}};
   const auto bytes_of = [&](std::int64_t length, double row_bytes) {
-    CostModel cost = cost_of(kExample, Dtype::kFp32);
+    Costs cost = cost_of(kExample, Dtype::kFp32);
     cost.row_bytes = row_bytes;
-    return task_bytes(cost, {{0, 2}}, packs, {Tokens(length)}).rows.front().front();
+    return task_bytes(RecomputingCosts{cost}, {{0, 2}}, packs, {Tokens(length)})
+        .rows.front()
+        .front();
   };
   EXPECT_EQ(bytes_of(std::int64_t{1} << 31, 100), Bytes(10 * 2 * 100));
   for (const double row_bytes : {0.0, 1.0})

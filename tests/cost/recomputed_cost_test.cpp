@@ -19,70 +19,73 @@ using R = Recompute;
 // k are normalised.
 
 TEST(BackwardTime, IsThatOfTheModelWhereOnlyElementwiseWorkIsDoneAgain) {
-  const CostModel cost = round_model_of_replicas();
+  const Costs cost = round_model_of_replicas();
   EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.backward);
 }
 
 TEST(BackwardTime, WithoutAnythingDoneAgainSavesTheElementwiseWork) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   EXPECT_EQ(backward_time(cost, Recompute::kNothing), cost.backward);  // not known: nothing saved
   cost.elementwise = {30, 0.5};
-  EXPECT_EQ(backward_time(cost, Recompute::kNothing), (LayerTime{170, 20, 3.5, 2, 6}));
+  EXPECT_EQ(backward_time(cost, Recompute::kNothing), (PackCost{170, 20, 3.5, 2, 6}));
 }
 
 TEST(BackwardTime, OfAttentionHasItsQueriesAndItself) {
   // Backward {200, 20, 4, 2, 6} and forward {100, 10, 2, 1, 3}: half the overhead, q of the linear
   // time, all of attention.
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.shape.qk_norm = false;
   EXPECT_EQ(backward_time(cost, Recompute::kAttention),
-            (LayerTime{250, 30, 4 + 480.0 / 2960 * 2, 3, 9}));
+            (PackCost{250, 30, 4 + 480.0 / 2960 * 2, 3, 9}));
 }
 
 TEST(BackwardTime, OfAttentionWithNormalisedKeysHasTheirProjectionToo) {
   EXPECT_EQ(backward_time(round_model_of_replicas(), Recompute::kAttention),
-            (LayerTime{250, 30, 4 + 640.0 / 2960 * 2, 3, 9}));
+            (PackCost{250, 30, 4 + 640.0 / 2960 * 2, 3, 9}));
 }
 
 TEST(BackwardTime, OfTheMlpGoesUpToItsDownProjection) {
   EXPECT_EQ(backward_time(round_model_of_replicas(), Recompute::kMlp),
-            (LayerTime{250, 20, 4 + 1120.0 / 2960 * 2, 2, 6}));
+            (PackCost{250, 20, 4 + 1120.0 / 2960 * 2, 2, 6}));
 }
 
 TEST(BackwardTime, OfEverythingNeedsNeitherValuesNorTheDownProjection) {
   EXPECT_EQ(backward_time(round_model_of_replicas(), Recompute::kFull),
-            (LayerTime{300, 30, 4 + 2240.0 / 2960 * 2, 3, 9}));
+            (PackCost{300, 30, 4 + 2240.0 / 2960 * 2, 3, 9}));
 }
 
 /// Two stages of one and two layers, of a model of three.
 const StageLayout kTwoStages{{0, 1, 3}};
 
 TEST(WithRecompute, AStageTakesTheSumOfItsLayers) {
-  const CostModel plain = round_model_of_replicas();
+  const Costs plain = round_model_of_replicas();
   ASSERT_EQ(plain.shape.num_layers, 3);
-  const CostModel mixed =
+  const RecomputingCosts mixed =
       with_recompute(plain, {Recompute::kFull, Recompute::kAttention, Recompute::kElementwise});
   const Slice s = slice(0, 3, 10);
   const auto alone = [&](Recompute recompute, StageId stage) {
-    return slice_cost(with_recompute(plain, recompute), kTwoStages, stage, true)(s);
+    return stage_cost(with_recompute(plain, recompute), kTwoStages, stage, Pass::kBackward)(s);
   };
   const StageId first(std::int32_t{0});
   const StageId last(std::int32_t{1});
-  EXPECT_DOUBLE_EQ(slice_cost(mixed, kTwoStages, first, true)(s), alone(Recompute::kFull, first));
-  EXPECT_DOUBLE_EQ(slice_cost(mixed, kTwoStages, last, true)(s),
+  EXPECT_DOUBLE_EQ(stage_cost(mixed, kTwoStages, first, Pass::kBackward)(s),
+                   alone(Recompute::kFull, first));
+  EXPECT_DOUBLE_EQ(stage_cost(mixed, kTwoStages, last, Pass::kBackward)(s),
                    (alone(Recompute::kAttention, last) + alone(Recompute::kElementwise, last)) / 2);
-  EXPECT_EQ(slice_cost(mixed, kTwoStages, last, false), slice_cost(plain, kTwoStages, last, false));
+  EXPECT_EQ(stage_cost(mixed, kTwoStages, last, Pass::kForward),
+            stage_cost(RecomputingCosts{plain}, kTwoStages, last, Pass::kForward));
   // Overheads: 250 + 200 of the layers, 4,000 of the head; 300 of the full layer, 2,000 of the
   // embedding.
-  EXPECT_EQ(pack_overhead(mixed, kTwoStages, last, true), 4450);
-  EXPECT_EQ(pack_overhead(mixed, kTwoStages, first, true), 2300);
+  EXPECT_EQ(stage_cost(mixed, kTwoStages, last, Pass::kBackward).per_pack, 4450);
+  EXPECT_EQ(stage_cost(mixed, kTwoStages, first, Pass::kBackward).per_pack, 2300);
 }
 
 TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAgain) {
-  const CostModel plain = round_model_of_replicas();
+  const Costs plain = round_model_of_replicas();
   const StageId last(std::int32_t{1});
   const auto overhead = [&](const RecomputeByLayer& recompute) {
-    return pack_overhead(with_recompute(plain, recompute), kTwoStages, last, true, 2);
+    return stage_cost(with_recompute(plain, recompute), kTwoStages, last, Pass::kBackward, 2)
+        .per_pack;
   };
   // Of two replicas 30 forward and 60 backward a layer.
   EXPECT_EQ(overhead({}), 4000 + 2 * 200 + 2 * 60);
@@ -90,8 +93,8 @@ TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAg
   EXPECT_EQ(overhead({R::kMlp, R::kAttention, R::kElementwise}), 4000 + 250 + 200 + 2 * 60 + 30);
   EXPECT_EQ(overhead({R::kMlp, R::kAttention, R::kFull}), 4000 + 250 + 300 + 2 * 60 + 2 * 30);
   // Per token of the pack, 0.5 forward and 1.5 backward; the layers' own time is shared.
-  const CostModel cost = with_recompute(plain, {R::kMlp, R::kAttention, R::kElementwise});
-  EXPECT_DOUBLE_EQ(merged_slice_cost(cost, kTwoStages, last, true, 2).per_token,
+  const RecomputingCosts cost = with_recompute(plain, {R::kMlp, R::kAttention, R::kElementwise});
+  EXPECT_DOUBLE_EQ(stage_cost(cost, kTwoStages, last, Pass::kBackward, 2).per_token,
                    (2 * 4 + 640.0 / 2960 * 2 + 11) / 2 + 2 * 1.5 + 0.5);
 }
 
@@ -99,12 +102,12 @@ TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAg
 // of log-sum-exp, 2 · 4·28 of gate and up: 632. At 1/256 ns a byte it travels for 2.46875 ns, at
 // 1/128 for 4.9375; a layer takes a token 2 ns forward and 4 backward.
 /// The time of a token on a stage, overheads and attention left out.
-double token_time(const CostModel& cost, std::int32_t stage, bool backward) {
-  return slice_cost(cost, kTwoStages, StageId(stage), backward).per_token;
+double token_time(const RecomputingCosts& cost, std::int32_t stage, Pass pass) {
+  return stage_cost(cost, kTwoStages, StageId(stage), pass).per_token;
 }
 
 TEST(Offload, IsKnownWithTheTimeToTheHost) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   EXPECT_EQ(known_recomputations(cost),
             (std::vector<R>{R::kNothing, R::kElementwise, R::kAttention, R::kMlp, R::kFull}));
   cost.host_per_byte = 1;
@@ -112,48 +115,49 @@ TEST(Offload, IsKnownWithTheTimeToTheHost) {
 }
 
 TEST(Offload, OfALayerBeforeAnotherTakesWhatThatDoesNotHide) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.host_per_byte = 1.0 / 256;
   const auto offloading = [&] { return with_recompute(cost, {R::kMlp, R::kOffload, R::kNothing}); };
   // Two layers; backward with the head's 11.
-  EXPECT_EQ(token_time(offloading(), 1, false), 2 * 2 + 0.46875);
-  EXPECT_EQ(token_time(offloading(), 1, true), 2 * 4 + 11);
+  EXPECT_EQ(token_time(offloading(), 1, Pass::kForward), 2 * 2 + 0.46875);
+  EXPECT_EQ(token_time(offloading(), 1, Pass::kBackward), 2 * 4 + 11);
   cost.host_per_byte = 1.0 / 128;
-  EXPECT_EQ(token_time(offloading(), 1, false), 2 * 2 + 2.9375);
-  EXPECT_EQ(token_time(offloading(), 1, true), 2 * 4 + 0.9375 + 11);
+  EXPECT_EQ(token_time(offloading(), 1, Pass::kForward), 2 * 2 + 2.9375);
+  EXPECT_EQ(token_time(offloading(), 1, Pass::kBackward), 2 * 4 + 0.9375 + 11);
   EXPECT_EQ(backward_time(cost, R::kOffload).per_pack, cost.backward.per_pack);
 }
 
 TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.host_per_byte = 1.0 / 128;
-  const CostModel everywhere = with_recompute(cost, R::kOffload);
+  const RecomputingCosts everywhere = with_recompute(cost, R::kOffload);
   // One layer: its rows leave when it is done, and come before it begins; the embedding's 5 and 7.
-  EXPECT_EQ(token_time(everywhere, 0, false), 2 + 4.9375 + 5);
-  EXPECT_EQ(token_time(everywhere, 0, true), 4 + 4.9375 + 7);
+  EXPECT_EQ(token_time(everywhere, 0, Pass::kForward), 2 + 4.9375 + 5);
+  EXPECT_EQ(token_time(everywhere, 0, Pass::kBackward), 4 + 4.9375 + 7);
   // Two: the first one's leave while the last one runs, whose come while the head does.
-  EXPECT_EQ(token_time(everywhere, 1, false), 2 * 2 + 2.9375 + 4.9375);
+  EXPECT_EQ(token_time(everywhere, 1, Pass::kForward), 2 * 2 + 2.9375 + 4.9375);
   cost.head_backward.per_token = 3;
-  EXPECT_EQ(token_time(with_recompute(cost, R::kOffload), 1, true),
+  EXPECT_EQ(token_time(with_recompute(cost, R::kOffload), 1, Pass::kBackward),
             2 * 4 + 2 * 0.9375 + (4 - 3) + 3);
   // Of two replicas that run a pack together, each moves half of the rows. The exchange takes 0.5.
-  EXPECT_EQ(merged_slice_cost(everywhere, kTwoStages, StageId(std::int32_t{0}), false, 2).per_token,
-            (2 + 4.9375 + 5) / 2 + 0.5);
+  EXPECT_EQ(
+      stage_cost(everywhere, kTwoStages, StageId(std::int32_t{0}), Pass::kForward, 2).per_token,
+      (2 + 4.9375 + 5) / 2 + 0.5);
 }
 
 TEST(Offload, OfAnotherAccountingMovesItsRows) {
-  CostModel cost = round_model_of_replicas();
+  Costs cost = round_model_of_replicas();
   cost.host_per_byte = 0.5;
   cost.row_bytes = 6;
-  EXPECT_EQ(exposed_transfer(cost, false), 1);
-  EXPECT_EQ(exposed_transfer(cost, true), 0);
+  EXPECT_EQ(exposed_transfer(cost, Pass::kForward), 1);
+  EXPECT_EQ(exposed_transfer(cost, Pass::kBackward), 0);
 }
 
 TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
-  CostModel plain = round_model_of_replicas();
+  Costs plain = round_model_of_replicas();
   plain.weight_gradient = {80, 1.5};
   const PackPlan packs{{{{slice(0, 0, 9)}}}, {{{slice(0, 0, 9)}}}};
-  const TaskTimes before = task_times(plain, kTwoStages, packs);
+  const TaskTimes before = task_times(RecomputingCosts{plain}, kTwoStages, packs);
   for (const Recompute recompute : known_recomputations(plain)) {
     const TaskTimes after = task_times(with_recompute(plain, recompute), kTwoStages, packs);
     EXPECT_EQ(after.forward, before.forward);
@@ -163,21 +167,25 @@ TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
   }
 }
 
+template <class Cost>
+concept CanChoose = requires(const Cost& cost) {
+  with_recompute(cost, Recompute::kMlp);
+};
+
 TEST(WithRecompute, TakesAPolicyForEveryLayerOnce) {
-  const CostModel cost = round_model_of_replicas();
+  const Costs cost = round_model_of_replicas();
   EXPECT_THROW((void)with_recompute(cost, RecomputeByLayer{Recompute::kMlp}), InternalError);
-  EXPECT_THROW((void)with_recompute(with_recompute(cost, Recompute::kMlp), Recompute::kMlp),
-               InternalError);
-  EXPECT_EQ(with_recompute(cost, RecomputeByLayer{}), cost);
+  static_assert(!CanChoose<RecomputingCosts> && CanChoose<Costs>);
+  EXPECT_EQ(with_recompute(cost, RecomputeByLayer{}), RecomputingCosts{cost});
 }
 
 RC_GTEST_PROP(LayersByRecompute, CountTheLayersOfEveryStage, (std::uint64_t seed)) {
   Rng rng(seed);
-  CostModel cost = round_model_of_replicas();
+  const Costs plain = round_model_of_replicas();
   RecomputeByLayer recompute;
-  for (std::int64_t l = 0; l < cost.shape.num_layers; ++l)
+  for (std::int64_t l = 0; l < plain.shape.num_layers; ++l)
     recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);
-  cost = with_recompute(cost, recompute);
+  const RecomputingCosts cost = with_recompute(plain, recompute);
   std::array<std::int32_t, kRecomputations> sum{};
   for (std::int32_t s = 0; s < 2; ++s) {
     const auto counts = layers_by_recompute(cost, kTwoStages, StageId(s));

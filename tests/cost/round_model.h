@@ -11,8 +11,8 @@ inline Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
 }
 
 /// Round coefficients, different from each other, so that every term shows in a sum.
-inline CostModel round_model() {
-  CostModel cost;
+inline Costs round_model() {
+  Costs cost;
   cost.shape = small_gqa();
   cost.forward = {100, 10, 2, 1, 3};
   cost.backward = {200, 20, 4, 2, 6};
@@ -26,8 +26,8 @@ inline CostModel round_model() {
 }
 
 /// The same on groups of two and four replicas, with gradients reduced between replicas.
-inline CostModel round_model_of_replicas() {
-  CostModel cost = round_model();
+inline Costs round_model_of_replicas() {
+  Costs cost = round_model();
   cost.merge = {{{30, 0.5}, {60, 1.5}}, {{40, 0.25}, {80, 0.75}}};
   cost.reduce_latency = 7;
   cost.reduce_per_byte = 0.25;

@@ -14,8 +14,8 @@ using testing::slice;
 
 /// The example of docs/row-store.md: two layers on one stage. Bytes of a token in fp32: hidden 32,
 /// q 32, k 16, FFN 64, log-sum-exp 8; a row 264.
-CostModel example_cost() {
-  CostModel cost;
+Costs example_cost() {
+  Costs cost;
   cost.shape = testing::row_store_example();
   return cost;
 }
@@ -43,7 +43,7 @@ constexpr std::int64_t kSecondAttention = 800 + 360 + 200 - 6 * 32;
 using List = std::vector<Bytes>;
 
 TEST(SharedMemory, TensorParallelRanksHoldTheirHeadsAndTheirTokens) {
-  CostModel cost = example_cost();
+  RecomputingCosts cost{example_cost()};
   cost.tp = 2;
   const TaskBytes bytes = task_bytes(cost, kOneStage, example_packs(), {Tokens(10)});
   // Per token: x and middle 2 · 16 (half of the tokens), q and out 2 · 16, lse 4, gate and up
@@ -74,7 +74,7 @@ TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
         Expected{Recompute::kAttention, 264 - 72, 128, 72, 72},
         Expected{Recompute::kMlp, 264 - 128, 0, 128, 128},
         Expected{Recompute::kFull, 32, 0, 232, 232}}) {
-    const CostModel cost = with_recompute(example_cost(), recompute);
+    const RecomputingCosts cost = with_recompute(example_cost(), recompute);
     const TaskBytes bytes = task_bytes(cost, kOneStage, example_packs(), {Tokens(10)});
     const std::int64_t token = 2 * kept + 32;
     EXPECT_EQ(bytes.rows[0], (List{Bytes(6 * token), Bytes(4 * token)})) << to_string(recompute);
@@ -92,7 +92,8 @@ TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
 }
 
 TEST(SharedMemory, AMergedPackHoldsItsShareAndWhatVisitsOfOneOtherReplica) {
-  const TaskBytes bytes = task_bytes(example_cost(), kOneStage, merged_packs(), {Tokens(20)});
+  const TaskBytes bytes =
+      task_bytes(RecomputingCosts{example_cost()}, kOneStage, merged_packs(), {Tokens(20)});
   EXPECT_EQ(bytes.rows[0], (List{Bytes(3360), Bytes(2240)}));
   EXPECT_EQ(bytes.kv[0], List{Bytes(640)});
   EXPECT_EQ(bytes.dkv[0], List{Bytes(640)});
@@ -117,7 +118,8 @@ TEST(SharedMemory, OwnPacksBesideMergedOnesAreWhole) {
   PackPlan packs = merged_packs();
   packs.forward.push_back({{slice(1, 0, 3)}});
   packs.backward.push_back({{slice(1, 0, 3)}});
-  const TaskBytes bytes = task_bytes(example_cost(), kOneStage, packs, {Tokens(20), Tokens(3)});
+  const TaskBytes bytes =
+      task_bytes(RecomputingCosts{example_cost()}, kOneStage, packs, {Tokens(20), Tokens(3)});
   EXPECT_EQ(bytes.rows[0], (List{Bytes(3360), Bytes(2240), Bytes(3 * 560)}));
   EXPECT_EQ(bytes.kv[0], (List{Bytes(640), Bytes(3 * 64)}));
   EXPECT_EQ(bytes.forward_transient[0][2], Bytes(3 * 64));
@@ -126,13 +128,14 @@ TEST(SharedMemory, OwnPacksBesideMergedOnesAreWhole) {
 TEST(SharedMemory, SharesRoundUp) {
   // Three tokens on two replicas: one of them holds two.
   const PackPlan packs{{{{slice(0, 0, 3)}, 2}}, {{{slice(0, 0, 3)}, 2}}};
-  const TaskBytes bytes = task_bytes(example_cost(), kOneStage, packs, {Tokens(3)});
+  const TaskBytes bytes =
+      task_bytes(RecomputingCosts{example_cost()}, kOneStage, packs, {Tokens(3)});
   EXPECT_EQ(bytes.rows[0], List{Bytes(2 * 560)});
   EXPECT_EQ(bytes.kv[0], List{Bytes(2 * 64)});
 }
 
 TEST(SharedMemory, OtherAccountingCountsRowsAndNothingElse) {
-  CostModel cost = example_cost();
+  RecomputingCosts cost{example_cost()};
   cost.row_bytes = 100.3;  // 200.6 on two layers, in whole bytes 201
   const TaskBytes bytes = task_bytes(cost, kOneStage, merged_packs(), {Tokens(20)});
   EXPECT_EQ(bytes.rows[0], (List{Bytes(6 * 201), Bytes(4 * 201)}));
@@ -145,10 +148,11 @@ TEST(SharedMemory, OtherAccountingCountsRowsAndNothingElse) {
 
 RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
   Rng rng(seed);
-  CostModel cost = example_cost();
-  cost.shape.num_layers = 6;
-  cost.tp = 1 << rng.below(2);
-  cost = with_recompute(cost, all_recomputations()[rng.below(kRecomputations)]);
+  Costs plain = example_cost();
+  plain.shape.num_layers = 6;
+  plain.tp = 1 << rng.below(2);
+  const RecomputingCosts cost =
+      with_recompute(plain, all_recomputations()[rng.below(kRecomputations)]);
   const StepPlan plan = testing::random_step(rng, 3, testing::MergedAt::kAnywhere);
   for (const ReplicaPlan& replica : plan.replicas) {
     const TaskBytes bytes = task_bytes(cost, plan.layout, replica.packs, plan.lengths);
@@ -172,7 +176,7 @@ RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
 }
 
 TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
-  CostModel cost = testing::round_model();
+  Costs cost = testing::round_model();
   const StageLayout layout{{0, 1, 3}};
   const auto state = [&](std::int32_t tp, Dtype dtype, std::int32_t replicas) {
     cost.tp = tp;

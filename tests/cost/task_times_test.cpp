@@ -18,45 +18,47 @@ const StageLayout kTwoStages{{0, 1, 3}};
 constexpr StageId kFirst{std::int32_t{0}};
 constexpr StageId kLast{std::int32_t{1}};
 
-TEST(MergedSliceCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
-  const CostModel cost = round_model_of_replicas();
+TEST(StageCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
+  const RecomputingCosts cost{round_model_of_replicas()};
   const Slice s = slice(0, 4, 6);  // 2 tokens, prefix 4, pairs 5 + 6 = 11
-  const auto time = [&](StageId stage, bool backward, std::int32_t replicas) {
-    return merged_slice_cost(cost, kTwoStages, stage, backward, replicas)(s);
+  const auto time = [&](StageId stage, Pass pass, std::int32_t replicas) {
+    return stage_cost(cost, kTwoStages, stage, pass, replicas)(s);
   };
   // One layer and the embedding: 10 + (2 + 5)·2 + 11 + 3·4.
-  EXPECT_EQ(time(kFirst, false, 1), 47);
+  EXPECT_EQ(time(kFirst, Pass::kForward, 1), 47);
   // Two replicas: 10 + ((2 + 5)/2 + 0.5)·2 + 11/2 + 12/2.
-  EXPECT_EQ(time(kFirst, false, 2), 10 + 8 + 5.5 + 6);
+  EXPECT_EQ(time(kFirst, Pass::kForward, 2), 10 + 8 + 5.5 + 6);
   // Four: 10 + ((2 + 5)/4 + 0.25)·2 + 11/4 + 12/4.
-  EXPECT_EQ(time(kFirst, false, 4), 10 + 4 + 2.75 + 3);
+  EXPECT_EQ(time(kFirst, Pass::kForward, 4), 10 + 4 + 2.75 + 3);
   // Two layers and the head, backward: 2·20 + ((2·4 + 11)/2 + 2·1.5)·2 + 2·2·11/2 + 2·6·4/2.
-  EXPECT_EQ(time(kLast, true, 2), 40 + 25 + 22 + 24);
+  EXPECT_EQ(time(kLast, Pass::kBackward, 2), 40 + 25 + 22 + 24);
 }
 
-TEST(MergedSliceCost, OfOneReplicaIsSliceCost) {
-  const CostModel cost = round_model_of_replicas();
+TEST(StageCost, IsThatOfOneReplicaUnlessToldOtherwise) {
+  const RecomputingCosts cost{round_model_of_replicas()};
   for (const StageId stage : {kFirst, kLast})
-    for (const bool backward : {false, true})
-      EXPECT_EQ(merged_slice_cost(cost, kTwoStages, stage, backward, 1),
-                slice_cost(cost, kTwoStages, stage, backward));
+    for (const Pass pass : kWholePasses)
+      EXPECT_EQ(stage_cost(cost, kTwoStages, stage, pass, 1),
+                stage_cost(cost, kTwoStages, stage, pass));
 }
 
-TEST(PackOverhead, CountsLayersEdgesAndTheLatencyOfExchanges) {
-  const CostModel cost = round_model_of_replicas();
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, false), 100 + 1000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, true), 200 + 2000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, false), 2 * 100);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, true), 2 * 200 + 4000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kFirst, false, 2), 100 + 30 + 1000);
-  EXPECT_EQ(pack_overhead(cost, kTwoStages, kLast, true, 4), 2 * (200 + 80) + 4000);
+TEST(StageCost, CountsLayersEdgesAndTheLatencyOfExchanges) {
+  const RecomputingCosts cost{round_model_of_replicas()};
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward).per_pack, 100 + 1000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kBackward).per_pack, 200 + 2000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kForward).per_pack, 2 * 100);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kBackward).per_pack, 2 * 200 + 4000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward, 2).per_pack, 100 + 30 + 1000);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kBackward, 4).per_pack,
+            2 * (200 + 80) + 4000);
 }
 
 TEST(TaskTimes, OfAMergedPackAreThoseOfItsShareAndOfItsExchange) {
   PackPlan packs;
   packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}, 2}, {{slice(2, 0, 1)}, 1}};
   packs.backward = {{{slice(0, 4, 6)}, 4}};
-  const TaskTimes times = task_times(round_model_of_replicas(), kTwoStages, packs);
+  const TaskTimes times =
+      task_times(RecomputingCosts{round_model_of_replicas()}, kTwoStages, packs);
   // Slices of two replicas on the first stage: 29.5 (above) and 10 + 4 + 1/2; pack 1130. Alone:
   // 10 + 2 + 1 + 5 and 1100.
   EXPECT_EQ(times.forward[0], (std::vector{Nanos(1130 + 44), Nanos(1100 + 18)}));
@@ -76,7 +78,8 @@ TEST(TaskTimes, AreDividedByTheSpeedOfEachStage) {
   packs.forward = {{{slice(0, 4, 6), slice(1, 0, 1)}}};
   packs.backward = {{{slice(1, 0, 1)}}};
   const std::vector<double> speed = {4, 0.5};
-  const TaskTimes times = task_times(round_model(), kTwoStages, packs, {1, speed});
+  const TaskTimes times =
+      task_times(RecomputingCosts{round_model()}, kTwoStages, packs, {1, speed});
   // Alone 1165 and 300, backward 2233 and 4463 (cost_model_test).
   EXPECT_EQ(times.forward[0], std::vector{Nanos(291)});
   EXPECT_EQ(times.forward[1], std::vector{Nanos(600)});
@@ -91,7 +94,7 @@ TEST(TaskTimes, AreDividedByTheSpeedOfEachStage) {
 }
 
 TEST(TaskTimes, ReduceInARingAndGatherWhatWasUpdated) {
-  CostModel cost = round_model_of_replicas();
+  RecomputingCosts cost{round_model_of_replicas()};
   cost.tp = 2;
   // First stage: 4008 / 2 = 2004 parameters on a rank, 8016 bytes of fp32, 2004 to each of four
   // replicas. Three steps of 7 + 2004/4 = 508 to reduce, as many to gather; of the update, a
@@ -115,32 +118,32 @@ TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 8)}, 8}};
   packs.backward = packs.forward;
-  const auto times = [&](const CostModel& cost) {
-    return [&] { (void)task_times(cost, kTwoStages, packs); };
+  const auto times = [&](const Costs& cost) {
+    return [&] { (void)task_times(RecomputingCosts{cost}, kTwoStages, packs); };
   };
-  const CostModel of_four = round_model_of_replicas();
+  const Costs of_four = round_model_of_replicas();
   expect_invalid_input(times(of_four), {"of up to 4 replicas", "merges 8", "plan again"});
-  const CostModel of_none = round_model();
+  const Costs of_none = round_model();
   expect_invalid_input(times(of_none), {"of up to 1 replicas", "merges 8", "plan again"});
 }
 
 RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel cost = round_model_of_replicas();
+  const RecomputingCosts cost{round_model_of_replicas()};
   const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
   const auto stage_layout = StageLayout{{0, 1, 3}};
   for (const ReplicaPlan& replica : plan.replicas) {
     std::vector<double> speed = {0.5 + rng.uniform(), 0.5 + rng.uniform()};
     const TaskTimes times = task_times(cost, stage_layout, replica.packs, {3, speed});
-    for (const bool backward : {false, true})
+    for (const Pass pass : kWholePasses)
       for (std::size_t s = 0; s < 2; ++s) {
-        const auto& list = backward ? replica.packs.backward : replica.packs.forward;
+        const auto& list = replica.packs.of(pass);
         for (std::size_t p = 0; p < list.size(); ++p) {
           const std::int32_t count = list[p].replicas;
-          double sum = pack_overhead(cost, stage_layout, StageId(s), backward, count);
+          double sum = stage_cost(cost, stage_layout, StageId(s), pass, count).per_pack;
           for (const Slice& each : list[p].slices)
-            sum += merged_slice_cost(cost, stage_layout, StageId(s), backward, count)(each);
-          const Nanos time = (backward ? times.backward : times.forward)[s][p];
+            sum += stage_cost(cost, stage_layout, StageId(s), pass, count)(each);
+          const Nanos time = (pass == Pass::kForward ? times.forward : times.backward)[s][p];
           RC_ASSERT(std::abs(static_cast<double>(time.count()) - sum / speed[s]) < 0.5 + 1e-6);
         }
       }
@@ -150,7 +153,7 @@ RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
 TEST(TaskTimes, RefuseWhatCannotBeAddedUp) {
   const PackPlan packs{{{{slice(0, 0, 1)}}}, {{{slice(0, 0, 1)}}}};
   const auto with_latency = [&](double latency, std::int32_t replicas) {
-    CostModel cost = round_model();
+    RecomputingCosts cost{round_model()};
     cost.transfer_latency = latency;
     return task_times(cost, kTwoStages, packs, {.replicas = replicas}).forward_transfer.front();
   };

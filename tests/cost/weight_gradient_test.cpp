@@ -18,9 +18,9 @@ using NanosOf = std::vector<Nanos>;
 
 const StageLayout kTwoStages{{0, 1, 3}};
 
-CostModel with_weights(CostModel cost, const EdgeTime& weight_gradient) {
+RecomputingCosts with_weights(Costs cost, const EdgeTime& weight_gradient) {
   cost.weight_gradient = weight_gradient;
-  return cost;
+  return RecomputingCosts{cost};
 }
 
 /// Backward packs of two and three tokens.
@@ -30,7 +30,7 @@ PackPlan two_packs(std::int32_t replicas = 1) {
 }
 
 TEST(WeightGradientTimes, CountLayersAndTokensAndNothingElse) {
-  const CostModel cost = with_weights(round_model(), {80, 1.5});
+  const RecomputingCosts cost{with_weights(round_model(), {80, 1.5})};
   const TaskTimes times = task_times(cost, kTwoStages, two_packs());
   // A layer: 80 + 1.5·2 = 83 and 80 + 1.5·3 = 84.5, which rounds up. Two layers: 166 and 169. The
   // embedding and the head do not wait, and slices and prefixes cost weights nothing.
@@ -38,11 +38,12 @@ TEST(WeightGradientTimes, CountLayersAndTokensAndNothingElse) {
   EXPECT_EQ(times.weight_gradient[0], (NanosOf{Nanos(83), Nanos(85)}));
   EXPECT_EQ(times.weight_gradient[1], (NanosOf{Nanos(166), Nanos(169)}));
   // The whole backward stays what it was.
-  EXPECT_EQ(times.backward, task_times(round_model(), kTwoStages, two_packs()).backward);
+  EXPECT_EQ(times.backward,
+            task_times(RecomputingCosts{round_model()}, kTwoStages, two_packs()).backward);
 }
 
 TEST(WeightGradientTimes, OfAMergedPackAreThoseOfItsShareOfTokens) {
-  const CostModel cost = with_weights(round_model_of_replicas(), {80, 1.5});
+  const RecomputingCosts cost{with_weights(round_model_of_replicas(), {80, 1.5})};
   const auto weights = [&](std::int32_t replicas) {
     return task_times(cost, kTwoStages, two_packs(replicas)).weight_gradient[1];
   };
@@ -53,7 +54,7 @@ TEST(WeightGradientTimes, OfAMergedPackAreThoseOfItsShareOfTokens) {
 }
 
 TEST(WeightGradientTimes, AreDividedByTheSpeedOfEachStage) {
-  const CostModel cost = with_weights(round_model(), {80, 1.5});
+  const RecomputingCosts cost{with_weights(round_model(), {80, 1.5})};
   const std::vector<double> speed = {4, 0.5};
   const TaskTimes times = task_times(cost, kTwoStages, two_packs(), {1, speed});
   // 83/4 = 20.75 and 84.5/4 = 21.125; 166 and 169 doubled.
@@ -62,7 +63,7 @@ TEST(WeightGradientTimes, AreDividedByTheSpeedOfEachStage) {
 }
 
 TEST(WeightGradientTimes, LeaveInputGradientsSomeTime) {
-  CostModel cost = with_weights(round_model(), {200, 4});
+  RecomputingCosts cost{with_weights(round_model(), {200, 4})};
   cost.backward = {200, 0, 4, 0, 0};
   const StageLayout three{{0, 1, 2, 3}};
   // The middle stage has no edges: its backward, 208 and 212, would be weights altogether.
@@ -77,14 +78,15 @@ TEST(WeightGradientTimes, LeaveInputGradientsSomeTime) {
 }
 
 TEST(WeightGradientTimes, AreZeroOnAStageWithoutLayers) {
-  const CostModel cost = with_weights(round_model(), {80, 1.5});
+  const RecomputingCosts cost{with_weights(round_model(), {80, 1.5})};
   const TaskTimes times = task_times(cost, {{0, 0, 3}}, two_packs());
   EXPECT_EQ(times.weight_gradient[0], (NanosOf{Nanos(0), Nanos(0)}));
   EXPECT_EQ(times.weight_gradient[1], (NanosOf{Nanos(249), Nanos(254)}));
 }
 
 TEST(WeightGradientTimes, OfAModelThatKnowsNoneAreAbsent) {
-  EXPECT_TRUE(task_times(round_model(), kTwoStages, two_packs()).weight_gradient.empty());
+  EXPECT_TRUE(
+      task_times(RecomputingCosts{round_model()}, kTwoStages, two_packs()).weight_gradient.empty());
   // Either term alone is enough.
   for (const EdgeTime& term : {EdgeTime{1, 0}, EdgeTime{0, 1}})
     EXPECT_EQ(task_times(with_weights(round_model(), term), kTwoStages, two_packs())
@@ -95,16 +97,17 @@ TEST(WeightGradientTimes, OfAModelThatKnowsNoneAreAbsent) {
 RC_GTEST_PROP(WeightGradientTimes, AreWhatAModelOfInputGradientsAloneLeavesOut,
               (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel cost =
-      with_weights(round_model_of_replicas(), {200 * rng.uniform(), 4 * rng.uniform()});
-  CostModel input_half = cost;
+  const RecomputingCosts cost{
+      with_weights(round_model_of_replicas(), {200 * rng.uniform(), 4 * rng.uniform()})};
+  Costs input_half = cost;
   input_half.backward.per_pack -= cost.weight_gradient.per_pack;
   input_half.backward.per_token -= cost.weight_gradient.per_token;
   const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
   for (const ReplicaPlan& replica : plan.replicas) {
     const std::vector<double> speed = {0.5 + rng.uniform(), 0.5 + rng.uniform()};
     const TaskTimes both = task_times(cost, kTwoStages, replica.packs, {3, speed});
-    const TaskTimes input = task_times(input_half, kTwoStages, replica.packs, {3, speed});
+    const TaskTimes input =
+        task_times(RecomputingCosts{input_half}, kTwoStages, replica.packs, {3, speed});
     for (std::size_t s = 0; s < 2; ++s)
       for (std::size_t p = 0; p < replica.packs.backward.size(); ++p) {
         const std::int64_t whole = both.backward[s][p].count();
@@ -120,8 +123,8 @@ RC_GTEST_PROP(WeightGradientTimes, AreWhatAModelOfInputGradientsAloneLeavesOut,
 /// The example of docs/row-store.md, two layers on one stage. Elements of a token: hidden 8, q 8,
 /// k 4, FFN 16. Every weight [O, I] needs O + I of them: q, k, v (8 + 8) + 8 = 24, output 16, gate
 /// and up 32 + 8 = 40, down 24; together 104.
-CostModel example_cost(Dtype dtype = Dtype::kFp32) {
-  CostModel cost;
+Costs example_cost(Dtype dtype = Dtype::kFp32) {
+  Costs cost;
   cost.dtype = dtype;
   cost.shape = testing::row_store_example();
   cost.weight_gradient = {0, 1};
@@ -129,12 +132,12 @@ CostModel example_cost(Dtype dtype = Dtype::kFp32) {
 }
 
 /// Ten tokens, backward six and four of them, or twice as many on two replicas.
-TaskBytes example_bytes(const CostModel& cost, std::int32_t replicas = 1,
-                        const StageLayout& layout = {{0, 2}}) {
+TaskBytes example_bytes(const Costs& cost, std::int32_t replicas = 1,
+                        const StageLayout& layout = {{0, 2}}, RecomputeByLayer recompute = {}) {
   const std::int64_t n = replicas;
   const PackPlan packs{{{{slice(0, 0, 10 * n)}, replicas}},
                        {{{slice(0, 4 * n, 10 * n)}, replicas}, {{slice(0, 0, 4 * n)}, replicas}}};
-  return task_bytes(cost, layout, packs, {Tokens(10 * n)});
+  return task_bytes(with_recompute(cost, std::move(recompute)), layout, packs, {Tokens(10 * n)});
 }
 
 TEST(WeightGradientBytes, HoldBothOperandsOfEveryWeight) {
@@ -147,7 +150,7 @@ TEST(WeightGradientBytes, HoldBothOperandsOfEveryWeight) {
 }
 
 TEST(WeightGradientBytes, CountTheLayersOfEachStage) {
-  CostModel cost = example_cost();
+  Costs cost = example_cost();
   cost.shape.num_layers = 3;
   const TaskBytes bytes = example_bytes(cost, 1, kTwoStages);
   ASSERT_EQ(bytes.weight_operands.size(), 2U);
@@ -165,18 +168,19 @@ TEST(WeightGradientBytes, TakeNoMoreThanTheOperandsThatTheyFreeButForProducts) {
               (BytesOf{Bytes(0), Bytes(0)}));
   // bf16 widens operands to 4 bytes a number. Down: 8 + 16 of a token, 96. Gate and up: 32 + 8,
   // 160, and 16 of normalised input, less 32 + 16 of the down projection's operands.
-  const CostModel bf16 = example_cost(Dtype::kBf16);
+  const Costs bf16 = example_cost(Dtype::kBf16);
   EXPECT_EQ(example_bytes(bf16).weight_transient[0], (BytesOf{Bytes(6 * 128), Bytes(4 * 128)}));
   // With a small MLP gate and up need most too, 8 + 8 numbers: 64 + 16 − (8 + 16); down 48; q, k
   // and v 96 + 16, less 8 + 16, 16 + 16 and 16 + 16 of the others' operands.
-  CostModel small_mlp = bf16;
+  Costs small_mlp = bf16;
   small_mlp.shape.intermediate_size = 4;
   EXPECT_EQ(example_bytes(small_mlp).weight_transient[0], (BytesOf{Bytes(6 * 56), Bytes(4 * 56)}));
   // Of many tokens 256 are widened at a time, and nothing is more than the first: gate and up have
   // 256 · 160 − 1,000 · 32.
   const PackPlan long_pack{{{{slice(0, 0, 1000)}}}, {{{slice(0, 0, 1000)}}}};
-  EXPECT_EQ(task_bytes(bf16, {{0, 2}}, long_pack, {Tokens(1000)}).weight_transient[0],
-            BytesOf{Bytes(256 * 96)});
+  EXPECT_EQ(
+      task_bytes(RecomputingCosts{bf16}, {{0, 2}}, long_pack, {Tokens(1000)}).weight_transient[0],
+      BytesOf{Bytes(256 * 96)});
 }
 
 TEST(WeightGradientBytes, FillLayerByLayerWhileInputGradientsRun) {
@@ -199,13 +203,13 @@ TEST(WeightGradientBytes, AreNotCopiedWhereTheyAreAlone) {
   // All rows of a forward pack in one backward pack: attention's output stays, and the row goes.
   // 10 · (224 + 160 + 72), tiles of 10 · 10 scores twice, less the inputs of the head.
   const MicroPack whole{{slice(0, 0, 10)}};
-  EXPECT_EQ(
-      task_bytes(example_cost(), {{0, 1}}, {{whole}, {whole}}, {Tokens(10)}).input_transient[0],
-      BytesOf{Bytes(10 * 456 + 800 - 320)});
+  EXPECT_EQ(task_bytes(RecomputingCosts{example_cost()}, {{0, 1}}, {{whole}, {whole}}, {Tokens(10)})
+                .input_transient[0],
+            BytesOf{Bytes(10 * 456 + 800 - 320)});
 }
 
 TEST(WeightGradientBytes, OfATensorParallelRankAreItsHeadsAndItsTokens) {
-  CostModel cost = example_cost();
+  Costs cost = example_cost();
   cost.tp = 2;
   // Bytes of a token: hidden states 4·16, half of the tokens; attention's output 16, dqkv 16 + 2·16
   // as the one KV head is on both ranks; 3·32 of the MLP: 224.
@@ -226,14 +230,15 @@ TEST(WeightGradientBytes, OfAMergedPackAreThoseOfItsShare) {
 TEST(WeightGradientBytes, AreTheSameWhateverIsComputedAgain) {
   const TaskBytes kept = example_bytes(example_cost());
   for (const Recompute recompute : all_recomputations()) {
-    const TaskBytes bytes = example_bytes(with_recompute(example_cost(), recompute));
+    const TaskBytes bytes =
+        example_bytes(example_cost(), 1, {{0, 2}}, RecomputeByLayer(2, recompute));
     EXPECT_EQ(bytes.weight_operands, kept.weight_operands) << to_string(recompute);
     EXPECT_EQ(bytes.weight_transient, kept.weight_transient) << to_string(recompute);
   }
 }
 
 TEST(WeightGradientBytes, GrowWithTheRowsOfAnotherAccounting) {
-  CostModel cost = example_cost();
+  Costs cost = example_cost();
   cost.row_bytes = 100;
   // Our own: 416 of operands to 264 of rows, on two layers 315.15 to 200.
   TaskBytes bytes = example_bytes(cost);
@@ -247,7 +252,7 @@ TEST(WeightGradientBytes, GrowWithTheRowsOfAnotherAccounting) {
 
 TEST(WeightGradientBytes, OfAModelThatKnowsNoneAreAbsentAndChangeNothingElse) {
   for (const double row : {0.0, 100.0}) {
-    CostModel cost = example_cost();
+    Costs cost = example_cost();
     cost.row_bytes = row;
     const TaskBytes split = example_bytes(cost);
     cost.weight_gradient = {};

@@ -13,13 +13,13 @@ SOURCE_FOLDERS = ["slimpack", "apps", "python"]
 FOLDERS = [*SOURCE_FOLDERS, "bench", "cmake", "docs", "examples", "hardware", "models", "tests",
            "tools"]
 
-BLOCK = re.compile(r"^```.*?^```|^(?: {4}|\t).*$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```.*?^```|^ {4}[^\n]*$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 PLACEHOLDER = re.compile(r"/[A-Z]+(_|$)")  # tests/ROOM
 DRAWN_NAME = re.compile(r">([A-Z]\w+)<")
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-TYPE = re.compile(r"\b(?:struct|class|using)\s+([A-Z]\w*)[^;{=]*[{=]")
+TYPE = re.compile(r"(?<!<)(?<!, )\b(?:struct|class|using)\s+([A-Z]\w*)[^;{=]*[{=]")
 FUNCTION = re.compile(r"\b([a-z]\w*)\s*\(")
 
 
@@ -85,7 +85,9 @@ def missing_names(page, root):
 
 
 def test_every_name_in_the_life_of_a_step_exists():
-    assert missing_names(GUIDE.read_text(encoding="utf-8"), ROOT) == []
+    page = GUIDE.read_text(encoding="utf-8")
+    assert {"Sampler::next_step", "StepPlan", "load_checkpoint"} <= set(spans(page))
+    assert missing_names(page, ROOT) == []
 
 
 def test_every_type_in_its_drawing_exists():
@@ -106,7 +108,8 @@ def fixture_tree(tmp_path):
     header.parent.mkdir(parents=True)
     header.write_text("// OldSampler was drawn_early().\n"
                       "class Forwarded;\n"
-                      "class Sampler : public Source {\n"
+                      "template <class Rule, class Order>\n"
+                      "class Sampler : public Source<Rule> {\n"
                       "  struct Cursor { int at; };\n"
                       "  Step next_step();\n"
                       "};\n"
@@ -129,15 +132,17 @@ def test_names_that_the_source_has_are_found(tree):
     "Sampler::read_all",         # a function, but no member
     "OldSampler", "drawn_early", # in a comment alone
     "Quoted",                    # in a string alone
-    "Forwarded",                 # declared and never defined
+    "Forwarded", "Rule",         # declared and never defined
     "slimpack/data/samples.h",   # no such file
 ])
 def test_names_that_the_source_lacks_are_reported(tree, name):
-    assert missing_names(f"`Sampler` and `{name}`", tree) == [name]
+    page = f"`Sampler`\n\n    a block of code\n\n```sh\nanother\n```\n\nand `{name}`"
+    assert missing_names(page, tree) == [name]
 
 
 def test_files_that_do_not_exist_are_reported(tree):
-    page = ("`slimpack/data/samples.h`, `samples.h`, `sampler.h` and [a page](docs/gone.md#part), "
+    page = ("```sh\ncode\n```\n\n    code\n\n"
+            "`slimpack/data/samples.h`, `samples.h`, `sampler.h` and [a page](docs/gone.md#part), "
             "[the file](slimpack/data/sampler.h), [the web](https://example.org/gone.md)")
     assert missing_files(page, tree, tree) == ["slimpack/data/samples.h", "samples.h",
                                                "docs/gone.md"]

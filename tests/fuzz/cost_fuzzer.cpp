@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const StageLayout layout = balanced_layout(*cost, lengths, stages);
   const PackPlan packs = small_packs();
   for (const Recompute recompute : all_recomputations()) {
-    const CostModel model = with_recompute(*cost, recompute);
+    const RecomputingCosts model = with_recompute(*cost, recompute);
     (void)fuzz::accepted(
         [&] { return task_times(model, layout, packs, {.replicas = 4}).stages(); });
     (void)fuzz::accepted([&] { return task_bytes(model, layout, packs, lengths).rows.size(); });

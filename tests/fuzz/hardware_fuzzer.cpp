@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                          .head_dim = 16,
                          .vocab_size = 257,
                          .max_positions = Tokens(1024)};
-  const CostModel cost = cost_from_hardware(shape, Dtype::kBf16, *hardware, 2, 8);
+  const Costs cost = cost_from_hardware(shape, Dtype::kBf16, *hardware, 2, 8);
   (void)fuzz::accepted([&] { return cost_from_json(cost_to_json(cost), "cost.json"); });
   return 0;
 }

@@ -1,5 +1,5 @@
 // What an earlier run has left in metrics.jsonl.
-#include "apps/slimpack/metrics_lines.h"
+#include "slimpack/training/metrics_lines.h"
 
 #include <sstream>
 #include <string>

@@ -5,10 +5,13 @@
 
 #include "slimpack/sim/simulate.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/support/simulate_packs.h"
 
 using namespace slimpack;
 
 namespace {
+
+using testing::simulate;
 
 /// As many packs as a schedule's first stage runs forward, each of one sequence of one token.
 PackPlan packs_of(const Schedule& schedule) {

@@ -2,9 +2,9 @@
 // stand and with the checksum that their content has, which no mutation finds.
 #include <span>
 
-#include "apps/slimpack/run_state.h"
 #include "slimpack/base/checksum.h"
 #include "slimpack/packflow/checkpoint/checkpoint_folder.h"
+#include "slimpack/training/run_state.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace slimpack;

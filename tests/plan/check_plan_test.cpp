@@ -25,9 +25,8 @@ StepPlan small_plan() {
   return plan;
 }
 
-std::vector<MicroPack>& packs_of(StepPlan& plan, bool backward) {
-  PackPlan& packs = plan.replicas.front().packs;
-  return backward ? packs.backward : packs.forward;
+std::vector<MicroPack>& packs_of(StepPlan& plan, Pass pass) {
+  return plan.replicas.front().packs.of(pass);
 }
 
 bool reports(const StepPlan& plan, const std::string& words) {
@@ -96,14 +95,14 @@ TEST(CheckPlan, AcceptsMergedReplicasThatMeetInOneOrder) {
 }
 
 TEST(CheckPlan, NamesEachBrokenRuleOfMergedReplicas) {
-  for (const bool backward : {false, true}) {
+  for (const Pass pass : kWholePasses) {
     StepPlan plan = merged_plan();
-    auto& packs = backward ? plan.replicas[1].packs.backward : plan.replicas[1].packs.forward;
+    auto& packs = plan.replicas[1].packs.of(pass);
     std::swap(packs[0].slices, packs[1].slices);
-    EXPECT_TRUE(reports(plan, backward ? "replicas 0 and 1, backward: merged"
-                                       : "replicas 0 and 1, forward: merged"));
+    EXPECT_TRUE(reports(plan, pass == Pass::kBackward ? "replicas 0 and 1, backward: merged"
+                                                      : "replicas 0 and 1, forward: merged"));
     plan = merged_plan();
-    (backward ? plan.replicas[0].packs.backward : plan.replicas[0].packs.forward)[1].replicas = 4;
+    plan.replicas[0].packs.of(pass)[1].replicas = 4;
     EXPECT_TRUE(reports(plan, "MicroPack 1 is of 4 replicas"));
   }
   StepPlan plan = merged_plan();
@@ -113,33 +112,33 @@ TEST(CheckPlan, NamesEachBrokenRuleOfMergedReplicas) {
 }
 
 TEST(CheckPlan, NamesEachBrokenRuleOfAPass) {
-  for (const bool backward : {false, true}) {
+  for (const Pass pass : kWholePasses) {
     StepPlan plan = small_plan();
-    packs_of(plan, backward).push_back({});
+    packs_of(plan, pass).push_back({});
     EXPECT_TRUE(reports(plan, "MicroPack 2 is empty"));
     for (const Slice& bad : {slice(0, 3, 3), slice(0, 5, 3), slice(0, -1, 3), slice(0, 6, 11)}) {
       plan = small_plan();
-      packs_of(plan, backward)[0].slices.push_back(bad);
+      packs_of(plan, pass)[0].slices.push_back(bad);
       EXPECT_TRUE(reports(plan, "of sequence 0, which has 10"));
     }
     for (const std::int32_t id : {-1, 2}) {
       plan = small_plan();
-      packs_of(plan, backward)[0].slices.push_back(slice(id, 0, 1));
+      packs_of(plan, pass)[0].slices.push_back(slice(id, 0, 1));
       EXPECT_TRUE(reports(plan, "which is not on it"));
     }
     plan = small_plan();
-    std::swap(packs_of(plan, backward)[0], packs_of(plan, backward)[1]);
-    EXPECT_TRUE(reports(plan, backward ? "must descend" : "must ascend"));
+    std::swap(packs_of(plan, pass)[0], packs_of(plan, pass)[1]);
+    EXPECT_TRUE(reports(plan, pass == Pass::kBackward ? "must descend" : "must ascend"));
   }
   StepPlan plan = small_plan();
-  packs_of(plan, false) = {{{slice(0, 0, 6), slice(0, 6, 10), slice(1, 0, 4)}}};
+  packs_of(plan, Pass::kForward) = {{{slice(0, 0, 6), slice(0, 6, 10), slice(1, 0, 4)}}};
   EXPECT_TRUE(reports(plan, "holds two slices of sequence 0"));
   plan = small_plan();
-  packs_of(plan, false)[0].slices[0] = slice(0, 0, 5);
+  packs_of(plan, Pass::kForward)[0].slices[0] = slice(0, 0, 5);
   EXPECT_TRUE(reports(plan, "tokens [5, 6) of sequence 0 are in no forward"));
-  packs_of(plan, false)[0].slices[0] = slice(0, 0, 8);
+  packs_of(plan, Pass::kForward)[0].slices[0] = slice(0, 0, 8);
   EXPECT_TRUE(reports(plan, "tokens [6, 8) of sequence 0 are in two forward"));
-  packs_of(plan, false).erase(packs_of(plan, false).begin() + 1);
+  packs_of(plan, Pass::kForward).erase(packs_of(plan, Pass::kForward).begin() + 1);
   EXPECT_TRUE(reports(plan, "tokens [8, 10) of sequence 0 are in no forward"));
   EXPECT_TRUE(reports(plan, "sequence 1 is in no forward"));
 }
@@ -158,7 +157,7 @@ RC_GTEST_PROP(CheckPlan, AcceptsEveryCorrectPlan, (std::uint64_t seed)) {
 
 /// One change that breaks a rule, whatever the plan. Backward slices are changed as forward ones.
 void corrupt(StepPlan& plan, Rng& rng, std::uint64_t kind) {
-  auto& packs = packs_of(plan, rng.below(2) == 1);
+  auto& packs = packs_of(plan, kWholePasses[rng.below(2)]);
   auto& pack = packs[rng.below(packs.size())];
   Slice& hit = pack.slices[rng.below(pack.slices.size())];
   switch (kind) {

@@ -17,8 +17,8 @@ namespace {
 constexpr Bytes kStates{1'861'632};
 const StageLayout kHalves{{0, 3, 6}};
 
-CostModel cost_with(Bytes memory) {
-  CostModel cost = testing::small_cost(2);
+Costs cost_with(Bytes memory) {
+  Costs cost = testing::small_cost(2);
   cost.memory = memory;
   return cost;
 }

@@ -9,6 +9,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// Up to 24 sequences on up to 4 stages of up to 8 replicas, of unlike speeds at times; layers
@@ -32,12 +33,12 @@ PlanRequest random_job(Rng& rng) {
   return request;
 }
 
-Bytes need_of(const PlannedStep& step, const CostModel& cost) {
-  return step_need(step, with_recompute(cost, step.plan.recompute)).bytes;
+Bytes need_of(const RatedPlan& step, const Costs& cost) {
+  return step_need(step, cost).bytes;
 }
 
 /// The cap, at times none, that lets some plans fit and others not.
-std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const CostModel& cost) {
+std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const Costs& cost) {
   if (rng.below(3) == 0) return std::nullopt;
   const Baseline& any = baselines()[rng.below(baselines().size())];
   const auto percent = 40 + static_cast<std::int64_t>(rng.below(100));
@@ -45,12 +46,12 @@ std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const Cost
 }
 
 /// Whether the plan keeps what the request limits for every plan of ours.
-bool allowed(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+bool allowed(const RatedPlan& step, const PlanRequest& request, const Costs& cost) {
   return most_merged(step.plan) <= request.most_merged &&
          (!request.memory_cap || need_of(step, cost) <= *request.memory_cap);
 }
 
-void expect_runnable(const PlannedStep& step, const PlanRequest& request, const CostModel& cost) {
+void expect_runnable(const RatedPlan& step, const PlanRequest& request, const Costs& cost) {
   EXPECT_EQ(check_plan(step.plan), std::vector<std::string>{});
   EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
   EXPECT_TRUE(allowed(step, request, cost));
@@ -61,7 +62,7 @@ void expect_runnable(const PlannedStep& step, const PlanRequest& request, const 
 // Makespans are whole nanoseconds of the simulator, so that they compare exactly. The baselines are
 // planned as `compare` plans them.
 TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
-  const CostModel cost = small_cost(8);
+  const Costs cost = small_cost(8);
   int copied = 0;
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
@@ -72,7 +73,7 @@ TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
     if (outcome.step) expect_runnable(*outcome.step, request, cost);
     if (outcome.step && !outcome.step->baseline.empty()) ++copied;
     for (const Baseline& baseline : baselines()) {
-      const PlannedStep other = baseline_step(baseline, request, cost);
+      const RatedPlan other = baseline_step(baseline, request, cost);
       if (!allowed(other, request, cost)) continue;
       ASSERT_TRUE(outcome.step.has_value()) << baseline.name << " fits";
       EXPECT_LE(outcome.step->prediction.makespan, other.prediction.makespan) << baseline.name;
@@ -88,9 +89,9 @@ PlanRequest one_granule() {
 }
 
 TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   PlanRequest request = one_granule();
-  const PlannedStep step = *plan_step(request, cost).step;
+  const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(step.baseline, "seq1f1b");
   EXPECT_EQ(step.plan, baseline_step(baseline_named("seq1f1b"), request, cost).plan);
   // Without room in a pack for the sequence there is no baseline.
@@ -101,37 +102,30 @@ TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
 TEST(BaselineSearch, LeavesOutBaselinesThatMergeMoreThanIsAllowed) {
   // Two sequences of 16,384 tokens on four replicas: Megatron's hybrid context parallelism gives
   // each two replicas, 8,192 tokens on each.
-  const CostModel cost = small_cost(4);
+  const RecomputingCosts cost{small_cost(4)};
   const SequenceLengths lengths(2, Tokens(16384));
-  const std::vector<std::vector<double>> speed;
-  StepProblem problem{.cost = cost,
-                      .lengths = lengths,
-                      .speed = speed,
-                      .layout = balanced_layout(cost, lengths, 1),
-                      .replicas = 4,
-                      .memory_cap = std::nullopt};
-  const BaselineSearchResult apart = search_baselines(paced(problem), Tokens(16384));
-  problem.most_merged = 2;
-  const BaselineSearchResult merged = search_baselines(paced(problem), Tokens(16384));
+  const Job job{
+      .layout = balanced_layout(cost, lengths, 1), .replicas = 4, .context = Tokens(16384)};
+  const Choices alone{.most_merged = 1};
+  const Choices pairs{.most_merged = 2};
+  const BaselineSearchResult apart = search_baselines(paced({job, lengths, alone, cost}));
+  const BaselineSearchResult merged = search_baselines(paced({job, lengths, pairs, cost}));
   EXPECT_EQ(most_merged(apart.step->plan), 1);
   EXPECT_EQ(most_merged(merged.step->plan), 2);
   EXPECT_LT(merged.step->prediction.makespan, apart.step->prediction.makespan);
 }
 
 TEST(BaselineSearch, FindsNothingThatIsNoShorter) {
-  const CostModel cost = small_cost();
+  const RecomputingCosts cost{small_cost()};
   const SequenceLengths lengths{Tokens(900), Tokens(500), Tokens(100)};
-  const std::vector<std::vector<double>> speed;
-  StepProblem problem = paced({.cost = cost,
-                               .lengths = lengths,
-                               .speed = speed,
-                               .layout = balanced_layout(cost, lengths, 2),
-                               .memory_cap = std::nullopt});
-  const BaselineSearchResult any = search_baselines(problem, Tokens(1000));
+  const Job job{.layout = balanced_layout(cost, lengths, 2), .context = Tokens(1000)};
+  const Choices choices;
+  StepProblem problem = paced({job, lengths, choices, cost});
+  const BaselineSearchResult any = search_baselines(problem);
   problem.below = any.step->prediction.makespan;
-  EXPECT_FALSE(search_baselines(problem, Tokens(1000)).step.has_value());
+  EXPECT_FALSE(search_baselines(problem).step.has_value());
   problem.below = *problem.below + Nanos(1);
-  EXPECT_EQ(search_baselines(problem, Tokens(1000)).step->plan, any.step->plan);
+  EXPECT_EQ(search_baselines(problem).step->plan, any.step->plan);
 }
 
 TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {
@@ -139,20 +133,20 @@ TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {
   // under some caps than under smaller ones.
   Rng rng(5781335904486431);
   PlanRequest request = testing::random_request(rng);
-  const CostModel cost = small_cost();
-  const PlannedStep free = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan free = *plan_step(request, cost).step;
   EXPECT_EQ(free.baseline, "dynapipe");
   Nanos shortest = free.prediction.makespan;
   for (Bytes cap(400'000); cap > Bytes(210'000); cap = cap - Bytes(1'000)) {
     request.memory_cap = cap;
-    const PlannedStep step = *plan_step(request, cost).step;
+    const RatedPlan step = *plan_step(request, cost).step;
     EXPECT_GE(step.prediction.makespan, shortest) << cap.count();
     shortest = step.prediction.makespan;
   }
 }
 
 TEST(BaselineSearch, CountsInWhatARefusalSaysIsNeeded) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   PlanRequest request = one_granule();
   request.memory_cap = Bytes(1);
   const DoesNotFit why = *plan_step(request, cost).does_not_fit;
@@ -160,7 +154,7 @@ TEST(BaselineSearch, CountsInWhatARefusalSaysIsNeeded) {
   EXPECT_LT(why.needed, plan_step(request, cost).does_not_fit->needed);
   request.context = Tokens(4000);
   request.memory_cap = why.needed;
-  const PlannedStep step = *plan_step(request, cost).step;
+  const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(need_of(step, cost), why.needed);
   EXPECT_FALSE(step.baseline.empty());
 }

@@ -15,7 +15,7 @@ TEST(Candidates, NeverAskForMorePacksThanThereArePieces) {
   for (const Candidate& c : coarse_candidates(space)) {
     EXPECT_LE(c.cut.fluid.packs, 3);
     EXPECT_EQ(c.cut.short_first, 0);
-    for (int direction = 0; direction < kDirections; ++direction)
+    for (const SearchDirection direction : kSearchDirections)
       for (const Candidate& n : neighbours(c, space, direction)) {
         EXPECT_GE(n.cut.fluid.packs, 1);
         EXPECT_LE(n.cut.fluid.packs, 3);
@@ -29,7 +29,7 @@ TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
       .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
   const auto candidates = coarse_candidates(space);
   EXPECT_EQ(candidates.front().cut.fluid.packs, 4);
-  EXPECT_EQ(candidates.back().cut.fluid.packs, 4 * kMostPacksPerStage);
+  EXPECT_EQ(candidates.back().cut.fluid.packs, 4 * PackLimits{}.per_stage);
   for (std::size_t i = 1; i < candidates.size(); ++i)
     EXPECT_EQ(candidates[i].cut.fluid.packs, 2 * candidates[i - 1].cut.fluid.packs);
 }
@@ -38,7 +38,7 @@ TEST(Candidates, TapersDoNotOverlap) {
   const CandidateSpace space{
       .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
   for (const Candidate& c : coarse_candidates(space))
-    for (int direction = 0; direction < kDirections; ++direction)
+    for (const SearchDirection direction : kSearchDirections)
       for (const Candidate& n : neighbours(c, space, direction))
         EXPECT_LE(n.cut.fluid.taper_front + n.cut.fluid.taper_back, n.cut.fluid.packs);
 }

@@ -7,6 +7,8 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+
 RC_GTEST_PROP(DoesNotFit, NamesTheLongestSequenceThatFits, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = testing::random_request(rng);
@@ -17,7 +19,7 @@ RC_GTEST_PROP(DoesNotFit, NamesTheLongestSequenceThatFits, (std::uint64_t seed))
   request.context = request.lengths.back();
   request.memory_cap = Bytes(1'000'000 + static_cast<std::int64_t>(rng.below(4'000'000)));
   if (rng.below(3) == 0) request.planner = PlannerKind::kPacked;
-  const CostModel cost = testing::small_cost();
+  const Costs cost = testing::small_cost();
   const PlanOutcome outcome = plan_step(request, cost);
   RC_PRE(outcome.does_not_fit.has_value());
   const DoesNotFit& why = *outcome.does_not_fit;

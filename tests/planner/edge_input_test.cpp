@@ -10,11 +10,12 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 void expect_correct(const PlanOutcome& outcome, const PlanRequest& request) {
   ASSERT_TRUE(outcome.step.has_value());
-  const PlannedStep& step = *outcome.step;
+  const RatedPlan& step = *outcome.step;
   EXPECT_EQ(step.plan.replicas.size(), static_cast<std::size_t>(request.dp));
   EXPECT_EQ(check_plan(step.plan), std::vector<std::string>{});
   EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
@@ -62,7 +63,7 @@ TEST(EdgeInput, ManyEqualSequences) {
 
 TEST(EdgeInput, ASequenceOfTenMillionTokens) {
   PlanRequest request{.lengths = {Tokens(10'000'000)}, .pp = 4};
-  const CostModel cost = small_cost(4);
+  const Costs cost = small_cost(4);
   const PlanOutcome alone = plan_step(request, cost);
   expect_correct(alone, request);
   EXPECT_LT(alone.step->gap(), 0.1);
@@ -155,10 +156,10 @@ TEST(BadRequest, OfRowsThatAreOffloadedInNoKnownTime) {
 
 TEST(BadRequest, OfTimesThatNoSearchCanCompare) {
   for (const double per_pair : {1e300, std::numeric_limits<double>::infinity()}) {
-    CostModel cost = small_cost();
+    Costs cost = small_cost();
     cost.source = "a file";
     cost.backward.per_pair = per_pair;
-    expect_invalid_input([&] { (void)plan_step({.lengths = {Tokens(300)}}, cost); },
+    expect_invalid_input([&] { (void)plan_step(PlanRequest{.lengths = {Tokens(300)}}, cost); },
                          {"(a file)", "correct the cost model's times"});
   }
   expect_refused([](PlanRequest& r) { r.speed.assign(4, {1e-300, 1}); }, {"or the speeds"});

@@ -12,24 +12,16 @@ namespace {
 
 /// A step of one replica with everything that StepProblem refers to.
 struct Step {
-  CostModel cost = testing::small_cost();
+  RecomputingCosts cost{testing::small_cost()};
   SequenceLengths lengths;
-  std::vector<std::vector<double>> speed;
   std::int32_t pp = 1;
-  Tokens granularity{128};
   std::size_t size = 64;
+  Job job;
+  Choices choices;
 
-  [[nodiscard]] StepProblem problem() const {
-    return paced({cost,
-                  lengths,
-                  speed,
-                  balanced_layout(cost, lengths, pp),
-                  1,
-                  1,
-                  granularity,
-                  std::nullopt,
-                  1,
-                  {.nodes = 1, .size = size}});
+  [[nodiscard]] StepProblem problem() {
+    job.layout = balanced_layout(cost, lengths, pp);
+    return paced({job, lengths, choices, cost, {.exact = {.nodes = 1, .size = size}}});
   }
   [[nodiscard]] Unit unit() const {
     return units_of(lengths, {{all_sequences(lengths)}, {}, {1}}).front();
@@ -40,19 +32,20 @@ struct Step {
 Step random_step(Rng& rng, std::int64_t most) {
   Step step;
   step.pp = 1 + static_cast<std::int32_t>(rng.below(4));
-  step.granularity = Tokens(64 << rng.below(4));
+  step.choices.granularity = Tokens(64 << rng.below(4));
   for (std::int64_t left = 1 + static_cast<std::int64_t>(rng.below(most)); left > 0;) {
     const auto granules =
         1 + static_cast<std::int64_t>(rng.below(std::min<std::uint64_t>(left, 5)));
     left -= granules;
-    step.lengths.push_back(step.granularity * granules -
+    step.lengths.push_back(step.choices.granularity * granules -
                            Tokens(static_cast<std::int64_t>(rng.below(64))));
   }
   return step;
 }
 
-void require_valid(const Step& step, const PackPlan& packs) {
-  const StepPlan plan{step.lengths, step.problem().layout, {{all_sequences(step.lengths), packs}}};
+void require_valid(Step& step, const PackPlan& packs) {
+  const StepPlan plan{
+      step.lengths, step.problem().job.layout, {{all_sequences(step.lengths), packs}}};
   RC_ASSERT(check_plan(plan) == std::vector<std::string>{});
 }
 
@@ -79,7 +72,7 @@ TEST(ExactPacks, RunLongSequencesFirstAndBackwardWhatIsReady) {
   // of the longest sequence goes first, and a backward pack that needs fewer forwards goes ahead.
   Step step;
   step.lengths = {Tokens(100), Tokens(512), Tokens(300), Tokens(1024), Tokens(200), Tokens(512)};
-  step.granularity = Tokens(512);
+  step.choices.granularity = Tokens(512);
   step.pp = 3;
   const PackPlan packs = exact_packs(step.problem(), step.unit(), 4, {}).value();
   ASSERT_GE(packs.forward.size(), 2U);

@@ -18,37 +18,34 @@ FitQuestion small_question(Bytes memory) {
   FitQuestion question;
   question.cost = [memory](std::int32_t tp, std::int32_t dp) {
     const ModelShape shape = testing::small_cost().shape;
-    CostModel cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, tp, dp);
+    Costs cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, tp, dp);
     cost.memory = memory;
     return cost;
   };
   question.most_tp = 4;
-  question.request.lengths = {Tokens(4000), Tokens(900), Tokens(300), Tokens(2000)};
-  question.request.context = Tokens(4000);
+  question.lengths = {Tokens(4000), Tokens(900), Tokens(300), Tokens(2000)};
+  question.context = Tokens(4000);
   return question;
 }
 
 /// Plans the job from scratch and holds every rank against the memory. `cap` as plan_step gets it.
 bool fits(const FitQuestion& question, const FitJob& job) {
-  const CostModel cost = question.cost(job.tp, job.dp);
-  PlanRequest request = question.request;
-  request.pp = job.pp;
-  request.dp = job.dp;
-  request.planner = job.planner;
-  request.recompute = job.recompute;
-  request.mixed_recompute = job.mixed_recompute;
-  request.most_merged = allowed_merging(job.most_merged, job.dp, cost);
+  const Costs cost = question.cost(job.tp, job.dp);
+  Choices choices = job.choices;
+  choices.most_merged = allowed_merging(choices.most_merged, job.dp, cost);
   const Bytes memory = Bytes(cost.memory.count() / 100 * 95);
-  const StageLayout layout = balanced_layout(cost, request.lengths, job.pp);
+  const StageLayout layout = balanced_layout(cost, question.lengths, job.pp);
   Bytes states;
   for (std::int32_t s = 0; s < job.pp; ++s)
     states = std::max(states, model_state_bytes(cost, layout, StageId(s), job.dp));
   if (states >= memory) return false;
-  request.memory_cap = job.memory_cap ? *job.memory_cap : memory - states;
-  const PlanOutcome outcome = plan_step(request, cost);
+  const Job planned{.layout = layout,
+                    .replicas = job.dp,
+                    .memory_cap = job.memory_cap ? *job.memory_cap : memory - states,
+                    .context = question.context};
+  const PlanOutcome outcome = plan_step(planned, question.lengths, choices, cost);
   if (!outcome.step) return false;
-  const std::vector<Bytes> needs =
-      stage_needs(*outcome.step, with_recompute(cost, outcome.step->plan.recompute));
+  const std::vector<Bytes> needs = stage_needs(*outcome.step, cost);
   for (std::size_t s = 0; s < needs.size(); ++s)
     if (needs[s] + model_state_bytes(cost, layout, StageId(s), job.dp) > memory) return false;
   return true;
@@ -78,8 +75,8 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
   question.job.pp = 1 + static_cast<std::int32_t>(rng.below(3));
   question.job.dp = 1 << rng.below(3);
   question.job.tp = 1 << rng.below(2);
-  question.job.most_merged = 1 << rng.below(4);
-  if (rng.below(3) == 0) question.job.planner = PlannerKind::kPacked;
+  question.job.choices.most_merged = 1 << rng.below(4);
+  if (rng.below(3) == 0) question.job.choices.planner = PlannerKind::kPacked;
   const FitAdvice advice = fit_advice(question);
   RC_ASSERT(advice.wish.fits == fits(question, question.job));
   RC_CLASSIFY(advice.wish.fits, "fits");
@@ -90,7 +87,7 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
     return;
   }
   RC_ASSERT(advice.unlimited <= advice.wish.makespan ||
-            question.job.planner == PlannerKind::kPacked);
+            question.job.choices.planner == PlannerKind::kPacked);
   std::int64_t ranks = 0;
   for (const FitOption& option : advice.options) {
     RC_ASSERT(!option.settings.empty());
@@ -106,7 +103,7 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
 /// is 5 MB on one rank.
 FitQuestion question_of_states(Bytes memory) {
   FitQuestion question = small_question(memory);
-  question.request.lengths = {Tokens(20), Tokens(10)};
+  question.lengths = {Tokens(20), Tokens(10)};
   return question;
 }
 
@@ -191,10 +188,11 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   const FitReport found = fit_advice(question).wish;
   ASSERT_FALSE(found.fits);
   // Twice what it names is the least for which this planner finds a plan.
-  question.plan = [](const PlanRequest& request, const CostModel& cost) {
-    PlanRequest half = request;
+  question.plan = [](const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                     const Costs& cost) {
+    Job half = job;
     if (half.memory_cap) half.memory_cap = *half.memory_cap / 2;
-    return plan_step(half, cost);
+    return plan_step(half, lengths, choices, cost);
   };
   const FitReport forgetful = fit_advice(question).wish;
   EXPECT_FALSE(forgetful.fits);

@@ -23,7 +23,7 @@ std::vector<std::string> settings_of(const FitJob& wish,
 }
 
 TEST(FitChanges, ComeMildestFirst) {
-  const FitJob wish{.pp = 2, .dp = 2, .tp = 1, .most_merged = 1};
+  const FitJob wish{.pp = 2, .dp = 2, .tp = 1, .choices = {.most_merged = 1}};
   const FitLimits limits{.layers = 6, .heads = 4, .most_tp = 2};
   // Six layers allow no more than six stages, and two replicas can be halved once.
   EXPECT_THAT(
@@ -35,7 +35,7 @@ TEST(FitChanges, ComeMildestFirst) {
 }
 
 TEST(FitChanges, LeaveOutWhatIsDoneAlready) {
-  const FitJob wish{.dp = 4, .most_merged = 2, .recompute = {Recompute::kMlp}};
+  const FitJob wish{.dp = 4, .choices = {.most_merged = 2, .recompute = {Recompute::kMlp}}};
   const auto texts =
       settings_of(wish, single_changes(wish, {.layers = 1, .heads = 3, .most_tp = 8}));
   // One layer, three heads: neither pp nor tp can grow. dp 4 lets four replicas merge, not eight.
@@ -43,21 +43,21 @@ TEST(FitChanges, LeaveOutWhatIsDoneAlready) {
                                  "8 ranks: parallel.dp=8", "16 ranks: parallel.dp=16",
                                  "32 ranks: parallel.dp=32"));
   FitJob all = wish;
-  all.recompute.assign(all_recomputations().begin(), all_recomputations().end());
-  all.mixed_recompute = true;
+  all.choices.recompute.assign(all_recomputations().begin(), all_recomputations().end());
+  all.choices.mixed_recompute = true;
   EXPECT_THAT(settings_of(all, single_changes(all, {.layers = 1, .heads = 1, .merging = false})),
               ElementsAre("8 ranks: parallel.dp=8", "16 ranks: parallel.dp=16",
                           "32 ranks: parallel.dp=32"));
 }
 
 TEST(FitChanges, OfFixedPackingBeginWithThePlanner) {
-  const FitJob wish{.planner = PlannerKind::kPacked};
+  const FitJob wish{.choices = {.planner = PlannerKind::kPacked}};
   EXPECT_EQ(settings_of(wish, single_changes(wish, {.layers = 2})).front(),
             "1 ranks: plan.planner=slimpack");
 }
 
 TEST(FitChanges, PairsChangeTwoThingsFewestRanksFirst) {
-  const FitJob wish{.pp = 1, .dp = 2, .tp = 1, .most_merged = 1};
+  const FitJob wish{.pp = 1, .dp = 2, .tp = 1, .choices = {.most_merged = 1}};
   const FitLimits limits{.layers = 4, .heads = 8, .most_tp = 8};
   const auto pairs = double_changes(wish, limits);
   const auto texts = settings_of(wish, pairs);

@@ -1,5 +1,5 @@
 // Durations that change from one run of a step to the next.
-#include "slimpack/planner/jitter.h"
+#include "bench/jitter.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// One rank runs `packs` forward, each so many ns.
@@ -80,8 +81,8 @@ PlanRequest four_stages() {
 }
 
 TEST(Jitter, OfNothingIsThePrediction) {
-  const CostModel cost = small_cost();
-  const PlannedStep step = *plan_step(four_stages(), cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan step = *plan_step(four_stages(), cost).step;
   const JitteredStep jittered = predict_with_jitter(step, cost, 0, 3);
   EXPECT_EQ(jittered.makespan, step.prediction.makespan);
   EXPECT_NEAR(jittered.bubble_ratio, step.prediction.bubble_ratio, 1e-12);
@@ -93,8 +94,8 @@ TEST(Jitter, OfNothingIsThePrediction) {
 TEST(Jitter, OfOneRankKeepsTheMean) {
   PlanRequest request = four_stages();
   request.pp = 1;
-  const CostModel cost = small_cost();
-  const PlannedStep step = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan step = *plan_step(request, cost).step;
   const JitteredStep jittered = predict_with_jitter(step, cost, 0.2, 200);
   EXPECT_NEAR(to_seconds(jittered.makespan) / to_seconds(step.prediction.makespan), 1, 0.04);
   EXPECT_EQ(jittered.bubble_ratio, 0);
@@ -102,8 +103,8 @@ TEST(Jitter, OfOneRankKeepsTheMean) {
 
 // Stages that wait for each other lose by every delay and gain little by what is early.
 TEST(Jitter, MakesAPipelineWait) {
-  const CostModel cost = small_cost();
-  const PlannedStep step = *plan_step(four_stages(), cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan step = *plan_step(four_stages(), cost).step;
   const JitteredStep some = predict_with_jitter(step, cost, 0.1);
   const JitteredStep much = predict_with_jitter(step, cost, 0.4);
   EXPECT_GT(some.bubble_ratio, step.prediction.bubble_ratio);

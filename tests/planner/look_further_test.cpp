@@ -8,6 +8,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// Eight granules on four stages: the fluid cut keeps its order of sequences, the program may put
@@ -18,20 +19,20 @@ PlanRequest uneven_step() {
 
 TEST(Solver, AnExactAnswerIsShorterWhereGranulesAreFew) {
   PlanRequest request = uneven_step();
-  const CostModel cost = small_cost();
-  const PlannedStep fluid = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan fluid = *plan_step(request, cost).step;
   request.solver = SolverKind::kAuto;
-  const PlannedStep exact = *plan_step(request, cost).step;
+  const RatedPlan exact = *plan_step(request, cost).step;
   EXPECT_LT(exact.prediction.makespan, fluid.prediction.makespan);
 }
 
 TEST(Solver, AutoIsFluidForLargerSteps) {
   PlanRequest request{.lengths = {Tokens(2000), Tokens(1000), Tokens(500)},
                       .pp = 3};  // 28 granules
-  const CostModel cost = small_cost();
-  const PlannedStep fluid = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan fluid = *plan_step(request, cost).step;
   request.solver = SolverKind::kAuto;
-  const PlannedStep automatic = *plan_step(request, cost).step;
+  const RatedPlan automatic = *plan_step(request, cost).step;
   EXPECT_EQ(automatic.plan, fluid.plan);
   EXPECT_EQ(automatic.schedules, fluid.schedules);
 }
@@ -40,10 +41,10 @@ TEST(TimeBudget, FindsShorterStepsAndEndsWhenNothingIsLeft) {
   // The rounds are over after a fraction of a second; the budget is never used up.
   PlanRequest request{.lengths = {Tokens(1000), Tokens(700), Tokens(300), Tokens(200), Tokens(150)},
                       .pp = 4};
-  const CostModel cost = small_cost();
-  const PlannedStep usual = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan usual = *plan_step(request, cost).step;
   request.time_budget = from_seconds(3600);
-  const PlannedStep longer = *plan_step(request, cost).step;
+  const RatedPlan longer = *plan_step(request, cost).step;
   EXPECT_LT(longer.prediction.makespan, usual.prediction.makespan);
 }
 

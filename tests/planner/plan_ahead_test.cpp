@@ -14,6 +14,7 @@ namespace slimpack {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::PlanRequest;
 using testing::random_request;
 using testing::small_cost;
 
@@ -22,7 +23,7 @@ constexpr auto kAWhile = 20ms;
 
 RC_GTEST_PROP(PlanAhead, TakesThePlansOfPlanningInLineInTheirOrder, (std::uint64_t seed)) {
   Rng rng(seed);
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   std::vector<PlanRequest> requests(1 + rng.below(4));
   for (PlanRequest& request : requests) request = random_request(rng);
 
@@ -36,6 +37,16 @@ RC_GTEST_PROP(PlanAhead, TakesThePlansOfPlanningInLineInTheirOrder, (std::uint64
     const PlanOutcome in_line = plan_step(requests[r], cost);
     RC_ASSERT(plan_file_to_json(*ready.step, cost) == plan_file_to_json(*in_line.step, cost));
   }
+}
+
+TEST(PlanAhead, SaysWhetherAStepIsReady) {
+  std::promise<int> result;
+  PlanAhead<int> ahead([&] { return result.get_future().get(); });
+  ahead.start();
+  EXPECT_FALSE(ahead.ready_within(kAWhile));
+  result.set_value(7);
+  EXPECT_TRUE(ahead.ready_within(kForever));
+  EXPECT_EQ(ahead.take().step, 7);
 }
 
 TEST(PlanAhead, PreparesWhileTheCallerDoesSomethingElse) {

@@ -10,10 +10,12 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+
 using nlohmann::json;
 
 std::string small_file() {
-  const CostModel cost = testing::small_cost();
+  const Costs cost = testing::small_cost();
   const PlanRequest request{.lengths = {Tokens(300), Tokens(90), Tokens(20)}, .pp = 2};
   return plan_file_to_json(*plan_step(request, cost).step, cost);
 }

@@ -8,9 +8,10 @@ namespace slimpack {
 namespace {
 
 using testing::highest;
+using testing::PlanRequest;
 using testing::small_cost;
 
-bool any_merged(const PlannedStep& step) {
+bool any_merged(const RatedPlan& step) {
   for (const ReplicaPlan& replica : step.plan.replicas)
     for (const MicroPack& pack : replica.packs.forward)
       if (pack.replicas > 1) return true;
@@ -25,11 +26,11 @@ TEST(PlanReplicas, MergesASequenceThatOutweighsTheOthers) {
   request.lengths.emplace_back(16384);
   request.pp = 2;
   request.dp = 4;
-  const CostModel cost = small_cost(4);
-  const PlannedStep apart = *plan_step(request, cost).step;
+  const Costs cost = small_cost(4);
+  const RatedPlan apart = *plan_step(request, cost).step;
   EXPECT_FALSE(any_merged(apart));
   request.most_merged = 4;
-  const PlannedStep merged = *plan_step(request, cost).step;
+  const RatedPlan merged = *plan_step(request, cost).step;
   EXPECT_TRUE(any_merged(merged));
   EXPECT_LT(merged.prediction.makespan * 2, apart.prediction.makespan);
 }
@@ -39,7 +40,7 @@ TEST(PlanReplicas, MergesWhatOneReplicaCannotHold) {
   PlanRequest request;
   request.lengths = {Tokens(16384), Tokens(64)};
   request.dp = 4;
-  const CostModel cost = small_cost(4);
+  const Costs cost = small_cost(4);
   request.memory_cap = Bytes(1);
   request.memory_cap = plan_step(request, cost).does_not_fit->needed * 2 / 3;
   EXPECT_TRUE(plan_step(request, cost).does_not_fit.has_value());
@@ -54,7 +55,7 @@ TEST(PlanReplicas, ComputesAgainWhereMemoryIsScarce) {
   PlanRequest request;
   request.lengths.assign(8, Tokens(2048));
   request.pp = 2;
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   request.memory_cap = Bytes(1);
   request.memory_cap = plan_step(request, cost).does_not_fit->needed - Bytes(1);
   EXPECT_TRUE(plan_step(request, cost).does_not_fit.has_value());
@@ -75,7 +76,7 @@ TEST(PlanReplicas, GivesSlowReplicasLess) {
   request.lengths.assign(60, Tokens(512));
   request.dp = 3;
   request.speed = {{1}, {0.25}, {1}};
-  const PlannedStep step = *plan_step(request, small_cost(3)).step;
+  const RatedPlan step = *plan_step(request, small_cost(3)).step;
   // 60 · 0.25 / 2.25 = 6.7 of them.
   EXPECT_GE(step.plan.replicas[1].sequences.size(), 6U);
   EXPECT_LE(step.plan.replicas[1].sequences.size(), 7U);

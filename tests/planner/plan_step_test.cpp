@@ -9,13 +9,14 @@ namespace slimpack {
 namespace {
 
 using testing::highest;
+using testing::PlanRequest;
 using testing::random_request;
 using testing::small_cost;
 
 RC_GTEST_PROP(PlanStep, MoreMemoryIsNeverWorse, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = random_request(rng);
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   const PlanOutcome unlimited = plan_step(request, cost);
   Nanos before = unlimited.step->prediction.makespan;
   auto cap = highest(unlimited.step->prediction.peak_activation).count();
@@ -38,16 +39,16 @@ TEST(PlanStep, BeatsFixedPackingOnALongTail) {
   request.lengths.emplace_back(8192);
   request.pp = 3;
   request.context = Tokens(8192);
-  const CostModel cost = small_cost();
-  const PlannedStep sliced = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan sliced = *plan_step(request, cost).step;
   request.planner = PlannerKind::kPacked;
-  const PlannedStep packed = *plan_step(request, cost).step;
+  const RatedPlan packed = *plan_step(request, cost).step;
   EXPECT_LT(sliced.prediction.makespan * 3, packed.prediction.makespan * 2);
   EXPECT_LT(sliced.gap(), 0.1);
 }
 
 TEST(PlanStep, RefusesRequestsThatMakeNoSense) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   const PlanRequest good{.lengths = {Tokens(100), Tokens(50)}, .context = Tokens(100)};
   const auto refused = [&](auto change) {
     PlanRequest request = good;

@@ -8,6 +8,8 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+
 using Speeds = std::vector<std::vector<double>>;
 
 TEST(StageSpeeds, AreThoseOfTheSlowestTensorParallelRank) {
@@ -37,13 +39,13 @@ TEST(StageSpeeds, GiveASlowReplicaLessAndItsActionsMoreTime) {
   PlanRequest request;
   request.lengths.assign(30, Tokens(512));
   request.dp = 2;
-  const CostModel cost = testing::small_cost(2);
+  const Costs cost = testing::small_cost(2);
   request.speed = stage_speeds(std::vector<double>{1, 0.5}, 1, 2, 1);
-  const PlannedStep step = *plan_step(request, cost).step;
+  const RatedPlan step = *plan_step(request, cost).step;
   // 30 · 0.5 / 1.5.
   EXPECT_EQ(step.plan.replicas[1].sequences.size(), 10U);
   const SimulationResult slow = predict(step, cost);
-  PlannedStep even = step;
+  RatedPlan even = step;
   even.speed.clear();
   const SimulationResult fast = predict(even, cost);
   EXPECT_EQ(busy_of(slow, 0), busy_of(fast, 0));

@@ -8,10 +8,13 @@
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
+using testing::row_bytes;
 using testing::small_cost;
 using R = Recompute;
 
@@ -19,7 +22,7 @@ bool uniform(const RecomputeByLayer& recompute) {
   return std::ranges::adjacent_find(recompute, std::ranges::not_equal_to()) == recompute.end();
 }
 
-/// The problem of a request with six layers on `pp` stages.
+/// What is asked for six layers on `pp` stages.
 struct Asked {
   explicit Asked(std::int32_t pp) {
     request.lengths = {Tokens(700), Tokens(40)};
@@ -27,23 +30,18 @@ struct Asked {
     request.recompute = known_recomputations(cost);
     request.mixed_recompute = true;
   }
-  [[nodiscard]] StepProblem problem() const {
-    return {.cost = cost,
-            .lengths = request.lengths,
-            .speed = request.speed,
-            .layout = balanced_layout(cost, request.lengths, request.pp),
-            .memory_cap = request.memory_cap};
-  }
+  [[nodiscard]] Job job() const { return request.job(cost); }
   [[nodiscard]] std::vector<RecomputeByLayer> choices() const {
     std::vector<RecomputeByLayer> out;
-    for (const RecomputeChoice& choice : recompute_choices(request, problem())) {
+    for (const RecomputeChoice& choice :
+         recompute_choices(job(), request.lengths, request.choices(), cost)) {
       EXPECT_EQ(choice.mixed, !uniform(choice.recompute));
       out.push_back(choice.recompute);
     }
     return out;
   }
 
-  CostModel cost = small_cost();
+  Costs cost = small_cost();
   PlanRequest request;
 };
 
@@ -62,12 +60,12 @@ TEST(RecomputeChoices, AreCheapestFirstAndEachOnlyOnce) {
   double before = 0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     EXPECT_EQ(std::ranges::find(choices, choices[i]), choices.begin() + static_cast<int>(i));
-    const CostModel cost = with_recompute(asked.cost, choices[i]);
+    const RecomputingCosts cost = with_recompute(asked.cost, choices[i]);
     double time = 0;
     for (std::int32_t s = 0; s < 2; ++s)
       for (const Tokens length : asked.request.lengths)
-        time += slice_cost(cost, asked.problem().layout, StageId(s),
-                           true)(Slice{SequenceId(), Tokens(0), length});
+        time += stage_cost(cost, asked.job().layout, StageId(s),
+                           Pass::kBackward)(Slice{SequenceId(), Tokens(0), length});
     EXPECT_GE(time, before * (1 - 1e-12));
     before = time;
   }
@@ -111,38 +109,42 @@ TEST(RecomputeChoices, DoNotDependOnTheMemoryCap) {
 }
 
 TEST(NeverFits, IsTrueBelowWhatTheLongestSequenceKeeps) {
-  const Asked asked(2);
-  StepProblem problem = asked.problem();
-  EXPECT_FALSE(never_fits(problem, asked.cost));  // no cap
-  const Bytes kept =
-      std::max(sequence_bytes(asked.cost, problem.layout, StageId(std::int32_t{0}), Tokens(700)),
-               sequence_bytes(asked.cost, problem.layout, StageId(std::int32_t{1}), Tokens(700)));
-  problem.memory_cap = kept;
-  EXPECT_FALSE(never_fits(problem, asked.cost));
-  problem.memory_cap = kept - Bytes(1);
-  EXPECT_TRUE(never_fits(problem, asked.cost));
-  EXPECT_FALSE(never_fits(problem, with_recompute(asked.cost, R::kFull)));
-  problem.most_merged = 2;  // half of it on each of two replicas
-  EXPECT_FALSE(never_fits(problem, asked.cost));
+  Asked asked(2);
+  const auto never = [&](Recompute recompute = R::kElementwise) {
+    return never_fits(asked.job(), asked.request.lengths, asked.request.choices(),
+                      with_recompute(asked.cost, recompute));
+  };
+  EXPECT_FALSE(never());  // no cap
+  const Bytes kept = std::max(sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
+                                             StageId(std::int32_t{0}), Tokens(700)),
+                              sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
+                                             StageId(std::int32_t{1}), Tokens(700)));
+  asked.request.memory_cap = kept;
+  EXPECT_FALSE(never());
+  asked.request.memory_cap = kept - Bytes(1);
+  EXPECT_TRUE(never());
+  EXPECT_FALSE(never(R::kFull));
+  asked.request.most_merged = 2;  // half of it on each of two replicas
+  EXPECT_FALSE(never());
 }
 
 TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
-  const CostModel cost = small_cost();
+  const Costs cost = small_cost();
   for (const std::vector<R>& allowed :
        {std::vector{R::kMlp}, {R::kMlp, R::kAttention}, {R::kFull, R::kNothing}, {R::kElementwise}})
     for (const R recompute : allowed) {
       const StageLayout layout{{0, 6}};
-      const auto terms = [&](const CostModel& c) {
-        return slice_cost(c, layout, StageId(std::int32_t{0}), true);
+      const auto terms = [&](const RecomputingCosts& c) {
+        return stage_cost(c, layout, StageId(std::int32_t{0}), Pass::kBackward);
       };
-      const SliceCost low = terms(cheapest_cost(cost, allowed));
-      const SliceCost high = terms(with_recompute(cost, recompute));
+      const PackCost low = terms(cheapest_cost(cost, allowed));
+      const PackCost high = terms(with_recompute(cost, recompute));
       EXPECT_LE(low.per_slice, high.per_slice);
       EXPECT_LE(low.per_token, high.per_token);
       EXPECT_LE(low.per_pair, high.per_pair);
       EXPECT_LE(low.per_prefix_token, high.per_prefix_token);
     }
-  CostModel linked = cost;
+  Costs linked = cost;
   linked.host_per_byte = 1;
   EXPECT_EQ(cheapest_cost(linked, std::vector{R::kOffload, R::kFull}),
             with_recompute(linked, R::kElementwise));
@@ -156,39 +158,37 @@ TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
   asked.request.lengths.assign(1, Tokens(16384));
   asked.request.mixed_recompute = false;
   asked.request.recompute = {R::kElementwise, R::kMlp};
-  const Bytes kept =
-      sequence_bytes(asked.cost, asked.problem().layout, StageId(std::int32_t{0}), Tokens(16384));
+  const Bytes kept = sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
+                                    StageId(std::int32_t{0}), Tokens(16384));
   asked.request.memory_cap = kept * 95 / 100;
-  const PlannedStep one = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan one = *plan_step(asked.request, asked.cost).step;
   EXPECT_EQ(one.plan.recompute, RecomputeByLayer(6, R::kMlp));
   asked.request.mixed_recompute = true;
-  const PlannedStep mixed = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan mixed = *plan_step(asked.request, asked.cost).step;
   EXPECT_FALSE(uniform(mixed.plan.recompute));
   EXPECT_LT(mixed.prediction.makespan, one.prediction.makespan);
-  EXPECT_LE(step_need(mixed, with_recompute(asked.cost, mixed.plan.recompute)).bytes,
-            *asked.request.memory_cap);
+  EXPECT_LE(step_need(mixed, asked.cost).bytes, *asked.request.memory_cap);
   EXPECT_EQ(mixed.lower_bound, one.lower_bound);
 }
 
 /// A long sequence that keeps a tenth more than the cap, where a byte takes so long to the host.
-PlannedStep tight_step(double host_per_byte) {
+RatedPlan tight_step(double host_per_byte) {
   Asked asked(2);
   asked.cost.host_per_byte = host_per_byte;
   asked.request.lengths.assign(1, Tokens(16384));
   asked.request.recompute = known_recomputations(asked.cost);
-  const Bytes kept =
-      sequence_bytes(asked.cost, asked.problem().layout, StageId(std::int32_t{0}), Tokens(16384));
+  const Bytes kept = sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
+                                    StageId(std::int32_t{0}), Tokens(16384));
   asked.request.memory_cap = kept * 9 / 10;
-  PlannedStep step = *plan_step(asked.request, asked.cost).step;
-  EXPECT_LE(step_need(step, with_recompute(asked.cost, step.plan.recompute)).bytes,
-            *asked.request.memory_cap);
+  RatedPlan step = *plan_step(asked.request, asked.cost).step;
+  EXPECT_LE(step_need(step, asked.cost).bytes, *asked.request.memory_cap);
   return step;
 }
 
 TEST(PlanStep, OffloadsWhereMemoryIsShortAndTheHostIsNear) {
   // A row of 2,448 bytes and a layer of 922 ns a token: at 0.1 ns a byte a layer hides it.
-  const PlannedStep none = tight_step(0), near = tight_step(0.1), far = tight_step(10);
-  const auto offloaded = [](const PlannedStep& step) {
+  const RatedPlan none = tight_step(0), near = tight_step(0.1), far = tight_step(10);
+  const auto offloaded = [](const RatedPlan& step) {
     return std::ranges::count(step.plan.recompute, R::kOffload);
   };
   EXPECT_GT(offloaded(near), 0);
@@ -203,25 +203,24 @@ TEST(PlanStep, KnowsTheHostMemoryThatItsRowsNeed) {
   asked.cost.host_per_byte = 0.1;
   asked.request.recompute = {R::kOffload};
   asked.request.lengths.assign(1, Tokens(1000));
-  const PlannedStep step = *plan_step(asked.request, asked.cost).step;
+  RatedPlan step = *plan_step(asked.request, asked.cost).step;
   // One sequence: all of its rows in three layers, once forward is through.
   const Bytes row = row_bytes(asked.cost.shape, asked.cost.dtype);
-  EXPECT_EQ(host_need(step, with_recompute(asked.cost, R::kOffload)), row * 3 * 1000);
-  EXPECT_EQ(host_need(step, with_recompute(asked.cost, R::kFull)), Bytes(0));
+  EXPECT_EQ(host_need(step, asked.cost), row * 3 * 1000);
+  step.plan.recompute.assign(6, R::kFull);
+  EXPECT_EQ(host_need(step, asked.cost), Bytes(0));
 }
 
 TEST(PlanStep, OfFixedPackingComputesAgainWhatItMust) {
   Asked asked(2);
   asked.request.planner = PlannerKind::kPacked;
   asked.request.context = Tokens(1024);
-  const PlannedStep free = *plan_step(asked.request, asked.cost).step;
+  const RatedPlan free = *plan_step(asked.request, asked.cost).step;
   EXPECT_EQ(free.plan.recompute, RecomputeByLayer(6, R::kNothing));
-  asked.request.memory_cap =
-      step_need(free, with_recompute(asked.cost, free.plan.recompute)).bytes - Bytes(1);
-  const PlannedStep tight = *plan_step(asked.request, asked.cost).step;
+  asked.request.memory_cap = step_need(free, asked.cost).bytes - Bytes(1);
+  const RatedPlan tight = *plan_step(asked.request, asked.cost).step;
   EXPECT_GT(tight.prediction.makespan, free.prediction.makespan);
-  EXPECT_LE(step_need(tight, with_recompute(asked.cost, tight.plan.recompute)).bytes,
-            *asked.request.memory_cap);
+  EXPECT_LE(step_need(tight, asked.cost).bytes, *asked.request.memory_cap);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
 /// On a machine that takes `times` as long for everything.
@@ -26,8 +27,8 @@ RC_GTEST_PROP(Replay, GivesThePredictionBack, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = testing::random_replicas(rng);
   request.backward = rng.below(2) == 0 ? BackwardKind::kSplit : BackwardKind::kWhole;
-  const CostModel cost = small_cost(request.dp);
-  const PlannedStep step = *plan_step(request, cost).step;
+  const Costs cost = small_cost(request.dp);
+  const RatedPlan step = *plan_step(request, cost).step;
   const SimulationResult predicted = predict(step, cost);
   const SimulationResult replayed = replay(step, cost, std::span(&predicted.timeline, 1));
   RC_ASSERT(replayed.makespan == predicted.makespan);
@@ -37,8 +38,8 @@ RC_GTEST_PROP(Replay, GivesThePredictionBack, (std::uint64_t seed)) {
 // One repetition of three on a machine three times as slow, whichever it is, changes nothing.
 TEST(Replay, DoesNotSeeARepetitionThatWasDisturbed) {
   const PlanRequest request{.lengths = {Tokens(900), Tokens(2000), Tokens(300)}, .pp = 2, .dp = 2};
-  const CostModel cost = small_cost(2);
-  const PlannedStep step = *plan_step(request, cost).step;
+  const Costs cost = small_cost(2);
+  const RatedPlan step = *plan_step(request, cost).step;
   const SimulationResult predicted = predict(step, cost);
   for (std::size_t disturbed = 0; disturbed < 3; ++disturbed) {
     std::vector<Timeline> measured(3, predicted.timeline);
@@ -51,8 +52,8 @@ TEST(Replay, DoesNotSeeARepetitionThatWasDisturbed) {
 // to run forward and the first to run backward, so with one MicroPack the step is as much longer.
 TEST(Replay, TakesDurationsFromTheTimeline) {
   const PlanRequest request{.lengths = {Tokens(64)}, .pp = 2};
-  const CostModel cost = small_cost();
-  const PlannedStep step = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan step = *plan_step(request, cost).step;
   const SimulationResult predicted = predict(step, cost);
   Timeline measured = predicted.timeline;
   for (Span& span : measured.spans)
@@ -65,8 +66,8 @@ TEST(Replay, TakesDurationsFromTheTimeline) {
 // The slower of two tensor-parallel ranks sets the time of their stage.
 TEST(Replay, WaitsForTheSlowestTensorParallelRank) {
   const PlanRequest request{.lengths = {Tokens(64)}};
-  const CostModel cost = small_cost();
-  const PlannedStep step = *plan_step(request, cost).step;
+  const Costs cost = small_cost();
+  const RatedPlan step = *plan_step(request, cost).step;
   const SimulationResult predicted = predict(step, cost);
   Timeline measured = predicted.timeline;
   measured.ranks = measured.tensor = 2;

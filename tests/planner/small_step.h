@@ -5,12 +5,12 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/planner/planner.h"
+#include "tests/support/plan_request.h"
 
 namespace slimpack::testing {
 
 /// With links for as many replicas, and none to the host: nothing can be offloaded.
-inline CostModel small_cost(std::int32_t replicas = 1) {
+inline Costs small_cost(std::int32_t replicas = 1) {
   ModelShape shape;
   shape.hidden_size = 64;
   shape.intermediate_size = 176;

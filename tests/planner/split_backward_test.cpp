@@ -12,9 +12,10 @@
 namespace slimpack {
 namespace {
 
+using testing::PlanRequest;
 using testing::small_cost;
 
-bool any_split(const PlannedStep& step) {
+bool any_split(const RatedPlan& step) {
   for (const Schedule& schedule : step.schedules)
     for (const auto& actions : schedule.stages)
       for (const Action& action : actions)
@@ -25,10 +26,10 @@ bool any_split(const PlannedStep& step) {
 TEST(SplitBackward, ShortensAStepOfFewMicroPacks) {
   // Two sequences too short to cut: stages wait for most of the step.
   PlanRequest request{.lengths = {Tokens(128), Tokens(128)}, .pp = 3};
-  const PlannedStep whole = *plan_step(request, small_cost()).step;
+  const RatedPlan whole = *plan_step(request, small_cost()).step;
   EXPECT_FALSE(any_split(whole));
   request.backward = BackwardKind::kSplit;
-  const PlannedStep split = *plan_step(request, small_cost()).step;
+  const RatedPlan split = *plan_step(request, small_cost()).step;
   EXPECT_TRUE(any_split(split));
   EXPECT_LT(split.prediction.makespan, whole.prediction.makespan);
 }
@@ -36,8 +37,8 @@ TEST(SplitBackward, ShortensAStepOfFewMicroPacks) {
 RC_GTEST_PROP(SplitBackward, NeverLengthensAStep, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = testing::random_replicas(rng);
-  const CostModel cost = small_cost(request.dp);
-  const PlannedStep free = *plan_step(request, cost).step;
+  const Costs cost = small_cost(request.dp);
+  const RatedPlan free = *plan_step(request, cost).step;
   if (rng.below(2) == 0)
     request.memory_cap = step_need(free, cost).bytes * (2 + static_cast<int>(rng.below(3))) / 4;
   const PlanOutcome whole = plan_step(request, cost);
@@ -48,7 +49,7 @@ RC_GTEST_PROP(SplitBackward, NeverLengthensAStep, (std::uint64_t seed)) {
 }
 
 TEST(SplitBackward, IsRefusedWhereItsTimesAreNotKnown) {
-  CostModel cost = small_cost();
+  Costs cost = small_cost();
   cost.weight_gradient = {};
   const PlanRequest request{.lengths = {Tokens(128)}, .backward = BackwardKind::kSplit};
   expect_invalid_input([&] { (void)plan_step(request, cost); },

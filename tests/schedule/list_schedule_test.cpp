@@ -2,10 +2,14 @@
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/schedule/list_scheduler.h"
+#include "tests/support/list_schedule.h"
 #include "tests/support/random_plan.h"
 
 namespace slimpack {
 namespace {
+
+using testing::least_memory;
+using testing::list_schedule;
 
 struct Case {
   StepPlan plan;

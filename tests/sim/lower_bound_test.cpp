@@ -3,9 +3,12 @@
 
 #include "slimpack/sim/simulate.h"
 #include "tests/sim/random_case.h"
+#include "tests/support/simulate_packs.h"
 
 namespace slimpack {
 namespace {
+
+using testing::simulate;
 
 RC_GTEST_PROP(LowerBound, IsBetweenTheWorkOfAStageAndTheMakespan, (std::uint64_t seed)) {
   Rng rng(seed);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "slimpack/schedule/schedule.h"
+#include "tests/support/list_schedule.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/random_split.h"
 

@@ -8,11 +8,16 @@
 #include "slimpack/sim/simulate.h"
 #include "tests/sim/pass_of.h"
 #include "tests/sim/random_case.h"
+#include "tests/support/list_schedule.h"
+#include "tests/support/simulate_packs.h"
 
 namespace slimpack {
 namespace {
 
+using testing::least_memory;
+using testing::list_schedule;
 using testing::random_simulation_case;
+using testing::simulate;
 using testing::SimulationCase;
 
 /// What happens on a stage, in the order of one moment.

@@ -24,15 +24,15 @@ struct StepCase {
   [[nodiscard]] std::size_t stages() const {
     return static_cast<std::size_t>(plan.layout.stages());
   }
-  [[nodiscard]] std::vector<ReplicaTasks> tasks() const {
-    std::vector<ReplicaTasks> out;
+  [[nodiscard]] std::vector<ReplicaPacks> tasks() const {
+    std::vector<ReplicaPacks> out;
     for (std::size_t r = 0; r < plan.replicas.size(); ++r)
-      out.push_back({plan.replicas[r].packs, schedules[r], times[r], bytes[r]});
+      out.push_back({plan.replicas[r].packs, times[r], bytes[r]});
     return out;
   }
   [[nodiscard]] SimulationResult simulated(bool timeline) const {
     const auto replicas = tasks();
-    return simulate(replicas, {slots, timeline});
+    return simulate(replicas, schedules, {slots, timeline});
   }
 };
 

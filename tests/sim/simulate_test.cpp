@@ -8,12 +8,14 @@
 
 #include "tests/sim/pass_of.h"
 #include "tests/sim/random_case.h"
+#include "tests/support/simulate_packs.h"
 #include "tests/support/step_graph.h"
 
 namespace slimpack {
 namespace {
 
 using testing::random_simulation_case;
+using testing::simulate;
 using testing::SimulationCase;
 
 RC_GTEST_PROP(Simulate, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t seed)) {

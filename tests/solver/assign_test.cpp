@@ -15,8 +15,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A nanosecond a token; a group of 2^k shares it and adds `exchange` a token.
-std::vector<SliceCost> groups_of(int count, double exchange) {
-  std::vector<SliceCost> groups;
+std::vector<PackCost> groups_of(int count, double exchange) {
+  std::vector<PackCost> groups;
   for (int k = 0; k < count; ++k)
     groups.push_back({.per_token = 1.0 / (1 << k) + (k == 0 ? 0 : exchange)});
   return groups;

@@ -27,9 +27,9 @@ TEST(PassTime, IsTheWorkAndTheLargestPackOnceMorePerFurtherStage) {
     return MicroPack{{{SequenceId(0), Tokens(0), Tokens(tokens)}}};
   };
   // 10 + 30 + 20, each + 1; 3 more stages wait for the 31.
-  const PassCost cost{{.per_token = 1}, 1, 4};
+  const PackCost cost{.per_pack = 1, .per_token = 1};
   const std::vector<MicroPack> packs{pack(10), pack(30), pack(20)};
-  EXPECT_EQ(pass_time(packs, cost), 63 + 3 * 31);
+  EXPECT_EQ(pass_time(packs, cost, 4), 63 + 3 * 31);
 }
 
 RC_GTEST_PROP(PassTime, EqualsTheRecurrenceOfAFlowShop, ()) {
@@ -47,14 +47,15 @@ RC_GTEST_PROP(PassTime, EqualsTheRecurrenceOfAFlowShop, ()) {
     for (double& at : free)
       ready = at = std::max(ready, at) + static_cast<double>(pack.tokens().count());
   }
-  RC_ASSERT(pass_time(packs, {{.per_token = 1}, 0, stages}) == free.back());
+  RC_ASSERT(pass_time(packs, {.per_token = 1}, stages) == free.back());
 }
 
 TEST(ExactCut, CutsOneSequenceIntoEqualSlices) {
   ExactCutProblem problem;
   problem.lengths = {Tokens(1024)};
   problem.sequences = {SequenceId(0)};
-  problem.cost = {{.per_token = 1}, 0, 4};
+  problem.cost = {.per_token = 1};
+  problem.stages = 4;
   problem.grid = Tokens(kGrid);
   problem.packs = 4;
   const ExactCut result = exact_cut(problem, in_one(problem), {});
@@ -69,7 +70,8 @@ TEST(ExactCut, LeavesEverythingTogetherWhenCutsCostMoreThanTheySave) {
   problem.lengths = {Tokens(512)};
   problem.sequences = {SequenceId(0)};
   // Halves save (2 − 1) · 256; the second pack and slice cost 300, and both are in the largest.
-  problem.cost = {{.per_slice = 100, .per_token = 1}, 200, 2};
+  problem.cost = {.per_pack = 200, .per_slice = 100, .per_token = 1};
+  problem.stages = 2;
   problem.grid = Tokens(kGrid);
   problem.packs = 2;
   const ExactCut result = exact_cut(problem, in_one(problem), {});
@@ -81,7 +83,8 @@ TEST(ExactCut, KeepsItsStartWhenTheLimitsLeaveNoTime) {
   ExactCutProblem problem;
   problem.lengths = {Tokens(1024)};
   problem.sequences = {SequenceId(0)};
-  problem.cost = {{.per_token = 1}, 10, 4};
+  problem.cost = {.per_pack = 10, .per_token = 1};
+  problem.stages = 4;
   problem.grid = Tokens(kGrid);
   problem.packs = 4;
   const ExactCut result = exact_cut(problem, in_one(problem), {.seconds = 0});
@@ -97,7 +100,8 @@ class ExactCutMisuse : public ::testing::Test {
   ExactCutMisuse() {
     problem.lengths = {Tokens(300), Tokens(100)};
     problem.sequences = {SequenceId(0), SequenceId(1)};
-    problem.cost = {{.per_token = 1}, 0, 2};
+    problem.cost = {.per_token = 1};
+    problem.stages = 2;
     problem.grid = Tokens(kGrid);
     problem.packs = 3;
   }
@@ -141,10 +145,10 @@ TEST_F(ExactCutMisuse, RefusesNumbersWithoutMeaning) {
     change();
     expect_refused(in_one(good));
   };
-  refuses([&] { problem.cost.slice.per_token = -1; });
-  refuses([&] { problem.cost.slice.per_pair = std::numeric_limits<double>::quiet_NaN(); });
+  refuses([&] { problem.cost.per_token = -1; });
+  refuses([&] { problem.cost.per_pair = std::numeric_limits<double>::quiet_NaN(); });
   refuses([&] { problem.cost.per_pack = -1; });
-  refuses([&] { problem.cost.stages = 0; });
+  refuses([&] { problem.stages = 0; });
   refuses([&] { problem.packs = 0; });
   refuses([&] { problem.grid = Tokens(0); });
   refuses([&] { problem.sequences.clear(); });

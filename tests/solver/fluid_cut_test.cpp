@@ -14,7 +14,7 @@
 namespace slimpack {
 namespace {
 
-constexpr SliceCost kPerToken{.per_token = 1};
+constexpr PackCost kPerToken{.per_token = 1};
 
 SequenceLengths tokens(const std::vector<std::int64_t>& lengths) {
   SequenceLengths result;
@@ -46,7 +46,7 @@ std::vector<std::string> text(const std::vector<MicroPack>& packs) {
   return result;
 }
 
-double heaviest(const std::vector<MicroPack>& packs, const SliceCost& cost) {
+double heaviest(const std::vector<MicroPack>& packs, const PackCost& cost) {
   double result = 0;
   for (const MicroPack& pack : packs) {
     double time = 0;
@@ -83,7 +83,7 @@ TEST(FluidCut, CutsLaterSlicesShorterWhenPairsCost) {
   // is 640 (205,120 against 319,680 pairs) or 768 (295,296 against 229,504): 768 is the lighter.
   // Each pass finds it from its own end.
   const SequenceLengths lengths = tokens({1024});
-  const SliceCost pairs{.per_pair = 1};
+  const PackCost pairs{.per_pair = 1};
   const PackPlan plan = fluid_cut(lengths, all_sequences(lengths), pairs, pairs, {.packs = 2});
   EXPECT_EQ(text(plan.forward), (Texts{"0:0-768", "0:768-1024"}));
   EXPECT_EQ(text(plan.backward), (Texts{"0:768-1024", "0:0-768"}));
@@ -142,12 +142,14 @@ TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   // It counts the default speeds of matrix products and attention, and nothing else.
   HardwareSpec speeds;
   speeds.attention_slice_us = speeds.attention_token_head_ns = 0;
-  CostModel cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
+  Costs cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
   cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;
   cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
   const StageLayout one_layer{{0, 1}};
-  const SliceCost forward = slice_cost(cost, one_layer, StageId(0), false);
-  const SliceCost backward = slice_cost(cost, one_layer, StageId(0), true);
+  const PackCost forward =
+      stage_cost(RecomputingCosts{cost}, one_layer, StageId(0), Pass::kForward);
+  const PackCost backward =
+      stage_cost(RecomputingCosts{cost}, one_layer, StageId(0), Pass::kBackward);
   const SequenceLengths lengths = tokens({24576, 6144, 1024, 256});
   const auto order = fluid_order(lengths, all_sequences(lengths), 0);
   const PackPlan plan = fluid_cut(lengths, order, forward, backward, {.packs = 4});
@@ -191,7 +193,7 @@ SequenceLengths arbitrary_lengths(std::int64_t longest) {
 }
 
 /// Coefficients from 0, all of them at times; `prefix` bounds the term that cutting adds.
-SliceCost arbitrary_cost(int prefix) {
+PackCost arbitrary_cost(int prefix) {
   const auto up_to = [](int n) { return static_cast<double>(*rc::gen::inRange(0, n + 1)); };
   return {up_to(50), up_to(5), up_to(3), up_to(prefix)};
 }
@@ -208,8 +210,8 @@ FluidCutOptions arbitrary_options() {
 RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
   const SequenceLengths lengths = arbitrary_lengths(4000);
   const auto order = fluid_order(lengths, all_sequences(lengths), *rc::gen::inRange(0, 5));
-  const SliceCost forward = arbitrary_cost(100);
-  const SliceCost backward = arbitrary_cost(100);
+  const PackCost forward = arbitrary_cost(100);
+  const PackCost backward = arbitrary_cost(100);
   const FluidCutOptions options = arbitrary_options();
   const PackPlan plan = fluid_cut(lengths, order, forward, backward, options);
   const auto errors = errors_of(lengths, plan);
@@ -231,7 +233,7 @@ RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
 
 /// Slices that cannot be cut further, in the order in which a pass walks them.
 std::vector<Slice> atoms(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
-                         std::int64_t granularity, bool backward) {
+                         std::int64_t granularity, Pass pass) {
   std::vector<Slice> result;
   for (const SequenceId id : order) {
     std::vector<Slice> of_sequence;
@@ -241,7 +243,7 @@ std::vector<Slice> atoms(const SequenceLengths& lengths, const std::vector<Seque
       of_sequence.push_back({id, Tokens(begin), Tokens(begin + granularity)});
     }
     of_sequence.push_back({id, Tokens(begin), Tokens(length)});
-    if (backward) std::reverse(of_sequence.begin(), of_sequence.end());
+    if (pass == Pass::kBackward) std::reverse(of_sequence.begin(), of_sequence.end());
     result.insert(result.end(), of_sequence.begin(), of_sequence.end());
   }
   return result;
@@ -249,7 +251,7 @@ std::vector<Slice> atoms(const SequenceLengths& lengths, const std::vector<Seque
 
 /// The least heaviest of `packs` runs of consecutive atoms, those of a sequence merged, by dynamic
 /// programming over every place to close a MicroPack.
-double least_heaviest(const std::vector<Slice>& atoms, const SliceCost& cost, int packs) {
+double least_heaviest(const std::vector<Slice>& atoms, const PackCost& cost, int packs) {
   const double infinity = std::numeric_limits<double>::infinity();
   std::vector<double> best(atoms.size() + 1, infinity);  // of the first i atoms
   best[0] = 0;
@@ -279,9 +281,9 @@ RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
   const auto order = fluid_order(lengths, all_sequences(lengths), *rc::gen::inRange(0, 3));
   // Longer slices cost more however the prefix shrinks with them: one prefix token adds less than
   // one token takes away.
-  SliceCost forward = arbitrary_cost(0);
+  PackCost forward = arbitrary_cost(0);
   forward.per_prefix_token = forward.per_token / 2;
-  SliceCost backward = arbitrary_cost(0);
+  PackCost backward = arbitrary_cost(0);
   backward.per_prefix_token = backward.per_token / 2;
   FluidCutOptions options = arbitrary_options();
   options.granularity = Tokens(*rc::gen::element(16, 50));
@@ -291,11 +293,11 @@ RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
   const std::int64_t g = options.granularity.count();
   constexpr double kPrecision = 1 + 1.001e-3;  // of the search, and of rounding
   const double best_forward =
-      least_heaviest(atoms(lengths, order, g, false), forward, options.packs);
+      least_heaviest(atoms(lengths, order, g, Pass::kForward), forward, options.packs);
   RC_ASSERT(heaviest(plan.forward, forward) <= best_forward * kPrecision);
   if (options.asymmetric) {
     const double best_backward =
-        least_heaviest(atoms(lengths, order, g, true), backward, options.packs);
+        least_heaviest(atoms(lengths, order, g, Pass::kBackward), backward, options.packs);
     RC_ASSERT(plan.backward.size() <= static_cast<std::size_t>(options.packs));
     RC_ASSERT(heaviest(plan.backward, backward) <= best_backward * kPrecision);
   } else {

@@ -11,22 +11,22 @@
 
 namespace slimpack::testing {
 
-inline std::int32_t random_stage(Rng& rng, const Job& job) {
+inline std::int32_t random_stage(Rng& rng, const RandomJob& job) {
   return static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(job.layout.stages())));
 }
 
 /// Costs of a stage, by group.
-inline UnitCost stage_cost(const Job& job, std::int32_t stage) {
+inline UnitCost unit_cost(const RandomJob& job, std::int32_t stage) {
   UnitCost cost;
   for (std::int32_t group = 1; group <= job.most_merged; group *= 2)
-    for (const bool backward : {false, true})
-      (backward ? cost.backward : cost.forward)
-          .push_back(merged_slice_cost(job.cost, job.layout, StageId(stage), backward, group));
+    for (const Pass pass : kWholePasses)
+      (pass == Pass::kForward ? cost.forward : cost.backward)
+          .push_back(stage_cost(job.cost, job.layout, StageId(stage), pass, group));
   return cost;
 }
 
-inline Assignment random_assignment(Rng& rng, const Job& job) {
-  const UnitCost cost = stage_cost(job, random_stage(rng, job));
+inline Assignment random_assignment(Rng& rng, const RandomJob& job) {
+  const UnitCost cost = unit_cost(job, random_stage(rng, job));
   AssignProblem problem{job.lengths, {}, cost.backward};
   for (std::size_t r = 0; r < static_cast<std::size_t>(job.replicas); ++r)
     problem.speed.push_back(job.speed.empty() ? 1.0 : job.speed[r].front());
@@ -53,14 +53,14 @@ struct JobCut {
   std::vector<std::vector<PackPlan>> packs;  ///< by unit and its replicas, ids of their own
 };
 
-inline JobCut random_cut(Rng& rng, const Job& job) {
+inline JobCut random_cut(Rng& rng, const RandomJob& job) {
   JobCut cut;
   cut.units = units_of(job.lengths, random_assignment(rng, job));
   cut.plan.lengths = job.lengths;
   cut.plan.layout = job.layout;
   cut.plan.replicas.resize(static_cast<std::size_t>(job.replicas));
   for (const Unit& unit : cut.units) {
-    cut.packs.push_back(cut_unit(unit, stage_cost(job, random_stage(rng, job)),
+    cut.packs.push_back(cut_unit(unit, unit_cost(job, random_stage(rng, job)),
                                  random_options(rng, job.granularity)));
     for (std::size_t i = 0; i < unit.replicas.size(); ++i) {
       const ReplicaShare& share = unit.replicas[i];

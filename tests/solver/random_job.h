@@ -5,19 +5,15 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/solver/step_bound.h"
 
 namespace slimpack::testing {
 
 /// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 stages with a layer or two
 /// each; costs of the magnitude of a small model; groups of up to `most_merged` replicas.
-struct Job {
-  CostModel cost;
+struct RandomJob : Job, CutLimits {
+  RecomputingCosts cost;
   SequenceLengths lengths;
-  StageLayout layout;
-  std::int32_t replicas = 1;
-  std::int32_t most_merged = 1;
-  std::vector<std::vector<double>> speed;  ///< by replica and stage; empty = all 1
-  Tokens granularity{16};
 
   [[nodiscard]] Replication replication(std::size_t replica) const {
     Replication out{replicas, {}};
@@ -26,15 +22,15 @@ struct Job {
   }
 };
 
-inline LayerTime random_layer_time(Rng& rng, double scale) {
+inline PackCost random_layer_time(Rng& rng, double scale) {
   const auto up_to = [&](double most) { return scale * most * rng.uniform(); };
   return {rng.below(3) == 0 ? 0 : up_to(3000), rng.below(3) == 0 ? 0 : up_to(1000), up_to(100),
           up_to(0.5), up_to(5)};
 }
 
-inline Job random_job(Rng& rng) {
-  Job job;
-  CostModel& cost = job.cost;
+inline RandomJob random_job(Rng& rng) {
+  RandomJob job;
+  Costs& cost = job.cost;
   cost.shape.hidden_size = 8;
   cost.shape.intermediate_size = 16;
   cost.shape.num_heads = cost.shape.num_kv_heads = 2;

@@ -7,20 +7,27 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/solver/random_cut.h"
+#include "tests/support/list_schedule.h"
+#include "tests/support/simulate_packs.h"
 
 namespace slimpack {
 namespace {
 
-using testing::Job;
 using testing::JobCut;
+using testing::list_schedule;
+using testing::RandomJob;
+using testing::simulate;
 
-StepBoundProblem bound_problem(const Job& job) {
-  return {job.cost,  job.lengths,     job.layout,     job.replicas,
-          job.speed, job.most_merged, job.granularity};
+Nanos lower_bound(const RandomJob& job) {
+  return step_lower_bound(job, job.lengths, job.cost, job);
+}
+
+Nanos actions_bound(const RandomJob& job) {
+  return step_actions_bound(job, job.lengths, job.cost, job);
 }
 
 /// Simulated, under list schedules without a cap or with as little memory as they need.
-Nanos makespan_of(Rng& rng, const Job& job, const JobCut& cut) {
+Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
   std::vector<PackPlan> packs(cut.plan.replicas.size());
   std::vector<TaskTimes> times(packs.size());
   std::vector<TaskBytes> bytes(packs.size());
@@ -44,37 +51,36 @@ Nanos makespan_of(Rng& rng, const Job& job, const JobCut& cut) {
     for (const ReplicaShare& share : cut.units[u].replicas)
       schedules[share.replica.index()] = own_order(listed->schedule, packs[share.replica.index()]);
   }
-  std::vector<ReplicaTasks> tasks;
-  for (std::size_t r = 0; r < packs.size(); ++r)
-    tasks.push_back({packs[r], schedules[r], times[r], bytes[r]});
-  return simulate(tasks, {kChannelSlots, false}).makespan;
+  std::vector<ReplicaPacks> tasks;
+  for (std::size_t r = 0; r < packs.size(); ++r) tasks.push_back({packs[r], times[r], bytes[r]});
+  return simulate(tasks, schedules, {kChannelSlots, false}).makespan;
 }
 
 /// `granularity` is that of the cut, a multiple of the job's.
-void expect_bounded(Rng& rng, const Job& job, Tokens granularity) {
-  Job coarse = job;
+void expect_bounded(Rng& rng, const RandomJob& job, Tokens granularity) {
+  RandomJob coarse = job;
   coarse.granularity = granularity;
   const JobCut cut = testing::random_cut(rng, coarse);
-  RC_ASSERT(step_lower_bound(bound_problem(job)).count() <= makespan_of(rng, job, cut).count());
+  RC_ASSERT(lower_bound(job).count() <= makespan_of(rng, job, cut).count());
 }
 
 RC_GTEST_PROP(StepBound, NoFluidCutIsFaster, (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = testing::random_job(rng);
+  const RandomJob job = testing::random_job(rng);
   expect_bounded(rng, job, job.granularity);
 }
 
 RC_GTEST_PROP(StepBound, NoPackingOfWholeSequencesIsFaster, (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = testing::random_job(rng);
+  const RandomJob job = testing::random_job(rng);
   expect_bounded(rng, job, job.granularity * 1'000'000);
 }
 
 RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint64_t seed)) {
   Rng rng(seed);
-  Job job = testing::random_job(rng);
+  RandomJob job = testing::random_job(rng);
   const double scale = 0.001 + 0.1 * rng.uniform();
-  for (LayerTime* layer : {&job.cost.forward, &job.cost.backward})
+  for (PackCost* layer : {&job.cost.forward, &job.cost.backward})
     for (double* term : {&layer->per_pack, &layer->per_slice, &layer->per_token, &layer->per_pair,
                          &layer->per_prefix_token})
       *term *= scale;
@@ -86,34 +92,34 @@ RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint6
 
 RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
   Rng rng(seed);
-  Job job = testing::random_job(rng);
+  RandomJob job = testing::random_job(rng);
   const EdgeTime& weights = job.cost.weight_gradient;
   job.cost.elementwise = {(job.cost.backward.per_pack - weights.per_pack) * rng.uniform(),
                           (job.cost.backward.per_token - weights.per_token) * rng.uniform()};
   job.cost.host_per_byte = rng.uniform();
-  const CostModel cost = job.cost;
+  const Costs cost = job.cost;
   job.cost = with_recompute(cost, Recompute::kNothing);
-  const Nanos plain = step_lower_bound(bound_problem(job));
+  const Nanos plain = lower_bound(job);
   for (const Recompute recompute : all_recomputations()) {
     job.cost = with_recompute(cost, recompute);
-    RC_ASSERT(step_lower_bound(bound_problem(job)) >= plain);
+    RC_ASSERT(lower_bound(job) >= plain);
     expect_bounded(rng, job, job.granularity);
   }
 }
 
 RC_GTEST_PROP(StepBound, MoreReplicasAndLargerGroupsNeverRaiseIt, (std::uint64_t seed)) {
   Rng rng(seed);
-  Job job = testing::random_job(rng);
+  RandomJob job = testing::random_job(rng);
   job.speed.clear();
   job.cost.reduce_latency = job.cost.reduce_per_byte = 0;
-  const Nanos before = step_actions_bound(bound_problem(job));
+  const Nanos before = actions_bound(job);
   if (2 * job.most_merged <= job.replicas && job.most_merged < 8) {
     job.most_merged *= 2;
-    RC_ASSERT(step_actions_bound(bound_problem(job)) <= before);
+    RC_ASSERT(actions_bound(job) <= before);
     job.most_merged /= 2;
   }
   job.replicas += 1;
-  RC_ASSERT(step_actions_bound(bound_problem(job)) <= before);
+  RC_ASSERT(actions_bound(job) <= before);
 }
 
 /// Every way to cut `granules` into slices, as lengths.
@@ -132,7 +138,7 @@ std::vector<std::vector<std::int64_t>> compositions(std::int64_t granules) {
 
 RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
   Rng rng(seed);
-  Job job = testing::random_job(rng);
+  RandomJob job = testing::random_job(rng);
   job.replicas = job.most_merged = 1;
   if (!job.speed.empty()) job.speed.resize(1);
   // So much that a longer slice may be a cheaper one.
@@ -141,14 +147,14 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
   if (rng.below(2) == 0) {
     job.cost.embedding_forward.per_token = job.cost.head_backward.per_token =
         10 * job.cost.backward.per_token;
-    for (LayerTime* layer : {&job.cost.forward, &job.cost.backward})
+    for (PackCost* layer : {&job.cost.forward, &job.cost.backward})
       layer->per_pack = layer->per_slice = 0;
   }
   const std::int64_t granules = 1 + static_cast<std::int64_t>(rng.below(4));
   const std::int64_t g = job.granularity.count();
   const Tokens length(granules * g - static_cast<std::int64_t>(rng.below(g)));
   job.lengths = {length};
-  const Nanos bound = step_lower_bound(bound_problem(job));
+  const Nanos bound = lower_bound(job);
   for (const auto& forward : compositions(granules))
     for (const auto& backward : compositions(granules)) {
       PackPlan packs;
@@ -168,8 +174,9 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
 }
 
 /// A microsecond a token forward, two backward, in one layer on each of two stages; nothing else.
-Job plain_job() {
-  Job job;
+RandomJob plain_job() {
+  RandomJob job;
+  job.granularity = Tokens(16);
   job.cost.shape = ModelShape{};
   job.cost.forward.per_token = 1000;
   job.cost.backward.per_token = 2000;
@@ -178,15 +185,15 @@ Job plain_job() {
 }
 
 /// To the rounding that the bound allows for.
-void expect_bound(const Job& job, std::int64_t nanos) {
-  EXPECT_LE(step_lower_bound(bound_problem(job)), Nanos(nanos));
-  EXPECT_GE(step_lower_bound(bound_problem(job)), Nanos(nanos - 2 - nanos / 10'000));
+void expect_bound(const RandomJob& job, std::int64_t nanos) {
+  EXPECT_LE(lower_bound(job), Nanos(nanos));
+  EXPECT_GE(lower_bound(job), Nanos(nanos - 2 - nanos / 10'000));
 }
 
 TEST(StepBound, CountsTheWorkOfAStageAndTheWayInAndOut) {
   // Work 8 · 16 tokens · 3 µs = 384 µs on a stage; the first 16 tokens take 16 µs to the last stage
   // and 32 µs back.
-  Job job = plain_job();
+  RandomJob job = plain_job();
   job.lengths.assign(8, Tokens(16));
   expect_bound(job, 432'000);
   // On four replicas 96 µs and the ways, on three eight sequences need 3 · 16 · 3 = 144.
@@ -199,12 +206,12 @@ TEST(StepBound, CountsTheWorkOfAStageAndTheWayInAndOut) {
 TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   // 64 tokens, cut at multiples of 16: 64 µs on the first stage, the last 16 tokens 16 µs on the
   // other, back 128 µs and the last 16 tokens 32 µs: 240, where work gives 192 + 16 + 32.
-  Job job = plain_job();
+  RandomJob job = plain_job();
   job.lengths = {Tokens(64)};
   expect_bound(job, 240'000);
   // Where weight gradients, 1 µs a token, may wait, the last stage sends after 64: 176; work gives
   // 192 + 16 there, and 16 + 128 + 32 until its last output.
-  Job split = job;
+  RandomJob split = job;
   split.cost.weight_gradient.per_token = 1000;
   expect_bound(split, 208'000);
   // Each of two transfers costs 5 µs.
@@ -213,7 +220,7 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   // Eight tokens more, a slice of their own, with 3 µs a token in the embedding and 4 in the head:
   // 288 µs on the first stage, 8 on the other, back 432 and the first 16 tokens 32. (A stage works
   // for 504 at most, with 96 around.)
-  Job uneven = plain_job();
+  RandomJob uneven = plain_job();
   uneven.cost.embedding_forward.per_token = 3000;
   uneven.cost.head_backward.per_token = 4000;
   uneven.lengths = {Tokens(72)};
@@ -226,7 +233,7 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
 
 TEST(StepBound, CountsOverheadsOfTheFewestPacks) {
   // One pack each way on the stage, 7 and 9 µs, and one on the way.
-  Job job = plain_job();
+  RandomJob job = plain_job();
   job.lengths = {Tokens(16)};
   job.cost.forward.per_pack = 7000;
   job.cost.backward.per_pack = 9000;
@@ -235,7 +242,7 @@ TEST(StepBound, CountsOverheadsOfTheFewestPacks) {
 
 TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
   // One sequence: on the replica that is twice as fast on both stages 240 / 2.
-  Job job = plain_job();
+  RandomJob job = plain_job();
   job.lengths = {Tokens(64)};
   job.replicas = 2;
   job.speed = {{1, 1}, {2, 2}};
@@ -246,7 +253,7 @@ TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
 }
 
 TEST(StepBound, EndsWithTheReductionAndTheLongestOptimizer) {
-  Job job = plain_job();
+  RandomJob job = plain_job();
   job.lengths = {Tokens(64)};
   job.cost.shape.hidden_size = 10;
   job.cost.shape.vocab_size = 1000;

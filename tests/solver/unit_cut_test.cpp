@@ -10,13 +10,13 @@
 namespace slimpack {
 namespace {
 
-using testing::Job;
 using testing::JobCut;
 using testing::random_job;
+using testing::RandomJob;
 
 RC_GTEST_PROP(UnitsOf, CoverAllReplicasAndEverySequenceOfThem, (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = random_job(rng);
+  const RandomJob job = random_job(rng);
   const Assignment assignment = testing::random_assignment(rng, job);
   const std::vector<Unit> units = units_of(job.lengths, assignment);
   std::vector<int> times(static_cast<std::size_t>(job.replicas), 0);
@@ -47,7 +47,7 @@ RC_GTEST_PROP(UnitsOf, CoverAllReplicasAndEverySequenceOfThem, (std::uint64_t se
 RC_GTEST_PROP(UnitsOf, ReplicasAreInOneUnitExactlyIfTheyShareSequencesThroughOthers,
               (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = random_job(rng);
+  const RandomJob job = random_job(rng);
   const Assignment assignment = testing::random_assignment(rng, job);
   // Label propagation.
   std::vector<std::size_t> label(static_cast<std::size_t>(job.replicas));
@@ -73,7 +73,7 @@ RC_GTEST_PROP(UnitsOf, ReplicasAreInOneUnitExactlyIfTheyShareSequencesThroughOth
 
 RC_GTEST_PROP(UnitsOf, SegmentsAreTheGroupsOfAReplicaLargestFirst, (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = random_job(rng);
+  const RandomJob job = random_job(rng);
   const Assignment assignment = testing::random_assignment(rng, job);
   for (const Unit& unit : units_of(job.lengths, assignment))
     for (const ReplicaShare& share : unit.replicas) {
@@ -93,20 +93,19 @@ RC_GTEST_PROP(UnitsOf, SegmentsAreTheGroupsOfAReplicaLargestFirst, (std::uint64_
 
 RC_GTEST_PROP(CutUnit, UnitsPutTogetherAreACorrectStep, (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = random_job(rng);
+  const RandomJob job = random_job(rng);
   const JobCut cut = testing::random_cut(rng, job);
   RC_ASSERT(check_plan(cut.plan) == std::vector<std::string>{});
 }
 
 RC_GTEST_PROP(CutUnit, MergedPacksHaveTheSameIndexOnAllTheirReplicas, (std::uint64_t seed)) {
   Rng rng(seed);
-  const Job job = random_job(rng);
+  const RandomJob job = random_job(rng);
   const JobCut cut = testing::random_cut(rng, job);
   for (std::size_t r = 0; r < cut.plan.replicas.size(); ++r)
-    for (const bool backward : {false, true}) {
+    for (const Pass pass : kWholePasses) {
       const auto packs_of = [&](std::size_t replica) -> const std::vector<MicroPack>& {
-        const PackPlan& packs = cut.plan.replicas[replica].packs;
-        return backward ? packs.backward : packs.forward;
+        return cut.plan.replicas[replica].packs.of(pass);
       };
       for (std::size_t p = 0; p < packs_of(r).size(); ++p) {
         const MicroPack& pack = packs_of(r)[p];
@@ -126,8 +125,8 @@ TEST(CutUnit, GivesMergedSequencesTheirShareOfThePacks) {
   assignment.load = {128, 96};
   const std::vector<Unit> units = units_of({Tokens(192), Tokens(32)}, assignment);
   ASSERT_EQ(units.size(), 1U);
-  const SliceCost alone{.per_token = 1};
-  const SliceCost shared{.per_token = 0.5};
+  const PackCost alone{.per_token = 1};
+  const PackCost shared{.per_token = 0.5};
   UnitCutOptions options;
   options.fluid.packs = 8;
   options.fluid.granularity = Tokens(16);
@@ -151,7 +150,7 @@ TEST(CutUnit, OfAReplicaWithoutSequencesIsEmpty) {
   assignment.load = {0, 8};
   const std::vector<Unit> units = units_of({Tokens(8)}, assignment);
   ASSERT_EQ(units.size(), 2U);
-  const SliceCost cost{.per_token = 1};
+  const PackCost cost{.per_token = 1};
   EXPECT_EQ(cut_unit(units[0], {{cost}, {cost}}, {})[0].forward.size(), 1U);
   EXPECT_EQ(cut_unit(units[1], {{cost}, {cost}}, {})[0], PackPlan{});
 }

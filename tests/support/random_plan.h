@@ -24,7 +24,7 @@ inline std::vector<std::size_t> choose(Rng& rng, std::size_t count, std::size_t 
 /// Every sequence in a random number of slices, each in a MicroPack of its own; MicroPacks that got
 /// none are left out.
 inline std::vector<MicroPack> random_packs(Rng& rng, const SequenceLengths& lengths,
-                                           std::size_t packs, bool backward) {
+                                           std::size_t packs, Pass pass) {
   std::vector<MicroPack> out(packs);
   for (std::size_t q = 0; q < lengths.size(); ++q) {
     const auto length = static_cast<std::size_t>(lengths[q].count());
@@ -35,7 +35,7 @@ inline std::vector<MicroPack> random_packs(Rng& rng, const SequenceLengths& leng
     cuts.push_back(length);
     const std::vector<std::size_t> places = choose(rng, slices, packs);
     for (std::size_t i = 0; i < slices; ++i)
-      out[places[backward ? slices - 1 - i : i]].slices.push_back(
+      out[places[pass == Pass::kBackward ? slices - 1 - i : i]].slices.push_back(
           {SequenceId(q), Tokens(static_cast<std::int64_t>(cuts[i])),
            Tokens(static_cast<std::int64_t>(cuts[i + 1]))});
   }
@@ -50,8 +50,10 @@ inline StepPlan random_plan(Rng& rng, int stages, std::size_t most_packs = 12) {
   for (int s = 0; s <= stages; ++s) plan.layout.layer_begin.push_back(2 * s);
   ReplicaPlan& replica = plan.replicas.emplace_back();
   replica.sequences = all_sequences(plan.lengths);
-  replica.packs.forward = random_packs(rng, plan.lengths, 1 + rng.below(most_packs), false);
-  replica.packs.backward = random_packs(rng, plan.lengths, 1 + rng.below(most_packs), true);
+  replica.packs.forward =
+      random_packs(rng, plan.lengths, 1 + rng.below(most_packs), Pass::kForward);
+  replica.packs.backward =
+      random_packs(rng, plan.lengths, 1 + rng.below(most_packs), Pass::kBackward);
   return plan;
 }
 

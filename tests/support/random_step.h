@@ -33,12 +33,12 @@ struct PlacedPacks {
 
 inline std::vector<PlacedPacks> random_pass(
     Rng& rng, const StepPlan& plan, const std::map<StepGroup, std::vector<SequenceId>>& members,
-    bool backward, MergedAt merged_at) {
+    Pass pass, MergedAt merged_at) {
   std::vector<PlacedPacks> out;
   for (const auto& [group, sequences] : members) {
     SequenceLengths lengths;
     for (const SequenceId q : sequences) lengths.push_back(plan.lengths[q.index()]);
-    std::vector<MicroPack> packs = random_packs(rng, lengths, 1 + rng.below(6), backward);
+    std::vector<MicroPack> packs = random_packs(rng, lengths, 1 + rng.below(6), pass);
     std::vector<std::uint64_t> places(packs.size());
     for (std::uint64_t& place : places)
       place = merged_at == MergedAt::kAnywhere ? rng.next() : 100 / group.first;
@@ -83,8 +83,8 @@ inline StepPlan random_step(Rng& rng, const SequenceLengths& lengths, std::size_
     members[{count, first}].emplace_back(q);
     for (std::size_t r = first; r < first + count; ++r) plan.replicas[r].sequences.emplace_back(q);
   }
-  const auto forward = random_pass(rng, plan, members, false, merged_at);
-  const auto backward = random_pass(rng, plan, members, true, merged_at);
+  const auto forward = random_pass(rng, plan, members, Pass::kForward, merged_at);
+  const auto backward = random_pass(rng, plan, members, Pass::kBackward, merged_at);
   for (std::size_t r = 0; r < plan.replicas.size(); ++r)
     plan.replicas[r].packs = {packs_of_replica(forward, r), packs_of_replica(backward, r)};
   return plan;

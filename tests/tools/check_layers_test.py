@@ -36,6 +36,7 @@ def test_files_in_order_pass(tmp_path):
         "slimpack/milp/solve.cpp": "#include <highs/Highs.h>\n",
         "tests/sim/sim_test.cpp": '#include "slimpack/planner/planner.h"\n#include <torch/x.h>\n',
         "apps/slimpack/main.cpp": '#include "apps/slimpack/commands.h"\n',
+        "python/native.cpp": '#include "slimpack/training/train.h"\n',
     })
     assert run(root) == (0, [])
 
@@ -59,6 +60,10 @@ def test_files_in_order_pass(tmp_path):
     ("tests/solver/p.cpp", '#include "Highs.h"', "HiGHS is included in"),
     ("slimpack/plan/p.cpp", '#include "../solver/cut.h"', "path from the repository root"),
     ("slimpack/plan/p.cpp", '#include "apps/slimpack/commands.h"', "does not include apps/"),
+    ("slimpack/training/p.cpp", '#include "apps/slimpack/commands.h"', "does not include apps/"),
+    ("slimpack/job/p.cpp", '#include "slimpack/packflow/step/s.h"', "does not see packflow"),
+    ("slimpack/job/p.cpp", '#include "slimpack/training/t.h"', "includes lower layers only"),
+    ("python/p.cpp", '#include "apps/slimpack/commands.h"', "python/ does not include apps/"),
 ])
 def test_a_forbidden_include_is_named_with_its_line(tmp_path, path, line, rule):
     code, output = run(tree(tmp_path, {path: "// First.\n" + line + "\n"}))

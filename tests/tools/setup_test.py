@@ -21,7 +21,8 @@ class Machine:
         self.bin = folder / "bin"
         self.bin.mkdir()
         shutil.copytree(ROOT / "tools", self.root / "tools")
-        shutil.copy(ROOT / "requirements.txt", self.root)
+        for name in ("requirements.txt", "requirements-test.txt"):
+            shutil.copy(ROOT / name, self.root)
         # By default the machine has everything but the Python packages, and plenty of memory and disk.
         self.command("df", "echo; echo 'disk 99999 1 50000 1% /'")
         self.memory_mib(16384)
@@ -46,12 +47,13 @@ class Machine:
         self.command("c++-test", f'case "$*" in *-dumpfullversion*) echo {version};; '
                                  f'*) cat > /dev/null; echo "{missing}";; esac')
 
-    def run(self, **environment):
+    def run(self, what="tests", **environment):
         kept = {k: v for k, v in os.environ.items() if k not in ("CXX", "SLIMPACK_TORCH_INDEX")}
         compiler = {"CXX": "c++-test"} if (self.bin / "c++-test").exists() else {}
-        return subprocess.run(["tools/setup.sh"], cwd=self.root, capture_output=True, text=True,
-                              check=False, env={**kept, **compiler, **environment,
-                                                "PATH": f"{self.bin}:{os.environ['PATH']}"})
+        return subprocess.run(["tools/setup.sh", *what.split()], cwd=self.root,
+                              capture_output=True, text=True, check=False,
+                              env={**kept, **compiler, **environment,
+                                   "PATH": f"{self.bin}:{os.environ['PATH']}"})
 
     def pip_calls(self):
         path = self.root / "pip_calls"
@@ -107,6 +109,27 @@ def test_a_clang_without_its_runtime_library_is_not_enough(machine):
     fails_with(machine.run(), "cannot install clang libclang-rt-dev", "no network")
 
 
+def test_the_program_needs_nothing_of_what_tests_need(machine):
+    machine.library.unlink()  # of clang
+    machine.command("apt-get", f"touch {machine.root}/apt_was_called; exit 1")
+    done = machine.run("")
+    assert done.returncode == 0, done.stderr
+    assert not (machine.root / "apt_was_called").exists()
+    [call] = machine.pip_calls()
+    assert "-r requirements.txt" in call and "requirements-test.txt" not in call
+
+
+def test_packages_of_tests_come_when_tests_are_wanted(machine):
+    assert [machine.run(what).returncode for what in ("", "tests", "")] == [0, 0, 0]
+    program, tests = machine.pip_calls()  # the third run finds everything
+    assert "requirements-test.txt" not in program
+    assert "-r requirements-test.txt" in tests
+
+
+def test_an_unknown_purpose_is_refused(machine):
+    fails_with(machine.run("everything"), "'everything' is not known", "'tests'")
+
+
 def test_missing_packages_without_network_are_named(machine):
     machine.compiler(missing="libfmt-dev")
     machine.command("id", "echo 0")
@@ -129,14 +152,14 @@ def test_missing_packages_are_installed_with_sudo(machine):
 def test_missing_packages_without_sudo_are_named_with_the_command(machine):
     machine.compiler(missing="libgtest-dev")
     machine.command("id", "echo 1000")
-    tools = "apt-get echo make cmake ninja ccache clang-format mkdir grep tail xargs tr cut cat cmp env bash"
+    tools = "apt-get echo make cmake ninja ccache mold clang-format mkdir grep tail xargs tr cut cat cmp env bash"
     for tool in ("dirname", "head", "sort", *tools.split()):
         if not (machine.bin / tool).exists() and shutil.which(tool):
             (machine.bin / tool).symlink_to(shutil.which(tool))
     (machine.bin / "python3").symlink_to("/bin/true")
     # Nothing but these commands: no sudo wherever this runs.
-    done = subprocess.run([shutil.which("bash"), "tools/setup.sh"], cwd=machine.root, text=True,
-                          capture_output=True, check=False,
+    done = subprocess.run([shutil.which("bash"), "tools/setup.sh", "tests"], cwd=machine.root,
+                          text=True, capture_output=True, check=False,
                           env={"PATH": str(machine.bin), "CXX": "c++-test"})
     fails_with(done, "libgtest-dev", "no sudo", "run 'apt-get install libgtest-dev' as root")
 

@@ -53,7 +53,7 @@ EdgeTime reduction_time(const ProfileOptions& options) {
 
 /// Of `alone`, what one replica took for the whole MicroPack, that which a member of the group
 /// takes: every member has the whole overhead, and the rest in equal parts.
-Nanos share_of(Nanos alone, const LayerTime& layer, std::int32_t group) {
+Nanos share_of(Nanos alone, const PackCost& layer, std::int32_t group) {
   const auto time = static_cast<double>(alone.count());
   const double overhead = std::min(layer.per_pack + layer.per_slice, time);
   return Nanos(static_cast<std::int64_t>(overhead + (time - overhead) / group));
@@ -72,7 +72,7 @@ EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
 /// Every MicroPack is run by each member alone, too, in turn with the group: what a group takes
 /// beyond the shares (the exchange, and what shorter queries and keys lose in the kernels) is far
 /// less than what a shared machine's speed changes from one minute to the next.
-MergeTime merge_time(const ProfileOptions& options, const CostModel& cost, std::int32_t group) {
+MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
   const RankGrid grid{.stages = 1, .replicas = group, .tensor = options.tp};
   return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
     PartBench bench(options, rank, PartBench::Part::kLayer);
@@ -120,7 +120,7 @@ double host_time(const ProfileOptions& options) {
 
 }  // namespace
 
-void measure_exchanges(const ProfileOptions& options, CostModel& cost) {
+void measure_exchanges(const ProfileOptions& options, Costs& cost) {
   cost.transfer_latency = options.clock == ClockKind::kWall ? hand_over_time() : 0;
   cost.host_per_byte = host_time(options);
   const EdgeTime reduction = reduction_time(options);

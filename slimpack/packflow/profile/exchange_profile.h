@@ -8,6 +8,6 @@ namespace slimpack {
 
 /// Adds transfers between stages and, on a device, to host memory, the reduction of gradients, and
 /// what merged MicroPacks take beyond each member's share. REQUIRES: the layers' times.
-void measure_exchanges(const ProfileOptions& options, CostModel& cost);
+void measure_exchanges(const ProfileOptions& options, Costs& cost);
 
 }  // namespace slimpack

@@ -38,9 +38,9 @@ std::vector<ProfilePoint> layer_grid(Tokens context) {
 double work_of(const ModelShape& shape, const ProfilePoint& p) {
   const Slice slice = p.slice(0);
   double flops = 0;
-  for (const bool backward : {false, true})
-    flops += layer_linear_flops(shape, p.tokens, backward).count() +
-             layer_attention_flops(shape, slice.causal_pairs(), backward).count();
+  for (const Pass pass : kWholePasses)
+    flops += layer_linear_flops(shape, p.tokens, pass).count() +
+             layer_attention_flops(shape, slice.causal_pairs(), pass).count();
   return flops * p.slices;
 }
 
@@ -138,9 +138,8 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
 /// The parts of backward that can be saved and that can wait. They are fitted apart from it, and on
 /// small shapes noise decides which of its terms a constant goes to. So either must fit into what
 /// backward has of a term; the smaller one, far less than half of it, goes first.
-void fit_parts_of_backward(CostModel& cost, const ProfileOptions& options,
-                           const ProfileRank& rank) {
-  LayerTime room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
+void fit_parts_of_backward(Costs& cost, const ProfileOptions& options, const ProfileRank& rank) {
+  PackCost room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
   const EdgeTime again = fit_part(measure_elementwise(options, rank), room).time;
   room.per_pack = cost.backward.per_pack - again.per_pack;
   room.per_token = cost.backward.per_token - again.per_token;
@@ -162,24 +161,24 @@ double measure_optimizer(const ProfileOptions& options, const ProfileRank& rank)
          static_cast<double>(parameter_count(bench.parameters()));
 }
 
-WorstFit worst_of(const LayerTimes& layer, const Fit<LayerTime>& forward,
-                  const Fit<LayerTime>& backward) {
+WorstFit worst_of(const LayerTimes& layer, const Fit<PackCost>& forward,
+                  const Fit<PackCost>& backward) {
   if (forward.largest_error >= backward.largest_error)
-    return {layer.forward[forward.worst], false, forward.largest_error};
-  return {layer.backward[backward.worst], true, backward.largest_error};
+    return {layer.forward[forward.worst], Pass::kForward, forward.largest_error};
+  return {layer.backward[backward.worst], Pass::kBackward, backward.largest_error};
 }
 
 struct MeasuredModel {
-  CostModel cost;
+  Costs cost;
   WorstFit worst;
 };
 
 /// Of the layers and the model's ends.
 MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
   const LayerTimes layer = measure_layer(options, rank);
-  const auto forward = fit_layer_time(layer.forward);
-  const auto backward = fit_layer_time(layer.backward);
-  CostModel cost;
+  const auto forward = fit_layer_cost(layer.forward);
+  const auto backward = fit_layer_cost(layer.backward);
+  Costs cost;
   cost.shape = options.shape;
   cost.dtype = options.dtype;
   cost.tp = options.tp;
@@ -204,7 +203,7 @@ std::string source_of(const ProfileOptions& options) {
 
 }  // namespace
 
-CostModel profile_costs(const ProfileOptions& options) {
+Costs profile_costs(const ProfileOptions& options) {
   const Bytes memory = device_memory(options.device);
   auto [cost, worst] = on_profile_ranks<MeasuredModel>(
       options.grid(), options.threads(),

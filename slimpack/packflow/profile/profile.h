@@ -59,6 +59,6 @@ struct ProfileOptions {
 /// of what device_memory says before anything is measured.
 /// Throws InvalidInput when tp cannot cut the model, and when tp · most_merged is more than threads
 /// can be.
-[[nodiscard]] CostModel profile_costs(const ProfileOptions& options);
+[[nodiscard]] Costs profile_costs(const ProfileOptions& options);
 
 }  // namespace slimpack

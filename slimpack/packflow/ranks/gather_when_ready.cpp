@@ -1,7 +1,7 @@
 #include "slimpack/packflow/ranks/gather_when_ready.h"
 
 #include <algorithm>
-#include <chrono>
+#include <optional>
 
 namespace slimpack {
 namespace {
@@ -12,15 +12,27 @@ constexpr char kReady = '+';
 
 }  // namespace
 
-std::vector<std::string> gather_when_ready(JobProcess& process,
-                                           const std::shared_future<std::string>& own) {
+std::vector<std::string> gather_when_ready(
+    JobProcess& process, const std::function<bool(std::chrono::milliseconds)>& ready,
+    const std::function<std::string()>& own) {
+  std::optional<std::string> given;
   for (;;) {
-    const bool ready = own.wait_for(kRound) == std::future_status::ready;
-    std::vector<std::string> all = process.all_gather(ready ? kReady + own.get() : "");
+    if (!given && ready(kRound)) given = kReady + own();
+    std::vector<std::string> all = process.all_gather(given.value_or(""));
     if (std::ranges::any_of(all, &std::string::empty)) continue;
-    for (std::string& given : all) given.erase(0, 1);
+    for (std::string& text : all) text.erase(0, 1);
     return all;
   }
+}
+
+std::vector<std::string> gather_when_ready(JobProcess& process,
+                                           const std::shared_future<std::string>& own) {
+  return gather_when_ready(
+      process,
+      [&](std::chrono::milliseconds wait) {
+        return own.wait_for(wait) == std::future_status::ready;
+      },
+      [&] { return own.get(); });
 }
 
 }  // namespace slimpack

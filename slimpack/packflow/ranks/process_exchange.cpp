@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -18,15 +20,23 @@ int next_tag(std::int32_t& count) {
 
 }  // namespace
 
-ProcessPeers::ProcessPeers(RankGroup group, c10::intrusive_ptr<c10d::ProcessGroup> backend)
+struct ProcessPeers::Backend {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+};
+
+ProcessPeers::ProcessPeers(RankGroup group, const std::string& name)
     : group_(group),
-      backend_(std::move(backend)),
       sent_(static_cast<std::size_t>(group.size)),
       received_(static_cast<std::size_t>(group.size)) {
-  const int members = backend_ ? backend_->getSize() : 1;
+  if (group.size == 1) return;
+  backend_ = std::make_unique<Backend>(c10d::resolve_process_group(name));
+  index_ = backend_->group->getRank();
+  const int members = backend_->group->getSize();
   SLIMPACK_CHECK(members == group.size, "{}: the process group has {} members", group.name(),
                  members);
 }
+
+ProcessPeers::~ProcessPeers() = default;
 
 PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) const {
   // The first line, without the place in a source file that libraries put before it.
@@ -38,18 +48,21 @@ PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) co
       fmt::format("rank {} does not answer ({}): {}", group_.rank(member), group_.name(), reason));
 }
 
-ProcessPeers::Message ProcessPeers::begin_one(at::Tensor tensor, std::int32_t member,
-                                              Counts& counts, Operation operation) {
-  SLIMPACK_CHECK(member >= 0 && member < group_.size && tensor.is_contiguous());
+ProcessPeers::Message ProcessPeers::begin_one(Transfer transfer) {
+  const std::int32_t member = transfer.member;
+  SLIMPACK_CHECK(member >= 0 && member < group_.size && transfer.tensor.is_contiguous());
+  const bool sends = transfer.kind == Transfer::Kind::kSend;
   Message message;
   message.peers_ = this;
   message.member_ = member;
-  message.tensor_ = std::move(tensor);
+  message.tensor_ = std::move(transfer.tensor);
   if (message.tensor_.numel() == 0) return message;  // not sent: both sides know
   std::vector<at::Tensor> tensors{message.tensor_};
+  const int tag = next_tag((sends ? sent_ : received_)[static_cast<std::size_t>(member)]);
   try {
-    message.work_ = ((*backend_).*operation)(tensors, member,
-                                             next_tag(counts[static_cast<std::size_t>(member)]));
+    c10d::ProcessGroup& group = *backend_->group;
+    message.arrival_ = [work = sends ? group.send(tensors, member, tag)
+                                     : group.recv(tensors, member, tag)] { work->wait(); };
   } catch (const std::exception& e) {
     throw lost(member, e);
   }
@@ -57,34 +70,32 @@ ProcessPeers::Message ProcessPeers::begin_one(at::Tensor tensor, std::int32_t me
 }
 
 ProcessPeers::Message ProcessPeers::send(at::Tensor tensor, std::int32_t member) {
-  return begin_one(std::move(tensor), member, sent_, &c10d::ProcessGroup::send);
+  return begin_one({Transfer::Kind::kSend, std::move(tensor), member});
 }
 
 ProcessPeers::Message ProcessPeers::receive(at::Tensor tensor, std::int32_t member) {
-  return begin_one(std::move(tensor), member, received_, &c10d::ProcessGroup::recv);
+  return begin_one({Transfer::Kind::kReceive, std::move(tensor), member});
 }
 
 std::vector<ProcessPeers::Message> ProcessPeers::begin(std::vector<Transfer> transfers) {
   const bool coalesced = !transfers.empty() && transfers.front().tensor.is_cuda();
-  if (coalesced) backend_->startCoalescing(at::kCUDA);
+  if (coalesced) backend_->group->startCoalescing(at::kCUDA);
   std::vector<Message> messages;
-  for (Transfer& t : transfers)
-    messages.push_back(t.kind == Transfer::Kind::kSend ? send(std::move(t.tensor), t.member)
-                                                       : receive(std::move(t.tensor), t.member));
+  for (Transfer& transfer : transfers) messages.push_back(begin_one(std::move(transfer)));
   if (!coalesced) return messages;
-  const c10::intrusive_ptr<c10d::Work> all = backend_->endCoalescing(at::kCUDA);
-  for (Message& message : messages) message.work_ = message.tensor_.numel() > 0 ? all : nullptr;
+  const c10::intrusive_ptr<c10d::Work> all = backend_->group->endCoalescing(at::kCUDA);
+  for (Message& message : messages)
+    if (message.arrival_) message.arrival_ = [all] { all->wait(); };
   return messages;
 }
 
 void ProcessPeers::Message::wait() {
-  if (!work_) return;
+  if (!arrival_) return;
   try {
-    work_->wait();
+    std::exchange(arrival_, nullptr)();
   } catch (const std::exception& e) {
     throw peers_->lost(member_, e);
   }
-  work_.reset();
 }
 
 }  // namespace slimpack

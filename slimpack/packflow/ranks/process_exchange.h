@@ -4,9 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "slimpack/packflow/ranks/rank_groups.h"
@@ -22,11 +23,15 @@ class PeerLost : public std::runtime_error {
 /// One process's end of a group, in which every pair of members counts its messages.
 class ProcessPeers {
  public:
-  /// `backend` has the group's ranks as members, in their order; null in a group of one.
-  ProcessPeers(RankGroup group, c10::intrusive_ptr<c10d::ProcessGroup> backend);
+  /// `name`: under which PyTorch knows the process group that has the group's ranks as members, in
+  /// their order; not used in a group of one.
+  ProcessPeers(RankGroup group, const std::string& name);
+  ~ProcessPeers();
+  ProcessPeers(const ProcessPeers&) = delete;
+  ProcessPeers& operator=(const ProcessPeers&) = delete;
 
   [[nodiscard]] const RankGroup& group() const { return group_; }
-  [[nodiscard]] std::int32_t index() const { return backend_ ? backend_->getRank() : 0; }
+  [[nodiscard]] std::int32_t index() const { return index_; }
 
   /// A message under way. Its tensor is kept until it has arrived.
   class Message {
@@ -41,7 +46,7 @@ class ProcessPeers {
     const ProcessPeers* peers_ = nullptr;
     std::int32_t member_ = 0;
     at::Tensor tensor_;
-    c10::intrusive_ptr<c10d::Work> work_;  ///< null: nothing to wait for
+    std::function<void()> arrival_;  ///< waits for it; none where there is nothing to wait for
   };
 
   /// Begins to send or to receive; does not wait. Messages from one member to another arrive in the
@@ -61,14 +66,13 @@ class ProcessPeers {
 
  private:
   using Counts = std::vector<std::int32_t>;  ///< by member: messages so far
-  using Operation = c10::intrusive_ptr<c10d::Work> (c10d::ProcessGroup::*)(std::vector<at::Tensor>&,
-                                                                           int member, int tag);
-  [[nodiscard]] Message begin_one(at::Tensor tensor, std::int32_t member, Counts& counts,
-                                  Operation operation);
+  struct Backend;                            ///< PyTorch's process group
+  [[nodiscard]] Message begin_one(Transfer transfer);
   [[nodiscard]] PeerLost lost(std::int32_t member, const std::exception& cause) const;
 
   RankGroup group_;
-  c10::intrusive_ptr<c10d::ProcessGroup> backend_;
+  std::unique_ptr<Backend> backend_;  ///< null in a group of one
+  std::int32_t index_ = 0;
   Counts sent_, received_;
 };
 

@@ -4,7 +4,6 @@
 #include <ATen/ops/full.h>
 
 #include <span>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -29,9 +28,7 @@ std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
 struct ProcessJob::Ends {
   Ends(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names) {
     const auto connect = [&](const RankGroup& group) {
-      c10::intrusive_ptr<c10d::ProcessGroup> backend;
-      if (group.size > 1) backend = c10d::resolve_process_group(names.at(group));
-      return std::make_unique<ProcessPeers>(group, std::move(backend));
+      return std::make_unique<ProcessPeers>(group, group.size > 1 ? names.at(group) : "");
     };
     for (const RankGroup& group : collective_groups(grid, rank))
       collectives.emplace(group, connect(group));

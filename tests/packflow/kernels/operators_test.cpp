@@ -211,18 +211,26 @@ HeadCase head_case(Rng& rng, std::int64_t rows, std::int64_t hidden, std::int64_
 
 /// Σ −log softmax(head · norm(x))[target] over the rows that have a target, by definition.
 double naive_loss(const HeadCase& c) {
+  const auto x_TH = c.x_TH.accessor<double, 2>();
+  const auto norm_H = c.norm_H.value.accessor<double, 1>();
+  const auto head_VH = c.head_VH.value.accessor<double, 2>();
+  const auto targets_T = c.targets_T.accessor<std::int64_t, 1>();
+  const auto width = static_cast<std::int64_t>(x_TH.size(1));
   double loss = 0;
-  for (std::int64_t t = 0; t < c.x_TH.size(0); ++t) {
-    const auto target = c.targets_T[t].item<std::int64_t>();
-    if (target == kNoTarget) continue;
-    const at::Tensor x = c.x_TH[t];
-    const double rms =
-        std::sqrt(inner_product(x, x) / static_cast<double>(x.numel()) + c.shape.rms_norm_eps);
-    const at::Tensor y = x / rms * c.norm_H.value;
+  for (std::int64_t t = 0; t < x_TH.size(0); ++t) {
+    if (targets_T[t] == kNoTarget) continue;
+    double squares = 0;
+    for (std::int64_t h = 0; h < width; ++h) squares += x_TH[t][h] * x_TH[t][h];
+    const double rms = std::sqrt(squares / static_cast<double>(width) + c.shape.rms_norm_eps);
+    const auto logit = [&](std::int64_t v) {
+      double sum = 0;
+      for (std::int64_t h = 0; h < width; ++h)
+        sum += head_VH[v][h] * (x_TH[t][h] / rms * norm_H[h]);
+      return sum;
+    };
     double total = 0;
-    for (std::int64_t v = 0; v < c.shape.vocab_size; ++v)
-      total += std::exp(inner_product(c.head_VH.value[v], y));
-    loss += std::log(total) - inner_product(c.head_VH.value[target], y);
+    for (std::int64_t v = 0; v < c.shape.vocab_size; ++v) total += std::exp(logit(v));
+    loss += std::log(total) - logit(targets_T[t]);
   }
   return loss;
 }

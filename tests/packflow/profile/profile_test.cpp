@@ -22,9 +22,9 @@ ProfileOptions small_profile(Tokens context) {
 TEST(Profile, GivesTimesThatAPlannerCanUse) {
   // How long anything takes is the machine's business; that it takes time is not.
   for (const std::int64_t context : {40, 1024}) {
-    const CostModel cost = profile_costs(small_profile(Tokens(context)));
+    const Costs cost = profile_costs(small_profile(Tokens(context)));
     EXPECT_EQ(cost.shape, small_profile(Tokens(context)).shape);
-    for (const LayerTime& time : {cost.forward, cost.backward}) {
+    for (const PackCost& time : {cost.forward, cost.backward}) {
       for (const double c :
            {time.per_pack, time.per_slice, time.per_token, time.per_pair, time.per_prefix_token}) {
         EXPECT_TRUE(std::isfinite(c));
@@ -64,7 +64,7 @@ TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
 TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
   ProfileOptions options = small_profile(Tokens(256));
   options.ranks = 2;
-  const CostModel cost = profile_costs(options);
+  const Costs cost = profile_costs(options);
   EXPECT_NE(cost.source.find("2 threads"), std::string::npos);
   // On so small a shape noise may leave all of the time to the constant terms.
   EXPECT_GT(cost.forward.per_pack + cost.forward.per_slice + cost.forward.per_token +
@@ -78,7 +78,7 @@ TEST(Profile, MeasuresWhatRanksCostEachOther) {
   options.tp = 2;
   options.most_merged = 4;
   options.clock = ClockKind::kVirtual;
-  const CostModel cost = profile_costs(options);
+  const Costs cost = profile_costs(options);
   EXPECT_EQ(cost.tp, 2);
   EXPECT_NE(cost.source.find("tp 2"), std::string::npos);
   ASSERT_EQ(cost.merge.size(), 2U);  // groups of 2 and 4

@@ -9,9 +9,12 @@
 #include "tests/packflow/support/random_run.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/expect_holds.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::row_bytes;
 
 using slimpack::testing::engine_options;
 using slimpack::testing::expect_same;

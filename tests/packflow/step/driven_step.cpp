@@ -7,7 +7,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
-#include "slimpack/baselines/packed.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/checkpoint/model_tensors.h"
@@ -16,6 +15,7 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
 
@@ -26,7 +26,7 @@ std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
   return step.array("sequences").get<std::vector<std::vector<std::int64_t>>>();
 }
 
-StepPlan make_plan(const JsonFields& step, const CostModel& cost, const SequenceLengths& lengths) {
+StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   StepPlan plan;
   plan.lengths = lengths;
   plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
@@ -38,13 +38,13 @@ StepPlan make_plan(const JsonFields& step, const CostModel& cost, const Sequence
     replica.packs = packed_plan(lengths, replica.sequences, Tokens(step.integer("capacity")));
     return plan;
   }
-  const auto time = [&](bool backward) {
-    return slice_cost(cost, plan.layout, StageId(0), backward);
+  const auto time = [&](Pass pass) {
+    return stage_cost(RecomputingCosts{cost}, plan.layout, StageId(0), pass);
   };
   replica.packs = fluid_cut(
       lengths,
       fluid_order(lengths, replica.sequences, static_cast<int>(step.integer("short_first"))),
-      time(false), time(true),
+      time(Pass::kForward), time(Pass::kBackward),
       {.packs = static_cast<int>(step.integer("packs")),
        .granularity = Tokens(step.integer("granularity")),
        .taper_front = static_cast<int>(step.integer("taper_packs")),
@@ -59,8 +59,7 @@ struct RandomStep {
   StepPlan plan;
   std::vector<Schedule> schedules;
 };
-RandomStep random_step(const JsonFields& step, const CostModel& cost,
-                       const SequenceLengths& lengths) {
+RandomStep random_step(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
   const auto pp = static_cast<std::int32_t>(step.integer("pp"));
   RandomStep out;
@@ -74,12 +73,12 @@ RandomStep random_step(const JsonFields& step, const CostModel& cost,
   return out;
 }
 
-Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const CostModel& cost) {
+Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const Costs& cost) {
   const PackPlan& packs = plan.replicas.front().packs;
   const bool split = step.has("split_from");
   if (step.text("planner") == "packed" && !split) return one_f_one_b(packs, plan.layout.stages());
-  const TaskTimes times = task_times(cost, plan.layout, packs);
-  const TaskBytes bytes = task_bytes(cost, plan.layout, packs, plan.lengths);
+  const TaskTimes times = task_times(RecomputingCosts{cost}, plan.layout, packs);
+  const TaskBytes bytes = task_bytes(RecomputingCosts{cost}, plan.layout, packs, plan.lengths);
   const ReplicaPacks replica{packs, times, bytes};
   ListPolicy policy;
   if (split) policy.split_from = static_cast<std::int32_t>(step.integer("split_from"));
@@ -102,7 +101,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
 
   const ModelShape shape = read_model_shape(step.text("config"));
   const Dtype dtype = dtype_of(step.text("dtype"));
-  const CostModel cost = cost_from_hardware(shape, dtype, HardwareSpec{});
+  const Costs cost = cost_from_hardware(shape, dtype, HardwareSpec{});
   const bool random = step.has("random");
   RandomStep made;
   if (random) {

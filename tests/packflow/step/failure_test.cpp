@@ -18,10 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "slimpack/baselines/packed.h"
 #include "slimpack/packflow/checkpoint/model_tensors.h"
 #include "tests/packflow/step/faults.h"
 #include "tests/packflow/support/random_run.h"
+#include "tests/support/packed_plan.h"
 
 namespace slimpack {
 namespace {
@@ -239,7 +239,7 @@ TEST(Failure, IsNoticedByAReplicaThatWaitsForNobodyBeforeItsNextAction) {
   for (std::size_t q = 0; q < lengths.size(); ++q)
     step.plan.replicas[q % 2].sequences.emplace_back(q);
   for (ReplicaPlan& replica : step.plan.replicas) {
-    replica.packs = packed_plan(lengths, replica.sequences, Tokens(8));
+    replica.packs = testing::packed_plan(lengths, replica.sequences, Tokens(8));
     schedules.push_back(one_f_one_b(replica.packs, 1));
   }
   EngineOptions options = testing::engine_options(step);

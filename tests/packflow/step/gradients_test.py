@@ -1,19 +1,13 @@
 """Gradients of sliced, pipelined steps equal those of Hugging Face with autograd, where each document
 runs by itself; so do the loss that forward passes alone find, and the weights after three optimizer
 steps."""
-import json
-import os
+
 import random
-import subprocess
-from pathlib import Path
 
 import pytest
 import torch
+from driver import run_driver
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
-from safetensors.torch import load_file, save_file
-
-BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
-DRIVER = BUILD / "tests" / "packflow" / "step_driver"
 
 
 def random_case(seed):
@@ -55,26 +49,6 @@ def random_case(seed):
     )
     sequences = [[r.randrange(sizes["vocab_size"]) for _ in range(n)] for n in lengths]
     return family, sizes, sequences, plan
-
-
-def write_step(folder, model, sequences, plan, dtype, steps=0):
-    """What the driver reads: FOLDER/step.json, and the model beside it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model.config.save_pretrained(folder)
-    state = {k: v.contiguous() for k, v in model.state_dict().items()}
-    if model.config.tie_word_embeddings:
-        state.pop("lm_head.weight", None)
-    save_file(state, folder / "model.safetensors")
-    step = dict(plan, config=str(folder / "config.json"), weights=str(folder / "model.safetensors"),
-                dtype=dtype, sequences=sequences, steps=steps, out=str(folder / "out.safetensors"))
-    (folder / "step.json").write_text(json.dumps(step))
-
-
-def run_driver(folder, model, sequences, plan, dtype, steps=0):
-    write_step(folder, model, sequences, plan, dtype, steps)
-    done = subprocess.run([DRIVER, folder / "step.json"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return load_file(folder / "out.safetensors")
 
 
 def relative_error(ours, reference, floor=0.0):

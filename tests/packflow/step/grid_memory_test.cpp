@@ -73,8 +73,8 @@ Documents documents(const Grid& grid, Rng& rng) {
 }
 
 /// The merged documents in four MicroPacks of both, cut evenly and elsewhere in either pass.
-std::vector<MicroPack> merged_packs(const Documents& documents, std::int32_t replicas,
-                                    bool backward) {
+std::vector<MicroPack> merged_packs(const Documents& documents, std::int32_t replicas, Pass pass) {
+  const bool backward = pass == Pass::kBackward;
   constexpr std::int64_t kPacks = 4;
   std::vector<MicroPack> packs(kPacks);
   for (const SequenceId q : documents.merged) {
@@ -100,22 +100,22 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
   step.plan.lengths = docs.lengths;
   step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp);
   step.plan.recompute = std::move(recompute);
-  const CostModel cost = with_recompute(step.cost, step.plan.recompute);
+  const RecomputingCosts cost = with_recompute(step.cost, step.plan.recompute);
   std::vector<TaskTimes> times;
   std::vector<TaskBytes> bytes;
   for (const auto& own : docs.own) {
     ReplicaPlan& replica = step.plan.replicas.emplace_back();
     replica.sequences = docs.merged;
     replica.sequences.insert(replica.sequences.end(), own.begin(), own.end());
-    const auto time = [&](bool backward) {
-      return slice_cost(step.cost, step.plan.layout, StageId(0), backward);
+    const auto time = [&](Pass pass) {
+      return stage_cost(RecomputingCosts{step.cost}, step.plan.layout, StageId(0), pass);
     };
-    replica.packs = fluid_cut(docs.lengths, fluid_order(docs.lengths, own, 1), time(false),
-                              time(true), {.packs = 5, .granularity = Tokens(32)});
-    for (const bool backward : {false, true}) {
+    replica.packs = fluid_cut(docs.lengths, fluid_order(docs.lengths, own, 1), time(Pass::kForward),
+                              time(Pass::kBackward), {.packs = 5, .granularity = Tokens(32)});
+    for (const Pass pass : kWholePasses) {
       if (docs.merged.empty()) continue;
-      auto& packs = backward ? replica.packs.backward : replica.packs.forward;
-      const std::vector<MicroPack> merged = merged_packs(docs, grid.merged, backward);
+      auto& packs = replica.packs.of(pass);
+      const std::vector<MicroPack> merged = merged_packs(docs, grid.merged, pass);
       packs.insert(packs.begin(), merged.begin(), merged.end());
     }
     times.push_back(task_times(cost, step.plan.layout, replica.packs));

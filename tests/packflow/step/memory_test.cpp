@@ -9,10 +9,13 @@
 
 #include "tests/packflow/step/memory_check.h"
 #include "tests/packflow/support/small_runs.h"
+#include "tests/support/list_schedule.h"
 #include "tests/support/random_plan.h"
 
 namespace slimpack {
 namespace {
+
+using testing::list_schedule;
 
 using slimpack::testing::Bounds;
 using slimpack::testing::grid_step;

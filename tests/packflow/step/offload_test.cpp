@@ -12,9 +12,12 @@
 #include "tests/packflow/support/random_run.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/expect_holds.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::row_bytes;
 
 using slimpack::testing::grid_step;
 using slimpack::testing::kPretended;
@@ -102,9 +105,10 @@ TEST(Offload, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
       steps.push_back(steps.front());
       split_backwards(steps.back(), 0);
       for (const SmallStep& step : steps)
-        testing::expect_ratios(grid_step(step).predict(),
-                               run_once(step, kPretended).result.timeline.peak_activation, 1,
-                               describe(recompute), Bytes(1 << 20), {0.98, 1.02}, ratios);
+        if (ratios.sample.next())
+          testing::expect_ratios(grid_step(step).predict(),
+                                 run_once(step, kPretended).result.timeline.peak_activation, 1,
+                                 describe(recompute), Bytes(1 << 20), {0.98, 1.02}, ratios);
     }
   ratios.print("offloaded rows");
 }

@@ -23,7 +23,7 @@ namespace slimpack::testing {
 class OrderedRanks {
  public:
   /// Of a plan under a cost model, whose `tp` ranks share each stage. Both must outlive this.
-  OrderedRanks(const CostModel& cost, const StepPlan& plan, const StepTokens& tokens)
+  OrderedRanks(const Costs& cost, const StepPlan& plan, const StepTokens& tokens)
       : plan_(plan),
         grid_{plan.layout.stages(), static_cast<std::int32_t>(plan.replicas.size()), cost.tp},
         world_(grid_, kChannelSlots),

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from gradients_test import BUILD, assert_same_gradients, random_grid, run_driver, write_step
+from driver import BUILD, run_driver, write_step
+from gradients_test import assert_same_gradients, random_grid
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
 from processes import job
 from safetensors.torch import load_file

@@ -9,9 +9,13 @@
 #include "slimpack/packflow/step/stage_step.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/packflow/support/tensors.h"
+#include "tests/support/token_bytes.h"
 
 namespace slimpack {
 namespace {
+
+using testing::kv_bytes;
+using testing::row_bytes;
 
 using slimpack::testing::engine_options;
 using slimpack::testing::packed_step;

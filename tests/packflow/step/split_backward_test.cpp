@@ -7,9 +7,12 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "tests/packflow/step/step_outcome.h"
 #include "tests/sim/pass_of.h"
+#include "tests/support/list_schedule.h"
 
 namespace slimpack {
 namespace {
+
+using testing::least_memory;
 
 using slimpack::testing::engine_options;
 using slimpack::testing::expect_same;

@@ -1,18 +1,22 @@
-// Runs a file's steps with ranks as threads.
-//
-//   step_driver STEP.json
+// Runs steps with ranks as threads: reads the path of a step's JSON file from each line of its
+// input and answers with a line, "done" or what went wrong.
 #include <fmt/format.h>
+
+#include <iostream>
+#include <string>
 
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "tests/packflow/step/driven_step.h"
 
-int main(int argc, char** argv) {
+int main() {
   slimpack::install_memory_tracker();
-  try {
-    slimpack::testing::run_driven_step(argc > 1 ? argv[1] : "");
-    return 0;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "step_driver: {}\n", e.what());
-    return 1;
+  for (std::string file; std::getline(std::cin, file);) {
+    std::string answer = "done";
+    try {
+      slimpack::testing::run_driven_step(file);
+    } catch (const std::exception& e) {
+      answer = e.what();
+    }
+    std::cout << answer << std::endl;
   }
 }

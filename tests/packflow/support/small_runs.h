@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "slimpack/base/random.h"
-#include "slimpack/baselines/packed.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/list_schedule.h"
+#include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"
 
 namespace slimpack::testing {
@@ -42,7 +43,7 @@ inline std::vector<Recompute> recomputations_of_cpu() {
 
 /// A step with everything that it needs but tensors.
 struct SmallStep {
-  CostModel cost;  ///< before recomputation
+  Costs cost;  ///< before recomputation
   StepPlan plan;
   Schedule schedule;
 
@@ -74,11 +75,12 @@ inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t 
   SmallStep step = empty_step(shape, dtype, pp, lengths);
   step.plan.recompute = std::move(recompute);
   ReplicaPlan& replica = step.plan.replicas.front();
-  const auto time = [&](bool backward) {
-    return slice_cost(step.cost, step.plan.layout, StageId(0), backward);
+  const auto time = [&](Pass pass) {
+    return stage_cost(RecomputingCosts{step.cost}, step.plan.layout, StageId(0), pass);
   };
-  replica.packs = fluid_cut(lengths, fluid_order(lengths, replica.sequences, 1), time(false),
-                            time(true), {.packs = packs, .granularity = granularity});
+  replica.packs =
+      fluid_cut(lengths, fluid_order(lengths, replica.sequences, 1), time(Pass::kForward),
+                time(Pass::kBackward), {.packs = packs, .granularity = granularity});
   step.schedule = *list_schedule(replica.packs, step.times(), step.bytes());
   return step;
 }

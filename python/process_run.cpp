@@ -1,0 +1,72 @@
+#include "python/process_run.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/standard_streams.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/ranks/peer_health.h"
+#include "slimpack/packflow/ranks/process_job.h"
+#include "slimpack/spec/run_config.h"
+#include "slimpack/training/console.h"
+
+namespace slimpack {
+namespace {
+
+RankGrid grid_of(const RunConfig& config) {
+  return {config.parallel.pp, config.parallel.dp, config.parallel.tp};
+}
+
+}  // namespace
+
+ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int32_t ranks) {
+  const RankGrid grid = grid_of(config);
+  if (grid.ranks() != ranks)
+    invalid_input(
+        "parallel.pp × dp × tp is {} × {} × {} = {} ranks, but the job has {} processes; start one "
+        "for each rank",
+        grid.stages, grid.replicas, grid.tensor, grid.ranks(), ranks);
+  return {config.parallel.timeout, std::string(to_string(config.train.device)),
+          process_groups(grid, rank)};
+}
+
+void run_process(const TrainRequest& request, std::int32_t rank,
+                 const std::map<RankGroup, std::string>& names) {
+  install_memory_tracker();
+  const RankGrid grid = grid_of(request.config);
+  std::optional<PeerHealth> health;
+  if (grid.ranks() > 1) {
+    const RankGroup world{GroupKind::kWorld, grid.ranks(), 0, 1};
+    health.emplace(names.at(world), from_seconds(request.config.parallel.timeout),
+                   [rank](const std::optional<std::string>& cause) {
+                     if (cause) say(fmt::format("rank {}: {}", rank, *cause));
+                     std::_Exit(1);
+                   });
+  }
+  int code = 0;
+  try {
+    ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
+    train_at_console(request, &job);
+    flush_standard_output();
+    static_cast<void>(job.make_world());  // all have come to their end
+    return;
+  } catch (const std::exception& e) {
+    code = exit_code(e);
+    const std::string message = message_of(e);
+    if (!health || health->report(message)) say(fmt::format("rank {}: {}", rank, message));
+  }
+  // The store may be in this process, and others that fail just now have to ask it.
+  if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  // Others wait for the end of this process's connections, and threads of this one perhaps for
+  // others that will never answer.
+  std::_Exit(code);
+}
+
+}  // namespace slimpack

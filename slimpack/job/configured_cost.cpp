@@ -1,0 +1,49 @@
+#include "slimpack/job/configured_cost.h"
+
+#include <string>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+
+namespace slimpack {
+
+Costs on_device(Costs cost, DeviceKind device) {
+  if (device == DeviceKind::kCpu) cost.host_per_byte = 0;
+  return cost;
+}
+
+std::optional<Costs> configured_cost(const RunConfig& config, const ModelShape& shape) {
+  if (!config.cost.file.empty()) {
+    const std::string name = config.cost.file.string();
+    Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
+    if (cost.shape != shape)
+      invalid_input("{}: measured for another model than {}; profile this one again", name,
+                    config.model.config.string());
+    if (cost.dtype != config.train.dtype)
+      invalid_input("{}: measured in {}, train.dtype is {}; profile again or change train.dtype",
+                    name, to_string(cost.dtype), to_string(config.train.dtype));
+    if (cost.tp != config.parallel.tp)
+      invalid_input(
+          "{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp", name,
+          cost.tp, config.parallel.tp);
+    return on_device(std::move(cost), config.train.device);
+  }
+  if (config.hardware)
+    return on_device(cost_from_hardware(shape, config.train.dtype, *config.hardware,
+                                        config.parallel.tp, config.parallel.dp),
+                     config.train.device);
+  return std::nullopt;
+}
+
+Costs required_cost(const RunConfig& config, const ModelShape& shape, std::string_view origin) {
+  std::optional<Costs> cost = configured_cost(config, shape);
+  if (!cost)
+    invalid_input(
+        "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
+        "or add a [hardware] section",
+        origin);
+  return std::move(*cost);
+}
+
+}  // namespace slimpack

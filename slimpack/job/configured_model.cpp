@@ -1,0 +1,30 @@
+#include "slimpack/job/configured_model.h"
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+void require_positions(const RunConfig& config, const ModelShape& shape) {
+  if (config.data.context > shape.max_positions)
+    invalid_input(
+        "data.context is {} tokens, {} allows max_position_embeddings = {}; lower data.context, or "
+        "raise that if the model is to have longer documents",
+        config.data.context.count(), config.model.config.string(), shape.max_positions.count());
+}
+
+}  // namespace
+
+ModelShape trained_model(const RunConfig& config) {
+  ModelShape shape = read_model_shape(config.model.config);
+  require_positions(config, shape);
+  return shape;
+}
+
+PlannableModel planned_model(const RunConfig& config) {
+  PlannableModel model = read_plannable_model(config.model.config);
+  require_positions(config, model.shape);
+  return model;
+}
+
+}  // namespace slimpack

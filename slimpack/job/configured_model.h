@@ -1,0 +1,17 @@
+// The model that a run's configuration names.
+#pragma once
+
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// To train it. Throws InvalidInput for a model that cannot be trained, and for a context beyond
+/// its positions.
+[[nodiscard]] ModelShape trained_model(const RunConfig& config);
+
+/// To plan or measure its steps: also one with features that cannot be trained but cost nothing,
+/// which it names. Throws InvalidInput otherwise as trained_model.
+[[nodiscard]] PlannableModel planned_model(const RunConfig& config);
+
+}  // namespace slimpack

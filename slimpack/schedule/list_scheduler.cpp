@@ -1,0 +1,93 @@
+// List schedules of several replicas: what is worked out once for a plan, and the runs under caps.
+#include <algorithm>
+#include <iterator>
+
+#include "slimpack/base/error.h"
+#include "slimpack/schedule/list_run.h"
+#include "slimpack/schedule/list_scheduler.h"
+
+namespace slimpack {
+namespace {
+
+/// By pack: as long as on the slowest replica.
+void raise_to(std::vector<Nanos>& slowest, const std::vector<Nanos>& times) {
+  if (slowest.size() < times.size()) slowest.resize(times.size());
+  for (std::size_t p = 0; p < times.size(); ++p) slowest[p] = std::max(slowest[p], times[p]);
+}
+
+TaskTimes slowest_times(std::span<const ReplicaPacks> replicas) {
+  TaskTimes slowest = replicas.front().times;
+  for (const ReplicaPacks& replica : replicas.subspan(1)) {
+    for (std::size_t s = 0; s < slowest.forward.size(); ++s) {
+      raise_to(slowest.forward[s], replica.times.forward[s]);
+      raise_to(slowest.backward[s], replica.times.backward[s]);
+    }
+    for (std::size_t s = 0; s < slowest.weight_gradient.size(); ++s) {
+      raise_to(slowest.input_gradient[s], replica.times.input_gradient[s]);
+      raise_to(slowest.weight_gradient[s], replica.times.weight_gradient[s]);
+    }
+    raise_to(slowest.forward_transfer, replica.times.forward_transfer);
+    raise_to(slowest.backward_transfer, replica.times.backward_transfer);
+  }
+  return slowest;
+}
+
+/// A replica whose own packs need less still runs in the common order.
+std::vector<std::int32_t> needs_of(const std::vector<std::int32_t>& common, const PackPlan& packs) {
+  std::vector<std::int32_t> needed(
+      common.begin(), common.begin() + static_cast<std::ptrdiff_t>(packs.backward.size()));
+  for (std::int32_t& forwards : needed)
+    forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
+  return needed;
+}
+
+}  // namespace
+
+ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) : slots_(slots) {
+  SLIMPACK_CHECK(!replicas.empty() && slots >= 1);
+  if (replicas.size() > 1) slowest_ = slowest_times(replicas);
+  times_ = slowest_ ? &*slowest_ : &replicas.front().times;
+  for (const ReplicaPacks& replica : replicas) {
+    bytes_.push_back(&replica.bytes);
+    const std::vector<std::int32_t> own = running_needs(replica.packs);
+    if (needed_.size() < own.size())
+      needed_.resize(own.size(), needed_.empty() ? 0 : needed_.back());
+    for (std::size_t b = 0; b < needed_.size(); ++b)
+      needed_[b] = std::max(needed_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
+    forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
+  }
+  backwards_ = static_cast<std::int32_t>(needed_.size());
+  guards_.resize(times_->forward.size());
+  least_memory_.resize(guards_.size());
+  for (const ReplicaPacks& replica : replicas) {
+    auto guards =
+        memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
+    SLIMPACK_CHECK(guards.size() == guards_.size());
+    for (std::size_t s = 0; s < guards.size(); ++s) {
+      least_memory_[s] = std::max(least_memory_[s], guards[s].least_cap());
+      guards_[s].push_back(std::move(guards[s]));
+    }
+  }
+}
+
+std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps,
+                                                        const ListPolicy& policy) const {
+  SLIMPACK_CHECK(caps.empty() || caps.size() == guards_.size());
+  for (std::size_t s = 0; s < caps.size(); ++s)
+    if (least_memory_[s] > caps[s]) return std::nullopt;
+  return ListRun({*times_, needed_, forwards_, slots_, guards_, bytes_}, caps, policy).run();
+}
+
+Schedule own_order(const Schedule& common, const PackPlan& packs) {
+  Schedule own;
+  for (const auto& actions : common.stages) {
+    auto& list = own.stages.emplace_back();
+    list.reserve(packs.forward.size() + packs.backward.size());
+    std::copy_if(actions.begin(), actions.end(), std::back_inserter(list), [&](const Action& a) {
+      return a.pack.index() < (a.pass == Pass::kForward ? packs.forward : packs.backward).size();
+    });
+  }
+  return own;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,46 @@
+#include "slimpack/training/configured_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "slimpack/base/human.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/processors.h"
+
+namespace slimpack {
+
+ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape, bool gpu_each,
+                                  std::optional<std::int32_t> neighbours) {
+  const ParallelConfig& p = config.parallel;
+  ProfileOptions options;
+  options.shape = shape;
+  options.dtype = config.train.dtype;
+  options.context = config.data.context;
+  // Ranks of one machine slow each other down.
+  options.ranks = p.pp * p.dp * p.tp;
+  options.sharing = neighbours.value_or(options.ranks);
+  if (config.train.clock == ClockKind::kVirtual)
+    options.ranks = std::max(p.tp, std::min(options.ranks, processors()));
+  if (config.train.device == DeviceKind::kCuda && gpu_each) {
+    options.ranks = p.tp;
+    options.sharing = 1;
+  }
+  options.tp = p.tp;
+  options.device = find_device(config.train.device);
+  options.most_merged = std::min(config.plan.most_merged, p.dp);
+  options.clock = config.train.clock;
+  return options;
+}
+
+Costs measured_costs(ProfileOptions options, const std::function<void(const std::string&)>& tell) {
+  const std::int32_t threads = options.grid().ranks();
+  tell(fmt::format("measuring one layer on {} thread{}, longest document {} tok", threads,
+                   threads == 1 ? "" : "s", grouped(options.context.count())));
+  options.on_fit = [&](const WorstFit& worst) {
+    if (const auto warning = fit_warning(worst)) tell(*warning);
+  };
+  return profile_costs(options);
+}
+
+}  // namespace slimpack

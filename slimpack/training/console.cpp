@@ -1,0 +1,103 @@
+#include "slimpack/training/console.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+
+#include "slimpack/base/columns.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/standard_streams.h"
+
+namespace slimpack {
+namespace {
+
+/// Checks of tokens that take less are not told of.
+constexpr Nanos kWorthTelling(1'000'000'000);
+
+// A signal handler can reach nothing but a global. 0 = go on.
+std::atomic<int> stop_signal{0};
+
+void request_stop(int signal) {
+  stop_signal = signal;
+  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
+}
+
+}  // namespace
+
+std::string step_line(const StepFigures& f, const StepPlace& place, int columns) {
+  const std::int64_t left = place.steps - f.step;
+  const std::string time =
+      left > 0 ? human_duration(place.elapsed / (f.step - place.done_before) * left) + " left"
+               : "took " + human_duration(place.elapsed);
+  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  {}", f.step,
+                                 fmt::formatted_size("{}", place.steps), place.steps, f.loss, time);
+  // The most important first: a narrow terminal leaves out what does not fit any more.
+  const std::array<std::string, 6> parts{
+      fmt::format("  {} tok/s", human_count(f.tokens_per_second())),
+      fmt::format("  bubble {}", human_share(f.bubble)),
+      fmt::format(" (predicted {})", human_share(f.predicted_bubble)),
+      fmt::format("  peak {}", human_bytes(largest(f.peak_activation))),
+      fmt::format("  {} tok in {} docs", human_count(static_cast<double>(f.tokens.count())),
+                  f.documents),
+      fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
+  for (const std::string& part : parts) {
+    if (text_width(line) + text_width(part) > static_cast<std::size_t>(columns)) break;
+    line += part;
+  }
+  return line;
+}
+
+void Console::note(std::string_view topic, const std::string& text) {
+  if (topic.empty()) return fmt::print(out_, "{}\n", text);
+  // Words keep right of the topic.
+  fmt::print(out_, "{}\n",
+             folded(fmt::format("{}: {}", topic, text), output_columns(out_),
+                    static_cast<int>(topic.size()) + 2));
+}
+
+void Console::tokens_checked(const std::filesystem::path& prefix, Tokens checked, Tokens all) {
+  if (!check_)
+    check_.reset(
+        new Check{monotonic_now(), Tokens(0),
+                  Progress(out_, progress_style(out_),
+                           fmt::format("checking tokens of {}", prefix.string()), all.count())});
+  if (checked > check_->checked) check_->progress.advance((checked - check_->checked).count());
+  check_->checked = checked;
+  if (checked < all) return;
+  if (monotonic_now() - check_->start >= kWorthTelling) check_->progress.finish();
+  check_.reset();
+}
+
+void Console::step(const StepFigures& figures, const StepPlace& place) {
+  fmt::print(out_, "{}\n", step_line(figures, place, output_columns(out_)));
+  std::fflush(out_);
+}
+
+void Console::evaluation(const EvaluationFigures& f) {
+  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {} docs, took {}\n", f.step,
+             f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
+             f.result.documents, human_duration(f.result.time));
+  std::fflush(out_);
+}
+
+void train_at_console(const TrainRequest& request, JobProcess* process) {
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  TrainingResult result;
+  {
+    Console console(stderr);  // gone before the last lines: it may stand in the middle of one
+    result = train(
+        request, console, [] { return stop_signal != 0; }, process);
+  }
+  if (result.summary) fmt::print("{}", summary_text(*result.summary, output_columns(stdout)));
+  // A process that was not asked itself ends as well as the others.
+  if (result.end == TrainingResult::End::kStopped && stop_signal == SIGINT)
+    throw Interrupted(result.message);
+  const bool tells = process == nullptr || process->ranks().front() == 0;
+  if (tells && !result.message.empty()) say(result.message);
+}
+
+}  // namespace slimpack

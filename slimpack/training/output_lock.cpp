@@ -1,0 +1,131 @@
+#include "slimpack/training/output_lock.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/output_error.h"
+
+namespace slimpack {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kLockFile = "slimpack.lock";
+constexpr std::string_view kElsewhere = "set output.dir to another folder";
+
+std::string this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {"an unknown machine"};
+  return fmt::format("process {} on {} since {:%Y-%m-%d %H:%M:%S} UTC", ::getpid(), host.data(),
+                     fmt::gmtime(std::time(nullptr)));
+}
+
+}  // namespace
+
+OutputLock::CreatedFolders::CreatedFolders(const fs::path& folder) {
+  std::error_code error;
+  fs::path at = fs::absolute(folder);
+  if (!at.has_filename()) at = at.parent_path();  // without the slash at its end
+  for (; !fs::exists(at, error) && at.has_relative_path(); at = at.parent_path())
+    created_.push_back(at);
+  fs::create_directories(folder, error);
+  if (error) output_failed("create", folder, error.value(), kElsewhere);
+}
+
+OutputLock::CreatedFolders::~CreatedFolders() {
+  for (const fs::path& folder : created_)
+    if (::rmdir(folder.c_str()) != 0) return;  // not empty
+}
+
+OutputLock::OutputLock(const fs::path& folder, const std::function<void(const std::string&)>& warn)
+    : folder_(folder), path_(folder / kLockFile) {
+  while (!take(warn)) {
+  }
+}
+
+OutputLock::~OutputLock() {
+  if (file_) ::unlink(path_.c_str());
+}
+
+bool OutputLock::take(const std::function<void(const std::string&)>& warn) {
+  folders_.emplace(folder_);
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  file_ = Descriptor(::open(path_.c_str(), kFlags, 0644));
+  if (!file_ && errno == ENOENT) return false;
+  if (!file_) output_failed("create", path_, errno, kElsewhere);
+  if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) refuse();
+    if (errno == EINTR) return false;
+    warn(fmt::format(
+        "warning: '{}' cannot be locked: {}; take care that no other run uses output.dir",
+        path_.string(), std::strerror(errno)));
+  }
+  // The run that held it removes the file at its end: then the lock is one of a file without a
+  // name, which keeps nobody out.
+  struct stat ours {};
+  struct stat named {};
+  if (::fstat(file_.number(), &ours) != 0 || ::lstat(path_.c_str(), &named) != 0 ||
+      ours.st_dev != named.st_dev || ours.st_ino != named.st_ino)
+    return false;
+  write_holder();
+  return true;
+}
+
+void OutputLock::refuse() const {
+  std::array<char, 512> text{};
+  const ssize_t size = ::pread(file_.number(), text.data(), text.size(), 0);
+  const std::string_view holder(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  invalid_input("output.dir '{}' is in use by {}; wait until that run has ended, or {}",
+                folder_.string(),
+                holder.empty() ? "another run" : holder.substr(0, holder.find('\n')), kElsewhere);
+}
+
+void OutputLock::write_holder() const {
+  const std::string text = this_process() + "\n";
+  if (::ftruncate(file_.number(), 0) == 0 && write_all(file_, std::as_bytes(std::span(text))))
+    return;
+  const int cause = errno;
+  ::unlink(path_.c_str());
+  output_failed("write", path_, cause, kElsewhere);
+}
+
+void require_writable_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::path existing = fs::absolute(folder);
+  while (!fs::exists(existing, error) && existing.has_relative_path())
+    existing = existing.parent_path();
+  const char* const cause = !fs::is_directory(existing, error)             ? "is not a folder"
+                            : ::access(existing.c_str(), W_OK | X_OK) != 0 ? "cannot be written"
+                                                                           : nullptr;
+  if (cause != nullptr)
+    invalid_input("cannot write into '{}': '{}' {}; {}", folder.string(), existing.string(), cause,
+                  kElsewhere);
+}
+
+std::optional<OutputLock> lock_output(const fs::path& folder, const JobAgreement& agreement,
+                                      TrainingListener& listener) {
+  std::optional<OutputLock> lock;
+  static_cast<void>(agreement.from_first([&]() -> std::string {
+    lock.emplace(folder, [&](const std::string& line) { listener.note("", line); });
+    return "";
+  }));
+  return lock;
+}
+
+}  // namespace slimpack

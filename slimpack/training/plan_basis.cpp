@@ -1,0 +1,74 @@
+#include "slimpack/training/plan_basis.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/training/configured_profile.h"
+
+namespace slimpack {
+namespace {
+
+/// Processes of the job that run where this one does, which has one of its ranks.
+std::int32_t processes_here(JobProcess& process) {
+  std::array<char, 256> name{};
+  SLIMPACK_CHECK(::gethostname(name.data(), name.size() - 1) == 0);
+  const std::string own(name.data());
+  return static_cast<std::int32_t>(std::ranges::count(process.all_gather(own), own));
+}
+
+/// `neighbours`: absent where all ranks are threads of this process.
+Costs cost_or_profile(const RunConfig& config, const ModelShape& shape,
+                      std::optional<std::int32_t> neighbours, TrainingListener& listener) {
+  if (auto cost = configured_cost(config, shape)) return *std::move(cost);
+  return measured_costs(configured_profile(config, shape, neighbours.has_value(), neighbours),
+                        [&](const std::string& line) { listener.note("", line); });
+}
+
+std::string basis_to_json(const PlanBasis& basis) {
+  return nlohmann::json{{"cost", cost_to_json(basis.cost)},
+                        {"layer_begin", basis.layout.layer_begin}}
+      .dump();
+}
+
+PlanBasis basis_from_json(const std::string& text, const std::string& origin) {
+  const nlohmann::json json = parse_json(text, origin);
+  const JsonFields fields(json, origin);
+  return {cost_from_json(fields.text("cost"), origin + ": cost"), stage_layout_from_json(fields)};
+}
+
+}  // namespace
+
+PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
+                            const TrainingStart& start, const RunState* saved,
+                            const SequenceLengths& lengths, const JobAgreement& agreement,
+                            TrainingListener& listener) {
+  const ParallelConfig& p = config.parallel;
+  const bool goes_on_alike = saved != nullptr && saved->grid == RankGrid{p.pp, p.dp, p.tp};
+  std::optional<std::int32_t> neighbours;
+  if (!agreement.alone()) neighbours = processes_here(*agreement.process());
+  PlanBasis basis;
+  const std::string text = agreement.from_first([&]() -> std::string {
+    if (goes_on_alike) {
+      const std::filesystem::path file = start.checkpoint->folder / kCostFile;
+      basis = {on_device(cost_from_json(read_file(file, "cost file"), file.string()),
+                         config.train.device),
+               saved->layout};
+    } else {
+      basis.cost = cost_or_profile(config, shape, neighbours, listener);
+      basis.layout = balanced_layout(basis.cost, lengths, p.pp);
+    }
+    return agreement.alone() ? "" : basis_to_json(basis);
+  });
+  return agreement.first() ? basis : basis_from_json(text, "costs and layers of rank 0");
+}
+
+}  // namespace slimpack

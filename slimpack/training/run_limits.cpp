@@ -1,0 +1,32 @@
+#include "slimpack/training/run_limits.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace slimpack {
+
+RunLimits::RunLimits(const TrainConfig& train, std::int64_t first_step, Clock now)
+    : steps_(train.steps),
+      max_tokens_(train.max_tokens),
+      max_seconds_(train.max_seconds),
+      first_step_(first_step),
+      now_(std::move(now)),
+      start_(now_()) {}
+
+bool RunLimits::allow_another(const RunProgress& done) const {
+  return done.steps < steps_ && (max_tokens_ == Tokens(0) || done.tokens < max_tokens_);
+}
+
+bool RunLimits::out_of_time(const RunProgress& done) const {
+  return max_seconds_ > 0 && done.steps > first_step_ &&
+         to_seconds(now_() - start_) >= max_seconds_;
+}
+
+std::string RunLimits::reached(const RunProgress& done, bool by_time) const {
+  if (by_time) return fmt::format("train.max_seconds = {} is reached", max_seconds_);
+  if (done.steps == steps_ || allow_another(done)) return "";
+  return fmt::format("train.max_tokens = {} is reached", max_tokens_.count());
+}
+
+}  // namespace slimpack

@@ -1,0 +1,119 @@
+#include "slimpack/training/run_state.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "slimpack/base/checksum.h"
+#include "slimpack/base/error.h"
+#include "slimpack/spec/run_config_fields.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::int64_t kMaxRanks = INT32_MAX;
+constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // steps can still be added
+
+/// Of [data] and [train] all but the clock, which changes what is measured, not what is learned,
+/// the device, limits after which the same steps go on, and the dataset's path, for which its
+/// content stands.
+bool changes_the_result(const ConfigField& field) {
+  constexpr std::array<std::string_view, 5> kOthers{"clock", "device", "max_tokens", "max_seconds",
+                                                    "prefix"};
+  const bool counts = field.section == "data" || field.section == "train";
+  return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
+}
+
+/// How long a run trains and how its optimizer updates, as opposed to the data that it has drawn
+/// and the model that it has.
+bool may_change(std::string_view key) {
+  constexpr std::array<std::string_view, 9> kThese{
+      "train.steps",        "train.learning_rate", "train.min_learning_rate",
+      "train.warmup_steps", "train.weight_decay",  "train.beta1",
+      "train.beta2",        "train.epsilon",       "train.clip_norm"};
+  return std::ranges::find(kThese, key) != kThese.end();
+}
+
+/// The value in "key = value"; a text without is one itself.
+std::string value_of(const std::string& setting) {
+  const std::size_t equals = setting.find(" = ");
+  return equals == std::string::npos ? setting : setting.substr(equals + 3);
+}
+
+template <class Range>
+std::string checksum_of_all(const Range& values) {
+  return checksum_of(std::as_bytes(std::span(values)));
+}
+
+}  // namespace
+
+RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
+                         const std::vector<Tokens>& lengths) {
+  RunSettings settings;
+  for (const ConfigField& field : config_fields())
+    if (changes_the_result(field))
+      settings[fmt::format("{}.{}", field.section, field.key)] = field.print(config);
+  const std::string model = model_shape_to_json(shape, hugging_face_name(Dtype::kFp32));
+  settings["model.config"] = fmt::format("a model with checksum {}", checksum_of_all(model));
+  settings["data.prefix"] = fmt::format("{} documents, lengths with checksum {}", lengths.size(),
+                                        checksum_of_all(lengths));
+  return settings;
+}
+
+nlohmann::json to_json(const RunState& state) {
+  const RankGrid& grid = state.grid;
+  return {{"settings", state.settings},
+          {"cursor", to_json(state.cursor)},
+          {"tokens", state.tokens.count()},
+          {"evaluated_steps", state.evaluated_steps},
+          {"parallel", {{"pp", grid.stages}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
+          {"layer_begin", state.layout.layer_begin}};
+}
+
+RunState run_state_from_json(const nlohmann::json& json, const std::string& origin) {
+  const JsonFields fields(json, origin);
+  RunState state;
+  const JsonFields settings = fields.object("settings");
+  for (const auto& item : fields.at("settings").items())
+    state.settings[item.key()] = settings.text(item.key().c_str());
+  // A run from before this setting has truncated.
+  state.settings.try_emplace("data.long_documents", "long_documents = \"truncate\"");
+  state.cursor = sampler_cursor_from_json(fields.object("cursor"));
+  state.tokens = Tokens(fields.integer("tokens", 0, kMaxTrainedTokens));
+  state.evaluated_steps = fields.integer("evaluated_steps", 0);
+  const JsonFields parallel = fields.object("parallel");
+  const auto ranks = [&](const char* axis) {
+    return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));
+  };
+  state.grid = {ranks("pp"), ranks("dp"), ranks("tp")};
+  state.layout = stage_layout_from_json(fields);
+  return state;
+}
+
+StageLayout stage_layout_from_json(const JsonFields& fields) {
+  StageLayout layout;
+  for (const nlohmann::json& layer : fields.array("layer_begin"))
+    layout.layer_begin.push_back(static_cast<std::int32_t>(
+        json_integer(layer, fields.origin() + ": layer_begin", 0, INT32_MAX)));
+  return layout;
+}
+
+std::vector<std::string> changes_between(const RunSettings& saved, const RunSettings& now,
+                                         const std::string& origin) {
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : now) {
+    const auto it = saved.find(key);
+    const std::string before = it == saved.end() ? "not there" : it->second;
+    if (before == value) continue;
+    const std::string change =
+        fmt::format("{} was {} and is {} now", key, value_of(before), value_of(value));
+    if (!may_change(key))
+      invalid_input("{}: {}; set it back, or start another run from these weights with --init",
+                    origin, change);
+    changed.push_back(change);
+  }
+  return changed;
+}
+
+}  // namespace slimpack

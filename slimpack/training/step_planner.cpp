@@ -1,0 +1,54 @@
+#include "slimpack/training/step_planner.h"
+
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/job/configured_job.h"
+
+namespace slimpack {
+
+StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout)
+    : config_(config),
+      cost_(std::move(cost)),
+      job_(configured_job(config, cost_, std::move(layout))),
+      choices_(configured_choices(config, cost_)) {}
+
+RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner) const {
+  Choices choices = choices_;
+  choices.planner = planner;
+  return checked(lengths, choices);
+}
+
+RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
+  Choices choices = choices_;
+  choices.backward = BackwardKind::kWhole;
+  choices.solver = SolverKind::kFluid;
+  choices.time_budget = Nanos(0);
+  return checked(lengths, choices);
+}
+
+void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLengths& lengths,
+                                      std::string_view origin) const {
+  const char* const wrong = plan.lengths != lengths   ? "other sequences"
+                            : plan.layout != layout() ? "other stages"
+                            : plan.replicas.size() != static_cast<std::size_t>(config_.parallel.dp)
+                                ? "another number of replicas"
+                                : nullptr;
+  if (wrong != nullptr)
+    invalid_input(
+        "{}: it is one of {}; all processes need the same configuration, dataset and version of "
+        "SlimPack",
+        origin, wrong);
+}
+
+RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices) const {
+  PlanOutcome outcome = plan_step(job_, lengths, choices, cost_);
+  if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
+  RatedPlan planned = *std::move(outcome.step);
+  require_valid_plan(planned.plan, "planner");
+  const auto errors = check_step_schedules(planned.plan, planned.schedules);
+  SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
+  return planned;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,66 @@
+#include "slimpack/training/token_check.h"
+
+#include <array>
+#include <exception>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/data/token_range.h"
+
+namespace slimpack {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStopped = "stopped on request while reading tokens; nothing written";
+
+TokenRange read_all(const IndexedDataset& dataset, const fs::path& prefix,
+                    const JobAgreement& agreement, TrainingListener& listener) {
+  const std::vector<Tokens> lengths = dataset.lengths();
+  const Tokens all = std::accumulate(lengths.begin(), lengths.end(), Tokens(0));
+  Tokens checked;
+  listener.tokens_checked(prefix, checked, all);
+  return token_range(dataset, [&](Tokens more) {
+    if (agreement.should_stop()()) throw Interrupted(kStopped);
+    checked += more;
+    listener.tokens_checked(prefix, checked, all);
+  });
+}
+
+/// In the first place that can be written. Where none can, the next start reads again.
+void note(const std::array<fs::path, 2>& places, const std::string& text) {
+  for (const fs::path& place : places) {
+    try {
+      return write_file(place, text);
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
+
+TokenRange known_range(const RunConfig& config, const IndexedDataset& dataset,
+                       const JobAgreement& agreement, TrainingListener& listener) {
+  const fs::path& prefix = config.data.prefix;
+  const DatasetVersion version = version_of(dataset, prefix);
+  const std::array places{checked_path(prefix), checked_path(config.output.dir / "data")};
+  for (const fs::path& place : places)
+    if (const auto noted = noted_token_range(place, version)) return *noted;
+  const TokenRange range = read_all(dataset, prefix, agreement, listener);
+  note(places, token_range_to_json(range, version));
+  return range;
+}
+
+}  // namespace
+
+void check_tokens(const RunConfig& config, const DocumentReader& reader,
+                  const JobAgreement& agreement, TrainingListener& listener) {
+  static_cast<void>(agreement.from_first([&]() -> std::string {
+    reader.require_in_vocabulary(known_range(config, reader.dataset(), agreement, listener));
+    return "";
+  }));
+}
+
+}  // namespace slimpack

@@ -1,0 +1,214 @@
+#include "slimpack/training/train.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/job/configured_sequences.h"
+#include "slimpack/packflow/checkpoint/checkpoint_writer.h"
+#include "slimpack/plan/pack_texts.h"
+#include "slimpack/trace/timeline.h"
+#include "slimpack/training/metrics_file.h"
+#include "slimpack/training/output_lock.h"
+#include "slimpack/training/training_run.h"
+
+namespace slimpack {
+namespace {
+
+void describe(TrainingRun& run, const RunConfig& config, TrainingListener& listener) {
+  const EngineOptions& options = run.engine().options();
+  std::string layers;
+  for (std::int32_t s = 0; s < options.layout.stages(); ++s)
+    layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
+  listener.note(
+      "model",
+      fmt::format("{} parameters, {} layers on pp {} × dp {} × tp {} ({} on {}), {}; times by the "
+                  "{} clock",
+                  human_count(static_cast<double>(options.shape.parameters())), layers,
+                  options.layout.stages(), options.replicas, options.tensor,
+                  options.process == nullptr ? "threads" : "processes", options.device.str(),
+                  to_string(options.dtype), to_string(options.clock)));
+  const std::vector<Tokens> documents = run.dataset().lengths();
+  listener.note("data", long_documents_text(documents, configured_sequences(config.data)));
+  for (const std::string& change : run.changed_settings()) listener.note("resume", change);
+  listener.note("cost",
+                fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
+}
+
+/// Predicted and measured timeline of a step, side by side in one file.
+void write_timeline(const std::filesystem::path& file, const CompletedStep& step,
+                    const Costs& cost) {
+  const std::vector<DocumentSequence>& sequences = step.ready.batch.sequences;
+  const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
+    const DocumentSequence& s = sequences[sequence.index()];
+    return fmt::format("document {} [{}, {})", s.document, (s.begin + begin).count(),
+                       (s.begin + end).count());
+  };
+  write_file(
+      file, to_chrome_trace({with_tensor_ranks(predict(step.ready.planned, cost).timeline, cost.tp),
+                             step.result.timeline},
+                            pack_texts(step.ready.planned.plan, text)));
+}
+
+/// The steps of a run, from what saves and tells of them to its result.
+class Training {
+ public:
+  Training(const TrainRequest& request, TrainingRun& run, ModelFiles model_files,
+           const JobAgreement& agreement, TrainingListener& listener)
+      : request_(request),
+        run_(run),
+        writer_(run.engine(), checkpoints_folder(request.config),
+                request.config.checkpoint.keep_last, std::move(model_files)),
+        agreement_(agreement),
+        listener_(listener) {}
+
+  [[nodiscard]] TrainingResult result() {
+    const bool interrupted = !train_steps();
+    if (!last_) return without_step(interrupted);
+    writer_.save(run_.checkpoint_after(*last_));
+    writer_.finish();
+    const std::filesystem::path checkpoint = writer_.folder_of(run_.steps_done());
+    const std::filesystem::path& folder = config().output.dir;
+    if (agreement_.first()) write_timeline(folder / "timeline.json", *last_, run_.cost());
+    summary_.written = {checkpoint, folder / "metrics.jsonl", folder / "timeline.json"};
+    // Processes agree on a stop in front of steps; a request that comes later is too late.
+    const auto stopped = [&] {
+      return interrupted || (agreement_.alone() && agreement_.should_stop()());
+    };
+    const bool limited = !run_.limit_reached().empty();
+    if (request_.against_packed && !stopped() && !limited) compare();
+    const auto ended = [&](std::string_view why, std::string_view where) {
+      return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on{}", why,
+                         run_.steps_done(), config().train.steps, checkpoint.string(), where);
+    };
+    TrainingResult result;
+    if (agreement_.first()) result.summary = std::move(summary_);
+    if (stopped()) {
+      result.end = TrainingResult::End::kStopped;
+      result.message = ended("stopped on request", "");
+    } else if (limited) {
+      result.end = TrainingResult::End::kLimit;
+      result.message = ended(run_.limit_reached(), " where limits allow");
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] const RunConfig& config() const { return request_.config; }
+
+  /// Trains and evaluates, saving on the way; false when it was asked to stop.
+  [[nodiscard]] bool train_steps() {
+    MetricsFile metrics(config().output.dir);
+    const std::int64_t done_before = run_.steps_done();
+    const std::int64_t every = config().checkpoint.every;
+    const Nanos start = monotonic_now();
+    try {
+      evaluate_if_due(metrics);
+      while (auto step = next_step()) {
+        last_ = std::move(step);
+        if (agreement_.first()) {
+          summary_.steps.push_back(figures_of(*last_, config().train));
+          metrics.add(summary_.steps.back());
+          listener_.step(summary_.steps.back(),
+                         {done_before, config().train.steps, monotonic_now() - start});
+        }
+        evaluate_if_due(metrics);
+        writer_.require_sound();
+        if (every > 0 && run_.steps_done() % every == 0)
+          writer_.save(run_.checkpoint_after(*last_));
+      }
+      evaluate_if_due(metrics);  // time may end the run in front of a step
+    } catch (const Interrupted&) {
+      // Weights change only at the end of a step, on all ranks: they are those of the last full
+      // one.
+      return false;
+    }
+    return true;
+  }
+
+  /// The next step, if one comes. Documents that cannot be trained on may come late, and training
+  /// may diverge: then the steps before are saved.
+  [[nodiscard]] std::optional<CompletedStep> next_step() {
+    std::string failure;
+    try {
+      return run_.next();
+    } catch (const InvalidInput& e) {
+      failure = failure_text(e);
+    } catch (const RunFailed& e) {
+      failure = failure_text(e);
+    }
+    if (!last_) throw_failure(failure);
+    writer_.save(run_.checkpoint_after(*last_));
+    writer_.finish();
+    throw_failure(failure,
+                  fmt::format(" (after {} of {} steps, saved in {})", run_.steps_done(),
+                              config().train.steps, writer_.folder_of(run_.steps_done()).string()));
+  }
+
+  void evaluate_if_due(MetricsFile& metrics) {
+    if (!run_.evaluation_due()) return;
+    const EvaluationResult result = run_.evaluate();
+    if (!agreement_.first()) return;
+    summary_.evaluations.push_back({run_.steps_done(), result});
+    metrics.add(summary_.evaluations.back());
+    listener_.evaluation(summary_.evaluations.back());
+  }
+
+  /// Runs the last step's documents again, as planned and packed; unless stopped.
+  void compare() {
+    const StepBatch& batch = last_->ready.batch;
+    try {
+      const CompletedStep sliced = run_.rerun(batch, config().plan.planner);
+      const CompletedStep packed = run_.rerun(batch, PlannerKind::kPacked);
+      if (!agreement_.first()) return;
+      summary_.sliced = figures_of(sliced, config().train);
+      summary_.packed = figures_of(packed, config().train);
+    } catch (const Interrupted&) {
+      summary_.sliced.reset();
+    }
+  }
+
+  [[nodiscard]] TrainingResult without_step(bool interrupted) const {
+    if (interrupted)
+      return {TrainingResult::End::kStopped,
+              "stopped on request before a step was done; nothing saved"};
+    return {TrainingResult::End::kLimit, fmt::format("{} already after {} steps; raise it to go on",
+                                                     run_.limit_reached(), run_.steps_done())};
+  }
+
+  const TrainRequest& request_;
+  TrainingRun& run_;
+  CheckpointWriter writer_;
+  const JobAgreement& agreement_;
+  TrainingListener& listener_;
+  RunSummary summary_;
+  std::optional<CompletedStep> last_;  ///< completed, if any
+};
+
+}  // namespace
+
+TrainingResult train(const TrainRequest& request, TrainingListener& listener,
+                     const std::function<bool()>& should_stop, JobProcess* process) try {
+  const RunConfig& config = request.config;
+  const JobAgreement agreement(process, should_stop);
+  require_writable_folder(checkpoints_folder(config));
+  const auto lock = lock_output(config.output.dir, agreement, listener);
+  const TrainingStart start =
+      choose_start(request.resume, request.init, config, agreement, listener);
+  ModelFiles model_files = files_of(start, config);
+  TrainingRun run(config, start, agreement, listener);
+  if (agreement.first()) describe(run, config, listener);
+  if (run.steps_done() == config.train.steps) return {};  // said by choose_start
+  return Training(request, run, std::move(model_files), agreement, listener).result();
+} catch (const Interrupted& e) {
+  // Only before the first step: later ones are told with what they have saved.
+  return {TrainingResult::End::kStopped, e.what()};
+}
+
+}  // namespace slimpack

@@ -1,0 +1,41 @@
+// Trains as a run configuration says, from the lock of its output folder to the last checkpoint.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "slimpack/packflow/ranks/world.h"
+#include "slimpack/spec/run_config.h"
+#include "slimpack/training/run_summary.h"
+#include "slimpack/training/training_listener.h"
+
+namespace slimpack {
+
+struct TrainRequest {
+  RunConfig config;
+  std::string resume = {};  ///< "auto" or the folder of a checkpoint; empty = from the first step
+  std::filesystem::path init = {};  ///< folder of a Hugging Face model; empty = random weights
+  bool against_packed = false;  ///< run the last step's documents again, also under fixed packing
+};
+
+/// How a run came to its end.
+struct TrainingResult {
+  enum class End { kDone, kLimit, kStopped };
+  End end = End::kDone;
+  std::string message = {};  ///< one line: why it ended before its last step; empty for kDone
+  /// Of a run that made a step; in the first process only.
+  std::optional<RunSummary> summary = {};
+};
+
+/// Trains and evaluates until the last step, a limit or a stop request. Writes metrics.jsonl,
+/// timeline.json and checkpoints to output.dir. `process`: of a job of several, of which the first
+/// writes and tells `listener`; null = all ranks are threads of this one. `should_stop` may be
+/// asked by any thread. Throws InvalidInput for what cannot be trained and RunFailed for what goes
+/// wrong; the steps before are saved then.
+[[nodiscard]] TrainingResult train(const TrainRequest& request, TrainingListener& listener,
+                                   const std::function<bool()>& should_stop,
+                                   JobProcess* process = nullptr);
+
+}  // namespace slimpack

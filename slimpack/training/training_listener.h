@@ -1,0 +1,39 @@
+// Who is told of a training run while it goes on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "slimpack/base/units.h"
+#include "slimpack/training/step_figures.h"
+
+namespace slimpack {
+
+/// Where a step stands in its run.
+struct StepPlace {
+  std::int64_t done_before = 0;  ///< steps that were done before this start
+  std::int64_t steps = 0;        ///< of the whole run
+  Nanos elapsed;                 ///< since this start's first step began
+};
+
+/// In a job of several processes that of the first is told. Calls come one at a time, but not all
+/// from the same thread. What a call throws ends the run.
+class TrainingListener {
+ public:
+  virtual ~TrainingListener() = default;
+
+  /// One line, before the first step. `topic`: "model", "data", "resume" or "cost"; "" for a line
+  /// that stands for itself, such as a warning.
+  virtual void note(std::string_view /*topic*/, const std::string& /*text*/) {}
+
+  /// The tokens of a dataset are being checked: so many of them are, `all` at last.
+  virtual void tokens_checked(const std::filesystem::path& /*prefix*/, Tokens /*checked*/,
+                              Tokens /*all*/) {}
+
+  virtual void step(const StepFigures& /*figures*/, const StepPlace& /*place*/) {}
+  virtual void evaluation(const EvaluationFigures& /*figures*/) {}
+};
+
+}  // namespace slimpack

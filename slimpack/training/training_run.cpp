@@ -1,0 +1,184 @@
+#include "slimpack/training/training_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/job/configured_model.h"
+#include "slimpack/packflow/checkpoint/load_checkpoint.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/training/plan_basis.h"
+#include "slimpack/training/token_check.h"
+
+namespace slimpack {
+namespace {
+
+const RunConfig& require_trainable(const RunConfig& config, bool alone) {
+  if (config.data.prefix.empty())
+    invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
+  const ParallelConfig& p = config.parallel;
+  const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
+  if (!alone && config.train.clock == ClockKind::kVirtual)
+    invalid_input(
+        "train.clock is virtual, which needs all ranks in one process; set it to wall or run "
+        "'slimpack train'");
+  if (config.train.clock == ClockKind::kVirtual && config.train.device != DeviceKind::kCpu)
+    invalid_input(
+        "train.clock is virtual, which counts the time of processors, but train.device is {}; set "
+        "the clock to wall",
+        to_string(config.train.device));
+  if (alone && ranks > kMaxTrackedRanks)
+    invalid_input(
+        "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them, or "
+        "start one process for each rank with torchrun",
+        ranks, kMaxTrackedRanks);
+  return config;
+}
+
+ModelShape checked_shape(const RunConfig& config) {
+  ModelShape shape = trained_model(config);
+  if (config.parallel.pp > shape.num_layers)
+    invalid_input(
+        "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
+        "parallel.pp",
+        config.parallel.pp, shape.num_layers);
+  static_cast<void>(tensor_parallel_part(shape, config.parallel.tp));  // refuses what cannot be cut
+  return shape;
+}
+
+/// The state of the run that `start` goes on from.
+std::optional<RunState> saved_state(const TrainingStart& start) {
+  if (!start.checkpoint) return std::nullopt;
+  const std::string origin = start.checkpoint->folder.string();
+  return run_state_from_json(start.checkpoint->state.run, origin);
+}
+
+RunOrigin origin_of(RunSettings settings, const std::optional<RunState>& saved,
+                    const TrainingStart& start) {
+  std::vector<std::string> changed;
+  if (saved)
+    changed = changes_between(saved->settings, settings, start.checkpoint->folder.string());
+  return {std::move(settings), std::move(changed)};
+}
+
+/// With the weights that the run starts from.
+std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& shape,
+                                    const StageLayout& layout, const TrainingStart& start,
+                                    const JobAgreement& agreement) {
+  auto engine = std::make_unique<Engine>(
+      EngineOptions{.shape = shape,
+                    .dtype = config.train.dtype,
+                    .layout = layout,
+                    .replicas = config.parallel.dp,
+                    .tensor = config.parallel.tp,
+                    .context = config.data.context,
+                    .seed = config.train.seed,
+                    .pin_threads = false,
+                    .clock = config.train.clock,
+                    .device = find_device(config.train.device),
+                    .process = agreement.process(),
+                    .should_stop = agreement.alone() ? agreement.should_stop() : nullptr});
+  if (start.checkpoint)
+    load_checkpoint(*engine, *start.checkpoint);
+  else if (!start.model.empty())
+    load_hugging_face_model(*engine, start.model);
+  return engine;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
+                         const JobAgreement& agreement, TrainingListener& listener)
+    : config_(require_trainable(config, agreement.alone())),
+      agreement_(agreement),
+      progress_{.steps = start.checkpoint ? start.checkpoint->state.steps : 0},
+      limits_(config_.train, progress_.steps) {
+  const ModelShape shape = checked_shape(config_);
+  DocumentReader reader(config_.data.prefix, shape, config_.model.config);
+  const std::optional<RunState> saved = saved_state(start);
+  origin_ = origin_of(run_settings(config_, shape, reader.dataset().lengths()), saved, start);
+  if (saved) {
+    progress_.tokens = saved->tokens;
+    progress_.evaluated_steps = saved->evaluated_steps;
+  }
+  DocumentStream stream(std::move(reader), config_.data,
+                        saved ? saved->cursor : SamplerCursor{config_.data.seed, 0, 0});
+  // The layers are divided by the lengths of the first step.
+  const SequenceLengths lengths = lengths_of(stream.peek().sequences);
+  check_tokens(config_, stream.reader(), agreement_, listener);
+  PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, lengths,
+                                      agreement_, listener);
+  engine_ = make_engine(config_, shape, basis.layout, start, agreement_);
+  if (progress_.steps > config_.train.steps)
+    invalid_input("{}: {} steps are done, train.steps is {}; raise it to go on",
+                  start.checkpoint->folder.string(), progress_.steps, config_.train.steps);
+  progress_.limit = limits_.reached(progress_, /*by_time=*/false);
+  maker_ = std::make_unique<StepMaker>(
+      std::move(stream), StepPlanner(config_, std::move(basis.cost), std::move(basis.layout)),
+      config_.plan.planner, agreement_);
+  if (!limits_.allow_another(progress_)) return;
+  if (config_.evaluation.every > 0)
+    evaluation_.emplace(config_, shape, maker_->planner(), agreement_);
+  maker_->start();
+}
+
+CheckpointContents TrainingRun::checkpoint_after(const CompletedStep& last) const {
+  const EngineOptions& options = engine_->options();
+  const RunState state{.settings = origin_.settings,
+                       .cursor = last.ready.batch.cursor,
+                       .tokens = progress_.tokens,
+                       .evaluated_steps = std::max<std::int64_t>(progress_.evaluated_steps, 0),
+                       .grid = options.grid(),
+                       .layout = options.layout};
+  return {last.step + 1, to_json(state), {{kCostFile, cost_to_json(cost())}}};
+}
+
+std::optional<CompletedStep> TrainingRun::next() {
+  if (!limits_.allow_another(progress_)) return std::nullopt;
+  std::optional<ReadyStep> ready = maker_->take(fmt::format("step {}", progress_.steps + 1),
+                                                [this] { return limits_.out_of_time(progress_); });
+  if (!ready) {
+    progress_.limit = limits_.reached(progress_, /*by_time=*/true);
+    return std::nullopt;
+  }
+  RunProgress after = progress_;
+  ++after.steps;
+  after.tokens += total_tokens(lengths_of(ready->batch.sequences));
+  if (limits_.allow_another(after)) maker_->start();
+  CompletedStep done = run(*std::move(ready), OptimizerUpdate{config_.train, progress_.steps});
+  done.step = progress_.steps;
+  progress_ = after;
+  progress_.limit = limits_.reached(progress_, /*by_time=*/false);
+  return done;
+}
+
+bool TrainingRun::evaluation_due() const {
+  if (!evaluation_ || progress_.evaluated_steps == progress_.steps) return false;
+  const bool ended = progress_.steps == config_.train.steps || !progress_.limit.empty();
+  return ended || progress_.steps % config_.evaluation.every == 0;
+}
+
+EvaluationResult TrainingRun::evaluate() {
+  EvaluationResult result = evaluation_->run(*engine_, [this] { agreement_.require_no_stop(); });
+  progress_.evaluated_steps = progress_.steps;
+  return result;
+}
+
+CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
+  return run(maker_->again(batch, planner), std::nullopt);
+}
+
+CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<OptimizerUpdate>& update) {
+  CompletedStep done;
+  done.result =
+      engine_->run(ready.planned.plan, ready.planned.schedules, ready.batch.tokens, update);
+  done.ready = std::move(ready);
+  return done;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,77 @@
+#include "slimpack/training/training_start.h"
+
+#include <fmt/format.h>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
+
+namespace slimpack {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void require_no_checkpoints(const fs::path& folder) {
+  const auto steps = checkpoints_in(folder);
+  if (!steps.empty())
+    invalid_input(
+        "'{}' has checkpoints of an earlier run, the last after {} steps; go on from it with "
+        "--resume auto, set output.dir elsewhere, or remove that folder",
+        folder.string(), steps.back());
+}
+
+std::optional<Checkpoint> newest(const fs::path& folder, TrainingListener& listener) {
+  auto found =
+      newest_checkpoint(folder, [&](const std::string& line) { listener.note("resume", line); });
+  if (!found && !checkpoints_in(folder).empty())
+    invalid_input(
+        "'{}' has no checkpoint that can be used; remove that folder to train from the beginning",
+        folder.string());
+  if (!found)
+    listener.note("resume", fmt::format("no checkpoint in '{}', training from the beginning",
+                                        folder.string()));
+  return found;
+}
+
+std::optional<Checkpoint> find_checkpoint(const std::string& resume, const RunConfig& config,
+                                          TrainingListener& listener) {
+  const fs::path folder = checkpoints_folder(config);
+  std::optional<Checkpoint> found;
+  if (resume == "auto")
+    found = newest(folder, listener);
+  else if (!resume.empty())
+    found = Checkpoint{resume, read_checkpoint(resume)};
+  std::error_code none;
+  if (!found || !fs::equivalent(found->folder / "..", folder, none)) require_no_checkpoints(folder);
+  if (found)
+    listener.note("resume", fmt::format("{}, {} of {} steps are done", found->folder.string(),
+                                        found->state.steps, config.train.steps));
+  return found;
+}
+
+}  // namespace
+
+fs::path checkpoints_folder(const RunConfig& config) {
+  return config.output.dir / "checkpoints";
+}
+
+TrainingStart choose_start(const std::string& resume, const fs::path& init, const RunConfig& config,
+                           const JobAgreement& agreement, TrainingListener& listener) {
+  TrainingStart start{std::nullopt, init};
+  // Only the first process reads all files of the checkpoints that it looks at.
+  const std::string folder = agreement.from_first([&]() -> std::string {
+    start.checkpoint = find_checkpoint(resume, config, listener);
+    return start.checkpoint ? start.checkpoint->folder.string() : "";
+  });
+  if (!agreement.first() && !folder.empty())
+    start.checkpoint = Checkpoint{folder, read_training_state(folder)};
+  return start;
+}
+
+ModelFiles files_of(const TrainingStart& start, const RunConfig& config) {
+  if (start.checkpoint) return read_model_files(start.checkpoint->folder / kConfigFile);
+  if (!start.model.empty()) return read_model_files(start.model / kConfigFile);
+  return read_model_files(config.model.config);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,37 @@
+"""How the Python tests are chosen and spread over processes."""
+
+import collections
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--sample", type=int, default=1, metavar="N",
+                     help="of tests with random cases (a parameter 'seed'), every N-th case alone")
+
+
+def has_module_fixture(item):
+    """Whether other tests of the file may use what the item has set up."""
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    return any(d.scope == "module" for of_name in definitions for d in of_name)
+
+
+def in_sample(item, counts, every):
+    if "seed" not in getattr(getattr(item, "callspec", None), "params", {}):
+        return True
+    test = (item.path, item.originalname)
+    counts[test] += 1
+    return counts[test] % every == 1 % every
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    counts = collections.Counter()
+    every = config.getoption("sample")
+    chosen = [item for item in items if in_sample(item, counts, every)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
+    # With --dist loadgroup, files that share a set-up stay together, and all other tests are free.
+    for item in items:
+        if has_module_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))

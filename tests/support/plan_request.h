@@ -1,0 +1,60 @@
+// A step to plan: everything that tests vary, side by side.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/planner.h"
+
+namespace slimpack::testing {
+
+struct PlanRequest {
+  SequenceLengths lengths;
+  std::int32_t pp = 1;
+  std::int32_t dp = 1;
+  PlannerKind planner = PlannerKind::kSlimpack;
+  Tokens granularity{128};
+  Tokens context{0};
+  std::optional<Bytes> memory_cap = std::nullopt;
+  std::optional<StageLayout> layout = std::nullopt;  ///< absent: balances the lengths
+  std::vector<std::vector<double>> speed = {};
+  std::int32_t most_merged = 1;
+  std::int32_t effort = 1;
+  BackwardKind backward = BackwardKind::kWhole;
+  SolverKind solver = SolverKind::kFluid;
+  Nanos time_budget{0};
+  std::vector<Recompute> recompute = {Recompute::kElementwise};
+  bool mixed_recompute = false;
+
+  [[nodiscard]] Job job(const Costs& cost) const {
+    return {.layout = layout ? *layout : balanced_layout(cost, lengths, pp),
+            .replicas = dp,
+            .speed = speed,
+            .memory_cap = memory_cap,
+            .context = context};
+  }
+  [[nodiscard]] Choices choices() const {
+    return {.planner = planner,
+            .granularity = granularity,
+            .most_merged = most_merged,
+            .effort = effort,
+            .backward = backward,
+            .solver = solver,
+            .time_budget = time_budget,
+            .recompute = recompute,
+            .mixed_recompute = mixed_recompute};
+  }
+};
+
+[[nodiscard]] inline PlanOutcome plan_step(const PlanRequest& request, const Costs& cost) {
+  return slimpack::plan_step(request.job(cost), request.lengths, request.choices(), cost);
+}
+
+[[nodiscard]] inline RatedPlan baseline_step(const Baseline& baseline, const PlanRequest& request,
+                                             const Costs& cost) {
+  return slimpack::baseline_step(baseline, request.job(cost), request.lengths, request.choices(),
+                                 cost);
+}
+
+}  // namespace slimpack::testing

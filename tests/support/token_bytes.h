@@ -1,0 +1,22 @@
+// Bytes of one token in one layer.
+#pragma once
+
+#include "slimpack/cost/layer_widths.h"
+
+namespace slimpack::testing {
+
+/// What forward keeps for backward on the device.
+[[nodiscard]] inline Bytes row_bytes(const ModelShape& shape, Dtype dtype,
+                                     Recompute recompute = Recompute::kElementwise) {
+  return Bytes(LayerWidths(shape, dtype).kept(recompute));
+}
+
+/// K and V, and their gradients' accumulators.
+[[nodiscard]] inline Bytes kv_bytes(const ModelShape& shape, Dtype dtype) {
+  return Bytes(2 * LayerWidths(shape, dtype).k);
+}
+[[nodiscard]] inline Bytes dkv_bytes(const ModelShape& shape, Dtype dtype) {
+  return Bytes(LayerWidths(shape, dtype).gradients());
+}
+
+}  // namespace slimpack::testing

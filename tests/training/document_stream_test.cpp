@@ -1,0 +1,47 @@
+#include "slimpack/training/document_stream.h"
+
+#include <gtest/gtest.h>
+
+#include "slimpack/job/configured_model.h"
+#include "tests/training/small_run.h"
+
+namespace slimpack {
+namespace {
+
+DocumentStream stream_of(const RunConfig& config, const SamplerCursor& from) {
+  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config),
+          config.data, from};
+}
+
+TEST(DocumentStream, ReturnsNextWhatItWasPeekedAt) {
+  const testing::SmallRun small;
+  const RunConfig config = small.config({"data.step_tokens=1"});  // a document each
+  DocumentStream peeking = stream_of(config, {1, 0, 0});
+  DocumentStream drawing = stream_of(config, {1, 0, 0});
+  const StepBatch first = drawing.next();
+  EXPECT_EQ(peeking.peek().sequences, first.sequences);
+  EXPECT_EQ(peeking.peek().sequences, first.sequences);
+  EXPECT_EQ(peeking.next().cursor, first.cursor);
+  EXPECT_EQ(peeking.next().sequences, drawing.next().sequences);
+}
+
+TEST(DocumentStream, GoesOnWhereABatchSaysThatItEnded) {
+  const testing::SmallRun small;
+  const RunConfig config = small.config({"data.step_tokens=1"});
+  DocumentStream whole = stream_of(config, {1, 0, 0});
+  const SamplerCursor after_one = whole.next().cursor;
+  EXPECT_EQ(stream_of(config, after_one).next().sequences, whole.next().sequences);
+}
+
+TEST(ChecksumOfDocuments, DependsOnDocumentsTheirOrderAndTheirRanges) {
+  using Sequences = std::vector<DocumentSequence>;
+  const Sequences two{{0, Tokens(0), Tokens(9)}, {1, Tokens(0), Tokens(9)}};
+  EXPECT_EQ(checksum_of_documents(two), checksum_of_documents(Sequences(two)));
+  for (const Sequences& other :
+       {Sequences{two[1], two[0]}, Sequences{two[0]}, Sequences{two[0], {1, Tokens(1), Tokens(9)}},
+        Sequences{two[0], {1, Tokens(0), Tokens(8)}}})
+    EXPECT_NE(checksum_of_documents(other), checksum_of_documents(two));
+}
+
+}  // namespace
+}  // namespace slimpack

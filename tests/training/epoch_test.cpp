@@ -1,0 +1,87 @@
+// An epoch of training data, from a dataset's files to the tokens that a model sees.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "slimpack/data/indexed_dataset_writer.h"
+#include "slimpack/data/sampler.h"
+#include "slimpack/training/document_reader.h"
+#include "tests/support/temp_folder.h"
+
+namespace slimpack {
+namespace {
+
+/// A dataset in which every token has an id of its own: the number of tokens before it.
+std::int64_t write_dataset(const std::filesystem::path& prefix,
+                           const std::vector<std::int32_t>& lengths) {
+  IndexedDatasetWriter writer(prefix, 1 << 20);
+  std::int32_t next = 0;
+  for (const std::int32_t length : lengths) {
+    std::vector<std::int32_t> document;
+    for (std::int32_t i = 0; i < length; ++i) document.push_back(next++);
+    writer.append(document);
+  }
+  writer.commit();
+  return next;
+}
+
+/// The sequences of the first `count` that are drawn, with a stop after every `resume_after` steps:
+/// there another sampler goes on from the saved cursor.
+std::vector<DocumentSequence> drawn(const std::vector<Tokens>& lengths,
+                                    const SamplerOptions& options, std::uint64_t seed,
+                                    std::size_t count, int resume_after) {
+  std::vector<DocumentSequence> all;
+  SamplerCursor cursor{.seed = seed};
+  while (all.size() < count) {
+    Sampler sampler(lengths, options, cursor);
+    for (int step = 0; step < resume_after; ++step)
+      for (const DocumentSequence& sequence : sampler.next_step()) all.push_back(sequence);
+    const nlohmann::json saved = nlohmann::json::parse(to_json(sampler.cursor()).dump());
+    cursor = sampler_cursor_from_json(JsonFields(saved, "cursor"));
+  }
+  all.resize(count);
+  return all;
+}
+
+RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, ()) {
+  auto lengths = *rc::gen::container<std::vector<std::int32_t>>(rc::gen::inRange(0, 120));
+  lengths.push_back(*rc::gen::inRange(1, 120));
+  const std::int32_t context = *rc::gen::inRange(1, 60);
+  const TempFolder folder;
+  const std::int64_t tokens = write_dataset(folder / "set", lengths);
+  ModelShape shape;
+  shape.vocab_size = tokens;
+  const DocumentReader reader(folder / "set", shape, "config.json");
+
+  // Counted by hand: how many sequences there are, and which tokens begin one.
+  std::size_t sequences = 0;
+  std::vector<int> as_target_expected;
+  for (const std::int32_t length : lengths) {
+    sequences += static_cast<std::size_t>((length + context - 1) / context);
+    for (std::int32_t i = 0; i < length; ++i)
+      as_target_expected.push_back(i % context == 0 ? 0 : 1);
+  }
+  std::vector<int> as_input(static_cast<std::size_t>(tokens)), as_target(as_input);
+  const SamplerOptions options{{Tokens(context)}, Tokens(*rc::gen::inRange(1, 200))};
+  const auto epoch =
+      drawn(reader.dataset().lengths(), options, *rc::gen::arbitrary<std::uint64_t>(), sequences,
+            *rc::gen::inRange(1, 5));
+  const StepTokens read = reader.read(epoch);
+  std::int64_t targets = 0;
+  for (const at::Tensor& sequence_L : read.by_sequence) {
+    RC_ASSERT(sequence_L.numel() <= context);
+    for (std::int64_t i = 0; i < sequence_L.numel(); ++i) {
+      const auto token = static_cast<std::size_t>(sequence_L.const_data_ptr<std::int64_t>()[i]);
+      ++as_input[token];
+      if (i > 0) ++as_target[token], ++targets;
+    }
+  }
+  RC_ASSERT(as_input == std::vector<int>(as_input.size(), 1));
+  RC_ASSERT(as_target == as_target_expected);
+  RC_ASSERT(read.targets == targets);
+}
+
+}  // namespace
+}  // namespace slimpack

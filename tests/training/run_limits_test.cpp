@@ -1,0 +1,57 @@
+#include "slimpack/training/run_limits.h"
+
+#include <gtest/gtest.h>
+
+namespace slimpack {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+TrainConfig ten_steps() {
+  TrainConfig train;
+  train.steps = 10;
+  return train;
+}
+
+RunProgress after(std::int64_t steps, std::int64_t tokens) {
+  RunProgress progress;
+  progress.steps = steps;
+  progress.tokens = Tokens(tokens);
+  return progress;
+}
+
+TEST(RunLimits, AllowAllStepsWhereNothingElseIsSaid) {
+  const RunLimits limits(ten_steps(), 0);
+  EXPECT_TRUE(limits.allow_another(after(9, 1'000'000)));
+  EXPECT_FALSE(limits.allow_another(after(10, 0)));
+  EXPECT_FALSE(limits.out_of_time(after(9, 0)));
+  EXPECT_EQ(limits.reached(after(10, 0), false), "");
+}
+
+TEST(RunLimits, EndARunWithTheStepThatReachesItsTokens) {
+  TrainConfig train = ten_steps();
+  train.max_tokens = Tokens(5000);
+  const RunLimits limits(train, 0);
+  EXPECT_TRUE(limits.allow_another(after(3, 4999)));
+  EXPECT_EQ(limits.reached(after(3, 4999), false), "");
+  EXPECT_FALSE(limits.allow_another(after(4, 5000)));
+  EXPECT_EQ(limits.reached(after(4, 5000), false), "train.max_tokens = 5000 is reached");
+  // All steps are done: no limit has ended this run.
+  EXPECT_EQ(limits.reached(after(10, 5000), false), "");
+}
+
+TEST(RunLimits, CountTimeFromTheStartAndAllowItsFirstStepInAnyCase) {
+  TrainConfig train = ten_steps();
+  train.max_seconds = 30;
+  Nanos now(7 * kSecond);
+  const RunLimits limits(train, 4, [&] { return now; });
+  now = Nanos(36 * kSecond);
+  EXPECT_FALSE(limits.out_of_time(after(5, 0)));
+  now = Nanos(37 * kSecond);  // 30 s after 7
+  EXPECT_TRUE(limits.out_of_time(after(5, 0)));
+  EXPECT_FALSE(limits.out_of_time(after(4, 0)));
+  EXPECT_EQ(limits.reached(after(5, 0), true), "train.max_seconds = 30 is reached");
+}
+
+}  // namespace
+}  // namespace slimpack

@@ -1,0 +1,105 @@
+// What a training run prints, at 80 and 120 columns. Times are given here, so that the texts stay.
+#include <gtest/gtest.h>
+
+#include "slimpack/base/columns.h"
+#include "slimpack/training/console.h"
+#include "slimpack/training/run_summary.h"
+
+namespace slimpack {
+namespace {
+
+StepFigures step_of(std::int64_t number, double loss, std::int64_t milliseconds) {
+  StepFigures f;
+  f.step = number;
+  f.loss = loss;
+  f.documents = 8;
+  f.sequences = 9;
+  f.tokens = Tokens(36'800);
+  f.step_time = Nanos(milliseconds * 1'000'000);
+  f.predicted_time = Nanos(4'300'000'000);
+  f.bubble = 0.037;
+  f.predicted_bubble = 0.032;
+  f.peak_activation = {Bytes(200 << 20), Bytes(180 << 20)};
+  f.predicted_peak_activation = {Bytes(201 << 20), Bytes(181 << 20)};
+  f.planning_time = Nanos(21'000'000);
+  f.planning_wait = Nanos(0);
+  return f;
+}
+
+TEST(StepLine, HasWhatFits) {
+  // 36,800 tokens in 4.6 s are 8.0 k a second; 2 of 20 steps in 9.6 s leave 18 · 4.8 s = 86.4 s.
+  const StepFigures f = step_of(2, 5.23391, 4600);
+  const auto line = [&](int columns) {
+    return step_line(f, {0, 20, Nanos(9'600'000'000)}, columns);
+  };
+  EXPECT_EQ(line(80), "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7%");
+  EXPECT_EQ(line(120),
+            "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7% (predicted 3.2%)  "
+            "peak 200 MiB  36.8 k tok in 8 docs");
+  EXPECT_EQ(line(kAnyColumns),
+            "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7% (predicted 3.2%)  "
+            "peak 200 MiB  36.8 k tok in 8 docs  waited 0 ns for the plan");
+}
+
+TEST(StepLine, OfTheLastStepSaysHowLongAllTook) {
+  // Ten steps were done before this start, which took 46 s for the other ten.
+  EXPECT_EQ(step_line(step_of(20, 3.7, 4600), {10, 20, Nanos(46'000'000'000)}, 60),
+            "step 20/20  loss 3.7000  took 46.0 s  8.0 k tok/s");
+}
+
+RunSummary two_steps() {
+  RunSummary summary;
+  summary.steps = {step_of(1, 5.5, 4500), step_of(2, 3.7, 4600)};
+  summary.evaluations = {{0, {}}, {2, {}}};
+  summary.evaluations[0].result.loss = 5.6;
+  summary.evaluations[1].result.loss = 3.9;
+  summary.sliced = step_of(2, 3.7, 4500);
+  summary.packed = step_of(2, 3.7, 5490);
+  summary.written = {"runs/demo/metrics.jsonl"};
+  return summary;
+}
+
+constexpr const char* kAt80 = R"(
+loss 5.5000 → 3.7000 in 2 steps
+evaluation loss 5.6000 → 3.9000
+
+                          step  predicted  bubble  peak activations  tokens/s
+───────────────────────  ─────  ─────────  ──────  ────────────────  ────────
+median step              4.5 s      4.3 s    3.7%           200 MiB     8.2 k
+last step again, sliced  4.5 s      4.3 s    3.7%           200 MiB     8.2 k
+last step again, packed  5.5 s      4.3 s    3.7%           200 MiB     6.7 k
+
+sliced is 1.22 × as fast as fixed packing + 1F1B on these documents
+
+planning took 42.0 ms, of which training waited 0 ns (0 ns of it for the first
+step)
+
+written:
+  runs/demo/metrics.jsonl
+)";
+
+constexpr const char* kAt120 = R"(
+loss 5.5000 → 3.7000 in 2 steps
+evaluation loss 5.6000 → 3.9000
+
+                          step  predicted  bubble  predicted  peak activations  predicted  tokens/s
+───────────────────────  ─────  ─────────  ──────  ─────────  ────────────────  ─────────  ────────
+median step              4.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     8.2 k
+last step again, sliced  4.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     8.2 k
+last step again, packed  5.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     6.7 k
+
+sliced is 1.22 × as fast as fixed packing + 1F1B on these documents
+
+planning took 42.0 ms, of which training waited 0 ns (0 ns of it for the first step)
+
+written:
+  runs/demo/metrics.jsonl
+)";
+
+TEST(RunSummary, FitsNarrowAndWideTerminals) {
+  EXPECT_EQ(summary_text(two_steps(), 80), kAt80);
+  EXPECT_EQ(summary_text(two_steps(), 120), kAt120);
+}
+
+}  // namespace
+}  // namespace slimpack
