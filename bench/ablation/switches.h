@@ -19,7 +19,4 @@ struct Switch {
 
 [[nodiscard]] std::vector<Switch> ablation_switches();
 
-/// The step with symmetric cuts, or asymmetric ones, and no others.
-[[nodiscard]] StepJob with_cuts(StepJob step, bool asymmetric);
-
 }  // namespace slimpack::bench
