@@ -92,11 +92,11 @@ struct Checkpoint {
 /// Throws InvalidInput.
 void publish_checkpoint(const std::filesystem::path& folder, std::int64_t steps);
 
-/// Leaves the newest `keep` checkpoints up to `steps`; others in the folder, also those of later
-/// steps, are removed: training has gone back behind them.
+/// Keeps the newest `keep` checkpoints up to `steps` and removes the others. Those of later steps
+/// go, too: training has gone back to before them.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t steps, std::int32_t keep);
 
-/// Removes what runs have left that ended while they wrote.
+/// Removes what is left of runs that ended while they wrote.
 void remove_partial_checkpoints(const std::filesystem::path& folder);
 
 }  // namespace slimpack

@@ -74,8 +74,8 @@ void CheckpointWriter::require_sound() {
   if (writing_.valid() && writing_.wait_for(0s) == std::future_status::ready) writing_.get();
 }
 
-// A stage that another process could not write would be waited for in vain: so all processes first
-// tell each other how their own went.
+// A stage that another process could not write would never come. So all processes first tell each
+// other whether they have written theirs.
 void CheckpointWriter::finish() {
   if (last_saved_ < 0) return;
   if (JobProcess* const process = engine_.options().process) {
@@ -116,7 +116,7 @@ void CheckpointWriter::write(const CheckpointContents& contents,
     try {
       work();
     } catch (const std::exception& e) {
-      // The others may still be writing there: were it gone, they would tell another cause.
+      // The others may still be writing there. If it were gone, they would report another cause.
       if (engine_.ranks().front() == 0) remove_folder(partial);
       throw_failure(failure_text(e), "; earlier checkpoints are intact");
     }

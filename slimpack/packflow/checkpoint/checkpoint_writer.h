@@ -41,7 +41,7 @@ class CheckpointWriter {
                    ModelFiles model_files = {});
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  /// Completes what can be completed without other processes; a failure is not told.
+  /// Completes what needs no other process; does not report a failure.
   ~CheckpointWriter();
 
   /// Copies the state and returns; it is written in the background, once the save before is done.

@@ -1,5 +1,5 @@
-// What a Hugging Face model's folder says beside weights and shape: who uses the model needs it, so
-// every checkpoint takes it along.
+// Files of a Hugging Face model beside weights and shape. Users of the model need them, so every
+// checkpoint has them.
 #pragma once
 
 #include <filesystem>

@@ -35,8 +35,8 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
                                              std::shared_ptr<const void> owner,
                                              const std::string& origin);
 
-/// A file's tensors, mapped into memory: what nobody looks at is not read. The file must not change
-/// as long as one of them lives.
+/// A file's tensors, mapped into memory and read on first use. The file must not change as long as
+/// one of them lives.
 [[nodiscard]] NamedTensors read_safetensors(const std::filesystem::path& file);
 
 }  // namespace slimpack

@@ -11,16 +11,17 @@
 
 namespace slimpack {
 
-/// The device of that kind that the calling thread works on: in a process of a job the one that was
-/// chosen for it, else the first. Throws InvalidInput when there is none.
+/// The calling thread's device of that kind: the one that was chosen for its process, else the
+/// first. Throws InvalidInput when there is none.
 [[nodiscard]] at::Device find_device(DeviceKind kind);
 
-/// Tells libtorch to compute the same bits in every run. For the whole process; before its first
-/// matrix product on the device, when libtorch looks for the setting once. Nothing to do on a CPU.
+/// Makes libtorch compute the same bits in every run, for the whole process. REQUIRES: called
+/// before its first matrix product on the device, when libtorch reads the setting once. Does
+/// nothing on a CPU.
 void require_same_bits(at::Device device);
 
-/// The calling thread's work on the device goes through a queue of its own from now on, beside
-/// those of other threads. A CPU has no queue: its work is done when a call returns.
+/// Gives the calling thread a queue of its own for its work on the device. A CPU has no queue: its
+/// work is done when a call returns.
 void use_own_queue(at::Device device);
 
 /// The queue that the calling thread's work on the device goes through. REQUIRES: no CPU.
@@ -31,8 +32,8 @@ void use_own_queue(at::Device device);
 /// Waits until the calling thread's work on the device is done.
 void finish_queue(at::Device device);
 
-/// What has come from another thread may be given up before the calling thread's queue is done with
-/// it: its memory is not used again until then.
+/// Keeps the memory of a tensor from another thread until the calling thread's queue is done with
+/// it, even if the tensor is freed before.
 void keep_for_queue(const at::Tensor& tensor);
 
 }  // namespace slimpack

@@ -9,12 +9,11 @@
 
 namespace slimpack {
 
-/// What the machine says is available now, or the limit of the process's control group (of either
-/// version) or of one around it, whichever is least; 0 where the system does not say. `root` is the
-/// folder that stands for "/".
+/// The least of what the machine has available now and the limits of the process's control group
+/// and of those around it (of either version); 0 if the system does not say. `root` stands for "/".
 [[nodiscard]] Bytes available_memory(const std::filesystem::path& root = "/");
 
-/// On a CPU available_memory(), else all of the device's. Ranks that share the device share it.
+/// available_memory() on a CPU, else all memory of the device. Ranks on one device share it.
 [[nodiscard]] Bytes device_memory(c10::Device device);
 
 }  // namespace slimpack

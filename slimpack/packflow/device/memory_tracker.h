@@ -1,4 +1,4 @@
-// Counts the bytes of CPU tensors by rank: what the memory model's predictions are held against.
+// Counts the bytes of CPU tensors by rank, to compare the memory model's predictions with.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,8 +31,8 @@ class MemoryScope {
 /// The rank that this thread's tensors are charged to; kMaxTrackedRanks outside any scope.
 [[nodiscard]] std::int32_t tracked_rank();
 
-/// Charges the tensor's storage to another rank from now on: it was handed over. kMaxTrackedRanks =
-/// to nobody.
+/// Charges the tensor's storage to another rank from now on, because it was handed over.
+/// kMaxTrackedRanks = nobody.
 void charge_to(const at::Tensor& tensor, std::int32_t rank);
 
 /// Bytes alive now, and the highest number since the last reset_peak of that rank. 0 when the

@@ -15,9 +15,9 @@ namespace slimpack {
 /// How many threads of this process can run at once; at least 1.
 [[nodiscard]] std::int32_t processors();
 
-/// In virtual time no more ranks compute at once than there are processors: ranks that take turns
-/// do not displace each other's caches every few milliseconds, as threads do that share a
-/// processor; so they take the time that each would take on its own. Thread-safe.
+/// Lets no more ranks compute at once than there are processors, in virtual time. Threads that
+/// share a processor displace each other's caches. Ranks that take turns do not, so each takes as
+/// long as it would alone. Thread-safe.
 class ProcessorTurns {
  public:
   ProcessorTurns() : free_(processors()) {}

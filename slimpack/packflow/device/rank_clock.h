@@ -10,25 +10,25 @@
 namespace slimpack {
 
 /// Made on the rank's thread and used by it alone. Virtual time is the processor time of the thread
-/// plus what it waited for others in *their* virtual time, so ranks that share processors yield the
-/// timeline that as many processors would give.
+/// plus its waits for other ranks, in *their* virtual time. So ranks that share processors yield
+/// the timeline that as many processors would give.
 class RankClock {
  public:
-  /// `start` is when time 0 was by the wall clock (monotonic_now); virtual time begins now, at 0.
-  /// In virtual time the rank has one of the `turns`, which it waits for here, until the clock is
-  /// destroyed; null = it needs none. `device` is the rank's.
+  /// `start` is time 0 of the wall clock (monotonic_now); virtual time begins now, at 0. In virtual
+  /// time the rank waits here for one of the `turns` and keeps it until the clock is destroyed;
+  /// null = it needs none. `device` is the rank's.
   RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns = nullptr,
             c10::Device device = c10::Device(c10::kCPU));
   ~RankClock();
   RankClock(const RankClock&) = delete;
   RankClock& operator=(const RankClock&) = delete;
 
-  /// Once all that the rank has begun on its device is done: what it then hands over is complete,
-  /// and spans between two calls are those of the work.
+  /// The time when the rank's work on its device is done; waits for that. So tensors that the rank
+  /// then hands over are complete, and spans between two calls show the work.
   [[nodiscard]] Nanos now() const;
 
-  /// What the rank waited for has happened at `time` on another rank's clock: virtual time goes on
-  /// from there if it is later. The wall clock knows by itself.
+  /// The rank has waited for something that happened at `time` on another rank's clock. Virtual
+  /// time continues from there if that is later. The wall clock stays as it is.
   void wait_until(Nanos time);
 
   /// Around a wait for other ranks, which may need the processor.

@@ -1,4 +1,4 @@
-// Rank failure: how the exception that ended a rank is told.
+// Rank failure: the exception that ended a rank, in words for others.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace slimpack {
 
-/// The exception that is being handled, as others are told it: what libtorch threw becomes one line
-/// that names the rank, without a backtrace. REQUIRES: called in a handler.
+/// The exception that is being handled, for others to see: an exception of libtorch becomes one
+/// line that names the rank, without a backtrace. REQUIRES: called in a handler.
 [[nodiscard]] std::exception_ptr failure_of(std::int32_t rank);
 
 }  // namespace slimpack

@@ -10,8 +10,8 @@
 namespace slimpack {
 
 /// On a CPU the bytes that are charged to the rank (memory_tracker.h). Other devices know no ranks:
-/// there it is what the whole process has, rounded up by its allocator, so ranks that are threads
-/// of one process all see the sum.
+/// there it is the memory of the whole process, rounded up by its allocator, so threads of one
+/// process all see the sum.
 class RankMemory {
  public:
   RankMemory(c10::Device device, std::int32_t tracked) : device_(device), tracked_(tracked) {}

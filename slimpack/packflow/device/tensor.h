@@ -19,13 +19,13 @@ namespace slimpack {
   return dtype == Dtype::kFp64 ? at::kDouble : dtype == Dtype::kFp32 ? at::kFloat : at::kBFloat16;
 }
 
-/// What sums are kept in: gradients, dK/dV, log-sum-exp, norms, the loss.
+/// The type of sums: gradients, dK/dV, log-sum-exp, norms, the loss.
 [[nodiscard]] constexpr at::ScalarType accumulate_type(Dtype dtype) {
   return dtype == Dtype::kFp64 ? at::kDouble : at::kFloat;
 }
 [[nodiscard]] at::ScalarType accumulate_type(const at::Tensor& tensor);
 
-/// One below the other; a single one is not copied. REQUIRES: at least one.
+/// The tensors one below the other; a single tensor is not copied. REQUIRES: at least one.
 [[nodiscard]] at::Tensor joined_rows(const std::vector<at::Tensor>& parts);
 
 /// The bytes as a tensor (uint8), which travels between ranks as others do. A copy.

@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// Keys and values of so many tokens of a sequence: [tokens, G, D].
+/// Keys and values of some tokens of a sequence: [tokens, G, D].
 struct KeysValues {
   at::Tensor k;
   at::Tensor v;
@@ -65,7 +65,7 @@ struct AttentionGradients {
   at::Tensor dk_TGD;
   at::Tensor dv_TGD;
 
-  /// Adds those of keys and values to the first rows of a sum.
+  /// Adds the gradients of keys and values to the first rows of a sum.
   void add_to(const KeysValues& sum) const {
     sum.k.narrow(0, 0, dk_TGD.size(0)).add_(dk_TGD);
     sum.v.narrow(0, 0, dv_TGD.size(0)).add_(dv_TGD);
@@ -75,7 +75,7 @@ struct AttentionGradients {
 [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
                                                  Mask mask);
 
-/// Whole sequences that lie end to end, so many tokens each: one call for all of them.
+/// Lengths of whole sequences that lie end to end: one call takes all of them.
 using Lengths = std::vector<std::int64_t>;
 
 /// Whether there is such a call for these queries.

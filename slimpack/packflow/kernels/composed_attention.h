@@ -1,5 +1,5 @@
 // Attention from matrix products, for types and devices that have no fused kernel: exact in fp64,
-// and the reference that fused kernels are held against.
+// and the reference of fused kernels in tests.
 #pragma once
 
 #include "slimpack/packflow/kernels/attention_kernel.h"

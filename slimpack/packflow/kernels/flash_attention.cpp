@@ -26,7 +26,7 @@ struct Bounds {
     for (const std::int64_t length : lengths)
       ends.push_back(ends.back() + static_cast<std::int32_t>(length));
     ends_B1 = at::tensor(ends, at::kInt);
-    // From pinned memory the copy waits for nothing that the device still does.
+    // A copy from pinned memory does not wait for the device.
     if (!device.is_cpu())
       ends_B1 = ends_B1.pin_memory().to(device, at::kInt, /*non_blocking=*/true);
     longest = std::ranges::max(lengths);
@@ -55,7 +55,7 @@ class Call {
 
   [[nodiscard]] AttentionGradients backward(const QueryRows& rows, const KeysValues& kv) const {
     // The kernel reads the log-sum-exp through its data pointer: heads first and contiguous. The
-    // last two tensors are of dropout, which there is none of.
+    // last two tensors belong to dropout, which is off.
     const auto options = rows.q_TND.options();
     const auto [dq, dk, dv] = at::_flash_attention_backward(
         batched(rows.dout_TND), batched(rows.q_TND), batched(kv.k), batched(kv.v),

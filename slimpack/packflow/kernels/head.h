@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// Target of a row that has none: the last token of a sequence.
+/// Target of a row without one: the last token of a sequence.
 inline constexpr std::int64_t kNoTarget = -1;
 
 struct HeadResult {

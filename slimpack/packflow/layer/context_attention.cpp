@@ -159,7 +159,7 @@ class KeyGradients {
   std::vector<KeysValues> own_;        ///< by slice, of its own rows
 };
 
-/// Whose queries are here when those of all have gone `step` places.
+/// The member whose queries visit after all queries have moved `step` places.
 std::int32_t visitor(const Collective& group, std::int32_t step) {
   return (group.index() + step) % group.size();
 }
@@ -180,8 +180,8 @@ void start_visit(const MergedPack& m, std::int32_t step, const Tensors& own) {
 
 }  // namespace
 
-// Own queries leave before own keys are attended to, and for the next member together with the last
-// one's part: a member waits for the others g times in all, for the first of them hardly ever.
+// Own queries leave before the member attends to its own keys, and those for the next member
+// together with the last visitor's result. So a member waits g times, the first time hardly at all.
 AttentionResult context_attention_forward(const MergedPack& m, const at::Tensor& q_TND) {
   start_visit(m, 1, {q_TND});
   // Every query sees its own key: the own part is finite.

@@ -13,8 +13,7 @@
 namespace slimpack {
 namespace {
 
-/// What backward needs of queries and keys that are normalised: unless that is kept already, what
-/// their norms have seen.
+/// Keeps what the q/k norms' backward needs: their inputs, unless the normalised values are kept.
 void keep_queries(const Projections& raw, const at::Tensor& q_TND, LayerRows& rows) {
   if (rows.q_norm.n.defined()) {
     rows.q_TND = q_TND;

@@ -21,8 +21,8 @@ struct Run {
   Lengths lengths;        ///< rows by slice
 };
 
-/// Neighbours that have no prefix together, where the kernel knows several sequences; else each
-/// slice by itself.
+/// Neighbours without a prefix run together if the kernel takes several sequences; else each slice
+/// runs by itself.
 std::vector<Run> runs_of(const LayerContext& c, const at::Tensor& q_TND) {
   const bool together = takes_several_sequences(q_TND);
   std::vector<Run> runs;

@@ -64,7 +64,7 @@ void drop_rows(LayerRows& rows, Recompute recompute) {
   const auto drop = [](auto&... tensors) { (tensors.reset(), ...); };
   switch (recompute) {
     case Recompute::kNothing:
-      // What is normalised stands in for what it was computed from.
+      // Normalised values replace the values that they were computed from.
       drop(rows.x_TH, rows.middle_TH);
       break;
     case Recompute::kElementwise:

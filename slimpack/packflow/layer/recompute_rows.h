@@ -1,5 +1,5 @@
-// What a layer's forward does not keep, and how its backward gets it all the same: the only place
-// of the runtime that knows recomputation.
+// Rows that a layer's forward does not keep, and how its backward gets them: the only place of the
+// runtime that knows recomputation.
 //
 // Forward computes every row and drops, when the layer is done, what its policy does not keep.
 // Backward computes missing rows of matrix products and of attention before anything else, and

@@ -1,5 +1,5 @@
-// Weight gradients: the half of a layer's backward for which nothing waits but the optimizer, run
-// with the other half or put off.
+// Weight gradients: the half of a layer's backward that only the optimizer waits for. It runs with
+// the other half or later.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,13 @@
 
 namespace slimpack {
 
-/// Called with a number of buckets: of so many of StageParameters::buckets, from the first on,
-/// nothing will add to the gradients any more. Numbers ascend. Empty = nobody wants to know.
+/// Called with n once the gradients of the first n of StageParameters::buckets are complete.
+/// Numbers ascend. Empty = nobody listens.
 using BucketsComplete = std::function<void(std::size_t)>;
 
-/// What the gradients of a linear map's weight and bias are computed from. Of the hidden states,
-/// which a map has on one side, a tensor-parallel rank has its own rows; of the other side all rows
-/// and its columns. Parameters are borrowed.
+/// Operands of the gradients of a linear map's weight and bias. One side of a map is hidden states:
+/// a tensor-parallel rank has its own rows of them. Of the other side it has all rows and its
+/// columns. Parameters are borrowed.
 struct LinearOperands {
   at::Tensor dy_TO;  ///< gradient of its output: hidden states unless `norm_I` is given
   at::Tensor x_TI;   ///< its input; where `norm_I` is given, x / rms(x) of that norm: hidden states
@@ -35,12 +35,12 @@ class WeightGradients {
 
   explicit WeightGradients(When when) : when_(when) {}
 
-  /// kNow: adds the map's gradients. kLater: keeps the operands until run(). Those that are views
-  /// of larger tensors are copied, so that nothing but themselves stays alive. `all_dy_TO`: where
-  /// dy are hidden states, all rows of them, which are not kept.
+  /// kNow: adds the map's gradients. kLater: keeps the operands until run(). Views of larger
+  /// tensors are copied, so that the larger ones can be freed. `all_dy_TO`: all rows of dy if dy
+  /// are hidden states; they are not kept.
   void add(LinearOperands operands, const TensorRows& rows, const at::Tensor& all_dy_TO = {});
 
-  /// Adds what was kept, in the order in which it was, and frees it map by map; gathers hidden
+  /// Adds the kept maps' gradients in their order and frees the operands map by map; gathers hidden
   /// states again. `rows`: of the MicroPack, as in add(). `complete` is told of each bucket when
   /// the last map of it is done.
   void run(const TensorRows& rows, const BucketsComplete& complete = {});

@@ -51,16 +51,16 @@ EdgeTime reduction_time(const ProfileOptions& options) {
       });
 }
 
-/// Of `alone`, what one replica took for the whole MicroPack, that which a member of the group
-/// takes: every member has the whole overhead, and the rest in equal parts.
+/// The share of a group's member in `alone`, what one replica took for the whole MicroPack: every
+/// member has the whole overhead, and the rest in equal parts.
 Nanos share_of(Nanos alone, const PackCost& layer, std::int32_t group) {
   const auto time = static_cast<double>(alone.count());
   const double overhead = std::min(layer.per_pack + layer.per_slice, time);
   return Nanos(static_cast<std::int64_t>(overhead + (time - overhead) / group));
 }
 
-/// Where noise hides it altogether, a hundredth of the pass: were merging free, nothing would keep
-/// a planner from it.
+/// A hundredth of the pass if noise hides it altogether: a planner would merge everything if
+/// merging were free.
 EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
   const EdgeTime fitted = fit_exchange(measured);
   if (fitted != EdgeTime()) return fitted;

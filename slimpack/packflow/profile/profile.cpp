@@ -48,7 +48,7 @@ struct LayerTimes {
   std::vector<LayerMeasurement> forward, backward;
 };
 
-/// Those that take no more than a point may; at least one.
+/// The points that take no longer than a point may; at least one.
 std::vector<ProfilePoint> affordable(std::vector<ProfilePoint> grid, const ProfileOptions& options,
                                      const ProfileRank& rank, PartBench& bench) {
   const auto work = [&](const ProfilePoint& p) { return work_of(options.shape, p); };
@@ -135,9 +135,9 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
   return times;
 }
 
-/// The parts of backward that can be saved and that can wait. They are fitted apart from it, and on
-/// small shapes noise decides which of its terms a constant goes to. So either must fit into what
-/// backward has of a term; the smaller one, far less than half of it, goes first.
+/// Bounds the parts of backward that can be saved and that can wait. They are fitted separately,
+/// and on small shapes noise decides which term a constant goes to. So both must fit into each term
+/// of backward; the smaller part, far less than half of it, goes first.
 void fit_parts_of_backward(Costs& cost, const ProfileOptions& options, const ProfileRank& rank) {
   PackCost room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
   const EdgeTime again = fit_part(measure_elementwise(options, rank), room).time;

@@ -35,13 +35,13 @@ class ProfileRank {
   [[nodiscard]] const RankPlace& place() const { return place_; }
   [[nodiscard]] Communicator& communicator() const { return communicator_; }
 
-  /// The mean of what the ranks found: what all can decide the same by.
+  /// The mean over the ranks, by which all decide alike.
   [[nodiscard]] double mean(double value) const {
     Collective& all = communicator_.world();
     return all.gathering().sum(value) / all.size();
   }
 
-  /// At least a nanosecond: what a fit by relative errors can take.
+  /// At least a nanosecond, because a fit by relative errors needs positive times.
   [[nodiscard]] Nanos mean(Nanos time) const {
     const double nanos = mean(static_cast<double>(time.count()));
     return std::max(Nanos(1), Nanos(static_cast<std::int64_t>(nanos)));

@@ -34,11 +34,12 @@ class Gathering {
  public:
   virtual ~Gathering() = default;
 
-  /// Every member's tensor; they have the same sizes. Nobody writes to what was given from then on.
+  /// Every member's tensor; they have the same sizes. Nobody writes to the given tensor from then
+  /// on.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(at::Tensor own) = 0;
 
   /// Every member's tensor at the first member, elsewhere none. They may have different numbers of
-  /// rows. What was given is the caller's alone again.
+  /// rows. The caller may write to its tensor again.
   [[nodiscard]] virtual std::vector<at::Tensor> gather(const at::Tensor& own) = 0;
 
   /// Σ of `value` over all members; also a barrier.
@@ -51,13 +52,13 @@ class RowExchange {
  public:
   virtual ~RowExchange() = default;
 
-  /// Every member's rows in one tensor: row i of member m is its row rows_of[m][i]. What was given
-  /// is the caller's alone again.
+  /// Every member's rows in one tensor: row i of member m is its row rows_of[m][i]. The caller may
+  /// write to its tensor again.
   [[nodiscard]] virtual at::Tensor all_gather_rows(const at::Tensor& own,
                                                    const std::vector<at::Tensor>& rows_of) = 0;
 
-  /// The other way: of the sum of all members' tensors, rows rows_of[index]. What was given is the
-  /// caller's alone again.
+  /// The reverse: rows rows_of[index] of the sum of all members' tensors. The caller may write to
+  /// its tensor again.
   [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
                                                        const std::vector<at::Tensor>& rows_of) = 0;
 };
@@ -72,7 +73,7 @@ class Shifts {
   /// its own up.
   virtual void start_shift(std::vector<at::Tensor> tensors, std::int32_t step,
                            std::int64_t rows) = 0;
-  /// Waits for what the oldest shift that is not finished gets.
+  /// Waits for the tensors that the oldest unfinished shift brings.
   [[nodiscard]] virtual std::vector<at::Tensor> finish_shift() = 0;
 };
 
@@ -81,13 +82,14 @@ class ShardReduction {
  public:
   virtual ~ShardReduction() = default;
 
-  /// Begins to sum tensors of one size over all members: each will have the sum in its own Shard,
-  /// the rest stays as it is. Does not wait. Until it is finished, members leave the tensor alone.
+  /// Begins to sum tensors of one size over all members. Each gets the sum in its own Shard; the
+  /// rest of its tensor stays as it is. Does not wait. Members leave the tensor alone until the
+  /// reduction is finished.
   virtual void start_reduce_scatter(at::Tensor flat_N) = 0;
-  /// Waits until all members have started the oldest reduction that is not finished.
+  /// Waits until all members have started the oldest unfinished reduction.
   virtual void await_reduce_scatter() = 0;
-  /// Finishes the oldest reduction. Own memory may be written to at once, but what others' shards
-  /// are in only after a barrier.
+  /// Finishes the oldest reduction. The member may write to its own shard at once, to the others'
+  /// shards only after a barrier.
   virtual void finish_reduce_scatter() = 0;
 
   /// Fills the tensor with every member's Shard of its own. The tensor may be written to again only

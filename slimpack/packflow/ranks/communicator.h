@@ -22,13 +22,13 @@ struct ExpectedMessages {
   at::TensorOptions options;
 };
 
-/// One rank's ends.
+/// One rank's ends of its channels and groups.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// Said once in a step and direction, before anything is received from there: memory can be at
-  /// hand when a message comes.
+  /// Announces the messages from one direction, once in a step and before the first is received, so
+  /// that memory can be ready for them.
   virtual void expect(Direction direction, ExpectedMessages messages) = 0;
 
   /// Hands `rows_TH` to the neighbouring stage; waits while the channel has no free slot. The
@@ -38,7 +38,7 @@ class Communicator {
   /// The next message of that direction; waits for it. Frees its slot.
   [[nodiscard]] virtual at::Tensor receive(Direction direction) = 0;
 
-  /// Throws once any rank of the job has failed, as whatever waits does. Does not wait.
+  /// Throws if any rank of the job has failed, as every call that waits does. Does not wait.
   virtual void require_peers() = 0;
 
   /// All ranks of the job.

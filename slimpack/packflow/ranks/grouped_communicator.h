@@ -29,7 +29,7 @@ class GroupedCommunicator : public Communicator {
 
  private:
   using Key = std::pair<GroupKind, std::int32_t>;
-  /// Of one kind there is one group, but for merged MicroPacks one of each size.
+  /// There is one group of each kind; for merged MicroPacks one of each size.
   static Key key(GroupKind kind, std::int32_t size) {
     return {kind, kind == GroupKind::kContext ? size : 0};
   }

@@ -1,5 +1,5 @@
-// Health of the processes of a job: each says that it lives, watches the next one, and the first to
-// know of a failure says why for all.
+// Health of a job's processes: each reports that it lives and watches the next one. The first to
+// notice a failure reports the cause for all.
 #pragma once
 
 #include <atomic>
@@ -19,20 +19,20 @@ namespace slimpack {
 /// Costs a thread and a few messages a second to the store, however many processes there are.
 class PeerHealth {
  public:
-  /// Called on the watching thread, at most once. With a cause where this process is the first to
-  /// know that a rank does not live; without where another process has said why it failed, some
-  /// time ago, and this one still runs.
+  /// Called on the watching thread, at most once. It gets a cause if this process is the first to
+  /// notice that a rank is lost. It gets none if another process reported a failure some time ago
+  /// and this one still runs.
   using OnFailure = std::function<void(const std::optional<std::string>& cause)>;
 
-  /// `world`: the name of the process group of all ranks, through whose store they know of each
-  /// other. A rank that has not said that it lives for `timeout` has failed.
+  /// `world`: the name of the process group of all ranks, whose store carries the reports. A rank
+  /// without a report for `timeout` has failed.
   PeerHealth(const std::string& world, Nanos timeout, OnFailure on_failure);
-  /// This rank has come to its end.
+  /// Reports that this rank has ended.
   ~PeerHealth();
   PeerHealth(const PeerHealth&) = delete;
   PeerHealth& operator=(const PeerHealth&) = delete;
 
-  /// Says why this rank fails. True when nobody has failed before: then its cause is the job's.
+  /// Reports why this rank fails. True if no rank failed before: then its cause is the job's.
   [[nodiscard]] bool report(const std::string& cause);
 
   /// Whether any rank has reported.
@@ -40,7 +40,7 @@ class PeerHealth {
 
  private:
   void watch();
-  /// Looks after everyone once; false when there is nothing left to watch.
+  /// Checks the others once; false when there is nothing left to watch.
   [[nodiscard]] bool look();
   [[nodiscard]] std::string alive(std::int32_t rank) const;
 

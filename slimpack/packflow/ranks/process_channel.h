@@ -25,11 +25,11 @@ class ProcessChannel {
   void send(at::Tensor rows_TH);
   [[nodiscard]] at::Tensor receive();
 
-  /// Waits until all that was sent has left.
+  /// Waits until all sent messages have left.
   void settle();
 
  private:
-  /// Memory for the next messages: they are on their way while the one before is worked on.
+  /// Posts the next receives, so that messages travel while the rank works on the one before.
   static constexpr std::size_t kAhead = 2;
   void post();
 

@@ -36,8 +36,8 @@ class ProcessPeers {
   /// A message under way. Its tensor is kept until it has arrived.
   class Message {
    public:
-    /// Waits until it has arrived, or at the sender until it has left. Throws PeerLost, also when
-    /// the group's timeout is over. Once.
+    /// Waits until the message has arrived or, at the sender, has left. Throws PeerLost, also when
+    /// the group's timeout is over. Called once.
     void wait();
     [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
 
@@ -50,8 +50,8 @@ class ProcessPeers {
   };
 
   /// Begins to send or to receive; does not wait. Messages from one member to another arrive in the
-  /// order of their calls; what is received has the type and number of elements of what was sent.
-  /// REQUIRES: contiguous, and left alone until it has been waited for.
+  /// order of their calls; a received tensor has the type and number of elements of the sent one.
+  /// REQUIRES: contiguous tensors that nobody touches until wait() returns.
   [[nodiscard]] Message send(at::Tensor tensor, std::int32_t member);
   [[nodiscard]] Message receive(at::Tensor tensor, std::int32_t member);
 
@@ -60,8 +60,8 @@ class ProcessPeers {
     at::Tensor tensor;
     std::int32_t member;
   };
-  /// Begins several at once, of tensors on one device: what two members send each other does not
-  /// wait for its turn, which NCCL otherwise has both wait for.
+  /// Begins several at once, of tensors on one device. Begun one by one, messages that two members
+  /// send each other would wait for each other in NCCL.
   [[nodiscard]] std::vector<Message> begin(std::vector<Transfer> transfers);
 
  private:

@@ -17,8 +17,8 @@ namespace slimpack {
 
 std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
   std::vector<RankGroup> groups = pipeline_groups(grid, rank);
-  // World, data, tensor, contexts from the smallest on, tied: as not every rank has one of the
-  // later kinds, those come last.
+  // World, data, tensor, contexts from the smallest on, tied: the kinds that not every rank has
+  // come last.
   for (const RankGroup& group : collective_groups(grid, rank)) groups.push_back(group);
   std::erase_if(groups, [](const RankGroup& group) { return group.size == 1; });
   return groups;
@@ -76,8 +76,8 @@ class ProcessJob::Member final : public GroupedCommunicator {
   Ends& ends_;
 };
 
-/// A process has one rank, so nobody waits for its failure here: the others see it in the end of
-/// its connections.
+/// A process has one rank, so nobody here waits for its failure. Other processes see its
+/// connections end.
 class ProcessJob::ConnectedWorld final : public World {
  public:
   explicit ConnectedWorld(Ends& ends) : ends_(ends) {}

@@ -13,9 +13,9 @@
 
 namespace slimpack {
 
-/// The groups of a rank for which a process group must be made: those of more than one rank, in an
-/// order in which all members of a group have made as many before it (PyTorch counts them for its
-/// name).
+/// The groups of a rank that need a process group: those of more than one rank. PyTorch counts
+/// process groups for their names, so the order is one in which all members of a group have made
+/// equally many before it.
 [[nodiscard]] std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank);
 
 /// The process of one rank. Calls throw PeerLost (process_exchange.h) when another process does not

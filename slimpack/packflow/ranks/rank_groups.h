@@ -32,7 +32,7 @@ struct RankGroup {
 
   [[nodiscard]] std::int32_t rank(std::int32_t member) const { return first + member * stride; }
   [[nodiscard]] std::int32_t member(std::int32_t rank) const { return (rank - first) / stride; }
-  /// "data of ranks 0, 4": what messages call it.
+  /// "data of ranks 0, 4", for messages.
   [[nodiscard]] std::string name() const;
   auto operator<=>(const RankGroup&) const = default;
 };

@@ -37,8 +37,8 @@ class ThreadGathering final : public Gathering {
   RoundsMember rounds_;
 };
 
-/// Members read each other's memory, and wait until all have read: so a rank's bytes do not depend
-/// on how long others take.
+/// Members read each other's memory and wait until all have read, so that a rank's bytes do not
+/// depend on the others' speed.
 class ThreadRowExchange final : public RowExchange {
  public:
   explicit ThreadRowExchange(RoundsMember rounds) : rounds_(std::move(rounds)) {}

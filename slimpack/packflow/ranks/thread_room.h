@@ -42,7 +42,8 @@ class SharedFailure {
   std::vector<ThreadRoom*> rooms_;
 };
 
-/// A mutex with what is waited for under it. Rooms are made before any thread waits.
+/// A mutex and the conditions that threads wait for under it. Rooms are made before any thread
+/// waits.
 class ThreadRoom {
  public:
   explicit ThreadRoom(SharedFailure& failure) : failure_(failure) {
@@ -53,15 +54,15 @@ class ThreadRoom {
 
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-  /// Waits for what stays true once it is, on the rank of the clock. Throws PeerFailed once any
-  /// rank has failed.
+  /// Waits on the clock's rank for a condition that stays true once it is true. Throws PeerFailed
+  /// once any rank has failed.
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, RankClock& clock, Ready ready) {
     const auto over = [&] { return failure_.failed() || ready(); };
     if (!over()) {
       clock.leave_processor();
       changed_.wait(lock, over);
-      // Not under the lock: who has the processor may need it.
+      // Not under the lock: the rank that has the processor may need it.
       lock.unlock();
       clock.return_to_processor();
       lock.lock();
@@ -84,7 +85,7 @@ inline void SharedFailure::fail(std::exception_ptr cause) {
     failed_ = true;
   }
   for (ThreadRoom* room : rooms_) {
-    // Whoever has looked at failed_ under this mutex waits by now, and hears the notification.
+    // Every thread that read failed_ under this mutex waits by now and gets the notification.
     const std::lock_guard lock(room->mutex_);
     room->changed_.notify_all();
   }

@@ -1,4 +1,4 @@
-// Rounds: what threads of a group give each other, call by call.
+// Rounds: tensors that the threads of a group give each other, call by call.
 //
 // Every call of a member gives something into the round of that number. A round is complete when
 // all members have given; then each takes what it needs, and the last to take ends the round.
@@ -40,7 +40,7 @@ class ThreadRounds {
   void await(std::uint64_t number, RankClock& clock);
   /// What every member gave. A copy, which keeps the tensors alive. Once for each member.
   [[nodiscard]] std::vector<Given> take(std::uint64_t number);
-  /// What one member gave, and nobody else takes. Instead of take().
+  /// What one member gave; no other member takes it. Instead of take().
   [[nodiscard]] Tensors take_from(std::uint64_t number, std::int32_t member);
 
  private:
@@ -52,8 +52,7 @@ class ThreadRounds {
   };
   /// Round `number` of those that are under way.
   Round& round(std::uint64_t number);
-  /// What is handed over counts as the receivers' memory from the moment on at which all have
-  /// given.
+  /// Tensors that are handed over count as the receivers' memory once all have given.
   void charge_receivers(const Round& round, std::int32_t step) const;
   /// One member more has taken what it needs. The lock is held.
   void took(std::uint64_t number);

@@ -12,8 +12,8 @@
 
 namespace slimpack {
 
-/// Makes the communicators of the ranks of this process, for one time that ranks run together:
-/// after a failure the next time needs another world. Thread-safe; outlives its communicators.
+/// Makes the communicators of this process's ranks for one run of all ranks together. After a
+/// failure the next run needs another world. Thread-safe; outlives its communicators.
 class World {
  public:
   virtual ~World() = default;

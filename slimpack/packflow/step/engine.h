@@ -49,9 +49,9 @@ class Engine {
                                const StepTokens& tokens,
                                const std::optional<OptimizerUpdate>& update);
 
-  /// Σ loss over the targets of `tokens`, which the plan's documents have: by the forward actions
-  /// of the schedules alone, without keeping what backward would need. Parameters, gradients and
-  /// optimizer stay as they are. REQUIRES and throws as run().
+  /// Σ loss over the targets of `tokens`, those of the plan's documents. Runs only the forward
+  /// actions of the schedules and keeps nothing for backward. Parameters, gradients and optimizer
+  /// stay as they are. REQUIRES and throws as run().
   [[nodiscard]] double evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
                                 const StepTokens& tokens);
 

@@ -1,4 +1,4 @@
-// What an engine and its ranks are told.
+// Options of an engine and its ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Rank result: what one rank has measured in a step, and how all of them come together.
+// Rank result: what one rank has measured in a step, and the timeline of all ranks.
 #pragma once
 
 #include <vector>

@@ -13,7 +13,7 @@
 namespace slimpack {
 namespace {
 
-/// Every rank knows the norm of the whole model, so that none updates its weights.
+/// Every rank knows the norm of the whole model, so every rank refuses the update.
 void require_finite(double gradient_norm) {
   if (std::isfinite(gradient_norm)) return;
   run_failed(
@@ -62,7 +62,7 @@ class RankRunner {
     work();
     result_.spans.push_back({rank_.rank, kind, pack, begin, now()});
   }
-  /// Likewise, of no MicroPack.
+  /// The same, of no MicroPack.
   template <class Work>
   void timed(SpanKind kind, Work work) {
     timed(kind, PackId(-1), std::move(work));
@@ -125,8 +125,8 @@ class RankRunner {
             [&] { rank_.communicator.context(replicas).barrier(); });
   }
 
-  /// From what the action receives to what it sends. The step's last action completes the
-  /// gradients, layer by layer.
+  /// Turns the action's input into its output. The step's last action completes the gradients,
+  /// layer by layer.
   void compute(const Action& action, bool last, at::Tensor& rows_TH) {
     StageStep& tensors = rank_.tensors;
     BucketsComplete complete;
@@ -148,8 +148,8 @@ class RankRunner {
     }
   }
 
-  /// What several tensor-parallel ranks hold, each has a part of the gradient of: norms of its rows
-  /// or heads, shared keys and values of its queries.
+  /// Sums the gradients of parameters that several tensor-parallel ranks hold. Each rank has a
+  /// part: of norms from its rows or heads, of shared keys and values from its queries.
   void sum_copies(const ParameterBucket& bucket) {
     Collective& tensor = rank_.communicator.tensor();
     if (tensor.size() == 1) return;
@@ -159,7 +159,7 @@ class RankRunner {
                   bucket.gradients_N.narrow(0, stretch.begin, stretch.end - stretch.begin));
   }
 
-  /// Over the `copies` neighbouring members of which this is one.
+  /// Sums `part` over the `copies` neighbouring members that include this one.
   static void sum_among(Collective& group, std::int32_t copies, const at::Tensor& part) {
     const std::vector<at::Tensor> all = group.gathering().all_gather(part.clone());
     const std::int32_t first = group.index() - group.index() % copies;
@@ -168,7 +168,7 @@ class RankRunner {
       part.add_(all[static_cast<std::size_t>(m)]);
   }
 
-  /// Begins to reduce the first `end` buckets, those that are not under way.
+  /// Begins to reduce those of the first `end` buckets that are not under way.
   void start_reductions(std::size_t end) {
     Collective& data = rank_.communicator.data();
     for (; reducing_ < end; ++reducing_) {
@@ -180,7 +180,7 @@ class RankRunner {
 
   /// Leaves the sums over all replicas in this one's shards.
   void reduce_gradients() {
-    // Most are under way; all are not where the replica has nothing to run.
+    // Most are under way; none is if the replica has nothing to run.
     timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
@@ -199,7 +199,7 @@ class RankRunner {
     timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
   }
 
-  /// Gradients and loss over all ranks, which also waits for all of them; update.
+  /// Sums gradients and loss over all ranks, which is also a barrier, and updates.
   void finish() {
     reduce_gradients();
     add_tied_gradients();

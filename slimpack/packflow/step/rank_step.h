@@ -30,8 +30,8 @@ struct RankStep {
 
 [[nodiscard]] RankResult run_rank(const RankStep& rank);
 
-/// Runs forward actions alone, without keeping anything for backward; Σ loss over all ranks. Orders
-/// that come to an end still do without their backward actions, which only ever make others wait.
+/// Runs forward actions alone, without keeping anything for backward; Σ loss over all ranks. An
+/// order that ends also ends without its backward actions: they only make other actions wait.
 [[nodiscard]] double evaluate_rank(const RankStep& rank);
 
 }  // namespace slimpack

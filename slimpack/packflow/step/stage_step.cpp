@@ -124,7 +124,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
   const MicroPack& pack = packs_.backward.at(id.index());
   const TensorRows rows = rows_of(pack);
   const std::size_t layers = parameters_.layers.size();
-  // Ahead of the head, then of the layer after it: what is offloaded comes while they run.
+  // Offloaded rows come while the head runs, then while the layer after them runs.
   rows_.prefetch(id, layers - 1);
   if (place_.last) {
     HeadResult result = run_head(id, rows);

@@ -57,8 +57,8 @@ class StageStep {
 
   /// Runs a backward MicroPack; on the last stage head and loss come first. `dy_TH` comes from the
   /// next stage (undefined on the last); the result goes to the one before (undefined on the
-  /// first). Where it is the step's last to add to any gradient, `complete` is told of each bucket
-  /// as soon as it is done with it.
+  /// first). If it is the step's last action to add to gradients, `complete` is told of each bucket
+  /// as soon as it is complete.
   [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH,
                                     const BucketsComplete& complete = {});
 

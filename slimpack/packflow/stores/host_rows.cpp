@@ -32,7 +32,7 @@ void copy_parts(const std::vector<at::Tensor>& parts, const at::Tensor& to) {
 HostRows::HostRows(at::Device device) : device_(device), copies_(copy_queue(device)) {}
 
 HostRows::~HostRows() {
-  // A step that ended early: nobody takes these, and copies must not outlive their memory.
+  // After a step that ended early nobody takes these, and copies must not outlive their memory.
   try {
     awaited(out_);
     awaited(back_);

@@ -1,11 +1,10 @@
 // Host rows: rows on their way between a device and pinned host memory, copied by a queue of their
 // own while the rank's queue computes. Queues wait for each other; the host waits for neither.
 //
-// Out: the copies wait for what the rank's queue has so far. The device's rows stay until the
-// rank's queue has been told to wait for the copies; so they are given up in that queue's order,
-// like everything else that it works on, and as much is alive in every run. Back: memory is the
-// rank's queue's, so the copies wait for what that has so far, and it waits for them before anybody
-// reads.
+// Out: the copies wait for the work that the rank's queue has so far. The device's rows stay until
+// the rank's queue waits for the copies. So they are freed in that queue's order, and every run has
+// the same bytes alive. Back: the memory belongs to the rank's queue. So the copies wait for its
+// work so far, and it waits for them before anybody reads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -40,8 +39,8 @@ class HostRows {
   /// The rank's queue waits for what was sent; the device's rows are given up.
   void settle();
 
-  /// Begins to copy parts of rows in host memory into tensors on the device; those of `none` where
-  /// there is no part. REQUIRES: what was fetched before is taken.
+  /// Begins to copy parts of rows in host memory into tensors on the device; tensors without a part
+  /// come from `none`. REQUIRES: what was fetched before is taken.
   void fetch(const RowParts& parts, const LayerRows& none);
   /// The rank's queue waits for what was fetched; returns it.
   [[nodiscard]] LayerRows take();

@@ -16,10 +16,10 @@
 namespace slimpack {
 
 /// Keys and values of one stage during one step, per layer and sequence, each allocated once at
-/// full length; of a merged sequence those of the rank's share (plan/row_share.h), which slices
-/// stand for everywhere here. K/V live from the first forward slice of their sequence to its last
-/// backward slice, or, where no backward comes, to its last forward slice; the gradient
-/// accumulators only while a sequence is between its backward slices.
+/// full length; of a merged sequence only the rank's share (plan/row_share.h); "slice" means that
+/// share here. K/V live from the first forward slice of their sequence to its last backward slice,
+/// or, where no backward comes, to its last forward slice; the gradient accumulators only while a
+/// sequence is between its backward slices.
 class KvStore {
  public:
   /// `shares` by sequence, or empty = all whole.

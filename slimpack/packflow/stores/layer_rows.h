@@ -48,9 +48,9 @@ struct LayerRows {
   }
 };
 
-/// Rows of a backward MicroPack in one layer. Gate and up, the widest, come in as many pieces as
-/// forward MicroPacks have them, one below the other: what reads them writes elsewhere anyway, so
-/// that a copy of them all would be for nothing.
+/// Rows of a backward MicroPack in one layer. Gate and up, the widest, come in one piece for each
+/// forward MicroPack, one below the other. Their readers write elsewhere anyway, so a joined copy
+/// would be wasted.
 struct BackwardRows {
   LayerRows joined;  ///< all but gate and up
   std::vector<at::Tensor> gate_up_TO;

@@ -31,7 +31,7 @@ void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {
   Kept& kept = kept_.at(layer).at(forward.index());
   SLIMPACK_CHECK(kept.unused == Tokens(0));
   remember_form(layer, rows);
-  // Nothing would free what has no rows.
+  // Nobody would free tensors without rows.
   if (forward_rows_[forward.index()] == Tokens(0)) return;
   settle();
   if (offloads(layer)) {

@@ -1,5 +1,5 @@
-// Row store: what the forward pass of every layer keeps for backward, by forward MicroPack, handed
-// out again by backward MicroPack.
+// Row store: keeps the rows of every layer by forward MicroPack and hands them out by backward
+// MicroPack.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ struct RowHolder {
 class RowStore {
  public:
   /// `layers` counts the places per MicroPack: the stage's layers, and on the last stage one more
-  /// for the head's input. Rows are those that `holder` has: hidden states and what norms made of
-  /// them are its own, all else its replica's. `offloads`: by layer, those that keep their rows in
-  /// host memory, on any device but a CPU; places beyond its end do not.
+  /// for the head's input. Rows are those of `holder`: its own rows of hidden states and of
+  /// normalised values, and all rows of its replica of everything else. `offloads`: by layer, those
+  /// that keep their rows in host memory, on any device but a CPU; places beyond its end do not.
   RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder = {},
            std::vector<bool> offloads = {});
 
