@@ -25,8 +25,7 @@ struct FitQuestion {
   std::function<Costs(std::int32_t tp, std::int32_t dp)> cost;
   std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays
   std::function<PlanOutcome(const Job&, const SequenceLengths&, const Choices&, const Costs&)>
-      plan = [](const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                const Costs& cost) { return plan_step(job, lengths, choices, cost); };
+      plan = [](const auto&... asked) { return plan_step(asked...); };
   /// Told how many jobs of a series are done with, from 0 to all that it has. First comes the
   /// series of single changes, then, where none fits, that of two at once.
   std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {
