@@ -37,7 +37,7 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)
 	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
-	$(BUILD)/slimpack train examples/demo.toml --against packed
+	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 --against packed
 
 check: configure-tests  ## build and test in minutes: a share of the random cases; ROOM=… one room
 	@cmake --build $(BUILD) -j $(JOBS) --target $(if $(ROOM),$(ROOM)_test,checked)
