@@ -4,7 +4,7 @@ BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 JOBS ?= $(shell tools/jobs.sh)
 CORPUS := runs/demo/corpus
-PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
+PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 # Where tests were never wanted, their libraries may not be there.
 PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF -DSLIMPACK_BENCH=OFF)
 FUZZ_SECONDS ?= 60

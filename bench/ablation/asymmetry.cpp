@@ -74,23 +74,27 @@ Ablation run_asymmetry() {
   const std::vector<Point> all = points();
   Progress progress(stderr, progress_style(stderr), "asymmetry",
                     static_cast<std::int64_t>(all.size()));
-  Table table({{"varied", Align::kLeft}, {"to"}, {"mean"}, {"least"}, {"most"}});
+  Table table(
+      {{"varied", Align::kLeft}, {"to"}, {"mean"}, {"least"}, {"most"}, {"asymmetric alone"}});
   nlohmann::json json = nlohmann::json::array();
   for (const Point& point : all) {
-    std::vector<PlannedJob> symmetric, asymmetric;
+    std::vector<PlannedJob> both, symmetric, asymmetric;
     for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
       StepJob job = usual_job(seed);
       point.apply(job);
-      asymmetric.push_back(planned(job));
-      job.choices.search.first.asymmetric = false;
-      symmetric.push_back(planned(job));
+      both.push_back(planned(job));
+      symmetric.push_back(planned(with_cuts(job, false)));
+      asymmetric.push_back(planned(with_cuts(job, true)));
     }
     const Worth against = worth_of(asymmetric, symmetric);
+    const Worth alone = worth_of(both, asymmetric);
     const auto percent = [](double ratio) { return fmt::format("{:+.2f}%", 100 * (ratio - 1)); };
     table.add_row({point.varied, point.value, percent(against.mean), percent(against.least),
-                   percent(against.most)});
-    json.push_back(
-        {{"varied", point.varied}, {"value", point.value}, {"symmetric", to_json(against)}});
+                   percent(against.most), percent(alone.mean)});
+    json.push_back({{"varied", point.varied},
+                    {"value", point.value},
+                    {"symmetric", to_json(against)},
+                    {"asymmetric", to_json(alone)}});
     progress.advance();
   }
   progress.finish();

@@ -24,7 +24,9 @@ bool has_replicas(const StepJob& step) {
 
 std::vector<Switch> cuts() {
   return {
-      {"cuts", "symmetric alone",
+      {"cuts", "asymmetric alone", [](StepJob& step) { step = with_cuts(step, true); }},
+      {"cuts", "symmetric alone", [](StepJob& step) { step = with_cuts(step, false); }},
+      {"cuts", "begin symmetric",
        [](StepJob& step) { step.choices.search.first.asymmetric = false; }},
   };
 }
@@ -178,6 +180,12 @@ std::vector<Switch> choices() {
 }
 
 }  // namespace
+
+StepJob with_cuts(StepJob step, bool asymmetric) {
+  step.choices.search.first.asymmetric = asymmetric;
+  forget(step, SearchDirection::kCuts);
+  return step;
+}
 
 std::vector<Switch> ablation_switches() {
   std::vector<Switch> all;

@@ -19,4 +19,7 @@ struct Switch {
 
 [[nodiscard]] std::vector<Switch> ablation_switches();
 
+/// The step with symmetric cuts, or asymmetric ones, and no others.
+[[nodiscard]] StepJob with_cuts(StepJob step, bool asymmetric);
+
 }  // namespace slimpack::bench

@@ -95,6 +95,9 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpa
            wide ? Counts{0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64} : Counts{0, 1, 2, 4, 8, 16})
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
+    case SearchDirection::kCuts:
+      change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
+      break;
     case SearchDirection::kSplit:
       if (!space.split) break;
       for (const std::int32_t split : {0, 2, 4, kSplitAll})

@@ -14,17 +14,18 @@ enum class SearchDirection : std::uint8_t {
   kPacks,       ///< the number of MicroPacks
   kTaper,       ///< how MicroPacks shrink towards both ends
   kShortAhead,  ///< short sequences ahead of the longest
+  kCuts,        ///< symmetric or asymmetric
   kSplit,       ///< how many backwards are split
 };
 inline constexpr std::array kSearchDirections = {SearchDirection::kPacks, SearchDirection::kTaper,
                                                  SearchDirection::kShortAhead,
-                                                 SearchDirection::kSplit};
+                                                 SearchDirection::kCuts, SearchDirection::kSplit};
 
 inline constexpr std::int32_t kSplitAll = 1 << 16;
 
-/// What the first candidates have in common; cuts are alike in all candidates. Small MicroPacks at
-/// either end fill and drain the pipeline sooner; short sequences ahead let the first backward
-/// start before the longest one has passed.
+/// What the first candidates have in common. Small MicroPacks at either end fill and drain the
+/// pipeline sooner; short sequences ahead let the first backward start before the longest one has
+/// passed.
 struct FirstCandidates {
   bool asymmetric = true;
   double taper = 0.25;  ///< 1 = none
