@@ -43,7 +43,7 @@ check: configure-tests  ## build and test in minutes: a share of the random case
 	@cmake --build $(BUILD) -j $(JOBS) --target $(if $(ROOM),$(ROOM)_test,checked)
 	@SLIMPACK_SAMPLE=7 RC_PARAMS="seed=1 max_success=20" ctest --preset $(PRESET) \
 	  $(if $(ROOM),-R '^$(ROOM)([.]|$$)')
-	@$(if $(ROOM),,SLIMPACK_BUILD=$(BUILD) $(PYTEST) --sample 7)
+	@$(if $(ROOM),,SLIMPACK_KILLS=2 SLIMPACK_BUILD=$(BUILD) $(PYTEST) --sample 7)
 
 test: configure-tests fuzzers  ## build everything and run every test
 	@cmake --build $(BUILD) -j $(JOBS)
