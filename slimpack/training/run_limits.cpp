@@ -23,10 +23,13 @@ bool RunLimits::out_of_time(const RunProgress& done) const {
          to_seconds(now_() - start_) >= max_seconds_;
 }
 
-std::string RunLimits::reached(const RunProgress& done, bool by_time) const {
-  if (by_time) return fmt::format("train.max_seconds = {} is reached", max_seconds_);
+std::string RunLimits::token_limit_reached(const RunProgress& done) const {
   if (done.steps == steps_ || allow_another(done)) return "";
   return fmt::format("train.max_tokens = {} is reached", max_tokens_.count());
+}
+
+std::string RunLimits::time_limit_reached() const {
+  return fmt::format("train.max_seconds = {} is reached", max_seconds_);
 }
 
 }  // namespace slimpack

@@ -16,7 +16,7 @@ struct RunProgress {
   std::int64_t steps = 0;             ///< done
   Tokens tokens = Tokens(0);          ///< of these steps
   std::int64_t evaluated_steps = -1;  ///< done at the last evaluation; −1 = there was none
-  std::string limit = {};             ///< that has ended the run, RunLimits::reached(); or empty
+  std::string limit = {};             ///< that has ended the run, as RunLimits names it; or empty
 };
 
 class RunLimits {
@@ -31,9 +31,10 @@ class RunLimits {
   /// The first step of a start comes however little time there is.
   [[nodiscard]] bool out_of_time(const RunProgress& done) const;
 
-  /// The limit that ends a run that has come so far, by tokens or else (`by_time`) by time:
-  /// "train.max_tokens = 5000 is reached"; empty where none does.
-  [[nodiscard]] std::string reached(const RunProgress& done, bool by_time) const;
+  /// "train.max_tokens = 5000 is reached" where that ends the run; empty where it does not.
+  [[nodiscard]] std::string token_limit_reached(const RunProgress& done) const;
+  /// "train.max_seconds = 30 is reached". REQUIRES: out of time.
+  [[nodiscard]] std::string time_limit_reached() const;
 
  private:
   std::int64_t steps_;

@@ -117,7 +117,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
   if (progress_.steps > config_.train.steps)
     invalid_input("{}: {} steps are done, train.steps is {}; raise it to go on",
                   start.checkpoint->folder.string(), progress_.steps, config_.train.steps);
-  progress_.limit = limits_.reached(progress_, /*by_time=*/false);
+  progress_.limit = limits_.token_limit_reached(progress_);
   maker_ = std::make_unique<StepMaker>(
       std::move(stream), StepPlanner(config_, std::move(basis.cost), std::move(basis.layout)),
       config_.plan.planner, agreement_);
@@ -143,7 +143,7 @@ std::optional<CompletedStep> TrainingRun::next() {
   std::optional<ReadyStep> ready = maker_->take(fmt::format("step {}", progress_.steps + 1),
                                                 [this] { return limits_.out_of_time(progress_); });
   if (!ready) {
-    progress_.limit = limits_.reached(progress_, /*by_time=*/true);
+    progress_.limit = limits_.time_limit_reached();
     return std::nullopt;
   }
   RunProgress after = progress_;
@@ -153,7 +153,7 @@ std::optional<CompletedStep> TrainingRun::next() {
   CompletedStep done = run(*std::move(ready), OptimizerUpdate{config_.train, progress_.steps});
   done.step = progress_.steps;
   progress_ = after;
-  progress_.limit = limits_.reached(progress_, /*by_time=*/false);
+  progress_.limit = limits_.token_limit_reached(progress_);
   return done;
 }
 

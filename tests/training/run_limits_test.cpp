@@ -25,7 +25,7 @@ TEST(RunLimits, AllowAllStepsWhereNothingElseIsSaid) {
   EXPECT_TRUE(limits.allow_another(after(9, 1'000'000)));
   EXPECT_FALSE(limits.allow_another(after(10, 0)));
   EXPECT_FALSE(limits.out_of_time(after(9, 0)));
-  EXPECT_EQ(limits.reached(after(10, 0), false), "");
+  EXPECT_EQ(limits.token_limit_reached(after(10, 0)), "");
 }
 
 TEST(RunLimits, EndARunWithTheStepThatReachesItsTokens) {
@@ -33,11 +33,11 @@ TEST(RunLimits, EndARunWithTheStepThatReachesItsTokens) {
   train.max_tokens = Tokens(5000);
   const RunLimits limits(train, 0);
   EXPECT_TRUE(limits.allow_another(after(3, 4999)));
-  EXPECT_EQ(limits.reached(after(3, 4999), false), "");
+  EXPECT_EQ(limits.token_limit_reached(after(3, 4999)), "");
   EXPECT_FALSE(limits.allow_another(after(4, 5000)));
-  EXPECT_EQ(limits.reached(after(4, 5000), false), "train.max_tokens = 5000 is reached");
+  EXPECT_EQ(limits.token_limit_reached(after(4, 5000)), "train.max_tokens = 5000 is reached");
   // All steps are done: no limit has ended this run.
-  EXPECT_EQ(limits.reached(after(10, 5000), false), "");
+  EXPECT_EQ(limits.token_limit_reached(after(10, 5000)), "");
 }
 
 TEST(RunLimits, CountTimeFromTheStartAndAllowItsFirstStepInAnyCase) {
@@ -50,7 +50,7 @@ TEST(RunLimits, CountTimeFromTheStartAndAllowItsFirstStepInAnyCase) {
   now = Nanos(37 * kSecond);  // 30 s after 7
   EXPECT_TRUE(limits.out_of_time(after(5, 0)));
   EXPECT_FALSE(limits.out_of_time(after(4, 0)));
-  EXPECT_EQ(limits.reached(after(5, 0), true), "train.max_seconds = 30 is reached");
+  EXPECT_EQ(limits.time_limit_reached(), "train.max_seconds = 30 is reached");
 }
 
 }  // namespace
