@@ -96,8 +96,7 @@ void train_at_console(const TrainRequest& request, JobProcess* process) {
   // A process that was not asked itself ends as well as the others.
   if (result.end == TrainingResult::End::kStopped && stop_signal == SIGINT)
     throw Interrupted(result.message);
-  const bool tells = process == nullptr || process->ranks().front() == 0;
-  if (tells && !result.message.empty()) say(result.message);
+  if (speaks_for_job(process) && !result.message.empty()) say(result.message);
 }
 
 }  // namespace slimpack

@@ -24,7 +24,7 @@ class JobAgreement {
   [[nodiscard]] JobProcess* process() const { return process_; }
   [[nodiscard]] bool alone() const { return process_ == nullptr; }
   /// Whether this is the process that decides, writes and tells.
-  [[nodiscard]] bool first() const { return alone() || process_->ranks().front() == 0; }
+  [[nodiscard]] bool first() const { return speaks_for_job(process_); }
   [[nodiscard]] const std::function<bool()>& should_stop() const { return should_stop_; }
 
   /// The result of `make`, which runs in the first process alone, on another thread where there are

@@ -55,8 +55,7 @@ std::optional<std::string> agreed_content(std::span<const ProcessMessage> all,
   if (other != all.end())
     invalid_input(
         "{}: ranks 0 and {} have drawn different documents (checksums {} and {}); all processes "
-        "need "
-        "the same configuration, dataset and version of SlimPack",
+        "need the same configuration, dataset and version of SlimPack",
         what, other - all.begin(), documents, other->documents);
   return all.front().content;
 }

@@ -43,4 +43,10 @@ class JobProcess {
   [[nodiscard]] virtual std::vector<std::string> all_gather(const std::string& own) = 0;
 };
 
+/// Whether this process decides and prints for the job: it runs rank 0, or it is the only one
+/// (null).
+[[nodiscard]] inline bool speaks_for_job(const JobProcess* process) {
+  return process == nullptr || process->ranks().front() == 0;
+}
+
 }  // namespace slimpack
