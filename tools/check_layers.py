@@ -31,7 +31,7 @@ LAYERS = [
     ["packflow/step"],
     ["packflow/checkpoint", "packflow/profile"],  # side by side
     ["planner"],
-    ["job"],
+    ["job", "report"],
     ["training"],
 ]
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
@@ -42,7 +42,7 @@ HOUSES = {"packflow"}
 # The runtime executes plans and never makes them, and what plans does so without the runtime, although
 # these rooms lie below.
 HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"},
-               "job": {"packflow"}}
+               "job": {"packflow"}, "report": {"packflow"}}
 
 # Folders whose files may include every room; only what is below slimpack/ is layered.
 OPEN_FOLDERS = ["apps", "tests", "bench", "python"]

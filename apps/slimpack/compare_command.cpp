@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/comparison.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
@@ -21,6 +20,7 @@
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
+#include "slimpack/report/comparison.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

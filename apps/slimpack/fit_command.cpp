@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/fit_report.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
@@ -20,6 +19,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
+#include "slimpack/report/fit_report.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

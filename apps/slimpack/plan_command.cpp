@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/plan_report.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
@@ -18,6 +17,7 @@
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/plan_report.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

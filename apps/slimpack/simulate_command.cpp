@@ -5,11 +5,11 @@
 #include <string>
 
 #include "apps/slimpack/commands.h"
-#include "apps/slimpack/plan_report.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/plan_report.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {

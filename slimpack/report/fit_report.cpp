@@ -1,11 +1,11 @@
-#include "apps/slimpack/fit_report.h"
+#include "slimpack/report/fit_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "apps/slimpack/plan_report.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
+#include "slimpack/report/plan_report.h"
 
 namespace slimpack {
 namespace {

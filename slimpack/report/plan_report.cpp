@@ -1,4 +1,4 @@
-#include "apps/slimpack/plan_report.h"
+#include "slimpack/report/plan_report.h"
 
 #include <fmt/format.h>
 

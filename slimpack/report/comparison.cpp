@@ -1,4 +1,4 @@
-#include "apps/slimpack/comparison.h"
+#include "slimpack/report/comparison.h"
 
 #include <fmt/format.h>
 
