@@ -30,9 +30,10 @@ configure-tests: setup-tests
 	@cmake --preset $(PRESET) --log-level=WARNING -DSLIMPACK_TESTS=ON -DSLIMPACK_BENCH=ON > /dev/null
 
 build: configure  ## build the program, build/release/slimpack, and its Python package
-	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_native
+	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_python
 
-demo: build  ## train a small model on this machine, planned by SlimPack and packed as usual
+demo: configure  ## train a small model on this machine, planned by SlimPack and packed as usual
+	@cmake --build $(BUILD) -j $(JOBS) --target slimpack
 	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)

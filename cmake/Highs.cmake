@@ -1,6 +1,6 @@
 # Imported target highs: the HiGHS solver as its Python package (highspy) ships it.
 include(Interpreter)
-if(NOT HIGHS_LIBRARY)
+if(NOT EXISTS "${HIGHS_LIBRARY}")
   execute_process(
     COMMAND ${Python_EXECUTABLE} -c
       "import importlib.util as u; s=u.find_spec('highspy'); print(s.submodule_search_locations[0] if s else '')"

@@ -2,8 +2,10 @@
 # compiled again only when the version or the commit has changed.
 if(SLIMPACK_TORCH)
   file(STRINGS ${TORCH_DIR}/version.py torch_version REGEX "^__version__ = ")
-  string(REGEX REPLACE ".*'(.*)'" "torch \\1" torch_version "${torch_version}")
+  string(REGEX REPLACE ".*'(.*)'" "\\1" SLIMPACK_TORCH_VERSION "${torch_version}")
+  set(torch_version "torch ${SLIMPACK_TORCH_VERSION}")
 else()
+  set(SLIMPACK_TORCH_VERSION "")
   set(torch_version "without torch")
 endif()
 set(version_source ${CMAKE_BINARY_DIR}/generated/version.cpp)

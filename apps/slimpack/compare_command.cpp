@@ -9,8 +9,8 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/run_file_options.h"
-#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
+#include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -18,8 +18,7 @@
 #include "slimpack/base/nearest.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_job.h"
+#include "slimpack/job/step_planning.h"
 #include "slimpack/report/comparison.h"
 #include "slimpack/spec/run_config.h"
 
@@ -53,12 +52,12 @@ std::string counted(std::int64_t count, std::string_view what) {
 void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
-  const ModelShape shape = shape_to_plan(config);
-  const Costs cost = required_cost(config, shape, arguments.config);
+  const StepPlanning planning = step_planning(config, arguments.config);
+  tell_untrainable(config, planning.model);
+  const Costs& cost = planning.cost;
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
-  const Job job =
-      configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));
-  Choices choices = configured_choices(config, cost);
+  const Job job = planning.job(step.lengths);
+  Choices choices = planning.choices;
   choices.planner = PlannerKind::kSlimpack;
 
   std::vector<ComparedPlanner> rows;

@@ -12,13 +12,14 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/run_file_options.h"
-#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
+#include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
+#include "slimpack/job/configured_model.h"
 #include "slimpack/report/fit_report.h"
 #include "slimpack/spec/run_config.h"
 
@@ -47,7 +48,9 @@ FitJob wished_job(const RunConfig& config, const Costs& cost) {
 
 /// Measured costs are those of one tp, so it stays; else it may fill a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
-  const ModelShape shape = shape_to_plan(config);
+  const PlannableModel model = planned_model(config);
+  tell_untrainable(config, model);
+  const ModelShape& shape = model.shape;
   FitQuestion question;
   question.most_tp = config.parallel.tp;
   question.cost = [=](std::int32_t tp, std::int32_t dp) {

@@ -7,15 +7,14 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/run_file_options.h"
-#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/step_lengths.h"
+#include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_job.h"
+#include "slimpack/job/step_planning.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/spec/run_config.h"
@@ -57,35 +56,31 @@ std::string progress_label(const RunConfig& config) {
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  const ModelShape shape = shape_to_plan(config);
-  const Costs cost = required_cost(config, shape, arguments.config);
+  const StepPlanning planning = step_planning(config, arguments.config);
+  tell_untrainable(config, planning.model);
+  const Costs& cost = planning.cost;
   const StepLengths step = step_lengths(arguments.source, config, arguments.config);
-
-  const Job job =
-      configured_job(config, cost, balanced_layout(cost, step.lengths, config.parallel.pp));
   Progress progress(stderr, progress_style(stderr), progress_label(config), 0);
   const Nanos start = monotonic_now();
-  const PlanOutcome outcome = plan_step(job, step.lengths, configured_choices(config, cost), cost,
-                                        [&] { progress.advance(); });
+  const RatedPlan planned = planning.plan(step.lengths, [&] { progress.advance(); });
   const Nanos taken = monotonic_now() - start;
   if (taken >= kMoment) progress.finish();
-  if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);
 
-  write_file(arguments.out, plan_file_to_json(*outcome.step, cost));
+  write_file(arguments.out, plan_file_to_json(planned, cost));
   if (!arguments.json.empty()) {
-    nlohmann::json figures = step_figures(*outcome.step, cost);
+    nlohmann::json figures = step_figures(planned, cost);
     figures["planner"] = to_string(config.plan.planner);
     figures["planning_ns"] = taken.count();
     write_file(arguments.json, figures.dump(2) + "\n");
   }
-  ReportRows rows = step_rows(*outcome.step, cost);
+  ReportRows rows = step_rows(planned, cost);
   rows.insert(rows.begin(), {{"step", step.source},
                              {"data", step.long_documents},
-                             {"planner", planner_text(config, *outcome.step)},
+                             {"planner", planner_text(config, planned)},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
   fmt::print("{}\nnext: slimpack simulate {}\n",
-             step_report(*outcome.step, rows, output_columns(stdout)), arguments.out);
+             step_report(planned, rows, output_columns(stdout)), arguments.out);
 }
 
 }  // namespace

@@ -2,11 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/slimpack/shape_to_plan.h"
 #include "apps/slimpack/training_commands.h"
+#include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
+#include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/profile/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/configured_profile.h"
@@ -74,8 +75,9 @@ std::string merge_table(const Costs& cost) {
 void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
-  const ProfileOptions options =
-      configured_profile(config, shape_to_plan(config), /*gpu_each=*/true);
+  const PlannableModel model = planned_model(config);
+  tell_untrainable(config, model);
+  const ProfileOptions options = configured_profile(config, model.shape, /*gpu_each=*/true);
   const Costs cost =
       measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);

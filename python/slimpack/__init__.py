@@ -1,5 +1,46 @@
 """SlimPack: training on documents of very different lengths, at full speed.
 
-`python -m slimpack.worker RUN.toml`, started by torchrun, is one process of a training run.
-`python -m slimpack.tensorboard RUN_DIR` shows a run's metrics in TensorBoard.
+    import slimpack
+
+    lengths = slimpack.read_lengths("lengths.txt")
+    job = slimpack.Job("llama-3-8b", {"pp": 4, "dp": 4}, "h100")
+    step = job.plan(lengths)      # MicroPacks, schedule, predicted time and memory
+    print(step)
+    print(job.compare(lengths))   # beside what users run today
+
+Planner, simulator, baselines and readers need no torch; `slimpack.train` does. `python -m slimpack`
+is the command line.
 """
+
+from slimpack._planner import (
+    IndexedDataset,
+    InvalidInput,
+    MicroPack,
+    ReplicaPlan,
+    Timeline,
+    planner_names,
+)
+from slimpack.comparison import Comparison
+from slimpack.job import Job, compare, plan
+from slimpack.lengths import length_statistics, read_lengths, split_documents
+from slimpack.runtime import train
+from slimpack.step_plan import StepPlan, simulate
+
+__all__ = [
+    "Comparison",
+    "IndexedDataset",
+    "InvalidInput",
+    "Job",
+    "MicroPack",
+    "ReplicaPlan",
+    "StepPlan",
+    "Timeline",
+    "compare",
+    "length_statistics",
+    "plan",
+    "planner_names",
+    "read_lengths",
+    "simulate",
+    "split_documents",
+    "train",
+]

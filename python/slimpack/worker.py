@@ -18,7 +18,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-from slimpack import _native  # noqa: E402
+from slimpack import InvalidInput, runtime  # noqa: E402
 
 
 def parse(argv):
@@ -91,16 +91,17 @@ def connect(groups, device, timeout):
 
 def main(argv=None):
     options = parse(argv)
+    native = runtime.load()
     rank, ranks = place()
-    arguments = _native.TrainArguments()
+    arguments = native.TrainArguments()
     arguments.config = options.config
     arguments.overrides = options.set
     arguments.against = options.against
     arguments.resume = options.resume
     arguments.init = options.init
     try:
-        needs = _native.process_needs(arguments, rank, ranks)
-    except _native.InvalidInput as error:
+        needs = native.process_needs(arguments, rank, ranks)
+    except InvalidInput as error:
         # Once for each machine: the others may have what this one lacks, and wait for it.
         if rank == 0:
             print(f"slimpack: {error}", file=sys.stderr)
@@ -111,7 +112,7 @@ def main(argv=None):
         take_gpu()
     timeout = datetime.timedelta(seconds=needs.timeout)
     names = connect(needs.groups, needs.device, timeout) if ranks > 1 else []
-    _native.run_process(arguments, rank, needs.groups, names)
+    native.run_process(arguments, rank, needs.groups, names)
     if ranks > 1:
         dist.destroy_process_group()
     return 0

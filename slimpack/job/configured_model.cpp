@@ -27,4 +27,10 @@ PlannableModel planned_model(const RunConfig& config) {
   return model;
 }
 
+PlannableModel planned_model(const RunConfig& config, std::string_view config_json) {
+  PlannableModel model = plannable_model_from_json(config_json, config.model.config.string());
+  require_positions(config, model.shape);
+  return model;
+}
+
 }  // namespace slimpack

@@ -1,6 +1,8 @@
 // The model that a run's configuration names.
 #pragma once
 
+#include <string_view>
+
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 
@@ -13,5 +15,7 @@ namespace slimpack {
 /// To plan or measure its steps: also one with features that cannot be trained but cost nothing,
 /// which it names. Throws InvalidInput otherwise as trained_model.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config);
+/// The same, of the text of a config.json.
+[[nodiscard]] PlannableModel planned_model(const RunConfig& config, std::string_view config_json);
 
 }  // namespace slimpack

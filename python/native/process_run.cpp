@@ -1,4 +1,4 @@
-#include "python/process_run.h"
+#include "python/native/process_run.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,12 @@
-// The compiled side of the Python package.
+// slimpack._training: the runtime for Python. Needs torch, which is imported first.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "python/process_run.h"
-#include "slimpack/base/error.h"
+#include "python/native/invalid_input.h"
+#include "python/native/process_run.h"
+#include "python/native/train_in_python.h"
 
 namespace nb = nanobind;
 
@@ -22,15 +23,18 @@ struct TrainArguments {
   [[nodiscard]] slimpack::RunConfig run_config() const {
     return slimpack::read_run_config(config, overrides);
   }
+  [[nodiscard]] slimpack::TrainRequest request() const {
+    return {run_config(), resume, init, !against.empty()};
+  }
 };
 
 }  // namespace
 
-NB_MODULE(_native, m) {
+NB_MODULE(_training, m) {
   using slimpack::ProcessNeeds;
   using slimpack::RankGroup;
 
-  nb::exception<slimpack::InvalidInput>(m, "InvalidInput", PyExc_ValueError);
+  slimpack::translate_invalid_input(nb::module_::import_("slimpack._planner").attr("InvalidInput"));
 
   nb::class_<TrainArguments>(m, "TrainArguments")
       .def(nb::init<>())
@@ -61,14 +65,20 @@ NB_MODULE(_native, m) {
       },
       nb::arg("arguments"), nb::arg("rank"), nb::arg("ranks"));
   m.def(
+      "train",
+      [](const TrainArguments& arguments, const nb::object& on_step,
+         const nb::object& on_evaluation) {
+        return slimpack::train_in_python(arguments.request(), on_step, on_evaluation);
+      },
+      nb::arg("arguments"), nb::arg("on_step").none(), nb::arg("on_evaluation").none(),
+      "Trains with a thread for each rank.");
+  m.def(
       "run_process",
       [](const TrainArguments& arguments, std::int32_t rank, const std::vector<RankGroup>& groups,
          const std::vector<std::string>& names) {
         std::map<RankGroup, std::string> by_group;
         for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
-        slimpack::run_process(
-            {arguments.run_config(), arguments.resume, arguments.init, !arguments.against.empty()},
-            rank, by_group);
+        slimpack::run_process(arguments.request(), rank, by_group);
       },
       nb::arg("arguments"), nb::arg("rank"), nb::arg("groups"), nb::arg("names"),
       nb::call_guard<nb::gil_scoped_release>(),

@@ -1,0 +1,12 @@
+// What commands say of a model whose steps they plan or measure, but which cannot be trained.
+#pragma once
+
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// A line on stderr that names the features that cannot be trained; nothing where there are none.
+void tell_untrainable(const RunConfig& config, const PlannableModel& model);
+
+}  // namespace slimpack

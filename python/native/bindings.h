@@ -1,0 +1,12 @@
+// The parts of slimpack._planner: planner, simulator, baselines and readers, without torch.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace slimpack {
+
+void bind_data(nanobind::module_& m);      ///< length lists, datasets
+void bind_plans(nanobind::module_& m);     ///< StepPlan with its MicroPacks; Timeline
+void bind_planning(nanobind::module_& m);  ///< Planning: plan, compare, fit
+
+}  // namespace slimpack

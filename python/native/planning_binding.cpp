@@ -1,0 +1,134 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <utility>
+
+#include "python/native/bindings.h"
+#include "python/native/views.h"
+#include "slimpack/base/columns.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/job/configured_model.h"
+#include "slimpack/job/step_planning.h"
+#include "slimpack/report/comparison.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace slimpack {
+namespace {
+
+using Lengths = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+constexpr std::int64_t kLongest = std::numeric_limits<std::int32_t>::max();
+constexpr Nanos kBetweenCalls(50'000'000);  // of Python, while a search runs
+
+/// Calls Python now and then: for Ctrl-C, and to tell how many candidates were looked at. Runs
+/// without the interpreter's lock.
+class PythonProgress {
+ public:
+  explicit PythonProgress(nb::object callback) : callback_(std::move(callback)) {}
+
+  void operator()() {
+    ++done_;
+    const Nanos now = monotonic_now();
+    if (now - last_ < kBetweenCalls) return;
+    last_ = now;
+    const nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!callback_.is_none()) callback_(done_);
+  }
+
+ private:
+  nb::object callback_;
+  std::int64_t done_ = 0;
+  Nanos last_ = monotonic_now();
+};
+
+StepPlanning planning_of(const std::string& toml, const std::string& origin,
+                         const std::vector<std::string>& overrides, const std::string& folder,
+                         const std::optional<std::string>& model_json) {
+  const RunConfig config = run_config_from_toml(toml, origin, overrides, folder);
+  return model_json ? step_planning(config, *model_json, origin) : step_planning(config, origin);
+}
+
+SequenceLengths checked_lengths(const Lengths& lengths) {
+  if (lengths.size() == 0) invalid_input("a step of no sequences has no plan; give 1 or more");
+  SequenceLengths checked;
+  checked.reserve(lengths.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::int64_t length = lengths.data()[i];
+    if (length < 1 || length > kLongest)
+      invalid_input("lengths[{}] is {}, must be from 1 to {}; leave empty sequences out", i, length,
+                    kLongest);
+    checked.emplace_back(length);
+  }
+  return checked;
+}
+
+/// With a context that the lengths keep; 0 = as long as the longest.
+StepPlanning with_context(StepPlanning planning, const SequenceLengths& lengths,
+                          std::int64_t context) {
+  const Tokens longest = *std::ranges::max_element(lengths);
+  planning.config.data.context = context == 0 ? longest : Tokens(context);
+  require_positions(planning.config, planning.model.shape);
+  if (longest > planning.config.data.context)
+    invalid_input(
+        "a sequence has {} tokens, the context is {}; split documents first "
+        "(slimpack.split_documents), or raise the context",
+        longest.count(), context);
+  return planning;
+}
+
+PlanFile plan(const StepPlanning& planning, const Lengths& given, std::int64_t context,
+              nb::object progress) {
+  const SequenceLengths lengths = checked_lengths(given);
+  PythonProgress tell(std::move(progress));
+  const nb::gil_scoped_release unlocked;
+  const StepPlanning step = with_context(planning, lengths, context);
+  return {step.plan(lengths, [&] { tell(); }), step.cost};
+}
+
+/// The comparison as JSON text and as a table.
+std::pair<std::string, std::string> compare(const StepPlanning& planning, const Lengths& given,
+                                            std::int64_t context,
+                                            const std::vector<std::string>& planners,
+                                            const nb::callable& told) {
+  const SequenceLengths lengths = checked_lengths(given);
+  const StepPlanning step = with_context(planning, lengths, context);
+  const Job job = step.job(lengths);
+  Choices choices = step.choices;
+  choices.planner = PlannerKind::kSlimpack;
+  std::vector<ComparedPlanner> rows;
+  for (const std::string& planner : planners) {
+    told(planner);
+    const nb::gil_scoped_release unlocked;
+    rows.push_back(compared(planner, job, lengths, choices, step.cost));
+  }
+  return {comparison_json(rows, "lengths", job, choices, step.cost).dump(),
+          comparison_text(rows, job.memory_cap, kAnyColumns)};
+}
+
+}  // namespace
+
+void bind_planning(nb::module_& m) {
+  nb::class_<StepPlanning>(m, "Planning", "Everything that planning a run's steps takes.")
+      .def(nb::new_(&planning_of), "toml"_a, "origin"_a, "overrides"_a, "folder"_a,
+           "model_json"_a.none())
+      .def("plan", &plan, "lengths"_a, "context"_a, "progress"_a.none())
+      .def("compare", &compare, "lengths"_a, "context"_a, "planners"_a, "told"_a)
+      .def_prop_ro("untrainable",
+                   [](const StepPlanning& planning) { return planning.model.untrainable; })
+      .def_prop_ro("parameters",
+                   [](const StepPlanning& planning) { return planning.model.shape.parameters(); })
+      .def_prop_ro("ranks", [](const StepPlanning& planning) {
+        const ParallelConfig& grid = planning.config.parallel;
+        return std::int64_t{grid.pp} * grid.dp * grid.tp;
+      });
+  m.def("planner_names", &planner_names, "Our planner and the baselines, as compare() names them.");
+}
+
+}  // namespace slimpack

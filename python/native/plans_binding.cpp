@@ -1,0 +1,169 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/native/bindings.h"
+#include "python/native/views.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/report/plan_report.h"
+#include "slimpack/trace/timeline.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace slimpack {
+namespace {
+
+constexpr int kReportColumns = 100;
+
+/// Python objects for items that `owner` holds.
+template <class Item>
+nb::list inner_list(const std::vector<Item>& items, nb::handle owner) {
+  nb::list list;
+  for (const Item& item : items)
+    list.append(nb::cast(item, nb::rv_policy::reference_internal, owner));
+  return list;
+}
+
+const PlanFile& plan_in(nb::handle self) {
+  return *nb::inst_ptr<PlanFile>(self);
+}
+
+template <class T, class Item>
+auto view_of(std::vector<Item> SimulationResult::*values) {
+  return [values](nb::handle self) { return view<T>(plan_in(self).step.prediction.*values, self); };
+}
+
+std::string recompute_names(const StepPlan& plan) {
+  return recompute_figures(plan.recompute).dump();
+}
+
+void bind_packs(nb::module_& m) {
+  nb::class_<MicroPack>(m, "MicroPack", "Slices that run as one scheduling unit of one pass.")
+      .def_ro("replicas", &MicroPack::replicas, "Replicas that run it together, usually 1.")
+      .def_prop_ro("tokens", [](const MicroPack& pack) { return pack.tokens().count(); })
+      .def("__len__", [](const MicroPack& pack) { return pack.slices.size(); })
+      .def_prop_ro(
+          "sequences",
+          [](nb::handle self) {
+            return field_view<std::int32_t>(nb::inst_ptr<MicroPack>(self)->slices,
+                                            &Slice::sequence, self);
+          },
+          "By slice: index of its sequence in the step's lengths.")
+      .def_prop_ro(
+          "begin",
+          [](nb::handle self) {
+            return field_view<std::int64_t>(nb::inst_ptr<MicroPack>(self)->slices, &Slice::begin,
+                                            self);
+          },
+          "By slice: its first token in the sequence, which is also the length of its prefix.")
+      .def_prop_ro(
+          "end",
+          [](nb::handle self) {
+            return field_view<std::int64_t>(nb::inst_ptr<MicroPack>(self)->slices, &Slice::end,
+                                            self);
+          },
+          "By slice: the token after its last one.");
+
+  nb::class_<ReplicaPlan>(m, "ReplicaPlan", "One replica's share of a step.")
+      .def_prop_ro(
+          "sequences",
+          [](nb::handle self) {
+            return view<std::int32_t>(nb::inst_ptr<ReplicaPlan>(self)->sequences, self);
+          },
+          "Indices of its sequences, ascending; merged ones are listed on every replica.")
+      .def_prop_ro(
+          "forward",
+          [](nb::handle self) {
+            return inner_list(nb::inst_ptr<ReplicaPlan>(self)->packs.forward, self);
+          },
+          "MicroPacks of the forward pass, in the order in which every stage runs them.")
+      .def_prop_ro(
+          "backward",
+          [](nb::handle self) {
+            return inner_list(nb::inst_ptr<ReplicaPlan>(self)->packs.backward, self);
+          },
+          "MicroPacks of the backward pass, likewise.");
+}
+
+void bind_timeline(nb::module_& m) {
+  const auto column = [](auto type, auto field) {
+    using T = decltype(type);
+    return [field](nb::handle self) {
+      return field_view<T>(nb::inst_ptr<Timeline>(self)->spans, field, self);
+    };
+  };
+  nb::class_<Timeline>(m, "Timeline", "What every rank does when; times in nanoseconds.")
+      .def_ro("ranks", &Timeline::ranks)
+      .def_ro("replicas", &Timeline::replicas)
+      .def_prop_ro("rank", column(std::int32_t(), &Span::rank), "By span.")
+      .def_prop_ro("kind", column(std::uint8_t(), &Span::kind), "By span: index in span_kinds.")
+      .def_prop_ro("pack", column(std::int32_t(), &Span::pack), "By span; -1 = none.")
+      .def_prop_ro("start", column(std::int64_t(), &Span::start), "By span.")
+      .def_prop_ro("end", column(std::int64_t(), &Span::end), "By span.")
+      .def("to_json", &timeline_to_json)
+      .def("to_text", &to_text, "width"_a, "One line a rank, such as 'rank 0 |FFB.BO|'.");
+  nb::list kinds;
+  for (int kind = 0; kind <= static_cast<int>(SpanKind::kWaitSend); ++kind)
+    kinds.append(std::string(to_string(static_cast<SpanKind>(kind))));
+  m.attr("span_kinds") = kinds;
+}
+
+}  // namespace
+
+void bind_plans(nb::module_& m) {
+  bind_packs(m);
+  bind_timeline(m);
+  nb::class_<PlanFile>(m, "StepPlan", "A planned step with its costs and prediction.")
+      .def_static(
+          "from_json",
+          [](std::string_view text, std::string_view origin) {
+            return plan_file_from_json(text, origin);
+          },
+          "text"_a, "origin"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "to_json",
+          [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("lengths",
+                   [](nb::handle self) {
+                     return view<std::int64_t>(plan_in(self).step.plan.lengths, self);
+                   })
+      .def_prop_ro("layer_begin",
+                   [](const PlanFile& plan) { return plan.step.plan.layout.layer_begin; })
+      .def_prop_ro("recompute",
+                   [](const PlanFile& plan) { return recompute_names(plan.step.plan); })
+      .def_prop_ro("replicas",
+                   [](nb::handle self) {
+                     return inner_list(plan_in(self).step.plan.replicas, self);
+                   })
+      .def("schedule",
+           [](const PlanFile& plan, std::size_t replica) {
+             return schedule_to_text(plan.step.schedules.at(replica));
+           })
+      .def_prop_ro("baseline",
+                   [](const PlanFile& plan) { return std::string(plan.step.baseline); })
+      .def_prop_ro("makespan_ns",
+                   [](const PlanFile& plan) { return plan.step.prediction.makespan.count(); })
+      .def_prop_ro("lower_bound_ns",
+                   [](const PlanFile& plan) { return plan.step.lower_bound.count(); })
+      .def_prop_ro("gap", [](const PlanFile& plan) { return plan.step.gap(); })
+      .def_prop_ro("bubble_ratio",
+                   [](const PlanFile& plan) { return plan.step.prediction.bubble_ratio; })
+      .def_prop_ro("busy_ns", view_of<std::int64_t>(&SimulationResult::busy))
+      .def_prop_ro("peak_activation_bytes",
+                   view_of<std::int64_t>(&SimulationResult::peak_activation))
+      .def("figures",
+           [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
+      .def("report",
+           [](const PlanFile& plan) {
+             return step_report(plan.step, step_rows(plan.step, plan.cost), kReportColumns);
+           })
+      .def(
+          "predict",
+          [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
+          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.");
+}
+
+}  // namespace slimpack

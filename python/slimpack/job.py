@@ -1,0 +1,116 @@
+"""A training job, as far as planning its steps needs to know it."""
+
+import os
+from pathlib import Path
+
+from slimpack import _planner
+from slimpack.comparison import Comparison
+from slimpack.lengths import as_lengths
+from slimpack.settings import (
+    hardware_settings,
+    model_settings,
+    parallel_settings,
+    plan_settings,
+    setting,
+)
+from slimpack.step_plan import StepPlan
+
+
+class Job:
+    """What does not change from step to step: the model, the ranks, the machine, the limits.
+
+    model: a `config.json`, a folder with one, a name that comes with slimpack ("llama-3-8b"), a dict, or
+        a transformers config.
+    parallel: {"pp": stages, "dp": replicas, "tp": tensor-parallel ranks of a stage}, all 1 by default.
+    hardware: a hardware file, a name that comes with slimpack ("h100"), or a dict of its figures.
+    run: a run configuration (TOML), whose settings the other arguments override.
+    cost: a cost file that `slimpack profile` measured, instead of hardware.
+    dtype: "bf16" (default without `run`), "fp32" or "fp64".
+    context: the most tokens of a sequence; the longest one's by default. Baselines fill packs to it.
+    memory_cap: activations of a rank, in bytes or "40GiB", "none" = any; by default what its memory
+        leaves beside weights, gradients and optimizer.
+    Further keywords are the keys of [plan]: planner, granularity, most_merged, recompute, backward,
+    solver, time_budget.
+
+    Raises InvalidInput.
+    """
+
+    def __init__(self, model=None, parallel=None, hardware=None, *, run=None, cost=None, dtype=None,
+                 context=None, memory_cap=None, **plan_options):
+        self.context = context
+        self.name = "job" if run is None else os.fspath(run)
+        settings, config_json = model_settings(model)
+        settings += parallel_settings(parallel) + hardware_settings(hardware)
+        if cost is not None:
+            settings.append(setting("cost.file", Path(cost)))
+        if dtype is not None or run is None:
+            settings.append(setting("train.dtype", dtype or "bf16"))
+        if run is None:  # GPUs: offloading is possible; 1 token keeps every model's positions
+            settings += [setting("train.device", "cuda"), setting("data.context", context or 1)]
+        elif context is not None:
+            settings.append(setting("data.context", context))
+        settings += plan_settings({**plan_options, "memory_cap": memory_cap})
+        self._planning = _planner.Planning(
+            _text_of(run), self.name, settings, "." if run is None else str(Path(run).parent),
+            config_json)
+
+    def plan(self, lengths, *, progress=None):
+        """Plans one step of sequences of these lengths: a StepPlan.
+
+        progress: called with the number of candidates looked at, about twenty times a second.
+        Raises InvalidInput, also where no plan fits the memory.
+        """
+        return StepPlan(self._planning.plan(as_lengths(lengths), self.context or 0, progress))
+
+    def compare(self, lengths, *, planners=None, progress=None):
+        """Rates the step as planned here and as by what users run today: a Comparison.
+
+        planners: some of planner_names(); all by default. progress: called with each one's name.
+        """
+        known = _planner.planner_names()
+        for name in planners or ():
+            if name not in known:
+                raise _planner.InvalidInput(
+                    f"planner {name!r} is unknown; give some of {', '.join(known)}")
+        return Comparison(*self._planning.compare(
+            as_lengths(lengths), self.context or 0, list(planners or known),
+            progress or (lambda name: None)))
+
+    @property
+    def ranks(self):
+        """How many ranks train: pp · dp · tp."""
+        return self._planning.ranks
+
+    @property
+    def parameters(self):
+        """Parameters of the model."""
+        return self._planning.parameters
+
+    @property
+    def untrainable(self):
+        """Features of the model that SlimPack's own runtime cannot train; [] = it can."""
+        return self._planning.untrainable
+
+    def __repr__(self):
+        return f"<slimpack.Job: {self.parameters / 1e9:.3g} B parameters on {self.ranks} ranks>"
+
+
+def _text_of(run):
+    if run is None:
+        return ""
+    try:
+        return Path(run).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _planner.InvalidInput(f"cannot read the run configuration {run}: {error}") from None
+
+
+def plan(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):
+    """Plans one step: Job(model, parallel, hardware, **settings).plan(lengths)."""
+    return Job(model, parallel, hardware, **settings).plan(lengths, progress=progress)
+
+
+def compare(lengths, model=None, parallel=None, hardware=None, *, planners=None, progress=None,
+            **settings):
+    """Rates one step under several planners: Job(model, …).compare(lengths, planners=…)."""
+    return Job(model, parallel, hardware, **settings).compare(lengths, planners=planners,
+                                                              progress=progress)

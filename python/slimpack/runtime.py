@@ -1,0 +1,50 @@
+"""The compiled runtime, which needs the torch that it was built for."""
+
+import importlib
+import os
+
+from slimpack import _planner
+
+
+def load():
+    """The module slimpack._training. Raises ImportError with one clear line."""
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("training needs torch, planning does not; "
+                          f"pip install torch=={_planner.built_for_torch or '2.13.*'}") from None
+    built, here = _planner.built_for_torch, torch.__version__
+    if not built:
+        raise ImportError("this build of slimpack has no runtime; pip install it again with torch installed")
+    if release(built) != release(here):
+        raise ImportError(
+            f"slimpack was built for torch {release(built)}, installed is {here}; pip install "
+            f"'torch=={release(built)}.*', or build slimpack again: pip install --no-build-isolation .")
+    return importlib.import_module("slimpack._training")
+
+
+def release(version):
+    """The part of a version that decides whether compiled code runs: "2.13" of "2.13.0+cpu"."""
+    return ".".join(version.split("+")[0].split(".")[:2])
+
+
+def train(run, *, settings=(), resume="", init="", on_step=None, on_evaluation=None):
+    """Trains as `slimpack train RUN.toml` does, with one thread for each rank. Returns when the run has
+    ended: a dict with "end" ("done", "limit" or "stopped"), "message", "steps", "evaluations" and
+    "written".
+
+    run: a run configuration (TOML).
+    settings: overrides, such as ["train.steps=100"].
+    resume: a checkpoint's folder, or "auto". init: a folder of a Hugging Face model.
+    on_step, on_evaluation: called with a dict of figures. Without them progress goes to stderr.
+
+    Ctrl-C ends the run after the step in progress; its state is saved. Raises InvalidInput, ImportError
+    without the right torch, or RuntimeError where the run fails.
+    """
+    native = load()
+    arguments = native.TrainArguments()
+    arguments.config = os.fspath(run)
+    arguments.overrides = list(settings)
+    arguments.resume = os.fspath(resume)
+    arguments.init = os.fspath(init)
+    return native.train(arguments, on_step, on_evaluation)

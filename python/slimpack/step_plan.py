@@ -1,0 +1,136 @@
+"""A planned step: which slices run together, in which order, and what that is expected to take."""
+
+import json
+import os
+from pathlib import Path
+
+from slimpack import _planner
+from slimpack.timeline_svg import timeline_svg
+
+
+class StepPlan:
+    """Made by `Job.plan`, or read with `StepPlan.load`. Arrays are views, without copies."""
+
+    def __init__(self, native):
+        self._native = native
+
+    @classmethod
+    def load(cls, file):
+        """Reads what `save` or `slimpack plan --out` wrote; checks it and simulates it again."""
+        file = os.fspath(file)
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _planner.InvalidInput(f"cannot read the plan file {file}: {error}") from None
+        return cls.from_json(text, file)
+
+    @classmethod
+    def from_json(cls, text, origin="plan"):
+        return cls(_planner.StepPlan.from_json(text, origin))
+
+    def to_json(self):
+        """The text that `slimpack plan --out` writes for the same job and lengths."""
+        return self._native.to_json()
+
+    def save(self, file):
+        """Writes the plan where `slimpack simulate` and `load` read it. The file is replaced only when
+        the new one is complete."""
+        file = Path(file)
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            partial.write_text(self.to_json(), encoding="utf-8")
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @property
+    def lengths(self):
+        """Tokens of each sequence of the step."""
+        return self._native.lengths
+
+    @property
+    def replicas(self):
+        """By replica: its sequences, and the MicroPacks of its forward and its backward pass."""
+        return self._native.replicas
+
+    @property
+    def layer_begin(self):
+        """Stage s holds the layers from layer_begin[s] to before layer_begin[s + 1]."""
+        return self._native.layer_begin
+
+    @property
+    def stages(self):
+        return len(self.layer_begin) - 1
+
+    @property
+    def recompute(self):
+        """How many layers compute what again in the backward pass, such as {"elementwise": 32}."""
+        return json.loads(self._native.recompute)
+
+    def schedule(self, replica=0):
+        """By stage the order of its actions: "0F3" is stage 0, forward MicroPack 3; B is backward, I and
+        W are its input-gradient and weight-gradient parts."""
+        if not 0 <= replica < len(self.replicas):
+            raise IndexError(f"replica {replica} of {len(self.replicas)}")
+        return [line.split(",") if line else []
+                for line in self._native.schedule(replica).splitlines()]
+
+    @property
+    def makespan(self):
+        """Predicted seconds of the step."""
+        return self._native.makespan_ns / 1e9
+
+    @property
+    def lower_bound(self):
+        """Seconds: no plan of these sequences is faster."""
+        return self._native.lower_bound_ns / 1e9
+
+    @property
+    def gap(self):
+        """makespan / lower_bound - 1."""
+        return self._native.gap
+
+    @property
+    def bubble_ratio(self):
+        """1 - busy time / (ranks · makespan)."""
+        return self._native.bubble_ratio
+
+    @property
+    def busy_ns(self):
+        """Nanoseconds that each rank works; stage s of replica r is rank r · stages + s."""
+        return self._native.busy_ns
+
+    @property
+    def peak_activation_bytes(self):
+        """The most bytes of activations that each rank holds."""
+        return self._native.peak_activation_bytes
+
+    @property
+    def baseline(self):
+        """The baseline whose plan this is; "" = our search found it."""
+        return self._native.baseline
+
+    @property
+    def figures(self):
+        """The figures of the report as a dict."""
+        return json.loads(self._native.figures())
+
+    def timeline(self):
+        """The simulated Timeline: what every rank does when."""
+        return self._native.predict()
+
+    def __str__(self):
+        return self._native.report()
+
+    def __repr__(self):
+        return (f"<slimpack.StepPlan: {len(self.lengths):,} sequences, {len(self.replicas)} replicas of "
+                f"{self.stages} stages, {self.makespan:.4g} s, bubble {self.bubble_ratio:.1%}, at most "
+                f"{self.gap:.1%} above the optimum>")
+
+    def _repr_html_(self):
+        return f"<pre>{self}</pre>{timeline_svg(self.timeline())}"
+
+
+def simulate(step):
+    """The simulated Timeline of a StepPlan, or of a plan file."""
+    return (step if isinstance(step, StepPlan) else StepPlan.load(step)).timeline()

@@ -1,0 +1,40 @@
+#include "slimpack/job/step_planning.h"
+
+#include <utility>
+
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_job.h"
+#include "slimpack/job/configured_model.h"
+
+namespace slimpack {
+namespace {
+
+StepPlanning planning_of(const RunConfig& config, PlannableModel model, std::string_view origin) {
+  Costs cost = required_cost(config, model.shape, origin);
+  Choices choices = configured_choices(config, cost);
+  return {config, std::move(model), std::move(cost), std::move(choices)};
+}
+
+}  // namespace
+
+Job StepPlanning::job(const SequenceLengths& lengths) const {
+  return configured_job(config, cost, balanced_layout(cost, lengths, config.parallel.pp));
+}
+
+RatedPlan StepPlanning::plan(const SequenceLengths& lengths,
+                             const std::function<void()>& progress) const {
+  PlanOutcome outcome = plan_step(job(lengths), lengths, choices, cost, progress);
+  if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);
+  return std::move(*outcome.step);
+}
+
+StepPlanning step_planning(const RunConfig& config, std::string_view origin) {
+  return planning_of(config, planned_model(config), origin);
+}
+
+StepPlanning step_planning(const RunConfig& config, std::string_view config_json,
+                           std::string_view origin) {
+  return planning_of(config, planned_model(config, config_json), origin);
+}
+
+}  // namespace slimpack

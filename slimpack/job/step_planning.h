@@ -1,0 +1,36 @@
+// Step planning: everything that planning a run's steps takes, read once for all steps.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// What does not change from step to step. Only the layers of each stage follow a step's lengths.
+struct StepPlanning {
+  RunConfig config;
+  PlannableModel model;
+  Costs cost;
+  Choices choices;
+
+  [[nodiscard]] Job job(const SequenceLengths& lengths) const;
+  /// As plan_step. Throws InvalidInput also where the job's memory is too small for any plan.
+  [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths,
+                               const std::function<void()>& progress = nullptr) const;
+};
+
+/// Reads the model and the costs that the configuration names. Throws InvalidInput as planned_model
+/// and required_cost; `origin` is the configuration's name in messages.
+[[nodiscard]] StepPlanning step_planning(const RunConfig& config, std::string_view origin);
+
+/// The same for a model that is given as the text of its config.json; config.model.config is its
+/// name in messages.
+[[nodiscard]] StepPlanning step_planning(const RunConfig& config, std::string_view config_json,
+                                         std::string_view origin);
+
+}  // namespace slimpack

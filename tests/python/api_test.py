@@ -1,0 +1,223 @@
+"""slimpack in Python: plans as the program makes them, NumPy without copies, errors that help."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import slimpack
+from processes import BUILD
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = BUILD / "slimpack"
+PARALLEL = {"pp": 4, "dp": 2, "tp": 2}
+
+
+@pytest.fixture(scope="module")
+def job():
+    return slimpack.Job("llama-3-8b", PARALLEL, "h100")
+
+
+@pytest.fixture(scope="module")
+def lengths():
+    generator = np.random.default_rng(7)
+    return np.minimum(generator.lognormal(7.5, 1.5, 200).astype(np.int64) + 1, 16384)
+
+
+@pytest.fixture(scope="module")
+def step(job, lengths):
+    return job.plan(lengths)
+
+
+RUN = """
+[model]
+config = "{model}"
+[data]
+context = {context}
+[train]
+dtype = "bf16"
+device = "cuda"
+[parallel]
+pp = 4
+dp = 2
+tp = 2
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path, lengths):
+    file = tmp_path / "run.toml"
+    file.write_text(RUN.format(model=ROOT / "models" / "llama-3-8b.json", context=lengths.max()))
+    return file
+
+
+@pytest.mark.parametrize("planner", ["slimpack", "packed"])
+def test_plans_are_those_of_the_program_byte_for_byte(lengths, run_file, tmp_path, planner):
+    list_file = tmp_path / "lengths.txt"
+    np.savetxt(list_file, lengths, fmt="%d")
+    hardware = ROOT / "hardware" / "h100.toml"
+    subprocess.run(
+        [PROGRAM, "plan", run_file, "--lengths", list_file, "--out", tmp_path / "plan.json",
+         "--set", f"hardware.file={hardware}", "--set", f"plan.planner={planner}"],
+        check=True, capture_output=True)
+    theirs = (tmp_path / "plan.json").read_text()
+    assert slimpack.plan(lengths, "llama-3-8b", PARALLEL, "h100", planner=planner).to_json() == theirs
+    by_run_file = slimpack.plan(lengths, run=run_file, hardware=hardware, planner=planner)
+    assert by_run_file.to_json() == theirs
+    loaded = slimpack.StepPlan.load(tmp_path / "plan.json")
+    assert loaded.to_json() == theirs
+    loaded.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == theirs
+    assert not list(tmp_path.glob(".*"))  # nothing half-written stays
+
+
+def test_every_token_is_in_one_slice_of_each_pass(step, lengths):
+    for passes in ("forward", "backward"):
+        covered = [np.zeros(n, dtype=int) for n in lengths]
+        for replica in step.replicas:
+            for pack in getattr(replica, passes):
+                for sequence, begin, end in zip(pack.sequences, pack.begin, pack.end, strict=True):
+                    covered[sequence][begin:end] += 1
+                assert pack.tokens == int((pack.end - pack.begin).sum())
+        assert all((tokens == 1).all() for tokens in covered)
+
+
+def test_arrays_are_views_that_keep_the_plan_alive(job, lengths):
+    step = job.plan(lengths)
+    pack = step.replicas[0].forward[0]
+    views = [step.lengths, pack.begin, step.busy_ns]
+    assert [v.flags.owndata or v.flags.writeable for v in views] == [False] * 3
+    assert np.shares_memory(pack.begin, pack.end) is False and pack.begin.strides == (24,)
+    before = [v.copy() for v in views]
+    del step, pack
+    for _ in range(20):  # reuses memory that was freed too early
+        job.plan(lengths[:50])
+    assert all((v == b).all() for v, b in zip(views, before, strict=True))
+
+
+def test_figures_are_those_of_the_timeline(step):
+    timeline = step.timeline()
+    end = int(timeline.end.max())
+    assert step.makespan == pytest.approx(end / 1e9)
+    busy = np.zeros(timeline.ranks, dtype=np.int64)
+    names = np.array(slimpack._planner.span_kinds)
+    working = ~np.char.startswith(names[timeline.kind], "wait")
+    np.add.at(busy, timeline.rank[working], (timeline.end - timeline.start)[working])
+    assert (busy == step.busy_ns).all()
+    assert step.bubble_ratio == pytest.approx(1 - busy.sum() / (timeline.ranks * end))
+    assert step.lower_bound <= step.makespan == pytest.approx(step.lower_bound * (1 + step.gap))
+    assert step.figures["makespan_ns"] == end
+    assert (slimpack.simulate(step).end == timeline.end).all()
+
+
+def test_schedules_run_every_microPack_once(step):
+    for index, replica in enumerate(step.replicas):
+        for stage, actions in enumerate(step.schedule(index)):
+            expected = [f"{stage}F{p}" for p in range(len(replica.forward))]
+            expected += [f"{stage}B{p}" for p in range(len(replica.backward))]
+            assert sorted(actions) == sorted(expected)
+    with pytest.raises(IndexError):
+        step.schedule(2)
+
+
+def test_comparisons_have_a_row_for_each_planner(job, lengths):
+    told = []
+    comparison = job.compare(lengths, planners=["slimpack", "best-fit"], progress=told.append)
+    assert told == ["slimpack", "best-fit"] == [row["planner"] for row in comparison.rows]
+    ours, other = comparison.rows
+    assert comparison.speedup("best-fit") == other["makespan_ns"] / ours["makespan_ns"] >= 1
+    assert "best-fit" in str(comparison) and "best-fit" in comparison._repr_html_()
+    with pytest.raises(slimpack.InvalidInput, match=r"'best' is unknown.*best-fit"):
+        job.compare(lengths, planners=["best"])
+
+
+def test_models_may_be_files_folders_dicts_and_transformers_configs(lengths, tmp_path):
+    from transformers import AutoConfig
+
+    file = ROOT / "models" / "llama-3-8b.json"
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(file.read_text())
+    models = ["llama-3-8b", file, str(file), folder, json.loads(file.read_text()),
+              AutoConfig.from_pretrained(folder)]
+    plans = {slimpack.plan(lengths, model, PARALLEL, "h100").to_json() for model in models}
+    assert len(plans) == 1
+
+
+def test_memory_caps_hold_and_what_does_not_fit_is_told(lengths):
+    capped = slimpack.plan(lengths, "llama-3-8b", PARALLEL, "h100", memory_cap="20GiB")
+    assert capped.peak_activation_bytes.max() <= 20 * 2**30
+    with pytest.raises(slimpack.InvalidInput, match=r"memory.cap"):
+        slimpack.plan(lengths, "llama-3-8b", PARALLEL, "h100", memory_cap="1MiB")
+
+
+def test_progress_is_told_and_ends_the_search_when_it_raises(lengths):
+    class Enough(Exception):
+        pass
+
+    def stop(candidates):
+        raise Enough(candidates)
+
+    with pytest.raises(Enough):
+        slimpack.plan(np.tile(lengths, 20), "llama-3-8b", {"pp": 8, "dp": 16}, "h100",
+                      time_budget=30, progress=stop)
+
+
+def test_pictures_have_a_box_for_each_pass(step):
+    picture = step._repr_html_()
+    packs = sum(len(r.forward) + len(r.backward) for r in step.replicas)
+    assert picture.count("<rect") >= packs * step.stages
+    assert "<svg" in picture and "rank 7" in picture
+
+
+def test_planning_needs_no_torch(lengths):
+    code = ("import sys; sys.modules['torch'] = None\n"
+            "import slimpack\n"
+            f"step = slimpack.plan({lengths[:20].tolist()}, 'llama-3-8b', {PARALLEL}, 'h100')\n"
+            "print(step.makespan)\n"
+            "try: slimpack.train('run.toml')\n"
+            "except ImportError as error: print(error)\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": str(BUILD / "python")})
+    makespan, error = done.stdout.splitlines()
+    assert float(makespan) > 0
+    assert error.startswith("training needs torch, planning does not; pip install torch==")
+
+
+def test_another_torch_is_refused_with_the_remedy(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(ImportError, match=r"built for torch 2\.\d+, installed is 2\.9\.1\+cpu; pip install"):
+        slimpack.train("run.toml")
+
+
+def test_python_m_slimpack_is_the_program():
+    environment = {"PYTHONPATH": str(BUILD / "python")}
+    ours = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    theirs = subprocess.run([sys.executable, "-m", "slimpack", "--version"], capture_output=True,
+                            text=True, check=True, env=environment)
+    assert theirs.stdout == ours.stdout
+
+
+def test_length_lists_and_statistics(tmp_path):
+    file = tmp_path / "lengths.txt"
+    file.write_text("3  # first\n\n5\n")
+    lengths = slimpack.read_lengths(file)
+    assert lengths.dtype == np.int64 and lengths.tolist() == [3, 5]
+    assert slimpack.length_statistics([3, 5])["tokens"] == 8
+    assert slimpack.split_documents([5, 2, 4], 2).tolist() == [2, 2, 1, 2, 2, 2]
+
+
+def test_datasets_give_lengths_and_tokens(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"abc")
+    (tmp_path / "b.txt").write_bytes(b"de")
+    subprocess.run([PROGRAM, "data", "build", "--from", tmp_path, "--glob", "*.txt", "--out",
+                    tmp_path / "set"], check=True, capture_output=True)
+    dataset = slimpack.IndexedDataset.open(tmp_path / "set")
+    assert len(dataset) == 2 and dataset.lengths().sum() >= 5
+    assert [bytes(dataset[d][:n].astype(np.uint8)) for d, n in ((0, 3), (1, 2))] == [b"abc", b"de"]
+    with pytest.raises(IndexError, match="document 2 of 2"):
+        dataset[2]

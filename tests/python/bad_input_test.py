@@ -1,0 +1,130 @@
+"""Whatever Python hands over: an answer, or one line with value, rule and remedy. No crash, no leak."""
+
+import gc
+import resource
+
+import numpy as np
+import pytest
+import slimpack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MODEL = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256,
+    "max_position_embeddings": 8192,
+}
+
+
+def planned(lengths, **changes):
+    job = {"model": MODEL, "parallel": {"pp": 2, "dp": 2}, "hardware": "h100", **changes}
+    return slimpack.plan(lengths, **job)
+
+
+@pytest.mark.parametrize(("lengths", "message"), [
+    ([], r"no sequences .* give 1 or more"),
+    ([5, 0], r"lengths\[1\] is 0, must be from 1 to 2147483647; leave empty"),
+    ([5, -1], r"lengths\[1\] is -1"),
+    ([2**31], r"lengths\[0\] is 2147483648"),
+    ([1.5], r"type float64, must be whole numbers; convert"),
+    (["a"], r"must be whole numbers"),
+    ([[1, 2]], r"2 dimensions, must have 1"),
+    ([True], r"type bool"),
+    ([9000], r"9,?000.*8,?192"),
+])
+def test_lengths(lengths, message):
+    with pytest.raises(slimpack.InvalidInput, match=message):
+        planned(lengths)
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"model": "llama-9"}, r"'llama-9' is no file and no name .* llama-3-8b"),
+    ({"model": 5}, r"type int, must be a path, a name, a dict"),
+    ({"model": {**MODEL, "hidden_size": "x"}}, r"hidden_size"),
+    ({"model": {**MODEL, "num_hidden_layers": 0}}, r"num_hidden_layers"),
+    ({"model": {"model_type": "bert"}}, r"\"bert\" is not supported"),
+    ({"parallel": {"pp": 0}}, r"parallel.pp is 0, must be"),
+    ({"parallel": {"pq": 2}}, r"\"pq\" is unknown .*\"pp\""),
+    ({"parallel": {"pp": 5}}, r"5"),
+    ({"parallel": 3}, r"type int, must be a dict"),
+    ({"hardware": "h9000"}, r"'h9000' is no file .* h100"),
+    ({"hardware": {"linear_flops": -1}}, r"linear_flops"),
+    ({"hardware": None}, r"nothing says what a step costs"),
+    ({"memory_cap": "20 apples"}, r"memory_cap"),
+    ({"planner": "slowpack"}, r"plan.planner .*\"slimpack\""),
+    ({"dtype": "int8"}, r"train.dtype"),
+    ({"context": 4}, r"5 tokens, the context is 4; split documents first"),
+    ({"run": "missing.toml"}, r"cannot read the run configuration missing.toml"),
+])
+def test_settings(changes, message):
+    with pytest.raises(slimpack.InvalidInput, match=message) as error:
+        planned([5], **changes)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_keywords_are_named():
+    with pytest.raises(TypeError, match=r"'granularitee'; the planner takes .*granularity"):
+        planned([5], granularitee=64)
+
+
+@given(lengths=st.lists(st.integers(-2, 9000), max_size=40),
+       pp=st.integers(-1, 6), dp=st.integers(-1, 5), tp=st.integers(-1, 4),
+       granularity=st.sampled_from([None, 0, 1, 64, 128, 10**6]),
+       cap=st.sampled_from([None, "none", "1KiB", "1MiB", 10**9, -5, "x"]),
+       planner=st.sampled_from(["slimpack", "packed", "other"]))
+@settings(max_examples=150, deadline=None)
+def test_any_job_is_planned_or_refused(lengths, pp, dp, tp, granularity, cap, planner):
+    try:
+        step = planned(lengths, parallel={"pp": pp, "dp": dp, "tp": tp}, granularity=granularity,
+                       memory_cap=cap, planner=planner)
+    except slimpack.InvalidInput as refusal:
+        text = str(refusal)
+        assert "\n" not in text and len(text) > 20
+        return
+    assert step.lengths.tolist() == lengths
+    assert len(step.replicas) == dp and step.stages == pp
+    tokens = sum(pack.tokens / pack.replicas for r in step.replicas for pack in r.forward)
+    assert tokens == pytest.approx(sum(lengths))
+
+
+@given(st.dictionaries(st.sampled_from([*MODEL, "rope_scaling", "head_dim", "extra"]),
+                       st.one_of(st.none(), st.booleans(), st.integers(-5, 10**20), st.floats(),
+                                 st.text(max_size=5), st.lists(st.integers(), max_size=2))))
+@settings(max_examples=150, deadline=None)
+def test_any_model_is_planned_or_refused(changes):
+    try:
+        planned([100, 200], model={**MODEL, **changes})
+    except slimpack.InvalidInput as refusal:
+        assert "\n" not in str(refusal)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_any_text_is_refused_as_a_plan(text):
+    with pytest.raises(slimpack.InvalidInput):
+        slimpack.StepPlan.from_json(text)
+
+
+def resident_kib():
+    gc.collect()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def test_plans_and_refusals_leak_nothing():
+    lengths = np.full(2000, 700)
+
+    def rounds(count):
+        for _ in range(count):
+            step = planned(lengths)
+            views = [pack.begin for r in step.replicas for pack in r.forward]
+            step.timeline()
+            del step, views
+            with pytest.raises(slimpack.InvalidInput):
+                planned([0])
+
+    rounds(10)  # fills the allocator's caches
+    before = resident_kib()
+    rounds(40)
+    one = planned(lengths)
+    size = len(one.to_json()) / 1024  # KiB; a plan in memory is larger
+    assert resident_kib() - before < 20 * size
