@@ -1,4 +1,4 @@
-// The model that commands plan or measure the steps of.
+// Reads the model whose steps commands plan or measure.
 #pragma once
 
 #include "slimpack/spec/model_shape.h"
@@ -6,7 +6,8 @@
 
 namespace slimpack {
 
-/// The shape of planned_model(); a line on stderr names features that cannot be trained.
+/// The shape of planned_model(). Writes a line to stderr if the model has features that cannot be
+/// trained.
 [[nodiscard]] ModelShape shape_to_plan(const RunConfig& config);
 
 }  // namespace slimpack
