@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kMaxReadBytes = 1ULL << 30;
 [[nodiscard]] std::string read_stream(const std::filesystem::path& path, std::string_view what,
                                       std::uint64_t max_bytes = kMaxReadBytes);
 
-/// The name in messages of what read_stream reads: the path, or "standard input" for "-".
+/// The name of read_stream's source in messages: the path, or "standard input" for "-".
 [[nodiscard]] std::string stream_name(const std::filesystem::path& path);
 
 /// A file that appears under its name only when it is complete. It has no name until commit()

@@ -22,7 +22,7 @@ void flush_standard_output();
 /// anything else, such as RunFailed.
 [[nodiscard]] int exit_code(const std::exception& cause);
 
-/// Writes one line to stderr that begins with the program's name. Ignores errors.
+/// Writes the text to stderr as one line that begins with the program's name. Ignores errors.
 void say(const std::string& text);
 
 }  // namespace slimpack

@@ -143,8 +143,8 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 /// another layer runs, and that layer's per_token time hides the transfer. Attention would hide
 /// more, and a split backward would hide less; neither is counted.
 [[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass);
-/// Nanoseconds per token that a rank waits besides if its stage's last layer offloads: the part of
-/// the transfer that another layer would hide. No layer runs while forward sends these rows, nor
+/// Nanoseconds per token that a rank waits in addition if its stage's last layer offloads: the part
+/// of the transfer that another layer would hide. No layer runs while forward sends these rows, nor
 /// while backward fetches them. On the last stage the head's time hides the fetch.
 [[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage);
 /// Whether backward runs attention again. A merged MicroPack then repeats its exchange, too.
@@ -162,7 +162,8 @@ struct Replication {
 };
 
 /// Every time that the schedule and the simulator need, rounded to nanoseconds. Compute times are
-/// those of stage_cost. Transfers carry one hidden state per token in the run's number format.
+/// those of stage_cost ÷ speed. Transfers carry one hidden state per token in the run's number
+/// format.
 /// Gradients are reduced in a ring, in the accumulate type; updated parameters are gathered in the
 /// run's number format. Throws InvalidInput if the cost model knows no merging of as many replicas
 /// as a pack has, and for times that cannot be added up in 64 bits.

@@ -29,7 +29,7 @@ struct DocumentSequence {
 /// How many sequences a document of `length` tokens becomes; 0 for an empty one.
 [[nodiscard]] std::int64_t sequence_count(Tokens length, const SequenceRule& rule);
 
-/// Sequence `k` of such a document. REQUIRES: 0 <= k < sequence_count(length, rule).
+/// Sequence `k` of a document of `length` tokens. REQUIRES: 0 <= k < sequence_count(length, rule).
 [[nodiscard]] DocumentSequence sequence_of(std::size_t document, Tokens length, std::int64_t k,
                                            const SequenceRule& rule);
 

@@ -1,4 +1,4 @@
-// Job: what a run's steps have in common.
+// Job: everything that is the same in all steps of a run.
 #pragma once
 
 #include <cstdint>

@@ -92,8 +92,8 @@ struct TimelineMetrics {
 /// REQUIRES: timeline.tensor == 1, tensor >= 1.
 [[nodiscard]] Timeline with_tensor_ranks(const Timeline& timeline, std::int32_t tensor);
 
-/// The slices of one replica's MicroPacks in words, by PackId. A text is like "document 812 [0,
-/// 4096)".
+/// The slices of one replica's MicroPacks in words, by PackId: a text for each slice, such as
+/// "document 812 [0, 4096)".
 struct PackTexts {
   std::vector<std::vector<std::string>> forward;
   std::vector<std::vector<std::string>> backward;
