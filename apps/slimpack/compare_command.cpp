@@ -31,7 +31,7 @@ struct CompareArguments : RunFile {
   std::vector<std::string> only;
 };
 
-/// Those asked for, in the table's order.
+/// The planners that the user asked for, in the table's order.
 std::vector<std::string> chosen_planners(const std::vector<std::string>& only) {
   const std::vector<std::string> all = planner_names();
   const std::vector<std::string_view> known(all.begin(), all.end());

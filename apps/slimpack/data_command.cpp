@@ -59,8 +59,8 @@ std::string bin_label(const LengthBin& bin) {
   return fmt::format("{}–{}", binary_count(bin.low.count()), binary_count(bin.high.count() + 1));
 }
 
-/// The three columns of bars share one scale, so that they compare: the longest bar is the largest
-/// share.
+/// The three columns of bars share one scale, so that they can be compared. The longest bar is the
+/// largest share.
 Table histogram_table(const LengthStatistics& s) {
   Table table({{"length"},
                {"documents"},
@@ -115,7 +115,7 @@ void inspect(const std::string& prefix, const std::string& lengths_file, const s
   print_statistics(prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
 }
 
-/// Of an option without a variable: the parser keeps its text.
+/// The text of an option that has no variable.
 std::string text_of(const CLI::App* command, const char* option) {
   return command->get_option(option)->as<std::string>();
 }
@@ -153,7 +153,7 @@ void add_build(CLI::App& data) {
   });
 }
 
-/// A length list, as --lengths takes it.
+/// The text of a length list for --lengths.
 std::string lengths_text(const std::string& prefix, const std::vector<Tokens>& lengths) {
   std::string text = fmt::format("# tokens of each document of {}\n", prefix);
   for (const Tokens length : lengths)

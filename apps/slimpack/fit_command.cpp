@@ -46,7 +46,7 @@ FitJob wished_job(const RunConfig& config, const Costs& cost) {
   return job;
 }
 
-/// Measured costs are those of one tp, so it stays; else it may fill a node.
+/// Measured costs hold for one tp, so tp stays. With [hardware] tp may grow up to a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
   const PlannableModel model = planned_model(config);
   tell_untrainable(config, model);
@@ -67,7 +67,7 @@ FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) 
   return question;
 }
 
-/// How far each series of changed jobs is.
+/// Shows the progress of each series of changed jobs.
 class ChangedJobs {
  public:
   void show(std::size_t done, std::size_t total) {

@@ -7,7 +7,7 @@
 namespace slimpack {
 namespace {
 
-/// Where a line's text goes on: behind "  --option VALUE   ", or where it begins.
+/// The indentation of folded lines: the column after "  --option VALUE   ", or that of the text.
 int hanging_indent(std::string_view line) {
   const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const std::size_t gap = line.find("  ", begin);

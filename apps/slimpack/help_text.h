@@ -1,4 +1,4 @@
-// Help in lines that fit a terminal.
+// Folds help into lines that fit a terminal.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace slimpack {
 
-/// The parser's help text with its longer lines folded at `columns`. What describes an option stays
-/// in its column; other lines go on below where they began.
+/// The parser's help text with lines folded at `columns`. The description of an option stays in its
+/// column. Other folded lines keep their indentation.
 [[nodiscard]] std::string folded_help(std::string_view help, int columns);
 
 }  // namespace slimpack

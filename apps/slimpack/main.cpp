@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Goes on as slimpack-train, the program beside this one, with the same arguments.
+/// Replaces this process by slimpack-train, the program beside this one, with the same arguments.
 void become_training_program(char** argv) {
   const auto program =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "slimpack-train";

@@ -39,13 +39,13 @@ std::vector<std::string> overrides_of(const PlanArguments& arguments) {
   return overrides;
 }
 
-/// With the baseline whose plan was the shortest, if that is what it is.
+/// The planner's name and, if the shortest plan was a baseline's, the baseline's name.
 std::string planner_text(const RunConfig& config, const RatedPlan& step) {
   const std::string name(to_string(config.plan.planner));
   return step.baseline.empty() ? name : fmt::format("{}, as {} plans", name, step.baseline);
 }
 
-/// Plans that take no longer are not told of on stderr.
+/// Planning that takes no longer writes no last line to stderr.
 constexpr Nanos kMoment(1'000'000'000);
 
 std::string progress_label(const RunConfig& config) {

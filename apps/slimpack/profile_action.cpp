@@ -55,7 +55,7 @@ std::string coefficient_table(const Costs& cost) {
   return table.text();
 }
 
-/// What a layer of merged MicroPacks takes beyond each member's share.
+/// The time of a layer of merged MicroPacks beyond each member's share.
 std::string merge_table(const Costs& cost) {
   if (cost.merge.empty()) return "";
   Table table(
@@ -74,7 +74,8 @@ std::string merge_table(const Costs& cost) {
 
 void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
+  // A saved profile is for jobs with one GPU per rank. 'slimpack train' measures ranks that share a
+  // GPU.
   const PlannableModel model = planned_model(config);
   tell_untrainable(config, model);
   const ProfileOptions options = configured_profile(config, model.shape, /*gpu_each=*/true);

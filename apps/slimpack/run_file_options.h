@@ -1,4 +1,4 @@
-// What every command that works on a run takes: the run's file, and changes to keys of it.
+// The options of every command that works on a run: the run's file, and changes to its keys.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,11 +9,11 @@ namespace slimpack {
 
 struct RunFile {
   std::string config;                  ///< path of RUN.toml
-  std::vector<std::string> overrides;  ///< "section.key=value", as read_run_config takes them
+  std::vector<std::string> overrides;  ///< "section.key=value", for read_run_config
 };
 
 /// Adds the argument RUN.toml and the repeatable option --set. `run` must outlive the parsing.
-/// Returns the argument, which is optional until its caller says otherwise.
+/// Returns the argument RUN.toml; it is optional unless the caller requires it.
 CLI::Option* add_run_file(CLI::App& command, RunFile& run);
 
 }  // namespace slimpack

@@ -16,7 +16,7 @@ namespace slimpack {
 
 namespace {
 
-/// One line: the mistake, and where to look.
+/// One line: the mistake, and the command whose help explains it.
 std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
   const CLI::App* at = &app;
   std::string name = "slimpack";
@@ -26,7 +26,7 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
   }
   const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
   std::string mistake = e.what();
-  // The parser finds a command missing before it looks at the word that stands in its place.
+  // The parser reports a missing command before it looks at an unknown word in its place.
   if (const auto words = at->remaining(); !commands.empty() && !words.empty()) {
     std::vector<std::string> names;
     for (const CLI::App* command : commands) names.push_back(command->get_name());
@@ -38,7 +38,7 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
   return fmt::format("{}; try '{} --help'", mistake, name);
 }
 
-/// Of help that goes to a file or a pipe, where people read it in a pager.
+/// The columns of help that goes to a file or a pipe, where people read it in a pager.
 constexpr int kPlainColumns = 80;
 
 /// Runs the chosen subcommand, or prints the help that was asked for.
@@ -59,9 +59,9 @@ void parse_and_run(CLI::App& app, int argc, char** argv) {
 
 int run_program(CLI::App& app, int argc, char** argv) {
   open_standard_streams();
-  // A write beyond the limit of file sizes fails then, and that is told. SIGPIPE stays as it is: a
-  // reader that has seen enough (slimpack … | head) ends the program without a word, like any other
-  // tool; nobody reads what would follow.
+  // Without SIGXFSZ a write beyond the limit of file sizes fails, and the failure is reported.
+  // SIGPIPE keeps its default: a reader that has seen enough (slimpack … | head) ends the program
+  // silently, as with other tools.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     parse_and_run(app, argc, argv);

@@ -15,7 +15,7 @@
 namespace slimpack {
 namespace {
 
-/// Columns of the drawing: wider lines are hard to follow.
+/// The most columns of the drawing: wider lines are hard to follow.
 constexpr int kWidest = 120;
 
 struct SimulateArguments {

@@ -1,6 +1,6 @@
-// The commands that need libtorch. They run in a program of their own, slimpack-train, so that all
-// others start at once and work without libtorch; slimpack parses their options too, so that its
-// help is whole and mistakes are found before anything heavy is loaded.
+// The commands that need libtorch. They run in a separate program, slimpack-train, so that all
+// other commands start at once and work without libtorch. slimpack parses their options, too: its
+// help is then complete, and it finds mistakes before anything heavy is loaded.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 namespace slimpack {
 
 struct TrainArguments : RunFile {
-  std::string clock;    ///< "wall" or "virtual" instead of train.clock; empty = as that says
+  std::string clock;    ///< "wall" or "virtual" overrides train.clock; empty = train.clock
   std::string against;  ///< "packed": compare the last step with fixed packing
   std::string resume;   ///< "auto" or the folder of a checkpoint; empty = from the first step
   std::string init;     ///< folder of a Hugging Face model to start from; empty = random weights

@@ -1,5 +1,5 @@
-// Checksums: whether bytes are still those that were written. XXH3, 64 bits: against damage, not
-// against forgery.
+// Checksums tell whether bytes are still those that were written: XXH3 with 64 bits. They find
+// damage, not forgery.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace slimpack {
 
-/// Of bytes that come in parts. Moved-from objects can only be destroyed.
+/// Computes the checksum of bytes that come in parts. A moved-from object can only be destroyed.
 class Checksum {
  public:
   Checksum();
@@ -18,7 +18,7 @@ class Checksum {
   ~Checksum();
 
   void add(std::span<const std::byte> bytes);
-  /// Of all bytes so far: 16 hexadecimal digits, the same on every machine.
+  /// The checksum of all bytes so far: 16 hexadecimal digits, the same on every machine.
   [[nodiscard]] std::string text() const;
 
  private:

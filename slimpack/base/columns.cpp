@@ -26,7 +26,7 @@ std::string folded(std::string_view text, int columns, int indent) {
   std::string lines;
   std::size_t width = 0;  // of the last line
   while (!text.empty()) {
-    // Blanks belong to the word behind them, so that a line keeps those between its words.
+    // Blanks belong to the word after them, so a line keeps the blanks between its words.
     const std::size_t blanks = std::min(text.find_first_not_of(' '), text.size());
     const std::size_t end = std::min(text.find(' ', blanks), text.size());
     const std::string_view word = text.substr(0, end);

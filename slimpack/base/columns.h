@@ -1,4 +1,4 @@
-// Text in lines that fit where they are read.
+// Folds text into lines that fit their reader's screen.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace slimpack {
 
-/// Of a file or a pipe, whose lines may have any length.
+/// The columns of a file or a pipe: its lines may have any length.
 inline constexpr int kAnyColumns = std::numeric_limits<int>::max();
 
-/// Columns of the terminal behind `out`: 80 when it does not say, kAnyColumns when it is none.
+/// Columns of the terminal behind `out`: 80 when it does not say. kAnyColumns for no terminal.
 [[nodiscard]] int output_columns(std::FILE* out);
 
-/// Columns that a UTF-8 text takes: its code points. Text of double width (CJK) takes more.
+/// The number of code points of a UTF-8 text. Characters of double width (CJK) count as one column.
 [[nodiscard]] std::size_t text_width(std::string_view text);
 
 /// The text in lines of at most `columns`, broken at blanks; a longer word keeps a line to itself.

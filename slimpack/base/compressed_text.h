@@ -9,8 +9,8 @@ namespace slimpack {
 /// 36 bytes of mark, checksum and size, then the text by zlib's fastest level.
 [[nodiscard]] std::string compressed(std::string_view text);
 
-/// The text again. Throws InvalidInput naming `origin` for bytes that are not whole: truncated,
-/// damaged or something else. Memory: the text, and never more than 1,032 bytes for each one given.
+/// The text that compressed() was given. Throws InvalidInput naming `origin` for bytes that are
+/// truncated, damaged or something else. Memory: the text, at most 1,032 times the given bytes.
 [[nodiscard]] std::string decompressed(std::string_view bytes, std::string_view origin);
 
 }  // namespace slimpack

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kMaxLinks = 40;  // the kernel's own limit
 
-/// The number of the process's descriptor that `path` names: /proc/self/fd/1, /dev/fd/63. To open
-/// such a path again would write from the beginning of a file that others write to, too.
+/// The number of the process's descriptor that `path` names: /proc/self/fd/1, /dev/fd/63. Opening
+/// such a path again would write from the file's beginning, over what others wrote.
 std::optional<int> descriptor_named(const fs::path& path) {
   std::error_code none;
   const fs::path folder = fs::canonical(path.parent_path(), none);
@@ -52,7 +52,7 @@ Destination find_destination(const fs::path& path) {
       return {DestinationKind::kStream, at, std::move(open)};
     }
     struct stat status {};
-    // What cannot be looked at cannot be created either, and that says why.
+    // A path without a status cannot be created either; creating it reports the cause.
     if (::lstat(at.c_str(), &status) != 0) return {DestinationKind::kFile, at, Descriptor()};
     if (!S_ISLNK(status.st_mode)) return {kind_of(at, status.st_mode), at, Descriptor()};
     std::error_code error;

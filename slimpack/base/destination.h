@@ -1,4 +1,4 @@
-// Where output goes that is written to a path.
+// Finds where output to a path goes.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ enum class DestinationKind {
 
 struct Destination {
   DestinationKind kind;
-  std::filesystem::path path;  ///< what links lead to; nothing need be there
-  Descriptor open;  ///< a second one of the process's own, where the path names that (/dev/stdout)
+  std::filesystem::path path;  ///< with links followed; it need not exist
+  Descriptor open;  ///< a duplicate, if the path names an open descriptor (/dev/stdout); else none
 };
 
-/// Follows the links at `path`, also one that leads to nothing yet. Creates nothing. Throws
-/// InvalidInput where no output can go: folders, sockets, links that lead in a circle.
+/// Follows the links at `path`, also a link whose target does not exist yet. Creates nothing.
+/// Throws InvalidInput for paths that cannot be written: folders, sockets, circles of links.
 [[nodiscard]] Destination find_destination(const std::filesystem::path& path);
 
 }  // namespace slimpack

@@ -5,7 +5,7 @@
 namespace slimpack {
 namespace {
 
-/// In front of the message.
+/// The first character of a failure's text; the message follows.
 constexpr char kBadInput = 'i';
 constexpr char kFailedRun = 'r';
 

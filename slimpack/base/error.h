@@ -1,6 +1,6 @@
-// Errors: bad input is InvalidInput and a run that cannot go on RunFailed (one line: value, rule,
-// remedy); a broken invariant is a bug and ends in InternalError with its place. Infeasible
-// problems and reached limits are results.
+// Errors. InvalidInput: bad input. RunFailed: good input, but the run cannot go on. InternalError:
+// a broken invariant, which is a bug. Infeasible problems and reached limits are results, not
+// errors.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,33 +12,34 @@
 
 namespace slimpack {
 
-/// What the user gave cannot be used. The message is one line that names the value, the rule that
-/// it breaks and what to do; programs print it and exit with code 2.
+/// The user's input cannot be used. The message is one line: the value, the rule that it breaks and
+/// the remedy. Programs print it and exit with code 2.
 class InvalidInput : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// The input was good, but the run could not do its work: the disk is full, training has diverged.
-/// The message is one line that names the cause and what to do; programs exit with code 1.
+/// The message is one line: the cause and the remedy. Programs print it and exit with code 1.
 class RunFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The run was asked to stop (Ctrl-C, SIGTERM); programs exit with code 130.
+/// Somebody stopped the run (Ctrl-C, SIGTERM). Programs exit with code 130.
 class Interrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A broken invariant: a bug of this project, never the user's fault.
+/// An invariant is broken: a bug of this project, never the user's fault. The message has the place
+/// in the source.
 class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-/// The text with '?' for every control character: what messages quote may hold line ends.
+/// The text with '?' for every control character. Values that messages quote may hold line ends.
 [[nodiscard]] std::string one_line(std::string text);
 
 /// Throws InvalidInput with a formatted message, as one line.
@@ -47,24 +48,27 @@ template <class... Args>
   throw InvalidInput(one_line(fmt::format(format, std::forward<Args>(args)...)));
 }
 
-/// Throws RunFailed likewise.
+/// Throws RunFailed with a formatted message, as one line.
 template <class... Args>
 [[noreturn]] void run_failed(fmt::format_string<Args...> format, Args&&... args) {
   throw RunFailed(one_line(fmt::format(format, std::forward<Args>(args)...)));
 }
 
-/// A failure as processes tell it to each other: never empty.
+/// The failure as a text that one process sends to another. It is never empty.
 [[nodiscard]] std::string failure_text(const std::exception& failure);
-/// Throws what was told by failure_text, and `addition` behind its message: InvalidInput again,
-/// everything else as RunFailed.
+/// Throws the failure that failure_text wrote into `text`, with `addition` appended to its message.
+/// InvalidInput stays InvalidInput; every other failure becomes RunFailed.
+/// REQUIRES: text is not empty.
 [[noreturn]] void throw_failure(std::string_view text, std::string_view addition = "");
 
+/// Throws InternalError.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                const std::string& detail);
 
 }  // namespace slimpack
 
-/// Holds in every build: SLIMPACK_CHECK(condition) or SLIMPACK_CHECK(condition, "format", args…).
+/// SLIMPACK_CHECK(condition) or SLIMPACK_CHECK(condition, "format", args…) throws InternalError
+/// unless the condition holds. Every build checks it.
 #define SLIMPACK_CHECK(condition, ...)                                                         \
   do {                                                                                         \
     if (!(condition)) [[unlikely]]                                                             \

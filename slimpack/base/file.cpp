@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr mode_t kMode = 0644;  // the process's umask takes from it
+constexpr mode_t kMode = 0644;  // less the bits of the process's umask
 constexpr std::string_view kTemporary = ".tmp";
 constexpr const char* kStandardInput = "-";
 
@@ -48,7 +48,7 @@ std::string read_to_end(const Descriptor& in, std::string_view what, const std::
   }
 }
 
-/// Of its link in /proc a file without a name can be given one.
+/// The file's link in /proc. linkat() gives an unnamed file its name through this link.
 std::string descriptor_path(const Descriptor& file) {
   return fmt::format("/proc/self/fd/{}", file.number());
 }
@@ -100,7 +100,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   if (error) output_failed("create", path_, error.value());
   create();
   struct stat before {};
-  // As far as the file system keeps permissions.
+  // May fail: some file systems keep no permissions.
   if (::stat(target_.c_str(), &before) == 0) ::fchmod(file_.number(), before.st_mode & 0777);
 }
 
@@ -129,7 +129,7 @@ void AtomicFile::write(std::string_view text) {
 void AtomicFile::commit() {
   if (::fsync(file_.number()) != 0) output_failed("flush", path_, errno);
   if (!named_) {
-    ::unlink(temporary_.c_str());  // of a process of the same number that was killed
+    ::unlink(temporary_.c_str());  // left by a killed process with the same number
     if (::linkat(AT_FDCWD, descriptor_path(file_).c_str(), AT_FDCWD, temporary_.c_str(),
                  AT_SYMLINK_FOLLOW) != 0)
       output_failed("create", path_, errno);

@@ -13,25 +13,25 @@ namespace slimpack {
 
 inline constexpr std::uint64_t kMaxReadBytes = 1ULL << 30;
 
-/// The whole file. Throws InvalidInput naming path, cause and `what` ("run configuration", …); a
-/// file larger than `max_bytes` is refused, so that a mistaken path cannot fill the memory.
+/// The whole text of a regular file. Throws InvalidInput naming path, cause and `what` ("run
+/// configuration", …). Refuses more than `max_bytes`: a mistaken path must not fill the memory.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::string_view what,
                                     std::uint64_t max_bytes = kMaxReadBytes);
 
-/// Likewise, and also of pipes and devices, to their end; "-" is the standard input. Waits for
-/// whoever writes there.
+/// As read_file, but also reads pipes and devices to their end, and "-", the standard input. Waits
+/// for their writers.
 [[nodiscard]] std::string read_stream(const std::filesystem::path& path, std::string_view what,
                                       std::uint64_t max_bytes = kMaxReadBytes);
 
-/// How messages name what read_stream reads: "standard input" for "-".
+/// The name of read_stream's source in messages: the path, or "standard input" for "-".
 [[nodiscard]] std::string stream_name(const std::filesystem::path& path);
 
-/// A file that appears under its name only when it is complete: written without a name, flushed to
-/// disk and named by commit(); gone when destroyed uncommitted, or when the process is killed.
-/// Where the file system has no files without names, they are called FILE.tmpPROCESS, and a process
-/// that is killed leaves them. Links are followed and stay links. A file that is replaced hands on
-/// its permissions. Creates missing parent folders. Throws as output_failed, and InvalidInput for
-/// what is no regular file.
+/// A file that appears under its name only when it is complete. It has no name until commit()
+/// flushes it to disk and names it. It vanishes if it is destroyed before that, or if the process
+/// is killed. On file systems without unnamed files it is called FILE.tmpPROCESS until commit(),
+/// and a killed process leaves it behind. Links are followed and stay links. The new file takes the
+/// permissions of the file that it replaces. Missing parent folders are created. Throws as
+/// output_failed, and InvalidInput if the path names something other than a regular file.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -43,7 +43,7 @@ class AtomicFile {
   void write(std::string_view text);
   void commit();
 
-  /// Where the file will be: the path, with links followed.
+  /// The path of the file, with links followed.
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
 
  private:
@@ -56,12 +56,12 @@ class AtomicFile {
   bool named_ = false;  ///< temporary_ exists
 };
 
-/// Whether `path` is what a process that was killed may have left of an AtomicFile for `target`.
+/// Whether a killed process may have left `path` behind while it wrote an AtomicFile for `target`.
 [[nodiscard]] bool is_left_behind(const std::filesystem::path& path,
                                   const std::filesystem::path& target);
 
-/// AtomicFile with one write. Pipes, devices and /dev/stdout are written as they stand; opening a
-/// pipe waits for its reader. Throws as AtomicFile.
+/// Writes the whole text through an AtomicFile. Writes pipes, devices and /dev/stdout directly;
+/// opening a pipe waits for its reader. Throws as AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-// Folders: what is in them, and changes to them that survive a power cut.
+// Folders: lists their entries, and changes them so that the changes survive a power cut.
 #pragma once
 
 #include <filesystem>
@@ -7,19 +7,19 @@
 
 namespace slimpack {
 
-/// Names of everything in a folder, sorted; none when there is no such folder.
+/// The names of all entries of a folder, sorted. Empty when there is no such folder.
 [[nodiscard]] std::vector<std::string> folder_entries(const std::filesystem::path& folder);
 
-/// Removes a folder with all that is in it, as far as that can be done. Links are removed, not
+/// Removes a folder and everything in it. Skips what cannot be removed. Links are removed, not
 /// followed.
 void remove_folder(const std::filesystem::path& folder);
 
-/// Puts the names in a folder on disk: files that were renamed into it, and folders. Throws
-/// as output_failed.
+/// Flushes a folder's entries to disk: the names of files and folders that were created in it or
+/// renamed into it. Throws as output_failed.
 void flush_folder(const std::filesystem::path& folder);
 
-/// Gives a folder or file another name in the same file system; flush_folder makes that last.
-/// Throws as output_failed, naming both.
+/// Renames a folder or file within one file system. Call flush_folder to make the change durable.
+/// Throws as output_failed, naming both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace slimpack

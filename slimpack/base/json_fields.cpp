@@ -10,9 +10,8 @@ namespace {
 
 constexpr int kDeepest = 100;
 
-/// The place of the first bracket that opens a value deeper than that; npos if there is none. The
-/// library reads any depth, but its recursion would exhaust the stack as soon as such a value is
-/// copied or printed.
+/// The place of the first bracket that opens a value deeper than kDeepest; npos if there is none.
+/// The library reads any depth, but copying or printing such a value would exhaust the stack.
 std::size_t too_deep_at(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -43,7 +42,7 @@ json parse_json(std::string_view text, std::string_view origin) {
     invalid_input("{}: not valid JSON near byte {}; check that the file is complete", origin,
                   e.byte);
   } catch (const json::exception& e) {
-    // A number that no double holds (1e999) is not a parse_error.
+    // A number beyond double's range (1e999) throws something other than parse_error.
     invalid_input("{}: not usable JSON: {}; correct the value", origin, e.what());
   }
 }

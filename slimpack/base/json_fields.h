@@ -12,8 +12,8 @@
 
 namespace slimpack {
 
-/// Parses JSON text; throws InvalidInput naming `origin` and the place of the error, also for
-/// values that are nested absurdly deep.
+/// Parses JSON text. Throws InvalidInput naming `origin` and the place of the error. Refuses values
+/// that are nested absurdly deep.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view origin);
 
 /// A JSON object together with where it came from ("plan.json: replicas[0]").
@@ -35,7 +35,7 @@ class JsonFields {
   [[nodiscard]] JsonFields object(const char* key) const;
   [[nodiscard]] const std::string& origin() const { return origin_; }
 
-  /// Checks "format" and "version" of a file of this project.
+  /// Throws InvalidInput unless "format" and "version" have these values.
   void require_format(std::string_view format, std::int64_t version) const;
 
  private:

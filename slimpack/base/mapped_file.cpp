@@ -18,7 +18,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::string_view what,
   const auto fail = [&](std::string_view cause) {
     invalid_input("{} '{}' cannot be read: {}; {}", what, path.string(), cause, remedy);
   };
-  // Not blocking: a pipe under this name is refused below instead of being waited for.
+  // O_NONBLOCK: opening a pipe must not wait for its writer. The check below refuses pipes.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail(std::strerror(errno));
   struct stat status {};

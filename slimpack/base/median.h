@@ -5,7 +5,7 @@
 
 namespace slimpack {
 
-/// Of an even count the mean of the middle two. REQUIRES: not empty.
+/// The middle value; the mean of the middle two for an even count. REQUIRES: values is not empty.
 [[nodiscard]] double median(std::vector<double> values);
 
 }  // namespace slimpack

@@ -30,11 +30,11 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::size_t least = word.size() + 1;
   for (const std::string_view candidate : known) {
     const std::size_t allowed = std::max<std::size_t>(2, candidate.size() / 3);
-    // The lengths alone rule most words out, so that an absurdly long word costs nothing.
+    // The difference of lengths rules most words out, so an absurdly long word costs nothing.
     if (word.size() > candidate.size() + allowed || candidate.size() > word.size() + allowed)
       continue;
     const std::size_t distance = edit_distance(word, candidate);
-    // Replacing every character is no likeness, however short the word.
+    // A word that replaces every character is not similar, however short it is.
     if (distance <= allowed && distance < candidate.size() && distance < least) {
       least = distance;
       best = candidate;

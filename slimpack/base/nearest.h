@@ -8,12 +8,12 @@
 
 namespace slimpack {
 
-/// Least number of single-character insertions, deletions and replacements that turn `a` into `b`.
-/// Cost: O(|a| · |b|).
+/// The smallest number of single-character insertions, deletions and replacements that turn `a`
+/// into `b`. Cost: O(|a| · |b|).
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The known word nearest to `word` (the first of equals), or an empty view when none is within a
-/// third of its own length (at least 2 edits). Points into `known`.
+/// The known word with the fewest edits to `word`, the first of equals. Empty when every known word
+/// takes more edits than a third of its length (at least 2 edits are allowed). Points into `known`.
 [[nodiscard]] std::string_view nearest(std::string_view word,
                                        std::span<const std::string_view> known);
 

@@ -11,7 +11,7 @@ namespace {
 bool path_is_wrong(int cause) {
   switch (cause) {
     case EACCES:
-    case EBADF:  // a descriptor that is closed, or open for reading only
+    case EBADF:  // a closed descriptor, or one for reading only
     case EBUSY:
     case EEXIST:
     case EINVAL:  // a name that the file system does not allow

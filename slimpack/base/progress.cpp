@@ -72,8 +72,8 @@ std::string Progress::line(Nanos elapsed) const {
 
 void Progress::write(const std::string& line, bool last) {
   if (style_ == ProgressStyle::kRedraw) {
-    // Back to the start of the line, and clear what a longer line left behind.
-    // A line that wraps could not be drawn again.
+    // Returns to the start of the line and clears the rest of a longer line before it. A line that
+    // wraps could not be redrawn, so it is cut.
     fmt::print(out_, "\r{:.{}}\x1b[K{}", line, output_columns(out_) - 1, last ? "\n" : "");
     open_line_ = !last;
   } else {

@@ -22,8 +22,8 @@ std::string unwritten_output(int cause) {
 }  // namespace
 
 void open_standard_streams() {
-  // Open the wrong way round, the first two fail when they are used. The lowest number that is free
-  // is taken, so that in ascending order each gets its own.
+  // stdin opens for writing and stdout for reading, so that using them fails. open() takes the
+  // lowest free number, so in ascending order each stream gets its own.
   constexpr std::array<int, 3> kModes{O_WRONLY, O_RDONLY, O_WRONLY};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
     if (::fcntl(stream, F_GETFD) < 0)
@@ -31,7 +31,7 @@ void open_standard_streams() {
 }
 
 void flush_standard_output() {
-  errno = EIO;  // where it failed before, and the cause is not known any more
+  errno = EIO;  // for a write that failed earlier: its cause is no longer known
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     run_failed("{}", unwritten_output(errno));
 }

@@ -1,4 +1,4 @@
-// Standard input, output and error of a program, and what it ends with.
+// A program's standard input, output and error, and its exit code.
 #pragma once
 
 #include <exception>
@@ -6,22 +6,23 @@
 
 namespace slimpack {
 
-/// Opens those that whoever started the program has closed; files opened later would take their
-/// numbers, and what is printed would land in them. Reading and printing then fail; messages to
-/// stderr go nowhere, as was wished.
+/// Opens the standard streams that are closed at the program's start. Otherwise files opened later
+/// would take their numbers, and printed text would land in those files. Reading from an opened
+/// stdin fails, printing to an opened stdout fails, and messages to an opened stderr are dropped.
 void open_standard_streams();
 
 /// Throws RunFailed unless everything printed so far has been written.
 void flush_standard_output();
 
-/// What has to be said of a failure: its message. That of printing does not say where it failed.
+/// The message to print for a failure. It is the failure's own message, except that a failure to
+/// print becomes "cannot write to standard output: …".
 [[nodiscard]] std::string message_of(const std::exception& failure);
 
-/// What a program exits with where a failure ends it: 2 for bad input, 130 when interrupted, 1 for
+/// The exit code of a program that a failure ends: 2 for bad input, 130 when interrupted, 1 for
 /// anything else, such as RunFailed.
 [[nodiscard]] int exit_code(const std::exception& cause);
 
-/// One line on stderr that begins with the program's name. Nobody hears of it when that fails.
+/// Writes the text to stderr as one line that begins with the program's name. Ignores errors.
 void say(const std::string& text);
 
 }  // namespace slimpack

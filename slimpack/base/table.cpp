@@ -14,10 +14,10 @@ namespace slimpack {
 namespace {
 
 constexpr std::string_view kGap = "  ";
-/// A column that is folded keeps as many columns: fewer would break most words apart.
+/// The least width of a folded column: a narrower one would break most words apart.
 constexpr std::size_t kNarrowest = 16;
 
-/// A column that is shown: its place among all, and its width.
+/// A shown column: its index among all columns, and its width.
 struct Shown {
   std::size_t column;
   std::size_t width;
@@ -29,7 +29,8 @@ std::size_t total_width(const std::vector<Shown>& shown) {
   return width;
 }
 
-/// Leaves out what is most expendable, the last of equals, while the table is wider than `columns`.
+/// While the table is wider than `columns`, leaves out the most expendable column, the last of
+/// equals.
 void leave_out(std::vector<Shown>& shown, const std::vector<Column>& all, std::size_t columns) {
   const auto expendable = [&](const Shown& s) { return all[s.column].expendable; };
   while (total_width(shown) > columns) {
@@ -71,7 +72,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// A row of cells, each folded into its column: as many lines as the cell with the most needs.
+/// A row of cells, each folded into its column. Has as many lines as its tallest cell.
 void append_row(std::string& text, const std::vector<std::string>& cells,
                 const std::vector<Shown>& shown, const std::vector<Column>& all) {
   std::vector<std::string> lines;

@@ -15,7 +15,7 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kRight;  ///< numbers right, words left
-  /// Where a table is too wide, columns are left out, the highest number first; 0 always stays.
+  /// A table that is too wide leaves columns out, the highest number first. 0: always shown.
   int expendable = 0;
 };
 

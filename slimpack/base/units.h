@@ -7,8 +7,8 @@
 
 namespace slimpack {
 
-/// A count of one unit. Quantities of the same unit add and compare; scaling is by plain numbers;
-/// everything else goes through count(), where the reader sees that units are left behind.
+/// A count of one unit. Quantities of the same unit add and compare, and plain numbers scale them.
+/// Everything else goes through count(), which shows the reader that the unit is dropped.
 template <class Tag, class Rep = std::int64_t>
 class Quantity {
  public:
@@ -43,7 +43,7 @@ using Flops = Quantity<struct FlopsTag, double>;
   return Nanos(static_cast<std::int64_t>(s * 1e9 + (s < 0 ? -0.5 : 0.5)));
 }
 
-/// A number that names one of many; index() is its place in a vector of them.
+/// A number that names one object of a kind; index() is the object's place in a vector of them.
 template <class Tag>
 class Id {
  public:

@@ -1,5 +1,5 @@
-// Baselines: what users run today, as plans of ours, so that one simulator rates them all.
-// docs/baselines.md says for each how it was rebuilt and where it differs from its original.
+// Baselines: the methods that users run today, rebuilt as makers of StepPlans so that one simulator
+// rates them all. docs/baselines.md says how each was rebuilt and how it differs from its original.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace slimpack {
 
-/// How the runtime of that system orders a stage.
+/// How the runtime of the rebuilt system orders a stage.
 enum class Discipline : std::uint8_t {
   kOneFOneB,        ///< Megatron's 1F1B
   kSlicedOneFOneB,  ///< 1F1B over slices, a pack's backward slices in reverse
-  kListSchedule,    ///< whatever can run, a backward first, under the memory cap
+  kListSchedule,    ///< any action that can run under the memory cap, backwards first
 };
 
 struct BaselinePlan {
   StepPlan plan;
   Discipline discipline = Discipline::kOneFOneB;
-  /// kSlicedOneFOneB: slices that a stage has in flight more than the next stage.
+  /// kSlicedOneFOneB: a stage has so many slices more in flight than the next stage.
   std::int32_t ahead_per_stage = 1;
-  /// kOneFOneB, by replica: which microbatch of a plain 1F1B each MicroPack is, ascending, so that
-  /// the replicas of merged ones run them in the same column; a replica does nothing in a column
-  /// where it has none. Empty = every MicroPack's column is its index.
+  /// kOneFOneB, by replica: each MicroPack's column, its number among the microbatches of a plain
+  /// 1F1B, ascending. All replicas of a merged pack have it in the same column. A replica without a
+  /// pack in a column does nothing there. Empty = a MicroPack's column is its index.
   std::vector<std::vector<std::int32_t>> columns = {};
 };
 
@@ -38,8 +38,8 @@ struct Baseline {
   std::string_view about;  ///< one line: what it does and who runs it
   BaselinePlan (*plan)(const Job& job, const SequenceLengths& lengths,
                        const RecomputingCosts& cost);
-  bool cuts = false;    ///< sequences, at any token
-  bool merges = false;  ///< MicroPacks of several replicas
+  bool cuts = false;    ///< cuts sequences at any token
+  bool merges = false;  ///< makes merged MicroPacks
 };
 
 /// In the order in which tables list them.
@@ -48,13 +48,12 @@ struct Baseline {
 /// Throws InvalidInput for an unknown name, naming the nearest.
 [[nodiscard]] const Baseline& baseline_named(std::string_view name);
 
-/// What most users run: whole documents in packs, which "packed" means wherever it is run or
-/// compared with.
+/// The baseline that most users run: whole documents in packs. "packed" means this one everywhere.
 [[nodiscard]] const Baseline& packed_baseline();
 
-/// The baseline's plan of the lengths, of which there may be none; check_plan accepts it. With
-/// fewer packs than replicas some replicas have none. Deterministic. Throws InvalidInput when a
-/// sequence exceeds the context, a length, the context or the number of replicas is below 1.
+/// The baseline's plan of `lengths`, which may be empty. check_plan accepts it. With fewer packs
+/// than replicas some replicas have none. Deterministic. Throws InvalidInput if a sequence exceeds
+/// the context, or if a length, the context or the number of replicas is below 1.
 [[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const Job& job,
                                          const SequenceLengths& lengths,
                                          const RecomputingCosts& cost);

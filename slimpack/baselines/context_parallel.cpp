@@ -11,7 +11,7 @@
 namespace slimpack {
 namespace {
 
-/// Tokens of a replica below which no sequence is shared. Megatron leaves this figure
+/// A sequence of at most so many tokens is not shared. Megatron leaves this figure
 /// (max_seqlen_per_dp_cp_rank) to its user.
 constexpr Tokens kLeastShare{8192};
 
@@ -27,7 +27,8 @@ std::int32_t power_of_two_above(std::int64_t count) {
   return static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
 }
 
-/// A group's sequences in order, as many in a pack as its replicas take together.
+/// Packs of a group's sequences in order. A pack holds as many tokens as the replicas take
+/// together.
 std::vector<MicroPack> packs_of(const SharingGroup& group, const SequenceLengths& lengths,
                                 Tokens per_replica) {
   std::vector<MicroPack> packs;

@@ -12,18 +12,18 @@
 namespace slimpack {
 namespace {
 
-/// Largest costs closer to each other than this are tried once (DynaPipe: within 5 µs).
+/// Of largest costs that are closer than this, only one is tried (DynaPipe: within 5 µs).
 constexpr double kNextLargest = 1.001;
 
 struct Split {
   std::vector<std::size_t> ends;
   std::int64_t largest = 0;
-  /// The least limit above `limit` under which a pack would hold an item more; 0 = there is none.
+  /// The least higher limit under which a pack would hold one item more; 0 = there is none.
   std::int64_t next_limit = 0;
 };
 
-/// The fewest consecutive packs of at most `limit` each: costs add up, so taking as many items as
-/// fit is what DynaPipe's dynamic program finds for this limit. REQUIRES: limit ≥ every cost.
+/// The fewest consecutive packs of at most `limit` each. Costs add up, so filling every pack finds
+/// what DynaPipe's dynamic program finds for this limit. REQUIRES: limit ≥ every cost.
 Split fewest_packs(const SplitProblem& problem, std::int64_t limit) {
   Split split;
   std::int64_t cost = 0;

@@ -2,11 +2,12 @@
 //  1. Divide the sequences, longest first, into as many buckets of about equal work as there are
 //     widths (replicas per sequence) among them.
 //  2. Take the first sequence of the first bucket for which a group of its width exists or enough
-//     replicas are free; give it to the group with the least work, or open a new one. Stop when no
-//     bucket has one, or, once the width has fallen, when the groups are balanced.
+//     replicas are free. Give it to the group with the least work, or open a new one. Stop when no
+//     bucket has such a sequence, or, once the width has fallen, when the groups are balanced.
 //  3. While the heaviest group's last sequence makes the balance worse, put it off.
-//  4. While replicas are free and the narrowest width fits into them once more, double the first
-//     group of that width.
+//  4. While at least as many replicas are free as the narrowest group has, double the first group
+//  of
+//     that width.
 #include "slimpack/baselines/hybrid_rounds.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ class Round {
   Round(const SequenceLengths& lengths, const ContextSharing& sharing, std::int32_t replicas)
       : lengths_(lengths), sharing_(sharing), replicas_(replicas) {}
 
-  /// Takes what fits out of `left`, which is sorted and stays so.
+  /// Moves the sequences of one round out of `left`, which is sorted and stays sorted.
   SharingRound take(std::vector<SequenceId>& left) {
     std::vector<Ids> buckets = make_buckets(left);
     fill(buckets);
@@ -88,7 +89,7 @@ class Round {
     return buckets;
   }
 
-  /// The group with the least work of those of this width, null when there is none.
+  /// The group of this width with the least work; null if there is none.
   Group* lightest(std::int32_t count) {
     Group* best = nullptr;
     for (Group& group : groups_)
@@ -115,7 +116,7 @@ class Round {
       bucket->pop_front();
       const std::int32_t count = width(id);
       Group* group = lightest(count);
-      // A group with work is never lighter than one that has none yet.
+      // A group with work is never lighter than a group without.
       if (group == nullptr || free_replicas() >= count) group = &groups_.emplace_back(Group{count});
       group->sequences.push_back(id);
       group->work += work(id);
@@ -137,7 +138,7 @@ class Round {
     return most_work() - least;
   }
 
-  /// Puts sequences off to the end of `left`; returns how many.
+  /// Moves sequences back to the end of `left`; returns their number.
   std::size_t trim(std::vector<SequenceId>& left) {
     for (std::size_t count = 0;; ++count) {
       const double before = slack();

@@ -1,4 +1,5 @@
-// Megatron's hybrid context parallelism: which replicas share which sequences, round by round.
+// Megatron's hybrid context parallelism: divides sequences among groups of replicas, round by
+// round.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@ struct SharingGroup {
   bool operator==(const SharingGroup&) const = default;
 };
 
-/// One round: groups side by side from replica 0 on, wide ones first, so that each begins at a
-/// multiple of its width. Replicas behind the last group have nothing to do.
+/// One round: groups side by side from replica 0 on, wide groups first, so that each begins at a
+/// multiple of its width. Replicas after the last group are idle.
 using SharingRound = std::vector<SharingGroup>;
 
-/// BalancedCPScheduler (megatron/core/pipeline_parallel/hybrid_cp_schedule.py): the work of a
-/// sequence on g replicas is length² ÷ g; a round is filled until its replicas' work differs by at
+/// BalancedCPScheduler (megatron/core/pipeline_parallel/hybrid_cp_schedule.py). The work of a
+/// sequence on g replicas is length² ÷ g. A round is filled until its replicas' work differs by at
 /// most 5%. Every sequence is in exactly one round.
 /// REQUIRES: sharing.replicas_for(length) ≤ sharing.largest ≤ replicas for every length.
 /// Cost: O(rounds · sequences + sequences · replicas).

@@ -30,7 +30,7 @@ struct Partition {
   std::int64_t spread = 0;
 };
 
-/// The partition of the widest spread is joined next; of equals the one with the heaviest part.
+/// The partition with the widest spread is joined next; of equals, the one with the heaviest part.
 struct JoinsLater {
   bool operator()(const Partition& a, const Partition& b) const {
     return std::tuple(a.spread, a.parts.front().sum, b.parts.front().first) <
@@ -86,7 +86,8 @@ class Differencing {
 
   Partition join(Partition a, const Partition& b) {
     a.parts.resize(std::min(count_, a.parts.size() + b.parts.size()));
-    // Part i of a meets part count − 1 − i of b; as long as there are empty ones, only those do.
+    // Part i of a joins part count − 1 − i of b. As long as both together have at most `count`
+    // parts, each joins an empty one.
     for (std::size_t j = 0; j < b.parts.size(); ++j)
       add(a.parts[a.parts.size() - 1 - j], b.parts[j]);
     const auto changed = a.parts.end() - static_cast<std::ptrdiff_t>(b.parts.size());
@@ -95,7 +96,7 @@ class Differencing {
     return with_spread(std::move(a));
   }
 
-  /// Adds the values of `other` to `part`, the chain of the least index ahead.
+  /// Adds the values of `other` to `part`. The chain with the least index comes first.
   void add(Part& part, const Part& other) {
     if (part.first == kNone) {
       part = other;

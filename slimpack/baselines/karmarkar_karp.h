@@ -1,4 +1,4 @@
-// Karmarkar–Karp: numbers into a given count of parts whose sums are close to each other.
+// Karmarkar–Karp: divides numbers into a given count of parts with nearly equal sums.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace slimpack {
 
-/// The largest differencing method (Karmarkar and Karp 1982) for `parts` parts, as verl has it:
-/// begin with one partition for each value (the value alone, the other parts empty); take the two
-/// partitions with the widest spread between their heaviest and lightest part and join them, the
-/// heaviest part of one with the lightest of the other; until one is left.
+/// The largest differencing method (Karmarkar and Karp 1982) for `parts` parts, as verl has it.
+/// 1. Begin with one partition for each value: the value alone, the other parts empty.
+/// 2. Until one is left, take the two partitions with the widest spread between their heaviest and
+///    lightest part. Join them: the heaviest part of one with the lightest of the other, and so on.
 /// Result: the indices of each part's values, ascending; heaviest part first, then by first index.
 /// With at least `parts` values no part is empty. Deterministic: ties are broken by index.
 /// REQUIRES: parts ≥ 1, values ≥ 0. Cost: O(n · (parts + log n)), less where parts stay empty.

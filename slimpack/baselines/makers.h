@@ -19,7 +19,8 @@ namespace slimpack {
 [[nodiscard]] BaselinePlan concatenated_baseline(const Job& job, const SequenceLengths& lengths,
                                                  const RecomputingCosts& cost);
 
-/// verl: Karmarkar–Karp over replicas, then over each replica's packs, light ones at both ends.
+/// verl: Karmarkar–Karp over replicas, then over each replica's packs. Light packs are at both
+/// ends.
 [[nodiscard]] BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
                                              const RecomputingCosts& cost);
 
@@ -36,12 +37,12 @@ namespace slimpack {
 /// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
 [[nodiscard]] BaselinePlan context_parallel_baseline(const Job& job, const SequenceLengths& lengths,
                                                      const RecomputingCosts& cost);
-/// Context parallelism of one size for everything.
+/// Context parallelism of one size for all sequences.
 [[nodiscard]] BaselinePlan token_balanced_baseline(const Job& job, const SequenceLengths& lengths,
                                                    const RecomputingCosts& cost);
 
-/// What dynapipe_baseline minimises: (Σ packs (overhead + Σ its costs)) ÷ replicas
-/// + (stages − 1) · the largest pack: DynaPipe's estimate of the pipeline's time.
+/// The problem of dynapipe_baseline: minimise DynaPipe's estimate of the pipeline's time,
+/// (Σ packs (overhead + Σ its costs)) ÷ replicas + (stages − 1) · the largest pack.
 struct SplitProblem {
   std::span<const std::int64_t> costs;  ///< of each item, ≥ 1
   std::span<const Tokens> lengths;      ///< of each item, ≤ capacity
@@ -51,19 +52,20 @@ struct SplitProblem {
   std::int32_t replicas = 1;
 };
 
-/// Ends of consecutive packs: pack k is [ends[k − 1], ends[k]). Optimal when the costs of two
-/// splits' largest packs differ by more than 0.1%, otherwise up to that.
+/// Ends of consecutive packs: pack k is [ends[k − 1], ends[k]). The split is optimal up to 0.1%:
+/// splits whose largest packs are closer than that are tried once.
 /// Cost: O(n) for each largest cost that is tried, at most ln(Σ costs ÷ largest cost) ÷ 0.1%.
 [[nodiscard]] std::vector<std::size_t> consecutive_split(const SplitProblem& problem);
 
 /// How context_parallel_baseline and token_balanced_baseline share sequences.
 struct ContextSharing {
-  /// Tokens that a replica takes of a shared pack.
+  /// The tokens of a shared pack that one replica takes.
   Tokens per_replica;
-  /// The largest group: a power of two, at most the replicas and what the cost model can merge.
+  /// The largest group: a power of two, at most the replicas and the largest merge that the cost
+  /// model knows.
   std::int32_t largest = 1;
 
-  /// Replicas that a sequence needs: the next power of two of length ÷ per_replica.
+  /// The replicas that a sequence needs: length ÷ per_replica, rounded up to a power of two.
   [[nodiscard]] std::int32_t replicas_for(Tokens length) const;
 };
 [[nodiscard]] ContextSharing context_sharing(const Job& job, const RecomputingCosts& cost);

@@ -1,4 +1,4 @@
-// Orders of micro-batches that DynaPipe tries.
+// The orders of micro-batches that DynaPipe tries.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace slimpack {
 
-/// Orders of packs, by their costs, as DynaPipe tries them (optimize_schedule): the given order,
-/// and every order of three clusters of similar packs (four when there are at most 20); packs of a
-/// cluster stay in the given order. Each order lists indices; the given one comes first. Clusters
-/// are those of k-means on the costs. Deterministic. Cost: O(n log n) and the result.
+/// Orders of packs with these costs, as DynaPipe tries them (optimize_schedule): first the given
+/// order, then every order of three clusters of similar packs (four for at most 20 packs). The
+/// packs of a cluster stay in the given order. k-means on the costs makes the clusters. Each order
+/// lists indices. Deterministic. Cost: O(n log n) and the result.
 [[nodiscard]] std::vector<std::vector<std::size_t>> pack_orders(
     std::span<const std::int64_t> costs);
 

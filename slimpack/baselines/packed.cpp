@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-/// Room of every pack, so that the pack for the next sequence is found in O(log packs).
+/// The room of every pack. Finds the pack for the next sequence in O(log packs).
 class BestFit {
  public:
   /// The fullest pack with that much room, if any.

@@ -1,4 +1,4 @@
-// Fixed packing: what most trainers run today.
+// Fixed packing, which most trainers run today.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class Packing : std::uint8_t {
   /// Longest first, each into the fullest pack that has room (of equals the oldest): best-fit
   /// decreasing (Johnson 1973; Megatron, TRL).
   kBestFit,
-  kConcatenated,  ///< as given, a new pack whenever the next sequence does not fit the last one
+  kConcatenated,  ///< as given; a new pack whenever a sequence does not fit into the last one
 };
 
 /// The sequences of each pack of at most `capacity` tokens, in the order in which packs were

@@ -10,10 +10,10 @@
 namespace slimpack {
 namespace {
 
-/// Fewest slices of a pack; with more stages, as many as stages.
+/// A pack has at least so many slices, and at least as many as there are stages.
 constexpr std::int32_t kLeastSlices = 4;
 
-/// What is balanced between the slices of a pack: FLOPs or tokens.
+/// The quantity that is equal for all slices of a pack: FLOPs or tokens.
 struct Weight {
   double per_token = 1;
   double per_pair = 0;
@@ -39,8 +39,8 @@ Tokens cut_at(const Weight& weight_of, const Slice& rest, double weight) {
   return Tokens(low);
 }
 
-/// `count` MicroPacks of equal weight along the pack, up to one token each. Where the pack has too
-/// few tokens, fewer.
+/// `count` MicroPacks of equal weight along the pack, up to one token each. A pack with too few
+/// tokens gives fewer.
 std::vector<MicroPack> cut_pack(const MicroPack& pack, const Weight& weight_of,
                                 std::int32_t count) {
   double total = 0;

@@ -1,5 +1,5 @@
-// What the baselines share: costs of whole sequences, packs dealt to replicas, the step around
-// them.
+// Functions that the baselines share: they cost whole sequences, deal packs to replicas and build
+// the step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// Forward and backward of a slice over all stages, without what a MicroPack costs by itself.
+/// Forward and backward time of a slice over all stages, without the per-pack term.
 [[nodiscard]] PackCost step_cost(const StageLayout& layout, const RecomputingCosts& cost);
 
 /// step_cost of each whole sequence, rounded up to nanoseconds.
@@ -26,11 +26,11 @@ template <class T>
   return dealt;
 }
 
-/// The step of these packs, by replica, with the sequences that each replica holds.
+/// The step with these packs, by replica. Lists each replica's sequences.
 [[nodiscard]] StepPlan step_of(const StageLayout& layout, const SequenceLengths& lengths,
                                std::vector<PackPlan> replicas);
 
-/// The step of whole sequences: forward and backward are the same packs. [replica][pack].
+/// The step with these packs of whole sequences, [replica][pack], forward and backward.
 [[nodiscard]] StepPlan whole_step(const StageLayout& layout, const SequenceLengths& lengths,
                                   const std::vector<std::vector<std::vector<SequenceId>>>& packs);
 

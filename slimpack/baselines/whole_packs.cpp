@@ -37,7 +37,8 @@ Tokens tokens_of(const std::vector<SequenceId>& sequences, const SequenceLengths
                          [&](Tokens sum, SequenceId id) { return sum + lengths[id.index()]; });
 }
 
-/// Of packs from heavy to light: … 4 2 0 1 3 5 …, so that light ones fill and drain the pipeline.
+/// Orders packs that go from heavy to light as … 4 2 0 1 3 5 …, so that light packs fill and drain
+/// the pipeline.
 Packs light_at_both_ends(const Packs& packs) {
   Packs ordered;
   for (std::size_t i = (packs.size() + 1) / 2; i-- > 0;) ordered.push_back(packs[2 * i]);
@@ -63,8 +64,8 @@ BaselinePlan concatenated_baseline(const Job& job, const SequenceLengths& length
 }
 
 // 1. Karmarkar–Karp over the replicas.
-// 2. Karmarkar–Karp over each replica's packs, as many on each replica; begin with as many as the
-//    replica with the most tokens needs and add one until no pack exceeds the context.
+// 2. Karmarkar–Karp over each replica's packs, the same number on each replica. Begin with as many
+//    as the replica with the most tokens needs, and add one until no pack exceeds the context.
 BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
                                const RecomputingCosts& cost) {
   const std::vector<std::int64_t> costs = sequence_costs(job.layout, lengths, cost);

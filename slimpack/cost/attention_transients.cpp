@@ -5,8 +5,8 @@
 namespace slimpack {
 namespace {
 
-/// Copies for heads that are folded when `tokens` queries attend to a prefix: what goes in, and the
-/// result that comes out. None where they are not folded.
+/// Bytes of the kernel's copies when `tokens` queries attend to a prefix with folded heads: of its
+/// inputs and of its result. 0 if the heads are not folded.
 struct FoldedCopies {
   std::int64_t heads;
   std::int64_t q, out;       ///< forward
@@ -20,19 +20,20 @@ struct FoldedCopies {
   }
 };
 
-/// What a slice's forward attention holds at most beyond its own output and log-sum-exp.
+/// The peak of a slice's forward attention beyond its own output and log-sum-exp.
 std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
   const std::int64_t tokens = s.length().count();
   const std::int64_t own = w.tile(s.length(), s.length());
   if (s.begin == Tokens(0)) return own;
-  // The prefix's result beside the own block's; merging adds the new log-sum-exp and two shares.
+  // The prefix's result lies beside the own block's. Merging them adds the new log-sum-exp and two
+  // shares.
   const FoldedCopies copies(w, s.length());
   const std::int64_t kernel = copies.q + w.tile(s.length() * copies.heads, s.prefix());
   return std::max({own, tokens * (w.q + w.lse) + std::max(kernel, copies.out),
                    tokens * (w.q + 4 * w.lse + w.merging())});
 }
 
-/// The attention of all slices: what it holds at most beyond their outputs and log-sum-exps.
+/// The peak of all slices' forward attention beyond their outputs and log-sum-exps.
 std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
   const std::int64_t tokens = pack.tokens().count();
   std::int64_t to_come = tokens;
@@ -45,12 +46,13 @@ std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
   return std::max(slices, joined);
 }
 
-/// Of a merged MicroPack: its own queries, then those of the other replicas, one after the other.
+/// As slices_forward, for a merged MicroPack. Its own queries run first, then those of the other
+/// replicas, one replica after the other.
 std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t result = w.q + w.lse;
   std::int64_t done = 0;
-  std::int64_t part = 0;  // with the result that it makes
+  std::int64_t part = 0;  // peak of one replica's queries, with their result
   for (const Slice& s : pack.slices) {
     const std::int64_t own = s.length().count();
     const FoldedCopies copies(w, s.length());
@@ -64,11 +66,12 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
     done += own;
   }
   if (pack.slices.size() > 1) part = std::max(part, 2 * tokens * result);
-  // Beyond the own result: others' queries with their part; then their part of the own, merged.
+  // Beyond the own result: another replica's queries and their result; later the other replicas'
+  // results for the own queries, while they are merged.
   return std::max(tokens * w.q + part, tokens * (result + 3 * w.lse + w.merging()));
 }
 
-/// What a slice's backward attention holds at most.
+/// The peak of a slice's backward attention.
 std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
   const std::int64_t tokens = s.length().count();
   const std::int64_t own = tokens * (w.q + 2 * w.k + w.lse);
@@ -81,8 +84,8 @@ std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
   return own + std::max(tiles, prefix + std::max({kernel, copies.dq, widened}));
 }
 
-/// The attention of all slices in backward: what it holds at most beyond its gradients, with the
-/// dK and dV that it opens and the stores that it closes on the way.
+/// The peak of all slices' backward attention. It includes the gradients of q, k and v, the dK and
+/// dV that open, and the stores that close on the way.
 std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
                              const SequenceLengths& lengths) {
   LayerStores stores;
@@ -96,9 +99,10 @@ std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
   return pack.tokens().count() * (w.q + 2 * w.k) + most;
 }
 
-/// Likewise of a merged MicroPack, which closes nothing on the way: rows of others visit one after
-/// the other, and are given their part of dQ. Own gradients are in the accumulate type; those of
-/// keys and values stand in the sequence's unless the slice is all of it.
+/// As slices_backward, for a merged MicroPack, which closes nothing on the way. The other replicas'
+/// rows visit one replica at a time and get their part of dQ. The own gradients are in the
+/// accumulate type. Those of keys and values lie in the sequence's dK and dV, unless the slice is
+/// the whole sequence.
 std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
                              const SequenceLengths& lengths) {
   const std::int64_t tokens = pack.tokens().count();

@@ -17,7 +17,7 @@ struct Link {
   double per_byte = 0;
 };
 
-/// What every term needs.
+/// The inputs of every term.
 struct Job {
   const ModelShape& shape;
   Dtype dtype;
@@ -34,7 +34,7 @@ struct Job {
     return {hardware.link_latency_us * kNanosPerMicro,
             kNanosPerSecond / hardware.link_bytes_per_second};
   }
-  /// What joins `ranks` ranks that stand next to each other.
+  /// The link between `ranks` neighbouring ranks.
   [[nodiscard]] Link link_of(double ranks) const {
     if (ranks > hardware.ranks_per_node) return network();
     return {hardware.node_link_latency_us * kNanosPerMicro,
@@ -53,7 +53,7 @@ EdgeTime tensor_parallel_collectives(const Job& job, double count) {
 
 /// Bytes of a prefix token that one slice's attention moves in a layer. Forward reads K and V.
 /// Backward reads them twice (for dQ, and for dK and dV), and reads and writes the accumulated dK
-/// and dV. Ranks beyond the key heads hold copies.
+/// and dV. If there are more ranks than key heads, several ranks hold copies of one.
 double prefix_token_bytes(const Job& job, Pass pass) {
   const double ways = std::min(job.tp, static_cast<double>(job.shape.num_kv_heads));
   const double elements = 2 * static_cast<double>(job.shape.kv_width()) / ways;
@@ -61,7 +61,7 @@ double prefix_token_bytes(const Job& job, Pass pass) {
          (pass == Pass::kBackward ? 2 * job.element() + 2 * job.accumulator() : job.element());
 }
 
-/// On one tensor-parallel rank, which has num_heads / tp of the query heads.
+/// Nanoseconds per causal pair on one tensor-parallel rank, with 1/tp of the query heads.
 double pair_nanos(const Job& job, Pass pass) {
   const HardwareSpec& h = job.hardware;
   const double speed =
@@ -74,7 +74,7 @@ PackCost layer_cost(const Job& job, Pass pass) {
   const HardwareSpec& h = job.hardware;
   const double linear_flops = layer_linear_flops(job.shape, Tokens(1), pass).count();
   const double heads = static_cast<double>(job.shape.num_heads) / job.tp;
-  // What a query token costs beyond its pairs grows from forward to backward as the pairs do.
+  // The time of a query token beyond its pairs grows from forward to backward as a pair's does.
   const double growth = pair_nanos(job, pass) / pair_nanos(job, Pass::kForward);
   // Forward gathers the input of attention and of the MLP and scatters their outputs; backward does
   // the same with gradients, and gathers both inputs again for the weights' gradients.
@@ -90,9 +90,9 @@ PackCost layer_cost(const Job& job, Pass pass) {
   return time;
 }
 
-/// The weight halves of the matrix products do the forward's work again. What they put off are four
-/// of the about sixteen launches of a layer's backward. Collectives are not among them: the halves
-/// that find gradients of inputs gather what both need.
+/// The products for weight gradients take the forward's FLOPs and four of the about sixteen
+/// launches of a layer's backward. Collectives are not put off: the products for input gradients
+/// gather what both need.
 EdgeTime weight_gradient_time(const Job& job) {
   constexpr double kShareOfLaunches = 4.0 / 16;
   const HardwareSpec& h = job.hardware;
@@ -101,9 +101,9 @@ EdgeTime weight_gradient_time(const Job& job) {
           .per_token = flops / h.linear_flops * kNanosPerSecond / job.tp};
 }
 
-/// Norms read and write the hidden states twice, the activation reads gate and up and writes their
-/// product: three of a layer's about sixteen launches. linear_flops is a speed that has all of this
-/// in it, so it can be no large part of what that says, whatever the bandwidth.
+/// Norms read and write the hidden states twice; the activation reads gate and up and writes their
+/// product. These are three of a layer's about sixteen launches. linear_flops already includes this
+/// time, so it is capped at a small part of the products' time, whatever the bandwidth.
 EdgeTime elementwise_time(const Job& job) {
   constexpr double kShareOfLaunches = 3.0 / 16;
   constexpr double kMostOfProducts = 0.1;
@@ -125,8 +125,8 @@ void set_embedding(Costs& cost, const Job& job) {
   cost.embedding_backward.per_token += (job.element() + 2 * job.accumulator()) * row;
 }
 
-/// The last stage's head: its forward runs inside the backward pass, so its input is gathered once
-/// for both and the gradient of it is scattered once.
+/// The last stage's head. Its forward runs inside the backward pass, so its input is gathered once
+/// for both, and the input's gradient is scattered once.
 void set_head(Costs& cost, const Job& job) {
   const Tokens one(1);
   const Flops flops =

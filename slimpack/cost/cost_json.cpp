@@ -49,7 +49,8 @@ EdgeTime edge_time(const JsonFields& f) {
                   .per_token = non_negative(f, "per_token")};
 }
 
-/// A part of backward beside `other`. Files without it are of machines where nobody measured it.
+/// A part of backward: with `other`, another part, at most the whole. Zero if the file lacks it,
+/// because nobody measured it there.
 EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& backward,
                    const EdgeTime& other = {}) {
   if (!fields.has(field)) return {};

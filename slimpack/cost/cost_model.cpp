@@ -16,7 +16,8 @@ void add(EdgeTime& sum, const EdgeTime& more, double times) {
   sum.per_token += times * more.per_token;
 }
 
-/// Where a MicroPack's time on a stage comes from, apart from its layers one by one.
+/// The part of a MicroPack's time on a stage that is not a layer's: embedding, head, and the
+/// uncovered transfer of the last layer's rows.
 EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, StageId s, Pass pass) {
   const bool backward = pass == Pass::kBackward;
   EdgeTime edge;
@@ -29,7 +30,7 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   return edge;
 }
 
-/// What running a MicroPack together adds to a layer, attention once.
+/// The time that merging adds to a layer in which attention runs once.
 EdgeTime merge_time(const Costs& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto entry =
@@ -41,7 +42,7 @@ EdgeTime merge_time(const Costs& cost, Pass pass, std::int32_t replicas) {
   return pass == Pass::kForward ? cost.merge[entry].forward : cost.merge[entry].backward;
 }
 
-/// A stage's layers in one pass, and what running a MicroPack together adds to them.
+/// The time of a stage's layers in one pass, and the time that merging adds to them.
 struct StageLayers {
   PackCost time;
   EdgeTime exchange;
@@ -101,8 +102,8 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
       (cost.embedding_forward.per_token + cost.embedding_backward.per_token) * token_count;
   edge_work.back() += cost.head_backward.per_token * token_count;
 
-  // 2. One layer each; every further one to the stage that it leaves lightest. Layers are equal, so
-  //    no exchange of layers can lower the largest load afterwards.
+  // 2. Each stage gets one layer. Every further layer goes to the stage that is lightest with it.
+  //    Layers are equal, so no exchange of layers can lower the largest load afterwards.
   std::vector<std::int32_t> count(edge_work.size(), 1);
   for (std::int32_t assigned = stages; assigned < layers; ++assigned) {
     const auto load_with_one_more = [&](std::size_t s) {

@@ -19,7 +19,7 @@
 
 namespace slimpack {
 
-/// per_pack + per_token·tokens: embedding, head and loss.
+/// per_pack + per_token·tokens, in nanoseconds.
 struct EdgeTime {
   double per_pack = 0;
   double per_token = 0;
@@ -28,7 +28,7 @@ struct EdgeTime {
 };
 
 /// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
-/// parallelism; `per_token` counts the whole MicroPack's tokens, those of all members.
+/// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack.
 struct MergeTime {
   EdgeTime forward;
   EdgeTime backward;
@@ -37,37 +37,39 @@ struct MergeTime {
 };
 
 /// Everything that turns slices into time, for one model shape and number format on one machine.
-/// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
+/// Times are nanoseconds. The `tp` tensor-parallel ranks of a stage run at once and take the same
+/// times.
 struct Costs {
-  std::string source;  ///< what it came from, for people: "profile of …", "hardware"
+  std::string source;  ///< where the costs come from, for people: "profile of …", "hardware"
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
-  std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
-  /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
-  /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
-  /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
+  std::int32_t tp = 1;  ///< tensor-parallel ranks of a stage; layer times include collectives
+  /// Activation bytes per token and layer on one rank with Recompute::kElementwise, by another
+  /// runtime's accounting; 0 = the memory model counts. If set, rows alone count, besides offloaded
+  /// rows in transit and the operands of put-off weight gradients. The operands, and the rows of
+  /// other recomputations, are scaled in proportion.
   double row_bytes = 0;
   PackCost forward;   ///< of a decoder layer
-  PackCost backward;  ///< likewise, of Recompute::kElementwise; backward_time has the others
-  /// The part of `backward` that computes norms and silu(gate) ⊙ up again: what
-  /// Recompute::kNothing saves; no part of `weight_gradient`. Zero = not known.
+  PackCost backward;  ///< of a decoder layer, Recompute::kElementwise; others: backward_time
+  /// The part of `backward` that computes norms and silu(gate) ⊙ up again. Recompute::kNothing
+  /// saves it. `weight_gradient` does not include it. Zero = not known.
   EdgeTime elementwise;
-  /// The part of `backward` that only computes gradients of a decoder layer's weights, by pack and
-  /// token: what a split backward may put off. Zero = not known, backward is not split.
+  /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
+  /// backward may put it off. Zero = not known, backward is not split.
   EdgeTime weight_gradient;
   EdgeTime embedding_forward;          ///< first stage, forward
   EdgeTime embedding_backward;         ///< first stage, backward
   EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients
-  double optimizer_per_parameter = 0;  ///< of the stage's; its tp ranks update 1/tp of them each
+  double optimizer_per_parameter = 0;  ///< of the stage; each of its tp ranks updates 1/tp of them
   double transfer_latency = 0;
-  double transfer_per_byte = 0;  ///< of the stage's whole output; its tp ranks send 1/tp each
-  /// Between a rank's device and pinned host memory, either way; 0 = not known, and then no rows
+  double transfer_per_byte = 0;  ///< of the stage's whole output; each of its tp ranks sends 1/tp
+  /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
   /// are offloaded.
   double host_per_byte = 0;
   /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
   std::vector<MergeTime> merge;
-  /// Gradient reduction between replicas: of each step of the ring, and of each byte that one rank
-  /// sends (a rank holds the gradients of 1/tp of its stage's parameters).
+  /// Gradient reduction between replicas: time per step of the ring, and per byte that one rank
+  /// sends. A rank holds the gradients of 1/tp of its stage's parameters.
   double reduce_latency = 0;
   double reduce_per_byte = 0;
   Bytes memory{0};                     ///< of one rank; 0 = not known
@@ -79,100 +81,104 @@ struct Costs {
   bool operator==(const Costs&) const = default;
 };
 
-/// The same with a recomputation chosen, which times of stages and the memory model follow.
+/// Costs with a chosen recomputation. The times of stages and the memory model follow it.
 struct RecomputingCosts : Costs {
   RecomputeByLayer recompute = {};  ///< by layer of the model
 
   bool operator==(const RecomputingCosts&) const = default;
 };
 
-/// Model FLOPs (a multiply-add is 2): matrix products and causal attention; norms and the like not.
-/// REQUIRES: kForward or kBackward.
-/// Backward linear work is 2 ×, backward attention 2.5 × forward (FlashAttention's recomputation).
+/// FLOPs of one pass (a multiply-add is 2): matrix products and causal attention, without norms and
+/// the like. Backward has 2 × the forward's linear work and 2.5 × its attention (FlashAttention
+/// computes scores again). REQUIRES: kForward or kBackward.
 [[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, Pass pass);
 [[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, Pass pass);
 [[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass);
-/// Forward and backward of a whole step; MFU's numerator (attention backward counted 2 ×).
+/// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×.
 [[nodiscard]] Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths);
 
-/// Times of a job whose stages are `tp` tensor-parallel ranks (with sequence sharding) in each of
-/// `most_replicas` replicas. Neighbouring ranks hold a stage's tp ranks, then its replicas; so
-/// groups that fit a node use its links, all else and every stage boundary the network. `merge` has
-/// groups of 2, 4, … up to most_replicas. Throws InvalidInput unless tp divides the heads.
+/// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
+/// replica, and `most_replicas` replicas. Neighbouring ranks are the tp ranks of a stage, then its
+/// replicas. Groups that fit into a node use the node's links; other groups and all stage
+/// boundaries use the network. `merge` has groups of 2, 4, … up to most_replicas. Throws
+/// InvalidInput unless tp divides the heads.
 [[nodiscard]] Costs cost_from_hardware(const ModelShape& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1);
 
-/// What a MicroPack takes on all layers of the stage and its edges. Where `replicas` run it
-/// together, each has its share of the slices' terms, and the exchanges whole. Throws InvalidInput
-/// when the cost model knows no merging of as many. REQUIRES: kForward or kBackward.
+/// Time of a MicroPack on all layers of the stage, with embedding and head. If `replicas` replicas
+/// run it together, each takes 1/replicas of the token, pair and prefix terms; the other terms and
+/// the exchange stay whole. Throws InvalidInput if the cost model knows no merging of so many
+/// replicas. REQUIRES: kForward or kBackward.
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                   StageId stage, Pass pass, std::int32_t replicas = 1);
 
-/// Layers per stage such that the most loaded stage (embedding and head included) is as light as
-/// possible for these lengths, forward and backward together and without per-pack terms. Of equally
-/// loaded stages the later one gets the layer, because earlier stages hold more activations.
+/// Divides the layers so that the most loaded stage (embedding and head included) is as light as
+/// possible for these lengths. Counts forward and backward together, without per-pack terms. Of
+/// equally loaded stages the later one gets the layer: earlier stages hold more activations.
 /// Throws InvalidInput unless 1 ≤ stages ≤ layers.
 /// Cost: O(layers · stages) after one pass over the lengths.
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
-/// Of layers that compute again what `recompute` says. REQUIRES: a policy for every layer of the
-/// model, or none.
+/// The costs with a recomputation chosen. REQUIRES: an entry for every layer of the model, or none
+/// at all.
 [[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute);
 [[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere);
-/// It is chosen once.
+/// Deleted: a recomputation is chosen once.
 void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = delete;
 void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
 
-/// All whose times the model knows: without host_per_byte not kOffload.
+/// The recomputations whose times `cost` knows: all of them, but kOffload only with host_per_byte.
 [[nodiscard]] std::vector<Recompute> known_recomputations(const Costs& cost);
 
-/// Backward of a layer that computes `recompute` again: the share of the forward's linear time that
-/// its matrix products have, attention where it is not kept, and the overhead per MicroPack, whole
-/// for kFull and half otherwise; for kNothing less cost.elementwise; for kOffload with what
-/// exposed_transfer says. Weight gradients take what they took: what is computed again, input
-/// gradients need first.
+/// Backward time of a layer with this recomputation, from cost.backward:
+///  - kAttention, kMlp and kFull add the recomputed products' share of the forward's linear time,
+///    the forward's attention unless it is kept, and its per-pack time (half of it but for kFull);
+///  - kNothing subtracts cost.elementwise;
+///  - kOffload adds exposed_transfer.
+/// Weight gradients take as long as before: recomputation precedes the input gradients.
 [[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute);
-/// What a token waits for the rows of a layer that offloads them: they travel while the layer after
-/// theirs runs, and what that takes by token hides them. Attention would hide more; a backward that
-/// is split, less by what it puts off. Neither is counted.
+/// Nanoseconds per token that a rank waits for the rows of one offloading layer. They travel while
+/// another layer runs, and that layer's per_token time hides the transfer. Attention would hide
+/// more, and a split backward would hide less; neither is counted.
 [[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass);
-/// The rest of a transfer, which a layer next to it would hide: what a token waits besides where a
-/// stage's last layer offloads. Forward sends its rows, and backward fetches them, when no layer
-/// runs; backward of the last stage fetches them while the head does.
+/// Nanoseconds per token that a rank waits in addition if its stage's last layer offloads: the part
+/// of the transfer that another layer would hide. No layer runs while forward sends these rows, nor
+/// while backward fetches them. On the last stage the head's time hides the fetch.
 [[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage);
-/// Whether attention runs again, with its exchange where a MicroPack is merged.
+/// Whether backward runs attention again. A merged MicroPack then repeats its exchange, too.
 [[nodiscard]] bool attends_again(Recompute recompute);
 
-/// Layers of a stage, by what they compute again in the order of the enumeration.
+/// The number of the stage's layers by recomputation, in the order of the enumeration.
 [[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
     const RecomputingCosts& cost, const StageLayout& layout, StageId stage);
 
-/// Where a replica stands in its job.
+/// What a replica's times depend on besides its packs.
 struct Replication {
   std::int32_t replicas =
       1;  ///< gradients are reduced over them, the optimizer is sharded (ZeRO-1)
   std::span<const double> speed = {};  ///< by stage, 1 = as the cost model says; empty = all 1
 };
 
-/// Every time that the schedule and the simulator need, rounded to nanoseconds. Transfers carry one
-/// hidden state of the run's number format per token. A merged MicroPack takes a replica its share
-/// of the slices' terms and the exchange of queries and outputs. Gradients are reduced in a ring,
-/// in the accumulate type; updated parameters are gathered in the run's number format. Throws
-/// InvalidInput when the cost model knows no merging of as many replicas as a pack has, and for
-/// times that could not be added up in 64 bits. Cost: O(slices + stages · packs).
+/// Every time that the schedule and the simulator need, rounded to nanoseconds. Compute times are
+/// those of stage_cost ÷ speed. Transfers carry one hidden state per token in the run's number
+/// format.
+/// Gradients are reduced in a ring, in the accumulate type; updated parameters are gathered in the
+/// run's number format. Throws InvalidInput if the cost model knows no merging of as many replicas
+/// as a pack has, and for times that cannot be added up in 64 bits.
+/// Cost: O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});
 
-/// Parameters that a stage holds, all its tensor-parallel ranks together.
+/// Parameters that all tensor-parallel ranks of a stage hold together.
 [[nodiscard]] std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout,
                                             StageId stage);
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
-/// throws InvalidInput naming `origin`; files of version 1 know too little and are refused. Without
-/// "weight_gradient" backward is not split; without "elementwise" keeping everything saves no time;
-/// without "host_per_byte" nothing is offloaded.
+/// throws InvalidInput naming `origin`. Files of version 1 lack figures and are refused. A file may
+/// omit "weight_gradient" (backward is not split), "elementwise" (keeping everything saves no time)
+/// and "host_per_byte" (nothing is offloaded).
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

@@ -78,8 +78,8 @@ Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
           fit.worst};
 }
 
-// A sum of squares is convex: within bounds it is least where it is least without them, or on a
-// bound, where one term is given and the other one is fitted by itself.
+// A sum of squares is convex. Its minimum within bounds is its free minimum, or lies on a bound; on
+// a bound one term is given and the other is fitted alone.
 Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const PackCost& whole) {
   const auto errors = [&](const EdgeTime& time) {
     Fit<double> fit{0, 0};  // sum of squares, and the largest
@@ -91,7 +91,8 @@ Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const Pack
     }
     return fit;
   };
-  // The best multiple of a line through 0 or of a constant beside `given`, no more than `most`.
+  // The coefficient in [0, most] of the other term (constant or per token) that fits best with
+  // `given`.
   const auto best_beside = [&](const EdgeTime& given, bool constant, double most) {
     double against = 0;
     double square = 0;

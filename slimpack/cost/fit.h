@@ -23,33 +23,33 @@ struct EdgeMeasurement {
   Nanos time;
 };
 
-/// A MicroPack that replicas ran together, beside what a member's share of it takes by itself.
+/// A MicroPack that replicas ran together.
 struct MergedMeasurement {
   Tokens tokens;  ///< of the whole MicroPack
-  Nanos share;
-  Nanos time;
+  Nanos share;    ///< time of one member's share by itself
+  Nanos time;     ///< time of the merged MicroPack
 };
 
 template <class Time>
 struct Fit {
   Time time;
   double largest_error = 0;  ///< max |fitted / measured − 1|
-  std::size_t worst = 0;     ///< the measurement that has it; the first of several
+  std::size_t worst = 0;     ///< the measurement with the largest error; the first of several
 };
 
 /// REQUIRES: at least one measurement, all times positive.
 [[nodiscard]] Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements);
 [[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
-/// Of a part of a layer's pass: fit_edge_time with neither term above that of the `whole`. Does not
-/// say which measurement is worst.
+/// As fit_edge_time, for a part of a layer's pass: neither term exceeds that of the `whole` pass.
+/// `worst` means nothing here.
 [[nodiscard]] Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements,
                                      const PackCost& whole);
 
-/// What merged MicroPacks take beyond their members' shares: least squares of
-/// (per_pack + per_token · tokens − (time − share)) ÷ time, without negative terms. Noise that
-/// makes some shares larger than the time then cancels what makes others smaller. REQUIRES: at
-/// least one measurement, all times positive.
+/// The time that merged MicroPacks take beyond their members' shares: non-negative least squares of
+/// (per_pack + per_token · tokens − (time − share)) ÷ time. Noise makes some shares too large and
+/// others too small; in this sum its errors cancel. REQUIRES: at least one measurement, all times
+/// positive.
 [[nodiscard]] EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements);
 
 }  // namespace slimpack

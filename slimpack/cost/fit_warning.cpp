@@ -7,10 +7,10 @@
 namespace slimpack {
 namespace {
 
-/// Above what usual profiles show (docs/planner.md).
+/// Usual profiles stay below this (docs/planner.md).
 constexpr double kLargeError = 0.3;
-/// Share of the error that the fastest two repetitions differ by where noise explains it: what is
-/// added to one of them may as well have been added to both.
+/// Noise explains the error if the fastest two repetitions differ by this share of it: what delayed
+/// one of them may have delayed both.
 constexpr double kNoise = 0.5;
 
 std::string point_text(const LayerMeasurement& m) {

@@ -1,4 +1,4 @@
-// Fit warning: what to tell of a profile whose cost model is far from its measurements.
+// Fit warning: tells users that a profile's cost model is far from its measurements.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,9 @@ struct WorstFit {
   double error = 0;  ///< |fitted / measured − 1|
 };
 
-/// One line when the error is above 30%: how large it is, where, and what is the likely cause.
-/// Measurements that do not repeat speak of other load on the machine; those that do, of a kernel
-/// whose times have another form than the cost model's. nullopt otherwise.
+/// One line with the error, its measurement and the likely cause; nullopt for an error of 30% or
+/// less. The cause is other load on the machine if the measurement does not repeat. If it does, it
+/// is a kernel whose times have another form than the cost model.
 [[nodiscard]] std::optional<std::string> fit_warning(const WorstFit& worst);
 
 }  // namespace slimpack

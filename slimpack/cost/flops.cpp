@@ -5,7 +5,7 @@ namespace slimpack {
 namespace {
 
 constexpr double kMultiplyAdd = 2;
-/// Each product Y = X·W costs two more in backward: dX = dY·Wᵀ and dW = Xᵀ·dY.
+/// Each product Y = X·W has two in backward: dX = dY·Wᵀ and dW = Xᵀ·dY.
 constexpr double kLinearBackward = 2;
 /// Five products per pair (S again, dV, dP, dQ, dK) where forward has two (S, O).
 constexpr double kAttentionBackward = 2.5;

@@ -5,10 +5,10 @@
 namespace slimpack {
 namespace {
 
-/// What is normalised for a moment: nothing where it is kept.
+/// Bytes per token of a normalised hidden state that backward computes again; 0 if rows keep it.
 struct Normalised {
   std::int64_t made = 0;  ///< while it is computed
-  std::int64_t held = 0;  ///< then
+  std::int64_t held = 0;  ///< afterwards
 };
 
 Normalised normalised(const LayerWidths& w, Recompute recompute) {
@@ -16,14 +16,15 @@ Normalised normalised(const LayerWidths& w, Recompute recompute) {
   return {w.normalize(w.hidden), w.hidden};
 }
 
-/// Hidden states that a weight's gradient multiplies, with what is widened of them, `weight`: n ⊙
-/// weight of the norm.
+/// Bytes of the hidden states (n ⊙ the norm's weight) that a weight's gradient multiplies. `weight`
+/// is the size of the widened operands.
 std::int64_t gathered_product(const LayerWidths& w, std::int64_t tokens, std::int64_t weight) {
   const std::int64_t own = w.gathered > 0 ? tokens * w.hidden : 0;  // until all are gathered
   return tokens * w.all_hidden() + std::max(own, weight);
 }
 
-/// The gradient of a norm's output, as it is summed, and then beside what its backward holds.
+/// The peak of a norm's backward: while the gradient of its output is summed over the ranks, or
+/// then, while it lies beside the norm's own tensors.
 std::int64_t norm_backward(const LayerWidths& w) {
   return std::max(w.summed(), w.hidden + w.normalize_backward(w.hidden));
 }
@@ -48,8 +49,8 @@ std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute r
   return tokens * w.hidden + std::max({products, gradient_in, act, normalize, gradient_out, norm});
 }
 
-/// Before anything else backward computes again what is missing; rows that are done count as
-/// computed_again. Only attention can hold more than what follows.
+/// The peak of recomputation, with which backward begins. Recomputed rows count as computed_again.
+/// Of its steps only attention can exceed the rest of backward.
 std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recompute recompute) {
   if (recompute != Recompute::kAttention && recompute != Recompute::kFull) return 0;
   const std::int64_t tokens = pack.tokens().count();
@@ -59,14 +60,14 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
 }
 
-/// What an action holds all the time: positions of rows of several slices, and row numbers.
+/// What an action holds all the time: the positions of rows of several slices, and row numbers.
 std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
   return pack.tokens().count() * (w.index + (pack.slices.size() > 1 ? w.rope : 0));
 }
 
 }  // namespace
 
-// Moments: attention, with all that precedes it; the norm after it; the MLP.
+// Moments: attention with everything before it; the norm after it; the MLP.
 std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
                                      Recompute recompute) {
   const std::int64_t tokens = pack.tokens().count();
@@ -74,7 +75,7 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
   const std::int64_t product = keeps_norms ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
   const std::int64_t mlp_rows = 2 * w.ffn + (keeps_norms ? w.ffn + w.hidden + w.rstd : 0);
-  // q as attention sees it is not what a row holds of q where that is normalised.
+  // With q norms, attention's q is another tensor than the row's q.
   const std::int64_t rotated = w.shape.qk_norm && !keeps_norms ? w.q : 0;
   const std::int64_t qkv_and_k = w.q + 3 * w.k;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
@@ -143,8 +144,8 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
   const ModelShape& s = w.shape;
   const std::int64_t gathered = tokens * w.gathered;
-  // In the order in which they run; each frees its operands. Normalised inputs are multiplied by
-  // their weight.
+  // In the order in which they run. Each frees its operands. Normalised inputs are multiplied by
+  // the norm's weight.
   const std::int64_t down = gathered + w.weight(tokens, s.hidden_size, s.intermediate_size);
   const std::int64_t after_down = tokens * (w.ffn + w.hidden);
   const std::int64_t gate_up =
@@ -173,8 +174,8 @@ std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens bl
     const std::int64_t norm = logits + rounded + rows * (w.hidden + w.normalize_backward(w.hidden));
     return tokens * (w.hidden + kTarget) + held + std::max({softmax, gradient, norm});
   }
-  // Of a block clamped targets, validity, and what the ranks exchange, two of each. Of all rows
-  // n ⊙ weight, whose gradient takes its place.
+  // For a block: clamped targets, validity, and what the ranks exchange, two of each. For all rows:
+  // n ⊙ weight, which its gradient replaces.
   const std::int64_t held = rows * (kTarget + 10 * w.accumulator);
   const std::int64_t in_block = tokens * w.gathered + held +
                                 std::max({softmax, gradient, logits + rounded + rows * w.gathered});

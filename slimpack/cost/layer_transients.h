@@ -1,6 +1,5 @@
-// What one action of a stage holds beside the stores (docs/row-store.md, "What is alive during an
-// action"), in bytes of one rank. MicroPacks are given with the slices that the rank's replica
-// holds.
+// Peak bytes of one action on one rank beyond the stores (docs/row-store.md, "What is alive during
+// an action"). `pack` has the slices as the rank's replica holds them.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +10,13 @@
 
 namespace slimpack {
 
-/// One layer of a forward MicroPack: what it holds at most beyond the rows that it keeps.
+/// The peak of one layer of a forward MicroPack beyond the rows that it keeps.
 [[nodiscard]] std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
                                                    Recompute recompute);
 
-/// Bytes of a token that a layer keeps for its weight gradients when they are put off, by the
-/// moment of its backward from which they are beyond what is there otherwise. All 0 = they are not.
+/// Bytes of a token that a layer keeps only because its weight gradients are put off. Each tensor
+/// counts from the moment of backward at which it would otherwise not exist. All 0 = weight
+/// gradients are not put off.
 struct PutOffWidths {
   std::int64_t act = 0;      ///< silu(gate) ⊙ up
   std::int64_t gate_up = 0;  ///< gradient of gate and up
@@ -27,25 +27,25 @@ struct PutOffWidths {
   [[nodiscard]] bool any() const { return qkv > 0; }
 };
 
-/// `views`: the MicroPack's rows are views of tensors that it shares with others. What they hold of
-/// the operands is then copied; otherwise it is there already and stays.
+/// `views`: the MicroPack's rows are views of tensors that it shares with other MicroPacks.
+/// Operands that are such views are copied, so they count. Operands in rows of its own do not.
 [[nodiscard]] PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views);
 
-/// One layer of a backward MicroPack: what it holds at most beyond the stores and the dK and dV
-/// that it opens there, copied rows not counted. K and V that it closes on the way make room for
-/// what follows.
+/// The peak of one layer of a backward MicroPack beyond the stores and the dK and dV that it opens
+/// there. Copied rows are not counted. K and V that it closes on the way make room for what
+/// follows.
 [[nodiscard]] std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                                     const SequenceLengths& lengths,
                                                     Recompute recompute,
                                                     const PutOffWidths& put_off = {});
 
-/// A stage's weight gradients, when they run by themselves, beyond their operands, each of which is
-/// freed once used: so the first layer holds most. Between tensor-parallel ranks the hidden states
-/// of either side of a map are gathered in its turn.
+/// The peak of a stage's put-off weight gradients beyond their operands. Each product frees its
+/// operands, so the first layer has the peak. Tensor-parallel ranks gather the hidden states of one
+/// product at a time.
 [[nodiscard]] std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens);
 
-/// Final norm, head and loss, which run before any layer: dx, targets, and one block of rows of
-/// `block` tokens at most.
+/// The peak of final norm, head and loss, which run before any layer: dx, targets, and the tensors
+/// of one block of at most `block` tokens.
 [[nodiscard]] std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens block);
 
 }  // namespace slimpack

@@ -5,7 +5,7 @@
 namespace slimpack {
 namespace {
 
-/// What one of `tp` tensor-parallel ranks has of a model: every rank at least one KV head.
+/// The part of a model that one of `tp` tensor-parallel ranks has. Every rank has a KV head.
 ModelShape shape_of_rank(ModelShape shape, std::int32_t tp) {
   shape.num_heads = share_of(shape.num_heads, tp);
   shape.num_kv_heads = share_of(shape.num_kv_heads, tp);

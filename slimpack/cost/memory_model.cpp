@@ -14,8 +14,7 @@
 namespace slimpack {
 namespace {
 
-/// Throws for so many tokens of so wide a model that their bytes could not be added up in 64 bits;
-/// `layers` hold them.
+/// Throws if the bytes of `tokens` tokens in `layers` layers could not be added up in 64 bits.
 void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
   constexpr double kMostBytes = 0x1p62;
   constexpr double kStores = 16;  // no rank holds more of a layer at once: rows, keys, operands …
@@ -49,7 +48,7 @@ MicroPack own_share(const MicroPack& pack, const SequenceLengths& lengths) {
   return out;
 }
 
-/// What a replica holds of its packs.
+/// A replica's packs, with its shares of merged packs and of their sequences' lengths.
 struct HeldPacks {
   PackPlan packs;
   SequenceLengths lengths;
@@ -71,8 +70,8 @@ HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths) {
 /// Neighbouring layers of a stage that are alike.
 struct LayerRun {
   Recompute recompute = Recompute::kElementwise;
-  /// The layer before each offloads its rows. While one of these runs they are on their way: out in
-  /// forward, back in backward.
+  /// The layer before each of these offloads its rows. They travel while one of these layers runs:
+  /// to the host in forward, back in backward.
   bool after_offload = false;
   std::int64_t layers = 0;
 
@@ -106,12 +105,12 @@ std::int64_t offloading_layers(const std::vector<LayerRun>& runs) {
   return layers;
 }
 
-/// By recomputation of a layer and pack; empty where no layer has it.
+/// Bytes of a layer by its recomputation and by pack. Empty for a recomputation that no layer has.
 using TransientsByRecompute = std::array<std::vector<std::int64_t>, kRecomputations>;
 
-/// By pack, the same on every stage but for what its layers compute again.
+/// Bytes by pack. They are the same on every stage, except for the recomputation of its layers.
 struct PackTransients {
-  /// Of a layer. `input`: of a backward that leaves its weight gradients for later.
+  /// Of a layer. `input`: of a backward that puts its weight gradients off.
   TransientsByRecompute forward, backward, input;
   std::vector<std::int64_t> head;
   std::vector<Bytes> weights;           ///< by backward pack, of its weight gradients
@@ -130,14 +129,14 @@ std::vector<std::int64_t> forward_transients(const LayerWidths& w, const PackPla
 
 /// How a backward MicroPack gets its rows.
 enum class RowsFrom : std::uint8_t {
-  kCopies,  ///< of several forward MicroPacks
-  kViews,   ///< of a part of one
-  kWhole,   ///< of one, all of them
+  kCopies,  ///< as copies, from several forward MicroPacks
+  kViews,   ///< as views of a part of one forward MicroPack
+  kWhole,   ///< as all rows of one forward MicroPack
 };
 
 RowsFrom rows_from(const PackPlan& packs, const std::vector<RowSegment>& segments) {
   if (segments.size() > 1) return RowsFrom::kCopies;
-  if (segments.empty()) return RowsFrom::kWhole;  // no row of the replica's
+  if (segments.empty()) return RowsFrom::kWhole;  // the replica holds no row of it
   const RowSegment& segment = segments.front();
   return segment.rows < packs.forward[segment.forward.index()].tokens() ? RowsFrom::kViews
                                                                         : RowsFrom::kWhole;
@@ -149,7 +148,7 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
   std::vector<std::int64_t> out;
   for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
     const MicroPack& pack = held.packs.backward[p];
-    // Rows that are fetched are nobody else's.
+    // A fetched row belongs to this MicroPack alone.
     const bool views = rows[p] == RowsFrom::kViews && recompute != Recompute::kOffload;
     const PutOffWidths put_off = split ? put_off_widths(w, recompute, views) : PutOffWidths{};
     const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.joined(recompute) : 0;
@@ -202,8 +201,8 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
   return out;
 }
 
-/// Most bytes beyond the stores as they are once the action has run. The last layer of a run is the
-/// one with the fewest layers after it, whose rows, keys and values are not there yet.
+/// The peak beyond the stores as they are after the action. Layers that have not run yet lack their
+/// rows, keys and values. So the last layer of a run of like layers has the run's peak.
 std::int64_t stage_forward_transient(const LayerWidths& w, const PackTransients& transients,
                                      const std::vector<LayerRun>& runs, std::size_t pack,
                                      std::int64_t tokens) {
@@ -218,11 +217,11 @@ std::int64_t stage_forward_transient(const LayerWidths& w, const PackTransients&
   return most;
 }
 
-/// Most bytes beyond the stores as they were before the action. Layers run from the last one on:
-/// each opens its dK and dV, and frees what ends when it is done; from the first to the last layer
-/// of a run bytes only rise or only fall. `layer`: transients of layers, by recomputation and pack;
-/// `fetched`: rows of a layer that offloads them; `left`: operands that each layer leaves; `freed`:
-/// by the head, before any layer.
+/// The peak beyond the stores as they were before the action. The last layer runs first. Each layer
+/// opens its dK and dV, and frees what has ended when it is done. Within a run of like layers the
+/// bytes only rise or only fall, so the run's first or last layer has its peak.
+/// `layer`: transients of layers, by recomputation and pack; `fetched`: rows of an offloading
+/// layer; `left`: operands that each layer leaves; `freed`: what the head frees before any layer.
 std::int64_t stage_backward_transient(const LayerWidths& w, const PackTransients& transients,
                                       const TransientsByRecompute& layer,
                                       const std::vector<LayerRun>& runs, std::size_t pack,
@@ -253,8 +252,8 @@ std::int64_t whole_bytes(double bytes) {
   return static_cast<std::int64_t>(std::ceil(bytes));
 }
 
-/// Rows of cost.row_bytes a token and layer, in proportion to what the layer keeps, and nothing
-/// else but what a split backward holds, which grows with them as in the memory model.
+/// TaskBytes with rows of cost.row_bytes per token and layer, scaled by what the layer keeps. Only
+/// offloaded rows in transit and the operands of a split backward count besides, scaled likewise.
 TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
                         const HeldPacks& held) {
   const LayerWidths w(cost.shape, cost.dtype, cost.tp);
@@ -268,7 +267,7 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
     };
     const std::vector<LayerRun> runs = runs_of(cost, layout, StageId(s));
     const double row = proportion(kept_rows(w, runs));
-    // On their way to host memory and back: a layer's rows beside those of the one that runs.
+    // In transit to host memory or back: a layer's rows beside those of the layer that runs.
     const auto travelling = static_cast<double>(std::min<std::int64_t>(2, offloading_layers(runs)));
     const std::int64_t on_their_way = whole_bytes(travelling * cost.row_bytes);
     bytes.rows.push_back(per_pack(held.packs.forward, whole_bytes(row)));
@@ -288,7 +287,7 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
   return bytes;
 }
 
-/// Adds what a stage holds of rows, keys and values, and while its actions run.
+/// Adds a stage's rows, keys and values, and the transients of its actions.
 void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
                const PackTransients& transients, const std::vector<LayerRun>& runs, bool last,
                bool split) {

@@ -64,12 +64,12 @@ class Solver {
       : columns_(std::move(unit_columns)), target_(target), x_(columns_.size(), 0.0) {}
 
   // 1. Start with x = 0 and no column in use.
-  // 2. Take into use the column along which the residual falls fastest; stop when there is none.
+  // 2. Take the column into use along which the residual falls fastest. Stop if there is none.
   // 3. Solve without constraints over the columns in use. If some x would not be positive, walk
   //    towards that solution until the first reaches 0, drop it from use and solve again.
   Vector run() {
     // Each round lowers the residual, so no set of columns returns, and the method needs few more
-    // rounds than columns; the cap only bounds what rounding could do to that argument.
+    // rounds than columns. Rounding could break that argument; the cap bounds the rounds anyway.
     const std::size_t most_rounds = 10 * x_.size();
     for (std::size_t round = 0; round < most_rounds && take_steepest(); ++round) settle();
     return x_;
@@ -118,7 +118,7 @@ class Solver {
       const std::size_t dropped = used_[blocking];
       x_[dropped] = 0;
       used_.erase(used_.begin() + static_cast<std::ptrdiff_t>(blocking));
-      // The steepest column is refused at once only through rounding: do not take it right back.
+      // Only rounding drops the column that was just taken. Do not take it again at once.
       if (dropped == newest) refused_ = newest;
     }
   }
@@ -136,8 +136,8 @@ class Solver {
 
 std::vector<double> non_negative_least_squares(const std::vector<std::vector<double>>& columns,
                                                std::span<const double> target) {
-  // Coefficients differ by many orders of magnitude (a pack against a pair), so columns are brought
-  // to unit length and the tolerance means the same for each.
+  // Coefficients differ by many orders of magnitude (per pack against per pair). Columns of unit
+  // length give the tolerance the same meaning for each.
   std::vector<Vector> unit_columns;
   Vector lengths;
   for (const Vector& column : columns) {

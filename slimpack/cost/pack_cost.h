@@ -5,10 +5,10 @@
 
 namespace slimpack {
 
-/// Nanoseconds of a MicroPack in one pass, of a layer or of a whole stage:
+/// Nanoseconds of a MicroPack in one pass on a layer or on a whole stage:
 ///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix)
-/// with q tokens and `pairs` causal query–key pairs; per_prefix_token is the bandwidth term of
-/// reading the prefix's keys and values, and in backward of writing their gradients.
+/// with q tokens and `pairs` causal query–key pairs. per_prefix_token is the bandwidth term: the
+/// pass reads the prefix's keys and values, and backward also writes their gradients.
 /// No coefficient is negative.
 struct PackCost {
   double per_pack = 0;
@@ -17,7 +17,7 @@ struct PackCost {
   double per_pair = 0;
   double per_prefix_token = 0;
 
-  /// What a slice adds to its MicroPack.
+  /// The nanoseconds that a slice adds to its MicroPack.
   [[nodiscard]] constexpr double operator()(const Slice& slice) const {
     return per_slice + per_token * static_cast<double>(slice.length().count()) +
            per_pair * slice.causal_pairs() +
@@ -27,19 +27,19 @@ struct PackCost {
   bool operator==(const PackCost&) const = default;
 };
 
-/// The cost of both, one after the other.
+/// The cost of running `a` and `b` one after the other.
 [[nodiscard]] constexpr PackCost operator+(const PackCost& a, const PackCost& b) {
   return {a.per_pack + b.per_pack, a.per_slice + b.per_slice, a.per_token + b.per_token,
           a.per_pair + b.per_pair, a.per_prefix_token + b.per_prefix_token};
 }
 
-/// Each term so many times.
+/// Multiplies each coefficient by `factor`.
 [[nodiscard]] constexpr PackCost operator*(double factor, const PackCost& a) {
   return {factor * a.per_pack, factor * a.per_slice, factor * a.per_token, factor * a.per_pair,
           factor * a.per_prefix_token};
 }
 
-/// Each term one so manieth.
+/// Divides each coefficient by `divisor`.
 [[nodiscard]] constexpr PackCost operator/(const PackCost& a, double divisor) {
   return {a.per_pack / divisor, a.per_slice / divisor, a.per_token / divisor, a.per_pair / divisor,
           a.per_prefix_token / divisor};

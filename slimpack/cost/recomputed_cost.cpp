@@ -8,16 +8,16 @@
 namespace slimpack {
 namespace {
 
-/// What backward computes again, as shares of the forward's terms.
+/// The recomputation in backward, as shares of the forward's terms.
 struct Again {
   double pack = 0;
   double linear = 0;
   double attention = 0;
 };
 
-/// The down projection's and the value projection's results are never needed again, keys only where
-/// they are normalised (before that they are not kept); the output projection's only to find what
-/// followed it.
+/// Backward never needs the results of the down and value projections again. It needs keys again
+/// only with q/k norms, because rows do not keep them as they were before the norm. It needs the
+/// output projection's result only to compute the MLP behind it again.
 Again again(const ModelShape& shape, Recompute recompute) {
   const auto h = static_cast<double>(shape.hidden_size);
   const double q = h * static_cast<double>(shape.q_width());
@@ -41,7 +41,7 @@ Again again(const ModelShape& shape, Recompute recompute) {
   return {};
 }
 
-/// What a token's rows of a layer take to host memory or back.
+/// Nanoseconds that a token's row of one layer takes to host memory or back.
 double row_transfer(const Costs& cost) {
   const double bytes = cost.row_bytes > 0
                            ? cost.row_bytes
@@ -49,7 +49,7 @@ double row_transfer(const Costs& cost) {
   return cost.host_per_byte * bytes;
 }
 
-/// What a layer next to it hides of that, at most.
+/// The most of row_transfer that another layer hides.
 double cover(const Costs& cost, Pass pass) {
   return (pass == Pass::kForward ? cost.forward : cost.backward).per_token;
 }

@@ -1,5 +1,5 @@
-// What every action of one replica costs on every stage: the only thing that schedule and
-// simulator need to know of models, machines and slices.
+// The time and bytes of every action of one replica on every stage. Schedule and simulator know
+// nothing else of models, machines and slices.
 #pragma once
 
 #include <cstdint>
@@ -13,44 +13,43 @@ namespace slimpack {
 struct TaskTimes {
   std::vector<std::vector<Nanos>> forward;
   std::vector<std::vector<Nanos>> backward;
-  /// By backward pack: backward in two parts, the second of which can wait. Empty = backward cannot
-  /// be split.
+  /// By backward pack: the two parts of a split backward. The weight gradients can wait. Empty =
+  /// backward cannot be split.
   std::vector<std::vector<Nanos>> input_gradient;
   std::vector<std::vector<Nanos>> weight_gradient;
-  std::vector<Nanos> forward_transfer;   ///< by forward pack: stage to next stage
-  std::vector<Nanos> backward_transfer;  ///< by backward pack: stage to previous stage
-  /// By stage: reduction of gradients between replicas, once all of them have run the stage.
+  std::vector<Nanos> forward_transfer;   ///< by forward pack: to the next stage
+  std::vector<Nanos> backward_transfer;  ///< by backward pack: to the previous stage
+  /// By stage: reduction of gradients between replicas, after all replicas have run the stage.
   std::vector<Nanos> reduce;
-  /// By stage: gradient norm, optimizer and the exchange of what it updated, when every stage is
-  /// done.
+  /// By stage: gradient norm, optimizer and the exchange of updated parameters, after all stages.
   std::vector<Nanos> step_end;
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward.size()); }
 };
 
-/// Activation bytes of each stage, in the units in which the runtime's stores allocate and free
-/// (docs/row-store.md). Indices: [stage][pack] or [stage][sequence].
+/// Activation bytes of one rank of each stage, by the units in which the runtime's stores allocate
+/// and free (docs/row-store.md). Indices: [stage][pack] or [stage][sequence].
 struct TaskBytes {
   /// Held from a forward action's start until the last of the pack's rows has run backward.
   std::vector<std::vector<Bytes>> rows;
   /// Held from the first forward slice of a sequence until its last backward action ends (K and V).
   std::vector<std::vector<Bytes>> kv;
-  /// Held from the first backward slice of a sequence to its last, when they differ (dK and dV).
+  /// Held from the first backward slice of a sequence to its last, if these differ (dK and dV).
   std::vector<std::vector<Bytes>> dkv;
-  /// Highest while the action runs, beyond everything above as it is once the action has started …
+  /// The peak of a forward action beyond everything above as it stands once the action has started.
   std::vector<std::vector<Bytes>> forward_transient;
-  /// … and as it was before: backward opens dK and dV and frees rows one layer at a time, so what
-  /// it opens and closes on the way is in here.
+  /// The peak of a backward action beyond everything above as it stood before the action. Backward
+  /// opens dK and dV and frees rows one layer at a time; the peak includes that.
   std::vector<std::vector<Bytes>> backward_transient;
-  /// Of a backward action that is split: held from its input gradients until its weight gradients
-  /// end (the operands of their matrix products). Empty = backward cannot be split.
+  /// The operands of put-off weight gradients, held from the input gradients' end until the weight
+  /// gradients end. Empty = backward cannot be split.
   std::vector<std::vector<Bytes>> weight_operands;
-  /// As backward_transient, while input gradients run: their layers leave operands one by one, so
-  /// these are in here.
+  /// As backward_transient, for input gradients. Their layers leave operands one by one; the peak
+  /// includes these.
   std::vector<std::vector<Bytes>> input_transient;
-  /// Alive only while weight gradients run.
+  /// The peak of weight gradients beyond everything above.
   std::vector<std::vector<Bytes>> weight_transient;
-  /// Held from the sender's put until the action starts: activations and their gradients.
+  /// Activations or their gradients, held from the sender's put until the action starts.
   std::vector<Bytes> forward_input;   ///< by forward pack
   std::vector<Bytes> backward_input;  ///< by backward pack
 };

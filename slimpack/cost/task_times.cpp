@@ -8,10 +8,10 @@
 namespace slimpack {
 namespace {
 
-/// 104 days, the end of every timeline: times of a step up to here can be added up in 64 bits.
+/// 104 days, the limit of every timeline. Times of a step below it can be added up in 64 bits.
 constexpr double kLongest = 0x1p53;
 
-/// Longer times, infinite ones and what is no number count as the longest.
+/// Longer times, infinity and NaN count as kLongest.
 Nanos rounded(double nanos) {
   return Nanos(std::llround(nanos < kLongest ? nanos : kLongest));
 }
@@ -28,7 +28,7 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
   return sum;
 }
 
-/// Throws unless the times of all replicas together can be added up, if all take as long as this.
+/// Throws unless the times of `replicas` replicas like this one can be added up.
 void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
@@ -45,7 +45,7 @@ double speed_of(const Replication& replication, StageId stage) {
   return replication.speed.empty() ? 1.0 : replication.speed[stage.index()];
 }
 
-/// The sums over a pack's slices that all of its times are made of.
+/// Sums over a pack's slices. All of the pack's times are computed from them.
 struct PackSums {
   double slices = 0;
   double tokens = 0;
@@ -92,8 +92,8 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
   return times;
 }
 
-/// The parts of a stage's backward times that can wait. Each is less than its whole, so that input
-/// gradients always take time; rounding, or a cost model made up, could say otherwise.
+/// The weight-gradient parts of a stage's backward times. Each is capped below its whole, so that
+/// input gradients always take time even after rounding or with an invented cost model.
 std::vector<Nanos> weight_times(const EdgeTime& layer, double layers,
                                 const std::vector<PackSums>& packs,
                                 const std::vector<Nanos>& backward, double speed) {
@@ -118,7 +118,8 @@ std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>
   return times;
 }
 
-/// A ring over the replicas passes all but its own share of `bytes` on, in replicas − 1 steps.
+/// The time of a ring over the replicas. In each of replicas − 1 steps, a rank passes one share of
+/// `bytes` on.
 double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
   return (replicas - 1) *
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));

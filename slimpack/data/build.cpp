@@ -30,8 +30,8 @@ bool matches(const std::string& pattern, const char* name, int flags) {
   return ::fnmatch(pattern.c_str(), name, flags) == 0;
 }
 
-/// What an earlier build has written under the same prefix. As documents, these files would make
-/// the second build another dataset than the first.
+/// The files that an earlier build wrote under the same prefix. If they became documents, a second
+/// build would make another dataset than the first.
 class EarlierOutput {
  public:
   explicit EarlierOutput(const fs::path& prefix) {
@@ -43,7 +43,7 @@ class EarlierOutput {
     }
   }
 
-  /// Whatever its name is here: the path of a file that the output is a link to, say.
+  /// Compares files, not names: the output may be a link to `path`, for example.
   [[nodiscard]] bool has(const fs::path& path, const struct stat& status) const {
     return std::any_of(files_.begin(), files_.end(), [&](const File& file) {
       return (status.st_dev == file.device && status.st_ino == file.number) ||
@@ -60,8 +60,8 @@ class EarlierOutput {
   std::vector<File> files_;
 };
 
-/// One search: the folders still to enter, and what was found so far. Folders are read with
-/// readdir: libtorch exports symbols that clash with std::filesystem's directory iterators.
+/// One search: the folders still to enter, and the files found so far. Reads folders with readdir:
+/// libtorch exports symbols that clash with std::filesystem's directory iterators.
 class Walk {
  public:
   explicit Walk(const FileSearch& search)
@@ -149,7 +149,7 @@ FoundFiles find_files(const FileSearch& search) {
 
 BuildReport build_byte_dataset(std::span<const fs::path> files, const fs::path& prefix,
                                Progress& progress) {
-  // One token stays for the end of the document.
+  // Leaves room for the end-of-document token.
   constexpr std::uint64_t kMaxBytes = std::numeric_limits<std::int32_t>::max() - 1;
   BuildReport report;
   IndexedDatasetWriter writer(prefix, kByteVocabSize);

@@ -1,4 +1,4 @@
-// Datasets from folders of text: every file is a document of bytes (byte_tokens.h).
+// Builds datasets from folders of text: every file is a document of bytes (byte_tokens.h).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct FileSearch {
   std::string glob = "*";  ///< as in the shell, hidden files need a pattern that begins with a dot
   /// Folders of these names are not entered, at any depth.
   std::vector<std::string> exclude_folders{".*", "__pycache__", "site-packages"};
-  /// Prefix of the dataset that will be written; its files are no documents of it. Empty = none.
+  /// Prefix of the dataset to write. Files of that prefix are skipped. Empty = none.
   std::filesystem::path out{};
 };
 
@@ -34,8 +34,8 @@ struct FoundFiles {
   std::vector<SkippedPath> skipped;          ///< unreadable folders, dangling links, files of `out`
 };
 
-/// All regular files below a folder that match. Links to files count as files; links to folders
-/// are not followed. Throws InvalidInput when `from` is no readable folder or nothing matches.
+/// All regular files below search.from that match. Links to files count as files; links to folders
+/// are not followed. Throws InvalidInput if `from` is not a readable folder or nothing matches.
 [[nodiscard]] FoundFiles find_files(const FileSearch& search);
 
 struct BuildReport {
@@ -45,9 +45,9 @@ struct BuildReport {
   std::vector<SkippedPath> skipped;  ///< files that could not be read
 };
 
-/// Writes PREFIX.bin and PREFIX.idx: one document per file, in the order given, closed by
-/// kByteEndOfDocument. A file that cannot be read is skipped and reported. Throws InvalidInput when
-/// no document is left or the dataset cannot be written; then no file is left behind.
+/// Writes PREFIX.bin and PREFIX.idx: one document per file, in the given order, each closed by
+/// kByteEndOfDocument. A file that cannot be read is skipped and reported. Throws InvalidInput if
+/// no document is left or the dataset cannot be written; then it leaves no file behind.
 [[nodiscard]] BuildReport build_byte_dataset(std::span<const std::filesystem::path> files,
                                              const std::filesystem::path& prefix,
                                              Progress& progress);

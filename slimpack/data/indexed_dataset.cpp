@@ -16,7 +16,7 @@ using namespace indexed_format;
 
 namespace {
 
-/// Fields of the index begin at odd offsets, hence the copy.
+/// Copies, because fields of the index begin at odd offsets.
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t offset) {
   T value;
@@ -51,8 +51,7 @@ TokenDtype token_dtype(std::uint8_t code, const std::string& name) {
   }
 }
 
-/// Without branches and with locals alone, which bytes cannot alias: so the compiler takes many
-/// tokens at once.
+/// Has no branches and only locals, which bytes cannot alias, so that the compiler vectorises it.
 template <class Stored>
 TokenExtremes extremes_of(std::span<const std::byte> bytes) {
   Stored smallest = std::numeric_limits<Stored>::max();
@@ -124,7 +123,7 @@ void IndexedDataset::check_header() {
                   kVersion);
   dtype_ = token_dtype(load<std::uint8_t>(idx, kDtypeAt), name_);
 
-  // Counts are compared by division, so that a huge one cannot overflow into a match.
+  // Divides instead of multiplying: a huge count must not overflow into a match.
   const auto sequences = load<std::uint64_t>(idx, kSequencesAt);
   const auto entries = load<std::uint64_t>(idx, kDocumentsAt);
   const std::uint64_t arrays = idx.size() - kHeaderBytes;
@@ -285,7 +284,7 @@ void IndexedDataset::copy(std::size_t document, std::size_t begin, std::span<Out
                  "{} tokens from {} on of a document of {}", out.size(), begin,
                  length(document).count());
   auto s = static_cast<std::size_t>(first_sequence(document));
-  std::size_t skipped = begin;  // tokens of sequence s that come before what is copied
+  std::size_t skipped = begin;  // tokens of sequence s before the copied range
   for (; !out.empty() && std::cmp_greater_equal(skipped, sequence_length(s)); ++s)
     skipped -= static_cast<std::size_t>(sequence_length(s));
   for (std::size_t done = 0; done < out.size(); ++s, skipped = 0) {

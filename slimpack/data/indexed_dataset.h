@@ -1,4 +1,4 @@
-// Megatron's indexed dataset, read: PREFIX.bin holds the tokens, PREFIX.idx says where each
+// Reads Megatron's indexed datasets. PREFIX.bin holds the tokens. PREFIX.idx says where each
 // sequence begins and which sequences form a document. indexed_format.h has the layout.
 #pragma once
 
@@ -58,16 +58,16 @@ class IndexedDataset {
   /// into 32 bits.
   [[nodiscard]] std::vector<std::int32_t> tokens(std::size_t document, Tokens count) const;
 
-  /// out.size() tokens of the document from `begin` on, with the same rules.
+  /// Copies out.size() tokens of the document from `begin` on. REQUIRES and throws as tokens().
   void copy_tokens(std::size_t document, Tokens begin, std::span<std::int64_t> out) const;
 
-  /// The document's smallest and largest token as they are stored, negative ones too; none when it
-  /// is empty. At the speed of memory.
+  /// The document's smallest and largest stored token, which may be negative; none for an empty
+  /// document. Runs at the speed of memory.
   [[nodiscard]] std::optional<TokenExtremes> extremes(std::size_t document) const;
-  /// Where the document has this token first. REQUIRES: it has.
+  /// The position of the first such token. REQUIRES: the document has one.
   [[nodiscard]] std::int64_t position_of(std::size_t document, std::int64_t token) const;
 
-  /// Of the whole .idx.
+  /// The checksum of the whole .idx.
   [[nodiscard]] std::string index_checksum() const;
 
  private:

@@ -84,8 +84,8 @@ void IndexedDatasetWriter::flush() {
 void IndexedDatasetWriter::commit() {
   flush();
   idx_.write(index_bytes(dtype_, lengths_));
-  // Two names cannot change in one step. The index goes away first and comes last, so that a stop
-  // in between leaves a dataset that open() refuses, never an index of other tokens.
+  // Two names cannot change in one step. The old index is removed first and the new one is named
+  // last. A stop in between leaves a dataset that open() refuses, never an index of other tokens.
   std::error_code ignored;
   fs::remove(idx_.target(), ignored);
   bin_.commit();

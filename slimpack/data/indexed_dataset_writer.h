@@ -1,4 +1,4 @@
-// Megatron's indexed dataset, written.
+// Writes Megatron's indexed datasets.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 
 namespace slimpack {
 
-/// Writes PREFIX.bin and PREFIX.idx document by document; each document is one sequence. The files
-/// appear under their names only by commit(); destroyed before, it leaves nothing behind. An
-/// existing dataset of that name is replaced. Throws as AtomicFile. Memory: 4 bytes per document,
-/// and 12 more while commit() runs.
+/// Writes PREFIX.bin and PREFIX.idx document by document; each document is one sequence. commit()
+/// gives the files their names and replaces an existing dataset. A writer that is destroyed before
+/// commit() leaves nothing behind. Throws as AtomicFile. Memory: 4 bytes per document, and 12 more
+/// while commit() runs.
 class IndexedDatasetWriter {
  public:
   /// Tokens are stored as uint16 when vocab_size < 65,500, as Megatron does, else as int32.
   /// REQUIRES: vocab_size >= 1.
   IndexedDatasetWriter(const std::filesystem::path& prefix, std::int64_t vocab_size);
 
-  /// REQUIRES: every token is in [0, vocab_size). Throws InvalidInput for a document of 2^31
-  /// tokens or more, which the format cannot hold.
+  /// REQUIRES: every token is in [0, vocab_size). Throws InvalidInput for 2^31 or more tokens,
+  /// because the format cannot hold such a document.
   void append(std::span<const std::int32_t> document);
 
   /// REQUIRES: called once, and no append() after it.

@@ -17,8 +17,9 @@ inline constexpr std::size_t kDtypeAt = 17;      ///< u8
 inline constexpr std::size_t kSequencesAt = 18;  ///< u64
 inline constexpr std::size_t kDocumentsAt = 26;  ///< u64: documents + 1
 inline constexpr std::size_t kHeaderBytes = 34;
-// Then: int32 length per sequence, int64 offset into the .bin per sequence, int64 first sequence
-// per document and a closing entry; in multimodal files an int8 mode per sequence.
+// The header is followed by an int32 length and an int64 offset into the .bin for each sequence, an
+// int64 first sequence for each document with a closing entry, and in multimodal files an int8 mode
+// for each sequence.
 inline constexpr std::size_t kLengthBytes = 4;
 inline constexpr std::size_t kOffsetBytes = 8;
 inline constexpr std::size_t kDocumentBytes = 8;

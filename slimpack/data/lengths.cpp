@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-/// The length in `text`, or 0 when it is none.
+/// The length in `text`, or 0 if the text is not a length.
 std::int64_t parse_length(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -115,7 +115,7 @@ LengthStatistics length_statistics(std::span<const Tokens> lengths) {
     squares += square(length);
   }
   const auto tokens = static_cast<double>(result.tokens.count());
-  // Per mille, so that the rank is exact: ⌈count · p / 1000⌉, counted from 1.
+  // Per mille makes the rank exact: ⌈count · p / 1000⌉, counted from 1.
   const auto percentile = [&](std::size_t per_mille) {
     return sorted[(count * per_mille + 999) / 1000 - 1];
   };

@@ -1,4 +1,4 @@
-// Document lengths: lists of them in text files, and what their distribution costs.
+// Document lengths: reads lists of them from text files and computes statistics.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace slimpack {
 
-/// A length list: one integer from 1 to 2^31 − 1 a line; blank lines and what follows a # are
-/// skipped. Throws InvalidInput naming `origin` and the number, text and rule of the bad lines (the
-/// first five and how many more), and for a list without any length.
+/// Parses a length list: one integer from 1 to 2^31 − 1 on each line. Skips blank lines and text
+/// after a #. Throws InvalidInput for bad lines, naming `origin` and each line's number, text and
+/// rule (of the first five, and how many more), and for a list without any length.
 [[nodiscard]] std::vector<Tokens> parse_lengths(std::string_view text, std::string_view origin);
-/// Likewise of a file, a pipe, or "-": the standard input.
+/// parse_lengths of a file, a pipe, or "-", the standard input.
 [[nodiscard]] std::vector<Tokens> read_lengths(const std::filesystem::path& file);
 
 /// Documents of [low, high] tokens. Shares are of the whole list, 0 to 1.
@@ -30,19 +30,19 @@ struct LengthBin {
   bool operator==(const LengthBin&) const = default;
 };
 
-/// A percentile is the smallest length that at least that share of the documents does not exceed.
+/// The percentile p50 is the smallest length that at least 50% of the documents do not exceed.
 struct LengthStatistics {
   std::int64_t count = 0;
   Tokens tokens;
   double mean = 0;
   Tokens p50, p90, p95, p99, p999, max;
-  /// What the longest 1% of the documents (rounded up) hold.
+  /// The shares of the longest 1% of the documents (rounded up).
   double longest_token_share = 0;
   double longest_attention_share = 0;
   std::vector<LengthBin> histogram;  ///< ascending, from the shortest's bin to the longest's
 };
 
-/// O(n log n). Of an empty list everything is 0.
+/// All figures are 0 for an empty list. Cost: O(n log n).
 [[nodiscard]] LengthStatistics length_statistics(std::span<const Tokens> lengths);
 
 /// {"format": "slimpack-lengths", "version": 1, …} with the field names above.

@@ -13,7 +13,7 @@ namespace slimpack {
 
 namespace {
 
-/// Beyond what anybody trains, and far below where counting on would overflow.
+/// More epochs than anybody trains, and far below any overflow.
 constexpr std::int64_t kMaxEpoch = std::int64_t{1} << 53;
 
 }  // namespace
@@ -24,7 +24,7 @@ nlohmann::json to_json(const SamplerCursor& cursor) {
 
 SamplerCursor sampler_cursor_from_json(const JsonFields& fields) {
   SamplerCursor cursor;
-  // Seeds use all 64 bits; JsonFields::integer ends at 2^63 − 1.
+  // Seeds use all 64 bits, but JsonFields::integer only reads up to 2^63 − 1.
   const nlohmann::json& seed = fields.at("seed");
   cursor.seed = seed.is_number_unsigned() ? seed.get<std::uint64_t>()
                                           : static_cast<std::uint64_t>(fields.integer("seed", 0));
@@ -77,7 +77,8 @@ void Sampler::shuffle_epoch() {
 }
 
 DocumentSequence Sampler::sequence(std::uint32_t number) const {
-  // Documents without a sequence begin where the next one does: the last of them is the one.
+  // A document without sequences has the same first number as the next document. The last document
+  // with a first number of at most `number` has the sequence.
   const auto after = std::ranges::upper_bound(first_sequence_, number);
   const auto document = static_cast<std::size_t>(after - first_sequence_.begin()) - 1;
   return sequence_of(document, lengths_[document], number - first_sequence_[document],

@@ -1,4 +1,5 @@
-// The order in which sequences are trained on: shuffled anew each epoch, resumable at any step.
+// The order in which sequences train. It is shuffled anew each epoch and can be resumed at any
+// step.
 #pragma once
 
 #include <cstddef>
@@ -27,20 +28,21 @@ struct SamplerCursor {
 [[nodiscard]] SamplerCursor sampler_cursor_from_json(const JsonFields& fields);
 
 struct SamplerOptions {
-  SequenceRule sequences;     ///< what becomes of a document
+  SequenceRule sequences;     ///< how documents become sequences
   Tokens step_tokens{32768};  ///< a step ends with the sequence that reaches or passes this
 };
 
-/// Draws whole sequences without replacement; each comes once per epoch, those of one document at
-/// unrelated moments. A step that an epoch's end leaves short is filled from the next epoch.
+/// Draws whole sequences without replacement. Each sequence comes once per epoch; the sequences of
+/// one document come at unrelated moments. The step at an epoch's end is filled from the next
+/// epoch.
 class Sampler {
  public:
-  /// `lengths` of all documents, as IndexedDataset::lengths() gives them. Throws InvalidInput when
-  /// all are empty, an option is not positive, or the cursor does not belong to such a dataset.
-  /// Memory: 4 bytes per sequence and per document beside the lengths.
+  /// `lengths`: of all documents, as IndexedDataset::lengths() returns them. Throws InvalidInput if
+  /// all documents are empty, an option is not positive, or the cursor does not fit the dataset.
+  /// Memory: 4 bytes per sequence and per document besides the lengths.
   Sampler(std::vector<Tokens> lengths, SamplerOptions options, SamplerCursor cursor);
 
-  /// The sequences of the next step, never none. O(sequences) when a new epoch begins.
+  /// The sequences of the next step, at least one. O(sequences) if a new epoch begins.
   [[nodiscard]] std::vector<DocumentSequence> next_step();
 
   /// Save this to continue after the step drawn last.

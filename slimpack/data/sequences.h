@@ -1,4 +1,4 @@
-// Documents become sequences of at most the context: what steps are made of.
+// Turns documents into sequences of at most the context. Steps are made of sequences.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace slimpack {
 
 struct SequenceRule {
   Tokens context{4096};  ///< a sequence has at most this many tokens; 1 or more
-  /// A document that is longer becomes consecutive sequences, all but the last of `context` tokens,
-  /// so that every token trains. false: its first sequence alone; the rest is dropped.
+  /// true: a longer document becomes consecutive sequences, all but the last of `context` tokens,
+  /// so that every token trains. false: only its first sequence trains; the rest is dropped.
   bool split = true;
 };
 
@@ -29,7 +29,7 @@ struct DocumentSequence {
 /// How many sequences a document of `length` tokens becomes; 0 for an empty one.
 [[nodiscard]] std::int64_t sequence_count(Tokens length, const SequenceRule& rule);
 
-/// Sequence `k` of such a document. REQUIRES: 0 <= k < sequence_count(length, rule).
+/// Sequence `k` of a document of `length` tokens. REQUIRES: 0 <= k < sequence_count(length, rule).
 [[nodiscard]] DocumentSequence sequence_of(std::size_t document, Tokens length, std::int64_t k,
                                            const SequenceRule& rule);
 
@@ -40,11 +40,11 @@ struct DocumentSequence {
 /// How many documents these sequences come from. O(n log n).
 [[nodiscard]] std::int64_t document_count(std::span<const DocumentSequence> sequences);
 
-/// What a rule makes of the documents that are longer than the context.
+/// The documents that are longer than the context, and how they train.
 struct LongDocuments {
-  std::int64_t documents = 0;  ///< how many are longer
-  std::int64_t sequences = 0;  ///< that they become
-  Tokens dropped;              ///< of them in every epoch
+  std::int64_t documents = 0;  ///< the number of such documents
+  std::int64_t sequences = 0;  ///< the number of their sequences
+  Tokens dropped;              ///< their tokens that never train
 
   bool operator==(const LongDocuments&) const = default;
 };

@@ -91,7 +91,7 @@ std::optional<TokenRange> noted_token_range(const fs::path& file, const DatasetV
       return std::nullopt;
     return TokenRange{place_from_json(fields, "smallest"), place_from_json(fields, "largest")};
   } catch (const InvalidInput&) {
-    return std::nullopt;  // whatever it is, the tokens are read again and noted anew
+    return std::nullopt;  // whatever is wrong, the tokens are read and noted again
   }
 }
 

@@ -1,6 +1,5 @@
-// The range of a dataset's tokens: whether a model knows all of them. Reading every token of a
-// large dataset takes minutes, so the answer is kept in a file, with what tells whether it still
-// holds.
+// The range of a dataset's tokens tells whether a model knows all of them. Reading every token of a
+// large dataset takes minutes, so a file keeps the range and the version of the dataset.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ struct TokenPlace {
   bool operator==(const TokenPlace&) const = default;
 };
 
-/// The first of the smallest tokens and the first of the largest, whatever their sign. Both absent
+/// The first place of the smallest and of the largest token, which may be negative. Both are absent
 /// for a dataset without tokens.
 struct TokenRange {
   std::optional<TokenPlace> smallest;
@@ -32,13 +31,13 @@ struct TokenRange {
   bool operator==(const TokenRange&) const = default;
 };
 
-/// Reads every token. `advance` is told of so many more every few million; it may throw, which ends
-/// the reading.
+/// Reads every token. Calls `advance` with the number of tokens read since the last call, every few
+/// million tokens. An exception of `advance` ends the reading.
 [[nodiscard]] TokenRange token_range(const IndexedDataset& dataset,
                                      const std::function<void(Tokens)>& advance);
 
-/// What changes when a dataset is written anew, and costs no reading of tokens. Documents may be
-/// other ones with the same lengths, so an index alone would not do.
+/// Changes when a dataset is written anew; finding it reads no tokens. The index alone would not
+/// do: other documents may have the same lengths.
 struct DatasetVersion {
   std::string index_checksum;
   std::int64_t bin_bytes = 0;
@@ -46,7 +45,7 @@ struct DatasetVersion {
 
   bool operator==(const DatasetVersion&) const = default;
 };
-/// Throws InvalidInput when the .bin is not there any more. Reads the index.
+/// Reads the index. Throws InvalidInput if the .bin no longer exists.
 [[nodiscard]] DatasetVersion version_of(const IndexedDataset& dataset,
                                         const std::filesystem::path& prefix);
 
@@ -55,8 +54,7 @@ struct DatasetVersion {
 
 [[nodiscard]] std::string token_range_to_json(const TokenRange& range,
                                               const DatasetVersion& version);
-/// The range in `file`; none when there is no such file, it cannot be read, or it is of another
-/// version.
+/// The range in `file`. None if the file is missing or unreadable, or has another version.
 [[nodiscard]] std::optional<TokenRange> noted_token_range(const std::filesystem::path& file,
                                                           const DatasetVersion& version);
 

@@ -1,4 +1,4 @@
-// Where a run's cost model comes from, as its configuration says.
+// Gets the cost model that a run's configuration names.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,18 @@
 
 namespace slimpack {
 
-/// From cost.file, else from [hardware], else nullopt: then somebody has to measure; without
-/// host_per_byte where train.device is the CPU, whose memory is the host's. Throws InvalidInput for
-/// a cost file of another model or number format.
+/// The costs of cost.file, else of [hardware], as on_device leaves them. nullopt if the
+/// configuration names neither: then the caller has to measure. Throws InvalidInput for a cost file
+/// of another model, number format or tp.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
                                                    const ModelShape& shape);
 
-/// The same, for commands that do not measure: throws InvalidInput naming `origin`, the run
-/// configuration, when it says nothing of costs.
+/// As configured_cost, for commands that do not measure. Throws InvalidInput naming `origin`, the
+/// run configuration, if it names no costs.
 [[nodiscard]] Costs required_cost(const RunConfig& config, const ModelShape& shape,
                                   std::string_view origin);
 
-/// Costs that were written down, on the device of this run: as configured_cost has them.
+/// The costs for a run on this device. On a CPU host_per_byte is 0: its memory is the host's.
 [[nodiscard]] Costs on_device(Costs cost, DeviceKind device);
 
 }  // namespace slimpack

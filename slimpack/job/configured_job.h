@@ -1,4 +1,4 @@
-// What a run's configuration asks of the planner.
+// Turns a run's configuration into the planner's job and choices.
 #pragma once
 
 #include <vector>
@@ -10,20 +10,21 @@
 
 namespace slimpack {
 
-/// Without plan.memory_cap the cap is what the memory of a rank leaves. Throws InvalidInput when
-/// the model's states alone do not fit, and when there would be no cap because the costs do not say
-/// how much memory a rank has.
+/// The configured job. Without plan.memory_cap the cap is a rank's memory less weights, gradients
+/// and optimizer. Throws InvalidInput if these alone do not fit, or if the costs do not say how
+/// much memory a rank has.
 [[nodiscard]] Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layout);
 
-/// `most_merged` is as large as the configuration, the number of replicas and the costs allow.
+/// The configured choices. `most_merged` is as large as the configuration, the number of replicas
+/// and the costs allow.
 [[nodiscard]] Choices configured_choices(const RunConfig& config, const Costs& cost);
 
-/// What layers may compute again; layers of a stage may differ where the configuration says "auto",
-/// which allows whatever `cost` knows the time of.
+/// The recomputations that layers may have: the configured one, or with "auto" every one whose time
+/// `cost` knows. Only with "auto" may the layers of a stage differ.
 [[nodiscard]] std::vector<Recompute> allowed_recomputations(const RunConfig& config,
                                                             const Costs& cost);
 
-/// The error that a step which does not fit ends with.
+/// The error for a step that does not fit.
 [[nodiscard]] InvalidInput refused(const RunConfig& config, const DoesNotFit& why);
 
 }  // namespace slimpack

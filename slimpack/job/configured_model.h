@@ -8,12 +8,12 @@
 
 namespace slimpack {
 
-/// To train it. Throws InvalidInput for a model that cannot be trained, and for a context beyond
-/// its positions.
+/// The model, for training. Throws InvalidInput for a model that cannot be trained, and for a
+/// context beyond its positions.
 [[nodiscard]] ModelShape trained_model(const RunConfig& config);
 
-/// To plan or measure its steps: also one with features that cannot be trained but cost nothing,
-/// which it names. Throws InvalidInput otherwise as trained_model.
+/// The model, for planning or measuring steps. Allows features that cannot be trained but do not
+/// change costs, and lists them. Throws InvalidInput otherwise as trained_model.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config);
 /// The same, of the text of a config.json.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config, std::string_view config_json);

@@ -1,4 +1,4 @@
-// What a run makes of documents that are longer than its context.
+// How a run trains on documents that are longer than its context.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace slimpack {
 
 [[nodiscard]] SequenceRule configured_sequences(const DataConfig& data);
 
-/// One line for people: how many of these documents are longer than the context, and what that
-/// means for their tokens.
+/// One line for people: how many of these documents are longer than the context, and whether their
+/// tokens are split or dropped.
 [[nodiscard]] std::string long_documents_text(std::span<const Tokens> documents,
                                               const SequenceRule& rule);
 

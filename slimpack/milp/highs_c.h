@@ -1,4 +1,4 @@
-// HiGHS's C interface, as far as it is used here.
+// The parts of HiGHS's C interface that are used here.
 //
 // The library comes from HiGHS's Python package (highspy), which has no headers. These are the
 // declarations of highs_c_api.h, version 1.15; their binary interface does not depend on a
@@ -14,7 +14,7 @@ std::int32_t Highs_setBoolOptionValue(void* highs, const char* option, std::int3
 std::int32_t Highs_setIntOptionValue(void* highs, const char* option, std::int32_t value);
 std::int32_t Highs_setDoubleOptionValue(void* highs, const char* option, double value);
 std::int32_t Highs_setStringOptionValue(void* highs, const char* option, const char* value);
-/// Rows by `a_start` when the format is kHighsRowwise: the entries of row r begin there.
+/// With the format kHighsRowwise, the entries of row r begin at a_start[r].
 std::int32_t Highs_passMip(void* highs, std::int32_t columns, std::int32_t rows,
                            std::int32_t entries, std::int32_t a_format, std::int32_t sense,
                            double offset, const double* column_cost, const double* column_lower,
@@ -29,7 +29,7 @@ std::int32_t Highs_getModelStatus(const void* highs);
 std::int32_t Highs_getIntInfoValue(const void* highs, const char* info, std::int32_t* value);
 std::int32_t Highs_getInt64InfoValue(const void* highs, const char* info, std::int64_t* value);
 std::int32_t Highs_getDoubleInfoValue(const void* highs, const char* info, double* value);
-/// Null: not wanted.
+/// Null = the caller does not want these values.
 std::int32_t Highs_getSolution(const void* highs, double* column_value, double* column_dual,
                                double* row_value, double* row_dual);
 std::int32_t Highs_getSizeofHighsInt(const void* highs);

@@ -1,5 +1,5 @@
-// Mixed-integer linear programs: minimise a sum of costs over variables within bounds and rows.
-// A model is data; slimpack/milp/solve.h finds its best values.
+// Mixed-integer linear programs: minimise a sum of costs over variables, subject to bounds and
+// rows. A model is data; slimpack/milp/solve.h finds its best values.
 #pragma once
 
 #include <cstddef>
@@ -45,13 +45,13 @@ struct ModelData {
   std::vector<double> coefficient;
 };
 
-/// Builds a model. A mistake in its use (bounds that cross, NaN, a variable of another model, one
-/// variable twice in a row) fails a SLIMPACK_CHECK. Moved, not copied: variables stay valid.
+/// Builds a model. Wrong use (crossing bounds, NaN, a variable of another model, a variable twice
+/// in a row) fails a SLIMPACK_CHECK. A model can be moved but not copied; its variables stay valid.
 class Model {
  public:
-  /// 0 or 1, at `cost` when 1.
+  /// A variable that is 0 or 1 and costs `cost` when it is 1.
   Variable add_binary(double cost = 0);
-  /// Anything within [lower, upper], at `cost` per unit. Infinite bounds are none.
+  /// A variable in [lower, upper] that costs `cost` per unit. Bounds may be infinite.
   Variable add_continuous(double lower, double upper, double cost = 0);
   /// lower ≤ Σ terms ≤ upper. Cost: O(terms log terms).
   void add_row(double lower, std::span<const Term> terms, double upper);

@@ -22,7 +22,7 @@ Highs make_highs() {
   return highs;
 }
 
-/// One thread, because HiGHS keeps a pool per calling thread and refuses to change its size.
+/// One thread: HiGHS keeps a pool per calling thread and refuses to change the pool's size.
 void set_options(void* highs, const SolveLimits& limits) {
   const double seconds = limits.seconds.value_or(kInfinity);
   SLIMPACK_CHECK(limits.nodes >= 0 && limits.relative_gap >= 0 && seconds >= 0,
@@ -79,7 +79,7 @@ Status status_of(const void* highs) {
                "HiGHS's model status is " + std::to_string(status));
 }
 
-/// Of a mixed-integer program.
+/// What HiGHS says of a mixed-integer program's search.
 struct MipInfo {
   std::int64_t nodes = 0;
   double bound = 0;

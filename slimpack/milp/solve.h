@@ -12,9 +12,9 @@ namespace slimpack::milp {
 
 /// When to stop before the optimum is proven.
 struct SolveLimits {
-  std::int64_t nodes = 5000;   ///< of the search tree; its root alone may take long: see `seconds`
+  std::int64_t nodes = 5000;   ///< of the search tree; its root alone may take long (`seconds`)
   double relative_gap = 1e-6;  ///< (objective − bound) / |objective| that counts as optimal
-  /// Answers repeat exactly as long as this one is not what stops the search.
+  /// Answers repeat exactly unless this limit stops the search.
   std::optional<double> seconds = {};
 };
 
@@ -33,13 +33,12 @@ struct Outcome {
   std::int64_t nodes = 0;     ///< searched; 0 when presolve or the start settled it
 };
 
-/// The cheapest values. Feasible `start` values (by variable; empty: none) are where the search
-/// begins, and the result never costs more than they do; values that break the model are ignored.
-/// The same arguments give the same outcome. Costs and row activities should be of the order of 1
-/// to 1e4: the solver's tolerances are absolute. Calls from several threads at once are
-/// independent. REQUIRES: costs that are bounded from below over the model; every model without a
-/// finite optimum fails a SLIMPACK_CHECK, as does a start of another length or with NaN. Cost:
-/// exponential at worst; the limits are for that.
+/// The cheapest values. The search begins at feasible `start` values (by variable; empty = none),
+/// and the result never costs more than they do. A start that breaks the model is ignored. The same
+/// arguments give the same outcome. Costs and row activities should be of the order of 1 to 1e4,
+/// because the solver's tolerances are absolute. Several threads may call at once. REQUIRES: the
+/// cost is bounded from below, and `start` has no NaN and the model's length or none; otherwise a
+/// SLIMPACK_CHECK fails. Cost: exponential at worst, up to the limits.
 [[nodiscard]] Outcome solve(const Model& model, const SolveLimits& limits,
                             std::span<const double> start = {});
 

@@ -1,6 +1,8 @@
-// Steps: find the replicas that each sequence is on; then, per replica and pass, collect every
-// slice with the pack that holds it; sort by sequence and position; walk each sequence once and
-// compare with what the rules allow; last, compare the merged packs of the replicas of every group.
+// Steps:
+//  1. Find the replicas of each sequence.
+//  2. Per replica and pass, collect every slice with its pack; sort by sequence and position; walk
+//     each sequence once and check the rules.
+//  3. Compare the merged packs of the replicas of every group.
 #include <algorithm>
 #include <bit>
 #include <span>
@@ -63,12 +65,12 @@ struct Group {
   }
 };
 
-/// Whether replicas of this number starting there may merge.
+/// Whether these replicas may form a group.
 bool is_group(const Group& group) {
   return std::has_single_bit(group.count) && group.first % group.count == 0;
 }
 
-/// By sequence: the replicas that it is on.
+/// By sequence: the replicas that have it.
 std::vector<Group> check_ownership(const StepPlan& plan, Findings& findings) {
   std::vector<Group> groups(plan.lengths.size());
   for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
@@ -188,13 +190,14 @@ void check_pass(const StepPlan& plan, const std::vector<Group>& groups, std::siz
       findings.add("replica {}: sequence {} is in no {} MicroPack", replica, q, name.pass);
 }
 
-/// The next pack from `p` on that `count` or more replicas run together.
+/// The next pack, from `p` on, that `count` or more replicas run together.
 std::size_t next_merged(const std::vector<MicroPack>& packs, std::size_t p, std::size_t count) {
   while (p < packs.size() && static_cast<std::size_t>(packs[p].replicas) < count) ++p;
   return p;
 }
 
-/// Packs of `count` or more replicas are the same, in the same order, on two of one group.
+/// Checks that two replicas of one group have the same packs of `count` or more replicas, in the
+/// same order.
 void check_merged_order(const std::vector<MicroPack>& a, const std::vector<MicroPack>& b,
                         std::size_t count, std::string_view where, Findings& findings) {
   std::size_t i = next_merged(a, 0, count);

@@ -1,4 +1,4 @@
-// Job: what a run's steps have in common.
+// Job: everything that is the same in all steps of a run.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace slimpack {
 
-/// The ranks, what they hold, and how much of a step they can take.
+/// The ranks, their layers, their speeds and their limits.
 struct Job {
-  StageLayout layout;  ///< of the pipeline, whose replicas are alike
+  StageLayout layout;  ///< the same on all replicas
   std::int32_t replicas = 1;
   /// [replica][stage], 1 = as the costs say; empty = all 1.
   std::vector<std::vector<double>> speed = {};
   std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
-  /// Tokens that a pack of whole sequences holds (baselines/baseline.h), of one replica or of the
-  /// group that shares it. No pack is made where a sequence is longer.
+  /// Tokens that a pack of whole sequences holds at most (baselines/baseline.h), on one replica or
+  /// on the group that shares it. A plan of such packs is impossible if a sequence is longer.
   Tokens context{0};
 
   bool operator==(const Job&) const = default;

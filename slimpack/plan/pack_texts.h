@@ -1,4 +1,4 @@
-// What the MicroPacks of a step hold, in words.
+// Describes the slices of a step's MicroPacks in words.
 #pragma once
 
 #include <functional>

@@ -13,42 +13,42 @@
 
 namespace slimpack {
 
-/// What a stage does with a MicroPack. Backward runs whole (B) or split: its input gradients (I),
-/// which the stage before waits for, and later its weight gradients (W), which nobody waits for
-/// (zero bubble pipelines, arXiv:2401.10241).
+/// What a stage does with a MicroPack. Backward runs whole (B) or split (zero bubble pipelines,
+/// arXiv:2401.10241): first its input gradients (I), for which the previous stage waits, and later
+/// its weight gradients (W), for which nobody waits.
 enum class Pass : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
 
-/// Those that have MicroPacks of their own: I and W run the backward ones.
+/// The passes with MicroPacks of their own. I and W run the backward packs.
 inline constexpr std::array kWholePasses = {Pass::kForward, Pass::kBackward};
 
-/// Whether it takes the backward packs' way through the pipeline: B and I.
+/// Whether the pass runs from the last stage to the first: B and I.
 [[nodiscard]] constexpr bool goes_back(Pass pass) {
   return pass == Pass::kBackward || pass == Pass::kInputGradient;
 }
 
-/// Slices that run as one scheduling unit of one pass. Rows of a MicroPack's tensors lie in the
-/// order of its slices.
+/// Slices that run as one scheduling unit of one pass. The rows of its tensors are in the order of
+/// its slices.
 struct MicroPack {
   std::vector<Slice> slices;
-  /// Replicas that run it together by context parallelism (DP-Merge), each holding its share of
-  /// every slice's rows: 1, or a power of two g for replicas [r − r mod g, r − r mod g + g) when
-  /// the pack stands on replica r. It stands in the plans of all of them.
+  /// The number of replicas that run it together by context parallelism (DP-Merge), each with its
+  /// share of every slice's rows: 1 or a power of two, g. A pack of replica r is run by replicas
+  /// [r − r mod g, r − r mod g + g), and the plans of all of them contain it.
   std::int32_t replicas = 1;
 
-  /// All tokens, whoever holds them.
+  /// The tokens of all slices, on all replicas together.
   [[nodiscard]] Tokens tokens() const;
-  /// Rows that each of its replicas holds at most: a slice's tokens ÷ replicas, rounded up.
+  /// The most rows that one replica holds: the sum of tokens ÷ replicas, rounded up, over slices.
   [[nodiscard]] Tokens rows() const;
   bool operator==(const MicroPack&) const = default;
 };
 
-/// The MicroPacks of one replica, in the order in which every stage runs them (by pass).
-/// PackId indexes `forward` or `backward`; the two partitions are independent of each other.
+/// The MicroPacks of one replica. Every stage runs the packs of a pass in this order. PackId
+/// indexes `forward` or `backward`; the two partitions are independent.
 struct PackPlan {
   std::vector<MicroPack> forward;
   std::vector<MicroPack> backward;
 
-  /// Those that a pass runs.
+  /// The packs that `pass` runs.
   [[nodiscard]] const std::vector<MicroPack>& of(Pass pass) const {
     return pass == Pass::kForward ? forward : backward;
   }
@@ -80,8 +80,7 @@ struct ReplicaPlan {
   bool operator==(const ReplicaPlan&) const = default;
 };
 
-/// A whole step: plain data, JSON with a version, checked by check_plan wherever it is read or
-/// made.
+/// A whole step: plain data with a JSON form. check_plan checks it wherever it is read or made.
 struct StepPlan {
   SequenceLengths lengths;  ///< by SequenceId, of the whole step
   StageLayout layout;
@@ -91,18 +90,18 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-/// What the stage's layers compute again, by layer of the stage.
+/// The recomputation of the stage's layers, by layer of the stage.
 [[nodiscard]] RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage);
 
-/// Every broken rule of the design (§4), one line each; empty when the plan is correct. Written
-/// independently of every producer:
+/// Every broken rule of the design (§4), one line each; empty for a correct plan. It shares no code
+/// with the makers of plans. The rules:
 ///  - each sequence on exactly one replica, or merged on the replicas of one group; each token in
 ///    exactly one forward and one backward MicroPack there; no empty MicroPack or slice; slices
 ///    inside their sequence;
 ///  - at most one slice of a sequence in a MicroPack;
 ///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
-///  - the replicas of a group have the same merged MicroPacks in the same order, those of groups
-///    that enclose it included, so that no two wait for each other in a circle;
+///  - the replicas of a group have the same merged MicroPacks in the same order, including those of
+///    larger groups around it, so that no two replicas wait for each other in a circle;
 ///  - layer_begin ascends strictly from 0; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
@@ -115,8 +114,8 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 /// its sequences. REQUIRES: valid packs.
 [[nodiscard]] std::vector<std::int32_t> forwards_needed(const PackPlan& packs);
 
-/// JSON text with "format": "slimpack-plan" and "version": 3; from_json checks every field's
-/// presence, type and range (not check_plan) and throws InvalidInput naming `origin`.
+/// JSON text with "format": "slimpack-plan" and "version": 3. from_json checks every field's
+/// presence, type and range, but does not call check_plan. It throws InvalidInput naming `origin`.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
 

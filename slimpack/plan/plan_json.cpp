@@ -1,5 +1,5 @@
-// Plan as JSON. Slices are triples [sequence, begin, end] and a MicroPack is the list of its
-// slices, so that a plan of 100,000 slices stays a few megabytes; one that is merged is an object.
+// Plan as JSON. A slice is a triple [sequence, begin, end] and a MicroPack is the list of its
+// slices, so that a plan of 100,000 slices takes a few megabytes. A merged MicroPack is an object.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,8 @@ constexpr const char* kFormat = "slimpack-plan";
 constexpr std::int64_t kVersion = 3;
 constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
-/// As in length lists and datasets; keeps every sum of tokens of a step far inside 64 bits.
+/// The limit of length lists and datasets. It keeps every sum of a step's tokens far inside 64
+/// bits.
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 json packs_to_json(const std::vector<MicroPack>& packs) {

@@ -16,8 +16,8 @@ struct ForwardRows {
   Tokens first_row;
 };
 
-/// Forward slices of every sequence, ascending because forward packs run in ascending order: those
-/// of sequence q are rows[begin[q], begin[q + 1]).
+/// Forward slices of every sequence, ascending because forward packs run in ascending order. The
+/// slices of sequence q are rows[begin[q], begin[q + 1]).
 struct RowsBySequence {
   std::vector<std::size_t> begin;
   std::vector<ForwardRows> rows;

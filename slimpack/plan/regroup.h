@@ -1,4 +1,4 @@
-// Regrouping: which rows of which forward MicroPacks make up each backward MicroPack.
+// Regrouping finds the rows of forward MicroPacks that make up each backward MicroPack.
 #pragma once
 
 #include <functional>
@@ -19,13 +19,13 @@ struct RowSegment {
   bool operator==(const RowSegment&) const = default;
 };
 
-/// By backward MicroPack: the segments that, laid end to end, are its rows in its own slice order.
-/// Adjacent segments of one forward MicroPack are merged, so a single segment means that the rows
-/// can be used in place. REQUIRES: check_plan is empty for these packs. Cost: O(slices log slices).
+/// By backward MicroPack: the segments that form its rows, in its own slice order. Adjacent
+/// segments of one forward MicroPack are joined, so rows of a single segment can be used in place.
+/// REQUIRES: check_plan is empty for these packs. Cost: O(slices log slices).
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs);
 
-/// The same in the rows that somebody holds (row_share.h): none for a MicroPack in whose slices he
-/// has no row.
+/// regroup for one holder, which has the rows that `share_of` says (row_share.h). A MicroPack of
+/// whose slices it holds no row has no segments.
 using ShareOfPack = std::function<RowShare(const MicroPack& pack)>;
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs,
                                                            const ShareOfPack& share_of);

@@ -51,7 +51,7 @@ std::string mark(Bytes peak, const std::optional<Bytes>& cap) {
   return cap && peak > *cap ? human_bytes(peak) + " !" : human_bytes(peak);
 }
 
-/// How our step compares with the fastest other one that keeps the cap; empty without either.
+/// Compares our step with the fastest other one within the cap. Empty if one of the two is missing.
 std::string conclusion(const std::vector<ComparedPlanner>& planners,
                        const std::optional<Bytes>& cap) {
   const ComparedPlanner* ours = nullptr;

@@ -1,4 +1,4 @@
-// One step under several planners: the figures that tell them apart.
+// Compares one step under several planners.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,10 +11,10 @@
 
 namespace slimpack {
 
-/// What a planner's step is expected to take.
+/// The predicted figures of a planner's step.
 struct StepFigures {
   double tokens_per_second = 0;
-  std::optional<double> mfu;  ///< model FLOPs ÷ (makespan · ranks · peak); absent: no peak is known
+  std::optional<double> mfu;  ///< model FLOPs ÷ (makespan · ranks · peak); absent without a peak
   double bubble = 0;
   Nanos makespan;
   Bytes peak;  ///< activations of the rank that holds the most, in any timing
@@ -23,15 +23,15 @@ struct StepFigures {
 
 struct ComparedPlanner {
   std::string planner;
-  std::optional<StepFigures> figures;  ///< absent: it cannot run the step
-  std::string error;                   ///< then the reason, in few words
+  std::optional<StepFigures> figures;  ///< absent if it cannot run the step
+  std::string error;                   ///< the reason if figures are absent, in few words
   Nanos planning;                      ///< wall time that the planner took
 };
 
-/// Names that may be compared: "slimpack" and the baselines.
+/// The names of all planners: "slimpack" and the baselines.
 [[nodiscard]] std::vector<std::string> planner_names();
 
-/// Whether it runs the step under the cap.
+/// Whether the planner runs the step and its peak is within the cap.
 [[nodiscard]] bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap);
 
 /// Plans the step. `planner` is one of planner_names. Throws InvalidInput as plan_step.
@@ -44,9 +44,9 @@ struct ComparedPlanner {
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
-/// {"format": "slimpack-comparison", "version": 1, "cases": […]} beside what all cases share:
-/// ranks, cap, context, granularity and recomputations. `name` is the cases'. Times in nanoseconds
-/// or seconds, as the field says; what is not known is null.
+/// {"format": "slimpack-comparison", "version": 1, "cases": […]} and the fields that all cases
+/// share: ranks, cap, context, granularity and recomputations. `name`: of the cases. Times are
+/// nanoseconds or seconds, as the field's name says. Unknown figures are null.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                              const std::string& name, const Job& job,
                                              const Choices& choices, const Costs& cost);

@@ -17,7 +17,7 @@ std::size_t slice_count(const std::vector<MicroPack>& packs) {
   return count;
 }
 
-/// Packs or slices of all replicas, as counted by `count` in one pass of one.
+/// The sum over replicas of count(packs), for the packs of one pass.
 template <class Count>
 std::size_t over_replicas(const StepPlan& plan, Pass pass, const Count& count) {
   std::size_t sum = 0;
@@ -34,7 +34,7 @@ std::string both_passes(std::size_t forward, std::size_t backward) {
                      grouped(static_cast<std::int64_t>(backward)));
 }
 
-/// Sequences that several replicas run together.
+/// The number of sequences that several replicas run together.
 std::size_t merged_count(const StepPlan& plan) {
   std::vector<int> times(plan.lengths.size(), 0);
   for (const ReplicaPlan& replica : plan.replicas)
@@ -43,7 +43,7 @@ std::size_t merged_count(const StepPlan& plan) {
       std::count_if(times.begin(), times.end(), [](int t) { return t > 1; }));
 }
 
-/// Backward actions of any rank whose weight gradients run later.
+/// The number of split backward actions on all ranks.
 std::int64_t split_count(const RatedPlan& step) {
   std::int64_t count = 0;
   for (const Schedule& schedule : step.schedules)
@@ -59,7 +59,7 @@ std::string replicas_text(const StepPlan& plan) {
   return merged == 0 ? count : fmt::format("{}, {} merged sequences", count, merged);
 }
 
-/// Busy time and peak of the rank of a stage with the most of each.
+/// The largest busy time and the largest peak of a stage's ranks.
 struct StageExtremes {
   Nanos busy;
   Bytes peak;

@@ -14,7 +14,7 @@ std::size_t sequence_count(const PackPlan& packs) {
   return count;
 }
 
-/// A forward slice of a sequence. The first to the last follow each other in `ForwardSlices`.
+/// A forward slice of a sequence. Its `begin` is the `end` of the slice before it in ForwardSlices.
 struct ForwardSlice {
   PackId pack;
   Tokens end;
@@ -40,8 +40,8 @@ ForwardSlices forward_slices(const PackPlan& packs) {
   return out;
 }
 
-/// Forward packs freed by each backward pack: a backward slice [begin, end) uses the forward slices
-/// that overlap it, and the last use of a forward pack frees it.
+/// Pairs (backward pack, forward pack that it frees). A backward slice [begin, end) uses the
+/// forward slices that overlap it, and the last use of a forward pack frees it.
 std::vector<std::pair<PackId, PackId>> last_uses(const PackPlan& packs) {
   const ForwardSlices forward = forward_slices(packs);
   std::vector<PackId> last_use(packs.forward.size());

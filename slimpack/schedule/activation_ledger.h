@@ -1,4 +1,4 @@
-// Activation bytes of one stage as its actions run: the memory rule of the runtime's row store.
+// Counts the activation bytes of one stage while its actions run, as the runtime's row store does.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +37,20 @@ class ByPack {
   std::vector<ListedId> ids_;
 };
 
-/// When rows, keys and values, and their gradients start and end to be held. Every stage runs the
-/// packs of a pass in the same order, so this is one table per plan, shared by all stages.
+/// The packs that begin and end the holding of rows, keys and values, and their gradients. Every
+/// stage runs the packs of a pass in the same order, so all stages share one table per plan.
 struct RowFlow {
   ByPack<PackId> rows_end;          ///< by backward pack: forward packs whose last rows it consumes
-  ByPack<SequenceId> kv_begin;      ///< by forward pack: first slice is here
-  ByPack<SequenceId> dkv_begin;     ///< by backward pack: last slice here, more follow
-  ByPack<SequenceId> dkv_end;       ///< by backward pack: first slice here, dkv held
-  ByPack<SequenceId> sequence_end;  ///< by backward pack: first slice is here
+  ByPack<SequenceId> kv_begin;      ///< by forward pack: sequences whose first slice it has
+  ByPack<SequenceId> dkv_begin;     ///< by backward pack: sequences that it begins, not ends
+  ByPack<SequenceId> dkv_end;       ///< by backward pack: sequences that it ends, not begins
+  ByPack<SequenceId> sequence_end;  ///< by backward pack: sequences that it ends
 };
 
 /// REQUIRES: valid packs. Cost: O(slices · log slices per sequence).
 [[nodiscard]] RowFlow row_flow(const PackPlan& packs);
 
-/// Bytes that the actions of one stage take and give back, by pack.
+/// Bytes that the actions of one stage open and close, by pack.
 struct StageStores {
   std::vector<Bytes> forward_opens;
   std::vector<Bytes> backward_opens;
@@ -59,8 +59,8 @@ struct StageStores {
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 
 /// Replays the stores of one stage. REQUIRES: the caller runs the packs of each pass in ascending
-/// order, a backward pack after all forward packs whose rows it uses, weight gradients after their
-/// input gradients; bytes are exact sums.
+/// order, a backward pack after all forward packs whose rows it uses, and weight gradients after
+/// their input gradients; sums of the bytes fit into 64 bits.
 class ActivationLedger {
  public:
   /// Keeps a reference: `bytes` must outlive the ledger.
@@ -68,9 +68,10 @@ class ActivationLedger {
       : bytes_(bytes), stage_(stage), stores_(stage_stores(flow, bytes, stage)) {}
 
   [[nodiscard]] Bytes live() const { return live_; }
-  /// Highest bytes during the action, if it ran now (stores that it opens, plus transients).
+  /// The highest bytes during the action if it ran now: live(), the stores that it opens, and its
+  /// transients.
   [[nodiscard]] Bytes peak_of(const Action& action) const;
-  /// Runs the action; live() then holds what stays.
+  /// Runs the action. live() is then what stays.
   void run(const Action& action);
 
  private:

@@ -1,5 +1,5 @@
-// Steps: compare each stage's list with what must be in it; then run the lists without a clock, as
-// far as they go, and name whatever is stuck.
+// Steps: check the contents of each stage's list; then run the lists without a clock as far as they
+// go, and name every action that is stuck.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct StageRun {
   bool holds_output = false;  ///< the last action's output waits for a free slot
 };
 
-/// Runs the lists in any order that the rules allow: whatever can happen stays possible, so one
-/// exhaustive run decides.
+/// Runs the lists in any order that the rules allow. A possible action stays possible until it
+/// runs, so one exhaustive run decides.
 class DryRun {
  public:
   DryRun(const PackPlan& packs, const Schedule& schedule, std::size_t slots)
@@ -60,8 +60,8 @@ class DryRun {
   [[nodiscard]] const Action& last_action(std::size_t s) const {
     return schedule_.stages[s][runs_[s].next - 1];
   }
-  /// The channel that an action reads, or that it writes; null at the ends of the pipeline and for
-  /// weight gradients.
+  /// The channels that an action reads and writes. Null at the ends of the pipeline and for weight
+  /// gradients.
   Channel* input_of(const Action& action) {
     const std::size_t s = action.stage.index();
     if (action.pass == Pass::kWeightGradient) return nullptr;
@@ -114,7 +114,7 @@ class DryRun {
                          to_string(action), needed_[action.pack.index()], s, runs_[s].forwards);
     const bool forward = action.pass == Pass::kForward;
     const auto& actions = schedule_.stages[forward ? s - 1 : s + 1];
-    // The neighbour may have split what this stage runs whole.
+    // The neighbour may split a backward that this stage runs whole.
     const auto source = std::find_if(actions.begin(), actions.end(), [&](const Action& other) {
       return other.pack == action.pack &&
              (forward ? other.pass == Pass::kForward : goes_back(other.pass));
@@ -132,10 +132,10 @@ class DryRun {
   std::vector<std::size_t> needed_;
 };
 
-/// A broken list tends to be broken everywhere; the first lines tell.
+/// A broken list is often broken everywhere; the first lines suffice.
 constexpr std::size_t kMaxLines = 8;
 
-/// Checks one stage's list action by action, so that every line names what is wrong there.
+/// Checks one stage's list action by action. Every line names one action and its mistake.
 class ListCheck {
  public:
   ListCheck(const PackPlan& packs, std::size_t stage, std::vector<std::string>& errors)
@@ -207,7 +207,7 @@ std::vector<std::string> check_schedule(const PackPlan& packs, const Schedule& s
   if (schedule.stages.empty()) errors.emplace_back("the schedule has no stage");
   if (slots < 1) errors.push_back(fmt::format("a channel needs at least 1 slot, got {}", slots));
   check_lists(packs, schedule, errors);
-  // Lists with holes would only be stuck for the reasons above.
+  // A list with missing actions would get stuck for the reasons above.
   if (!errors.empty()) return errors;
   return DryRun(packs, schedule, static_cast<std::size_t>(slots)).stuck();
 }

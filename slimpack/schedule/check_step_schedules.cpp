@@ -1,6 +1,5 @@
-// Steps: check every replica by itself; then, if replicas share packs, run all of them together
-// with unbounded time, where a merged pack starts on a stage only when it comes next on all its
-// replicas.
+// Steps: check every replica by itself. If replicas share packs, run all of them together with
+// unbounded time; a merged pack then starts on a stage only when it is next on all its replicas.
 #include <fmt/format.h>
 
 #include "slimpack/base/error.h"
@@ -58,7 +57,7 @@ class JointRun {
     return rank(r, forward ? s - 1 : s + 1).sent[forward ? 0 : 1] > action.pack.index();
   }
 
-  /// Whether every replica of the action's pack has it next, with its input.
+  /// Whether the action is next on every replica of its pack and has its input there.
   bool company_there(std::size_t r, std::size_t s, const Action& action) {
     const MicroPack& pack = pack_of(r, action);
     const auto count = static_cast<std::size_t>(pack.replicas);

@@ -1,12 +1,12 @@
 // Steps:
-//  1. Each stage has a time at which to look at it next: when its action ends, when a message
-//     arrives, or when a slot that it needs becomes free.
+//  1. Each stage has a time of its next look: when its action ends, a message arrives, or a slot
+//     that it needs becomes free.
 //  2. Take the stage with the earliest such time (ties: the lowest stage).
-//  3. Start its next backward if input, rows and an output slot are there; else its next forward if
-//     input, an output slot and memory are there; else weight gradients that were put off; else let
-//     it sleep until something changes.
-// An output slot is reserved when an action starts: slots only become free in the meantime, so no
-// stage waits to send, and two neighbours can never wait for each other's channel.
+//  3. Start its next backward if it has input, rows and an output slot. Else start its next forward
+//     if it has input, an output slot and memory. Else run put-off weight gradients. Else let the
+//     stage sleep until something changes.
+// An action reserves its output slot when it starts. Meanwhile slots only become free, so no stage
+// waits to send, and two neighbours never wait for each other's channel.
 #include "slimpack/schedule/list_run.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
   std::fill(stages_.back().backward_arrival.begin(), stages_.back().backward_arrival.end(), 0);
 }
 
-/// What a stage has to run itself, and what the last backward then has to run through below it.
+/// Sets `left`: the stage's own actions, then the last backward's way through the stages before it.
 void ListRun::set_left() {
   const auto least = [&](std::size_t s, std::size_t b) {
     const std::int64_t whole = tasks_.times.backward[s][b].count();
@@ -81,7 +81,7 @@ std::optional<ListScheduler::Result> ListRun::run() {
     }
     schedule.stages[s].push_back(start(s, *pass));
     if (stages_[s].free_at + stages_[s].left > policy_.give_up_above.count()) return std::nullopt;
-    // What is put off is one more action.
+    // A split backward is two actions; its weight gradients count down.
     if (*pass != Pass::kInputGradient) --left;
   }
   ListScheduler::Result result{std::move(schedule), {}, Nanos(0)};
@@ -116,7 +116,7 @@ bool ListRun::forward_ready(std::size_t s) {
 bool ListRun::backward_fits(std::size_t s, bool split) {
   Stage& stage = stages_[s];
   stage.pending = Bytes(0);
-  // Without a backlog the forwards before have seen to it.
+  // Without a backlog, the forwards were only started if this backward fits.
   if (split || stage.has_put_off())
     for (const WeightBacklog& backlog : stage.backlogs)
       stage.pending = std::max(
@@ -156,7 +156,7 @@ std::int64_t ListRun::next_arrival(std::size_t s) const {
   return next;
 }
 
-/// Looks at a neighbour no later than `time`, or when it becomes free after that.
+/// Makes a neighbour look at `time` or, if it is busy then, as soon as it is free.
 void ListRun::wake(std::size_t s, std::int64_t time) {
   look_at_[s] = std::min(look_at_[s], std::max(stages_[s].free_at, time));
 }
@@ -176,7 +176,7 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
   return 0;
 }
 
-/// Takes the next pack of the pass into the books of the stage.
+/// Takes the next pack of the pass and updates the stage's counters and memory.
 PackId ListRun::take(Stage& stage, Pass pass) {
   if (pass == Pass::kWeightGradient) {
     const std::int32_t b = stage.put_off[stage.next_put_off++];
@@ -204,7 +204,8 @@ Action ListRun::start(std::size_t s, Pass pass) {
   return {StageId(s), pass, pack};
 }
 
-/// Tells the neighbours: the source has a slot more from `now` on, the target something to come.
+/// Tells the neighbours: the sender of the input has a free slot from `now` on, and the receiver of
+/// the output gets a message.
 void ListRun::pass_on(std::size_t s, Pass pass, PackId pack, std::int64_t now) {
   const bool forward = pass == Pass::kForward;
   const bool has_source = forward ? s > 0 : s + 1 < stages_.size();

@@ -14,10 +14,10 @@
 
 namespace slimpack {
 
-/// What a list run knows of the packs. Keeps references.
+/// The packs of a list run. Keeps references.
 struct ListTasks {
   const TaskTimes& times;
-  const std::vector<std::int32_t>& needed;  ///< by backward: forwards that have run before
+  const std::vector<std::int32_t>& needed;  ///< by backward: forwards that must run before it
   std::int32_t forwards;
   std::int32_t slots;
   const std::vector<std::vector<MemoryGuard>>& guards;  ///< [stage][replica]
@@ -29,24 +29,24 @@ class ListRun {
   /// `caps` by stage, empty = unlimited. REQUIRES: caps of at least least_cap of every guard.
   ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const ListPolicy& policy);
 
-  /// No result if the policy gives up. REQUIRES: called once.
+  /// nullopt if the policy gives up. REQUIRES: called once.
   [[nodiscard]] std::optional<ListScheduler::Result> run();
 
  private:
   struct Stage {
     std::int64_t free_at = 0;
-    std::int64_t left = 0;  ///< at least so long until the step ends, once free, without waiting
+    std::int64_t left = 0;  ///< the least time from free_at to the end of all actions
     std::int32_t next_forward = 0;
     std::int32_t next_backward = 0;
-    std::vector<std::int32_t> put_off;     ///< backward packs that were split here
-    std::size_t next_put_off = 0;          ///< of put_off, the first whose weight gradients wait
+    std::vector<std::int32_t> put_off;     ///< backward packs that this stage has split
+    std::size_t next_put_off = 0;          ///< place in put_off of the first waiting gradients
     Bytes memory;                          ///< highest that any timing of the orders so far reaches
-    Bytes pending;                         ///< the same, if what was looked at last starts now
+    Bytes pending;                         ///< highest once the action checked last starts
     std::vector<MemoryGuard::Walk> walks;  ///< by replica
-    std::vector<std::int64_t> forward_arrival;   ///< by pack; kNever until it is put
-    std::vector<std::int64_t> backward_arrival;  ///< by pack; kNever until it is put
+    std::vector<std::int64_t> forward_arrival;   ///< by pack; kNever until the sender runs it
+    std::vector<std::int64_t> backward_arrival;  ///< by pack; kNever until the sender runs it
 
-    std::vector<WeightBacklog> backlogs;  ///< by replica; empty when nothing is split
+    std::vector<WeightBacklog> backlogs;  ///< by replica; empty if nothing is split
 
     [[nodiscard]] bool has_put_off() const { return next_put_off < put_off.size(); }
   };

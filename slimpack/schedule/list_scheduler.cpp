@@ -1,4 +1,4 @@
-// List schedules of several replicas: what is worked out once for a plan, and the runs under caps.
+// List scheduler: prepares what depends on the plan alone, and starts the runs under caps.
 #include <algorithm>
 #include <iterator>
 
@@ -9,7 +9,7 @@
 namespace slimpack {
 namespace {
 
-/// By pack: as long as on the slowest replica.
+/// Raises each pack's time to `times`, those of another replica.
 void raise_to(std::vector<Nanos>& slowest, const std::vector<Nanos>& times) {
   if (slowest.size() < times.size()) slowest.resize(times.size());
   for (std::size_t p = 0; p < times.size(); ++p) slowest[p] = std::max(slowest[p], times[p]);
@@ -32,7 +32,8 @@ TaskTimes slowest_times(std::span<const ReplicaPacks> replicas) {
   return slowest;
 }
 
-/// A replica whose own packs need less still runs in the common order.
+/// The common order's needs, cut to the replica's packs. A replica whose own packs need fewer
+/// forwards still follows the common order.
 std::vector<std::int32_t> needs_of(const std::vector<std::int32_t>& common, const PackPlan& packs) {
   std::vector<std::int32_t> needed(
       common.begin(), common.begin() + static_cast<std::ptrdiff_t>(packs.backward.size()));

@@ -88,8 +88,8 @@ Bytes MemoryGuard::level_of_backward(std::int32_t f, std::int32_t b) const {
 }
 
 std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t to) {
-  // Backwards far enough from the end of the window see all slots full; their levels do not change
-  // with the window, so a monotone queue holds their running maximum.
+  // For backwards far enough from the end of the window all slots can be full. Their levels do not
+  // change with the window, so a monotone queue holds their running maximum.
   const std::vector<std::int64_t>& full = guard_->backward_full_;
   const std::int32_t fixed = std::max(from, to - guard_->slots_);
   for (; window_end_ < fixed; ++window_end_) {

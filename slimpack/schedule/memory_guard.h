@@ -1,5 +1,5 @@
-// Memory guard: which forwards a stage may start so that its cap holds in every run of its orders
-// and so that it can always finish.
+// Memory guard: tells which forwards a stage may start, so that its cap holds in every run of its
+// orders and the stage can always finish.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace slimpack {
 
-/// Running maximum of forwards_needed: the forwards that have run before a backward does.
+/// By backward: the forwards that have run before it, the running maximum of forwards_needed.
 [[nodiscard]] std::vector<std::int32_t> running_needs(const PackPlan& packs);
 
 /// One stage of a pipeline. Its bytes depend only on how many forwards (f) and backwards (b) it has
-/// started, so a run is a walk from (0, 0) to (all, all), and a forward is safe when it fits and
-/// when every backward that it enables fits after it.
+/// started, so a run is a walk from (0, 0) to (all, all). A forward is safe if it fits and if every
+/// backward that it enables fits after it.
 class MemoryGuard {
  public:
   /// `needed`: running_needs of the packs.
@@ -30,23 +30,23 @@ class MemoryGuard {
   /// Inputs that may be waiting before the first action.
   [[nodiscard]] Bytes before_start() const { return Bytes(waiting_forwards(0)); }
 
-  /// Highest bytes in any timing after f forwards and b backwards, until the next action starts;
-  /// while the next forward runs; while the next backward runs. Operands of weight gradients that
-  /// wait are not counted. A stage with fewer packs than f or b has run them all.
+  /// The highest bytes in any timing after f forwards and b backwards: until the next action starts
+  /// (level), while the next forward runs, or while the next backward runs. Operands of waiting
+  /// weight gradients are not counted. An f or b above the stage's packs means all of them.
   [[nodiscard]] Bytes level(std::int32_t f, std::int32_t b) const;
   [[nodiscard]] Bytes level_of_forward(std::int32_t f, std::int32_t b) const;
   [[nodiscard]] Bytes level_of_backward(std::int32_t f, std::int32_t b) const;
 
-  /// Where a walk is.
+  /// A run of the stage, for calls with growing f and b.
   class Walk {
    public:
     /// Keeps a reference.
     explicit Walk(const MemoryGuard& guard) : guard_(&guard) {}
 
-    /// Highest bytes from starting forward f with b backwards started until the stage has run every
-    /// backward that the first f + 1 forwards enable; 0 for a forward that the stage does not have.
-    /// REQUIRES: b enabled by f (of those that the stage has); neither f nor b less than in the
-    /// calls before. Cost: amortised O(slots).
+    /// The highest bytes from the start of forward f, after b backwards, until the stage has run
+    /// every backward that the first f + 1 forwards enable. 0 if the stage has no forward f.
+    /// REQUIRES: f forwards enable the b backwards (of those that the stage has); neither f nor b
+    /// is less than in earlier calls. Cost: amortised O(slots).
     [[nodiscard]] Bytes peak_after_forward(std::int32_t f, std::int32_t b);
 
    private:
@@ -71,8 +71,8 @@ class MemoryGuard {
 
   static Inputs inputs_of(const std::vector<Bytes>& bytes, bool none);
   [[nodiscard]] std::int64_t waiting_forwards(std::int32_t f) const;
-  /// Stores, transients and inputs of backward b, less the forwards' stores, when the backwards
-  /// before `enabled` can be waiting.
+  /// The bytes of backward b without the forwards' stores: stores, transients and inputs. The
+  /// inputs of backwards before `enabled` can be waiting.
   [[nodiscard]] std::int64_t backward_level(std::int32_t b, std::int32_t enabled) const;
 
   std::int32_t slots_;
@@ -80,11 +80,11 @@ class MemoryGuard {
   std::int32_t backwards_;
   Inputs forward_inputs_;
   Inputs backward_inputs_;
-  std::vector<std::int64_t> forward_stores_;  ///< by f: what the first f forwards opened
+  std::vector<std::int64_t> forward_stores_;  ///< by f: opened by the first f forwards
   std::vector<std::int64_t> forward_transient_;
   std::vector<std::int64_t> backward_stores_;  ///< by b: opened less closed by the first b
-  std::vector<std::int64_t> backward_peak_;    ///< by b: the same while b runs
-  std::vector<std::int64_t> backward_full_;    ///< by b: backward_level with all others waiting
+  std::vector<std::int64_t> backward_peak_;    ///< by b: backward_stores_ while backward b runs
+  std::vector<std::int64_t> backward_full_;    ///< by b: backward_level with all backwards enabled
   std::vector<std::int32_t> enabled_;          ///< by f: backwards that f forwards enable
 };
 

@@ -1,4 +1,4 @@
-// Schedules that come from outside, refused unless they are correct.
+// Checks schedules that come from outside.
 #pragma once
 
 #include <span>
@@ -9,8 +9,9 @@
 
 namespace slimpack {
 
-/// Throws InvalidInput naming `origin` and the first broken rule: one schedule for each replica,
-/// with the plan's stages, and check_step_schedules. REQUIRES: check_plan is empty.
+/// Throws InvalidInput naming `origin` and the first broken rule. There must be one schedule for
+/// each replica, with the plan's stages, and check_step_schedules must be empty. REQUIRES:
+/// check_plan is empty.
 void require_valid_schedules(const StepPlan& plan, std::span<const Schedule> schedules,
                              std::string_view origin);
 

@@ -14,8 +14,8 @@
 
 namespace slimpack {
 
-/// One pass of one MicroPack on one stage; text form stage, pass letter, pack: "3F7". Letters are
-/// F, B, I and W; the pack of I and W is a backward one.
+/// One pass of one MicroPack on one stage. The text form is stage, pass letter, pack: "3F7". The
+/// letters are F, B, I and W; the pack of I and W is a backward pack.
 struct Action {
   StageId stage;
   Pass pass = Pass::kForward;
@@ -26,64 +26,64 @@ struct Action {
 
 [[nodiscard]] std::string to_string(const Action& action);
 
-/// Orders by stage. A stage receives what an action consumes right before it and sends what it
-/// produces right after it, so sends and receives need no entries of their own.
+/// The order of actions on each stage. A stage receives an action's input right before the action
+/// and sends its output right after it, so sends and receives need no entries.
 struct Schedule {
   std::vector<std::vector<Action>> stages;
 
   bool operator==(const Schedule&) const = default;
 };
 
-/// One comma-separated line per stage: "0F0,0F1,0B0"; an empty one where there is nothing to do, as
-/// on a replica without work. Parsing throws InvalidInput with the line, the cell and the rule.
+/// One comma-separated line per stage: "0F0,0F1,0B0". The line of a stage without work is empty.
+/// Parsing throws InvalidInput naming `origin`, the line, the cell and the rule.
 [[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
 [[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin);
 
-/// Slots of each stage-to-stage channel, in either direction: a stage that has produced into a full
+/// Slots of each channel between two stages, in either direction. A stage whose output finds a full
 /// channel waits until the receiver starts the action that consumes the oldest message.
 inline constexpr int kChannelSlots = 8;
 
-/// Every broken rule, one line each; empty when the schedule is correct. Written independently of
-/// the generators:
-///  - on every stage every forward pack once and every backward pack once, as B or as I and, later,
-///    W; forward packs, backward packs (B and I) and those of W in ascending order;
-///  - run with unbounded time, `slots` messages per channel, every action starts: forward input
-///    from the stage before, backward input from the stage after, and on each stage the forwards of
-///    every row of a backward pack; what is stuck is named with what it waits for.
+/// Every broken rule, one line each; empty for a correct schedule. It shares no code with the
+/// generators. The rules:
+///  - every stage has every forward pack once and every backward pack once, as B or as I and later
+///    W; forward packs, backward packs (B and I) and the packs of W are in ascending order;
+///  - with unbounded time and `slots` messages per channel every action starts. A forward needs its
+///    input from the stage before. A backward needs its input from the stage after, and the
+///    forwards of all its rows on its own stage. A line names a stuck action and what it waits for.
 [[nodiscard]] std::vector<std::string> check_schedule(const PackPlan& packs,
                                                       const Schedule& schedule,
                                                       int slots = kChannelSlots);
 
-/// check_schedule of every replica (lines then name it); and, where replicas share packs, that all
-/// of them together come to an end when a merged pack waits on each stage for all its replicas.
-/// REQUIRES: check_plan is empty; one schedule for each replica, all with the same number of
-/// stages.
+/// check_schedule of every replica; each line names its replica. If replicas share packs, it also
+/// checks that all replicas together finish when a merged pack waits on each stage for all its
+/// replicas. REQUIRES: check_plan is empty; one schedule for each replica, all with the same number
+/// of stages.
 [[nodiscard]] std::vector<std::string> check_step_schedules(const StepPlan& plan,
                                                             std::span<const Schedule> schedules,
                                                             int slots = kChannelSlots);
 
 /// Plain 1F1B (Megatron, PipeDream-flush): stage s of p runs p − s − 1 forwards ahead, then pairs
-/// one forward with one backward. REQUIRES: forward and backward partitions are the same packs
-/// (backward order may be that of forward), each holding whole sequences.
+/// of one forward and one backward. REQUIRES: forward and backward have the same packs, possibly in
+/// the same order, and each pack holds whole sequences.
 [[nodiscard]] Schedule one_f_one_b(const PackPlan& packs, int stages);
 
 /// 1F1B with gaps: MicroPack i is microbatch columns[i] of a plain 1F1B, and the microbatches
-/// between do nothing. Replicas that run merged MicroPacks in the same columns never wait for each
-/// other in a circle, whatever else they run. REQUIRES: as one_f_one_b; columns ascend strictly
-/// from ≥ 0.
+/// between are left out. Replicas that run merged MicroPacks in the same columns never wait for
+/// each other in a circle, whatever else they run. REQUIRES: as one_f_one_b; columns are at least 0
+/// and ascend strictly.
 [[nodiscard]] Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages);
 
-/// 1F1B over slices (Seq1F1B, SlimPipe): stage s of p runs as many forwards ahead of its first
-/// backward as the last stage needs before any backward (the slices of a pack), and
-/// ahead_per_stage · (p − 1 − s) more; then one forward before each backward. With packs of whole
-/// sequences and ahead_per_stage 1 this is one_f_one_b.
-/// REQUIRES: check_plan is empty; as many forward as backward packs.
+/// 1F1B over slices (Seq1F1B, SlimPipe). Before its first backward, stage s of p runs
+/// n + ahead_per_stage · (p − 1 − s) forwards; then one forward precedes each backward. n is the
+/// most forwards that a backward needs beyond one for each backward before it: the slices of a
+/// pack. With packs of whole sequences and ahead_per_stage 1 this is one_f_one_b. REQUIRES:
+/// check_plan is empty; as many forward as backward packs.
 [[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int stages,
                                           std::int32_t ahead_per_stage);
 
-/// By stage: the highest bytes that any timing of these orders reaches. If they came from
-/// a ListScheduler, it finds the same orders under every cap between this and the one that it had,
-/// as far as that is no less than its least_memory. REQUIRES: check_schedule is empty.
+/// By stage: the highest bytes that any timing of these orders reaches. A ListScheduler that made
+/// the orders under some cap makes the same ones under every cap from this value to that cap, if it
+/// is at least least_memory. REQUIRES: check_schedule is empty.
 /// Cost: O(stages · (packs · slots + slices)).
 [[nodiscard]] std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
                                                  const TaskBytes& bytes, int slots = kChannelSlots);

@@ -5,10 +5,10 @@
 
 namespace slimpack {
 
-// The forwards ahead of the last stage are one number for the whole step, the most that any
-// backward needs beyond the backwards before it. Each stage is a constant number of forwards ahead
-// of the next, never behind, so a forward is never held back by a backward that comes after it and
-// the stages cannot wait for each other in a circle.
+// The last stage runs `in_flight` forwards ahead throughout the step: the most that any backward
+// needs beyond one for each backward before it. Each stage is a constant number of forwards ahead
+// of the next, never behind. So a forward never waits for a backward that comes after it, and the
+// stages cannot wait for each other in a circle.
 Schedule sliced_one_f_one_b(const PackPlan& packs, int stages, std::int32_t ahead_per_stage) {
   SLIMPACK_CHECK(packs.forward.size() == packs.backward.size() && stages >= 1 &&
                  ahead_per_stage >= 0);

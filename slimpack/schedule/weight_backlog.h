@@ -1,4 +1,4 @@
-// Weight backlog: the weight gradients that a stage has put off, and the memory that they take.
+// Weight backlog: the put-off weight gradients of a stage, and their memory.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,17 @@
 
 namespace slimpack {
 
-/// One stage of one replica. Weight gradients need nothing but the stage itself, so a stage that
-/// lacks memory can always run what it has put off: only the moment counts, not the future.
+/// One stage of one replica. Weight gradients wait for no other stage, so a stage that lacks memory
+/// can always run those that it has put off. An action only has to fit now; later actions need no
+/// guarantee.
 class WeightBacklog {
  public:
   /// Keeps references.
   WeightBacklog(const MemoryGuard& guard, const TaskBytes& bytes, StageId stage);
 
-  /// Highest bytes in any timing from the start of forward f, or of backward b whole or split,
-  /// until the next action starts, after f forwards and b backwards.
+  /// The highest bytes in any timing from the start of the action until the next forward or
+  /// backward starts. Before the action the stage has started f forwards and b backwards, so the
+  /// action is forward f, or backward b, whole or split.
   [[nodiscard]] Bytes peak_of_forward(std::int32_t f, std::int32_t b) const;
   [[nodiscard]] Bytes peak_of_backward(std::int32_t f, std::int32_t b, bool split) const;
 
@@ -34,9 +36,9 @@ class WeightBacklog {
   const MemoryGuard* guard_;
   const TaskBytes* bytes_;
   std::size_t stage_;
-  Bytes transient_;  ///< the most that weight gradients need while they run
+  Bytes transient_;  ///< the largest transient of any weight gradients
   std::int32_t waiting_ = 0;
-  Bytes operands_;  ///< of those that wait
+  Bytes operands_;  ///< of the waiting weight gradients
 };
 
 }  // namespace slimpack

@@ -12,7 +12,7 @@ Nanos sum(const std::vector<Nanos>& times) {
   return total;
 }
 
-/// Adds one stage and its hop to every pack's way.
+/// Adds the time on one stage and the transfer after it to every pack's way.
 void extend(std::vector<Nanos>& way, const std::vector<Nanos>& stage,
             const std::vector<Nanos>& transfer) {
   for (std::size_t p = 0; p < way.size(); ++p) way[p] += stage[p] + transfer[p];
@@ -24,7 +24,7 @@ Nanos cheapest(const std::vector<Nanos>& way) {
 
 using Table = std::vector<std::vector<Nanos>>;  // [stage][pack]
 
-/// Backward, as short as schedules may make it.
+/// Backward times, whole or split, whichever is shorter.
 class BackwardTimes {
  public:
   explicit BackwardTimes(const TaskTimes& times) : work_(&times.backward), sent_(&times.backward) {
@@ -36,7 +36,7 @@ class BackwardTimes {
         split_work_[s][b] = std::min(split_work_[s][b], first + times.weight_gradient[s][b]);
         split_sent_[s][b] = std::min(split_sent_[s][b], first);
       }
-    // The first stage sends nothing: the step waits for all that it does.
+    // The first stage sends nothing: the step waits for all of its work.
     split_sent_.front() = split_work_.front();
     work_ = &split_work_;
     sent_ = &split_sent_;
@@ -44,8 +44,8 @@ class BackwardTimes {
   BackwardTimes(const BackwardTimes&) = delete;
   BackwardTimes& operator=(const BackwardTimes&) = delete;
 
-  [[nodiscard]] const Table& work() const { return *work_; }  ///< all of it
-  [[nodiscard]] const Table& sent() const { return *sent_; }  ///< until its output can be sent
+  [[nodiscard]] const Table& work() const { return *work_; }  ///< of the whole backward
+  [[nodiscard]] const Table& sent() const { return *sent_; }  ///< until the output can be sent
 
  private:
   const Table* work_;
@@ -54,10 +54,10 @@ class BackwardTimes {
   Table split_sent_;
 };
 
-/// Longest chain that a backward pack ends: the forwards it needs on the first stage, the last of
-/// them through the other stages, the pack back to the first stage. `forward_way` and
-/// `backward_way` lead from the first stage to the last, hops included, the last stage's own time
-/// not.
+/// The longest chain over backward packs: the forwards that a pack needs on the first stage, the
+/// way of the last of them through the other stages, and the way of the pack back to the first
+/// stage. `forward_way` and `backward_way` lead from the first stage to the last. They include
+/// transfers but not the last stage's own time.
 Nanos longest_chain(const PackPlan& packs, const TaskTimes& times, const BackwardTimes& backward,
                     const std::vector<Nanos>& forward_way, const std::vector<Nanos>& backward_way) {
   std::vector<Nanos> before(packs.forward.size() + 1);
@@ -74,8 +74,8 @@ Nanos longest_chain(const PackPlan& packs, const TaskTimes& times, const Backwar
 }
 
 struct Bounds {
-  Nanos first_stage;              ///< the last action of the first stage
-  std::vector<Nanos> stage_ends;  ///< the last action of each stage, for its own work
+  Nanos first_stage;              ///< end of the first stage's last action
+  std::vector<Nanos> stage_ends;  ///< end of each stage's last action, by its own work alone
 };
 
 Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {

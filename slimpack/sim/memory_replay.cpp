@@ -43,8 +43,8 @@ class Replay {
     waiting_ -= inputs.bytes[pack.index()];
   }
 
-  /// Every put before `until`, in order of time. A put at that very moment may be one that the
-  /// start of an action has just made room for.
+  /// Takes every put before `until`, in order of time. A put at `until` itself waits: the start of
+  /// an action may have just made room for it.
   void take_puts_before(std::int64_t until) {
     for (;;) {
       const bool forward = has_put(times_.forward_inputs, next_forward_, until);

@@ -1,4 +1,4 @@
-// Memory replay: activation bytes of one stage over time, once the times of all actions are known.
+// Memory replay: activation bytes of one stage over time, from the known times of all actions.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace slimpack {
 
-/// When the inputs of one pass were put into the channel to this stage, by pack; empty on the stage
-/// that reads none.
+/// When the inputs of one pass were put into the channel to this stage, by pack. Empty on a stage
+/// that reads no inputs of this pass.
 struct ArrivingInputs {
   std::span<const std::int64_t> put;
   std::span<const Bytes> bytes;
@@ -34,9 +34,9 @@ struct StageTimes {
   ArrivingInputs backward_inputs;
 };
 
-/// Highest bytes on the stage: the ledger's, plus inputs from their put until their action starts.
-/// A put at the very moment of a start or an end counts after it, unless it is the input of that
-/// start. Appends samples of `rank` when given.
+/// The highest bytes on the stage: the ledger's bytes, plus each input from its put until its
+/// action starts. A put at the very moment of a start or an end counts after it, unless it is the
+/// input of that start. Appends samples of `rank` to `samples` unless that is null.
 [[nodiscard]] Bytes replay_memory(const StageTimes& times, ActivationLedger ledger,
                                   std::int32_t rank, std::vector<MemorySample>* samples);
 

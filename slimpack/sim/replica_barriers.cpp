@@ -1,5 +1,5 @@
-// Steps: the k-th pack that exactly the replicas of a group share is the same pack on all of them
-// (check_plan), so the first replica of the group numbers them and the others count along.
+// The k-th pack that exactly the replicas of a group share is the same pack on all of them
+// (check_plan). So the first replica of the group numbers these packs, and the others count along.
 #include "slimpack/sim/replica_barriers.h"
 
 #include <algorithm>

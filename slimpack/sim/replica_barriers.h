@@ -1,4 +1,4 @@
-// Replica barriers: where the replicas of merged MicroPacks wait for each other.
+// Replica barriers: the replicas of a merged MicroPack wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace slimpack {
 
-/// Every action of a merged pack on a stage is a barrier of the pack's replicas: it starts when the
-/// last of them is ready and takes as long as the slowest needs.
+/// Every action of a merged pack on a stage is a barrier of the pack's replicas. It starts when the
+/// last replica is ready and takes as long as on the slowest.
 class ReplicaBarriers {
  public:
   /// REQUIRES: check_plan accepts the plans of these replicas together.
   ReplicaBarriers(const std::vector<const PackPlan*>& replicas, std::size_t stages);
 
-  /// Whether a pack of a replica is merged. False at once when no pack of the step is.
+  /// Whether this pack is merged.
   [[nodiscard]] bool has(std::size_t replica, Pass pass, std::size_t pack) const {
     return any_ && ids_of(replica, pass)[pack] != kNone;
   }
 
-  /// One replica is ready at `ready` and needs `duration` of its own. REQUIRES: has(); once for
-  /// each replica and stage.
+  /// The replica is ready at `ready` and would take `duration` alone. REQUIRES: has() is true;
+  /// called once for each pack, replica and stage.
   void arrive(std::size_t replica, Pass pass, std::size_t pack, std::size_t stage,
               std::int64_t ready, std::int64_t duration);
 
@@ -53,7 +53,7 @@ class ReplicaBarriers {
 
   std::size_t stages_;
   bool any_ = false;
-  std::vector<std::vector<std::int32_t>> forward_ids_;   ///< [replica][pack]: merged pack, kNone
+  std::vector<std::vector<std::int32_t>> forward_ids_;   ///< [replica][pack]: merged pack or kNone
   std::vector<std::vector<std::int32_t>> backward_ids_;  ///< likewise
   std::vector<Barrier> barriers_;                        ///< [merged pack · stages + stage]
 };

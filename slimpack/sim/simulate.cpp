@@ -1,7 +1,10 @@
-// Steps: sweep over the stages of every replica, up and down the pipeline in turn; each runs as
-// many actions as it has inputs, output slots and, for merged packs, company for. Every time is a
-// maximum of times known before, so the order of the sweeps does not matter and no event queue is
-// needed. Then replay the memory of each rank, and draw the spans if asked to.
+// Steps:
+//  1. Sweep over the stages of every replica, up and down the pipeline in turn. A stage runs
+//  actions
+//     until one lacks its input, its output slot or, for a merged pack, the other replicas. Every
+//     time is a maximum of times known before, so the order of sweeps does not matter and no event
+//     queue is needed.
+//  2. Replay the memory of each rank. Make the spans if they are wanted.
 #include "slimpack/sim/simulate.h"
 
 #include <algorithm>
@@ -17,14 +20,14 @@ namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
-/// What is known of one pass's packs on one rank.
+/// The times of one pass's packs on one rank; kUnknown until simulated.
 struct PassTimes {
   explicit PassTimes(std::size_t packs)
       : start(packs, kUnknown), end(packs), put(packs, kUnknown) {}
 
   std::vector<std::int64_t> start;
   std::vector<std::int64_t> end;
-  std::vector<std::int64_t> put;  ///< the end, or later when the channel was full
+  std::vector<std::int64_t> put;  ///< the end, or later if the channel was full
 };
 
 struct RankState {
@@ -34,7 +37,7 @@ struct RankState {
         weight(may_split ? packs.backward.size() : 0) {}
 
   PassTimes forward;
-  PassTimes backward;  ///< whole or of input gradients
+  PassTimes backward;  ///< whole or input gradients
   PassTimes weight;
   std::size_t next = 0;
   std::int64_t free_at = 0;
@@ -42,7 +45,7 @@ struct RankState {
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
 
-/// Of a const rank or not.
+/// The times of a pass on a rank, const or not.
 template <class Rank>
 auto& times_of(Rank& rank, Pass pass) {
   if (pass == Pass::kForward) return rank.forward;
@@ -153,7 +156,7 @@ class Simulator {
     return 0;
   }
 
-  /// Weight gradients wait for nothing and nobody.
+  /// Runs weight gradients, which wait for no other stage or replica.
   void run_weight(std::size_t r, std::size_t s, const Action& action) {
     RankState& rank = ranks_[r * stages_ + s];
     rank.weight.start[action.pack.index()] = rank.free_at;
@@ -162,7 +165,7 @@ class Simulator {
     ++rank.next;
   }
 
-  /// Starts the action if its input and its company are there.
+  /// Starts the action if its input has arrived and, for a merged pack, all replicas are ready.
   bool start(std::size_t r, std::size_t s, const Action& action) {
     RankState& rank = ranks_[r * stages_ + s];
     const std::size_t pack = action.pack.index();
@@ -187,8 +190,8 @@ class Simulator {
     return true;
   }
 
-  /// Runs what can run on stage s of replica r; returns the number of actions that were finished
-  /// and sent.
+  /// Runs all actions that can run on stage s of replica r. Returns the number of finished and sent
+  /// actions.
   std::size_t advance(std::size_t r, std::size_t s) {
     RankState& rank = ranks_[r * stages_ + s];
     const auto& actions = schedules_[r].stages[s];
@@ -210,7 +213,8 @@ class Simulator {
     return rank.next - first;
   }
 
-  /// A sweep may end without a finished action when it only completed a barrier.
+  /// Whether a barrier is complete that some replica has not passed. A sweep may complete a barrier
+  /// without finishing an action.
   [[nodiscard]] bool any_arrived() {
     bool any = false;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -222,7 +226,7 @@ class Simulator {
     return any;
   }
 
-  /// When the input of an action is there; kUnknown until its sender has been simulated.
+  /// When the input of an action arrives; kUnknown until its sender is simulated.
   [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, const Action& action) const {
     const bool forward = action.pass == Pass::kForward;
     if (s == (forward ? 0 : stages_ - 1)) return 0;
@@ -234,8 +238,8 @@ class Simulator {
     return put + transfers[action.pack.index()].count();
   }
 
-  /// When the slot for an action's output is free: the receiver has started the action that takes
-  /// the message `slots` before.
+  /// When the slot for an action's output is free: when the receiver starts the action that takes
+  /// the message `slots` before this one.
   [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, const Action& action) const {
     const bool forward = action.pass == Pass::kForward;
     const std::size_t pack = action.pack.index();

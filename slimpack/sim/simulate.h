@@ -30,32 +30,31 @@ struct SimulationResult {
   [[nodiscard]] double gap() const;
 };
 
-/// Runs the actions in schedule order. Stages compute one action at a time; a finished action's
-/// output leaves at once if its channel has a free slot (else the stage waits) and arrives after
-/// the pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
-/// for it there, and lasts as long as on the slowest. A stage's gradients are reduced when all
-/// replicas have run it; optimizers start when all stages are reduced.
-/// REQUIRES: at least one replica and a schedule for each, all with the same number of stages;
-/// check_plan and check_step_schedules are empty. Cost: O(actions + stages · slices), and one look
-/// at every rank for each merged pack.
+/// Runs the actions in schedule order. A stage computes one action at a time. A finished action's
+/// output leaves at once if its channel has a free slot; else the stage waits. It arrives after the
+/// pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
+/// there, and takes as long as on the slowest. A stage's gradients are reduced when all replicas
+/// have run the stage. Optimizers start when all stages are reduced. REQUIRES: at least one replica
+/// and a schedule for each, all with the same number of stages; check_plan and check_step_schedules
+/// are empty. Cost: O(actions + stages · slices), and one look at every rank for each merged pack.
 [[nodiscard]] SimulationResult simulate(std::span<const ReplicaPacks> replicas,
                                         std::span<const Schedule> schedules,
                                         const SimulationOptions& options = {});
 
-/// As makespan_lower_bound, until the last action ends: without what ends the step. 0 without
-/// packs.
+/// As makespan_lower_bound, but only until the last action ends, without reduction and step end. 0
+/// without packs.
 [[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times);
 
-/// No schedule of these packs is faster; the longest step end of any stage (it starts when every
-/// stage is reduced) plus the largest, over stages s, of
-///   the work of s
-///   + the cheapest way of any forward pack through the stages before s (the first input of s)
-///   + the cheapest way of any backward pack through them (after the last output of s) and the
-///     reduction of the first stage, or the reduction of s (weight gradients that can be put off
-///     count in the latter only),
-/// and, over backward packs b, of the dependency chain that b ends: the forwards it needs on the
-/// first stage, the last of them through the other stages, then b back to the first stage and its
-/// reduction.
+/// No schedule of these packs is faster. The bound is the longest step end of any stage, which
+/// starts when every stage is reduced, plus the largest of these:
+///  - for each stage s: the cheapest way of any forward pack through the stages before s, then the
+///    work of s, then the reduction of s;
+///  - for each stage s: the same way and work, but without weight gradients that can be put off,
+///    then the cheapest way of any backward pack from s to the first stage, then the first stage's
+///    reduction;
+///  - for each backward pack b: the forwards that b needs on the first stage, the way of the last
+///  of
+///    them through the other stages, the way of b back to the first stage, then its reduction.
 /// Cost: O(stages · packs).
 [[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times);
 

@@ -1,4 +1,4 @@
-// One assignment of a configuration, and how its value is read under a rule.
+// Reads the value of one configuration assignment and checks it against a rule.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct ConfigEntry {
   std::string where;  ///< "run.toml:7: train.steps"
   std::string shown;  ///< the value, as errors quote it
   ConfigValue value;
-  std::filesystem::path base;  ///< folder of relative paths; empty = the current one
+  std::filesystem::path base;  ///< relative paths start here; empty = the current folder
 };
 
-/// Throws InvalidInput: where, the value, and what it must be.
+/// Throws InvalidInput naming the place, the value and the rule.
 [[noreturn]] void refuse(const ConfigEntry& entry, std::string_view rule);
 
 struct RealRule {
@@ -31,7 +31,7 @@ inline constexpr RealRule kAboveZero{"a number above 0", [](double x) { return x
 inline constexpr RealRule kNotNegative{"a number of 0 or more", [](double x) { return x >= 0; }};
 inline constexpr std::string_view kBytesRule = "bytes above 0, as 1048576 or \"12GiB\"";
 
-/// A finite number; each of these throws as refuse() does.
+/// A finite number. Each of these functions throws as refuse() does.
 [[nodiscard]] double read_real(const ConfigEntry& entry, const RealRule& rule);
 /// An array of such numbers; errors name the element.
 [[nodiscard]] std::vector<double> read_reals(const ConfigEntry& entry, const RealRule& rule);
@@ -39,7 +39,7 @@ inline constexpr std::string_view kBytesRule = "bytes above 0, as 1048576 or \"1
 /// `rule` states low and high in words.
 [[nodiscard]] std::int64_t read_integer(const ConfigEntry& entry, std::int64_t low,
                                         std::int64_t high, std::string_view rule);
-/// A path against the entry's base; an empty text stays empty where that is allowed.
+/// A path, relative to the entry's base. An empty text stays empty if that is allowed.
 [[nodiscard]] std::filesystem::path read_path(const ConfigEntry& entry, bool may_be_empty);
 [[nodiscard]] std::string_view path_rule(bool may_be_empty);
 

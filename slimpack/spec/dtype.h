@@ -13,10 +13,11 @@ enum class Dtype : std::uint8_t { kFp32, kBf16, kFp64 };
 [[nodiscard]] std::string_view to_string(Dtype dtype);
 /// The name that Hugging Face uses: "float32", "bfloat16", "float64".
 [[nodiscard]] std::string_view hugging_face_name(Dtype dtype);
-/// Bytes of an activation or weight, and of what is accumulated (gradients, dK/dV, log-sum-exp).
+/// Bytes of one number of an activation or weight.
 [[nodiscard]] constexpr std::int64_t element_bytes(Dtype d) {
   return d == Dtype::kFp64 ? 8 : d == Dtype::kFp32 ? 4 : 2;
 }
+/// Bytes of one number that accumulates: gradients, dK/dV, log-sum-exp.
 [[nodiscard]] constexpr std::int64_t accumulator_bytes(Dtype d) {
   return d == Dtype::kFp64 ? 8 : 4;
 }

@@ -1,5 +1,5 @@
-// What a rank can do and how ranks are joined, in the vendor's or the user's figures; the cost
-// model's source when no profile was measured.
+// The speeds of a rank and of the links between ranks, as the vendor or the user states them. The
+// cost model is made from them when no profile was measured.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace slimpack {
 
-/// Speeds are achieved ones, not peaks. The defaults resemble an H100 in a node of eight.
+/// Speeds are achieved, not peaks. The defaults resemble an H100 in a node of eight.
 struct HardwareSpec {
   std::string name;            ///< for people: "H100 SXM"; may be empty
   double peak_flops = 989e12;  ///< denominator of MFU
@@ -24,7 +24,8 @@ struct HardwareSpec {
   double attention_backward_flops = 250e12;  ///< likewise; backward attention is 2.5 × forward work
   double attention_slice_us = 24;            ///< per layer, slice and pass: a kernel launch
   /// Forward attention's time per query token and query head beyond its pairs (partly filled tiles,
-  /// reading Q and writing O). Backward's is scaled as its time per pair is, by 2.5 and the speeds.
+  /// reading Q and writing O). For backward it is multiplied by 2.5 and by the ratio of the speeds,
+  /// as the time per pair is.
   double attention_token_head_ns = 0.68;
   double forward_overhead_us = 60;    ///< per layer and MicroPack
   double backward_overhead_us = 120;  ///< likewise
@@ -35,10 +36,10 @@ struct HardwareSpec {
   double host_bandwidth = 50e9;
 
   std::int32_t ranks_per_node = 8;
-  /// Between ranks of one node, of one rank in one direction; the latency is that of a collective.
+  /// Between ranks of one node: what one rank sends, and the latency of a collective.
   double node_link_bytes_per_second = 450e9;
   double node_link_latency_us = 10;
-  /// Between nodes, likewise of one rank.
+  /// Between nodes: likewise.
   double link_bytes_per_second = 50e9;
   double link_latency_us = 10;
 
@@ -55,12 +56,12 @@ struct HardwareField {
 /// Every field but the name, in the order of the struct.
 [[nodiscard]] std::span<const HardwareField> hardware_fields();
 
-/// One line per broken rule: every figure positive (overheads, latencies and
-/// host_bandwidth may be 0), finite.
+/// One line per broken rule: every figure is finite and positive; overheads, latencies and
+/// host_bandwidth may be 0. Empty for a valid specification.
 [[nodiscard]] std::vector<std::string> hardware_errors(const HardwareSpec& hardware);
 
-/// A hardware file: TOML with the names of HardwareSpec's fields at top level; absent ones keep
-/// their defaults. Throws InvalidInput naming `origin`, line, key, value, rule and remedy.
+/// Reads a hardware file: TOML with the names of HardwareSpec's fields at top level. Absent fields
+/// keep their defaults. Throws InvalidInput naming `origin`, line, key, value, rule and remedy.
 [[nodiscard]] HardwareSpec hardware_from_toml(std::string_view text, std::string_view origin);
 [[nodiscard]] HardwareSpec read_hardware(const std::filesystem::path& file);
 

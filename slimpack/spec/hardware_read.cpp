@@ -1,4 +1,5 @@
-// [hardware] of a run configuration, and hardware files, which hold the same keys at top level.
+// Reads [hardware] of a run configuration, and hardware files, which have the same keys at top
+// level.
 #include <fmt/format.h>
 
 #include "slimpack/base/error.h"
@@ -69,7 +70,7 @@ ConfigField config_field(std::string_view name, std::string_view about, const Ki
   return {"hardware", name, about, kind.rule, assign, print};
 }
 
-/// The file is read where it is named; what the configuration keeps is its figures.
+/// The key "file". Assigning it reads the file at once; the configuration keeps only the figures.
 ConfigField file_field() {
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
     const std::filesystem::path file = read_path(entry, true);
@@ -92,7 +93,7 @@ ConfigField file_field() {
           print};
 }
 
-/// Throws for a key that no hardware file has.
+/// The field of this key. Throws InvalidInput if hardware files have no such key.
 const ConfigField& find_figure(const TomlEntry& entry) {
   if (entry.is_table)
     invalid_input("{}: section {} is unknown; the keys of a hardware file stand at top level",

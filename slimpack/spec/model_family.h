@@ -1,4 +1,4 @@
-// What sets the supported model families apart; used by the reader and the writer of config.json.
+// The differences between the supported model families, for reading and writing config.json.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace slimpack {
 
-/// Defaults are those of the family's configuration class in `transformers`, which apply when the
-/// file leaves the field out.
+/// The defaults are those of the family's configuration class in `transformers`. They apply when
+/// config.json omits the field.
 struct FamilyFacts {
   ModelFamily family;
   std::string_view model_type;

@@ -67,7 +67,7 @@ void check_reals(const ModelShape& s, std::vector<std::string>& errors) {
         fmt::format("initializer_range is {}, allowed are 0 to 1", s.initializer_range));
 }
 
-/// Which biases and norms a family may have: anything else could not be written to config.json.
+/// Checks that the family may have these biases and norms. config.json cannot express others.
 void check_family(const ModelShape& s, std::vector<std::string>& errors) {
   const bool chosen_bias = s.family == ModelFamily::kLlama || s.family == ModelFamily::kQwen3;
   const bool qkv_bias = chosen_bias ? s.qkv_bias : s.family == ModelFamily::kQwen2;

@@ -1,4 +1,4 @@
-// The shape of a decoder-only transformer, as far as training it needs to know.
+// The shape of a decoder-only transformer: everything that planning and training know of it.
 #pragma once
 
 #include <cstdint>
@@ -38,34 +38,34 @@ struct ModelShape {
 
   [[nodiscard]] std::int64_t q_width() const { return num_heads * head_dim; }
   [[nodiscard]] std::int64_t kv_width() const { return num_kv_heads * head_dim; }
-  /// Parameters of one decoder layer, of the embedding (or head) matrix, and of the whole model.
-  [[nodiscard]] std::int64_t layer_parameters() const;
+  [[nodiscard]] std::int64_t layer_parameters() const;  ///< of one decoder layer
+  /// Of the embedding matrix; the head matrix has as many.
   [[nodiscard]] std::int64_t embedding_parameters() const { return vocab_size * hidden_size; }
-  [[nodiscard]] std::int64_t parameters() const;
+  [[nodiscard]] std::int64_t parameters() const;  ///< of the whole model
 
   bool operator==(const ModelShape&) const = default;
 };
 
-/// What one of `tp` tensor-parallel ranks computes with: its query heads, its key/value heads (at
-/// least one, which tp / num_kv_heads ranks then share) and its columns of the MLP; the rest is the
-/// model's. Throws InvalidInput unless tp divides heads and FFN width, and one of tp and
-/// num_kv_heads the other.
+/// The shape of one of `tp` tensor-parallel ranks: it has 1/tp of the query heads, the key/value
+/// heads and the MLP's columns. Every rank has a key/value head; with more ranks than heads,
+/// tp / num_kv_heads ranks share one. All other fields are the model's. Throws InvalidInput unless
+/// tp divides num_heads and intermediate_size, and tp and num_kv_heads divide one another.
 [[nodiscard]] ModelShape tensor_parallel_part(const ModelShape& shape, std::int32_t tp);
 
 /// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
-/// Throws InvalidInput that names `origin`, the field, the rule and the remedy: for missing or
-/// inconsistent fields, and for all features together that training here would silently get wrong
-/// (sliding windows, mixture of experts, rope scaling other than none/default, other activations).
+/// Throws InvalidInput naming `origin`, the field, the rule and the remedy for missing or
+/// inconsistent fields. One such error lists all features that training here would silently get
+/// wrong (sliding windows, mixture of experts, rope scaling, other activations).
 [[nodiscard]] ModelShape model_shape_from_json(std::string_view text, std::string_view origin);
 
 /// As above, from a file.
 [[nodiscard]] ModelShape read_model_shape(const std::filesystem::path& config_json);
 
-/// A model whose steps can be planned; it may have features that cannot be trained here but leave
-/// time and memory of a step as they are.
+/// A model whose steps can be planned. It may have features that cannot be trained here, if they do
+/// not change the time and memory of a step.
 struct PlannableModel {
   ModelShape shape;
-  std::vector<std::string> untrainable;  ///< these features; none = it can be trained
+  std::vector<std::string> untrainable;  ///< the features; empty = the model can be trained
 };
 
 /// As model_shape_from_json and read_model_shape, but refuses only features that change costs.
@@ -77,15 +77,16 @@ struct PlannableModel {
 /// "float32", "bfloat16" or "float64". REQUIRES: shape_errors(shape) is empty.
 [[nodiscard]] std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype);
 
-/// The same, with all other fields of `source`, the text of a config.json that the shape came from:
-/// token ids, uses, whatever transformers keeps there. Where both have a field, it is as above, and
-/// so is what describes the file itself; ids of tokens are the source's. Throws InvalidInput for a
-/// source that is no JSON object.
+/// model_shape_to_json with the other fields of `source`, the config.json that the shape came from:
+/// token ids, uses, whatever transformers keeps there. If both have a field, model_shape_to_json
+/// wins, except for bos_token_id and eos_token_id. transformers_version is dropped. Throws
+/// InvalidInput if `source` is not a JSON object.
 [[nodiscard]] std::string model_config_to_json(const ModelShape& shape, std::string_view dtype,
                                                std::string_view source);
 
-/// One line per broken rule: sizes within bounds (so that no product overflows), heads divisible by
-/// kv heads, even head_dim, and biases and norms as the family has them. Empty for a valid shape.
+/// One line per broken rule: sizes are within bounds (so that no product overflows), kv heads
+/// divide heads, head_dim is even, biases and norms are those of the family. Empty for a valid
+/// shape.
 [[nodiscard]] std::vector<std::string> shape_errors(const ModelShape& shape);
 
 }  // namespace slimpack

@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr std::int64_t kAnySize = INT64_MAX;   // shape_errors() holds the bounds
 constexpr double kDefaultRopeTheta = 10000.0;  // of all four families
 
-/// Names of other architectures that a misspelled one of ours could be.
+/// Names of other architectures that resemble ours. They are no misspellings.
 constexpr std::array<std::string_view, 12> kLookalikes{
     "flava",    "llama4",  "llava",  "ministral", "ministral3", "mistral3",
     "mistral4", "mixtral", "mllama", "pixtral",   "qwen",       "qwen3_5"};
@@ -40,8 +40,8 @@ const FamilyFacts& read_family(const JsonFields& fields) {
                 near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near));
 }
 
-/// transformers 4 takes rope_theta, transformers 5 what is in the dictionaries: where a file says
-/// both, they must agree, or the model would depend on who reads it.
+/// transformers 4 reads rope_theta, and transformers 5 reads the dictionaries. If a file has both,
+/// they must agree; otherwise the model would depend on its reader.
 double read_rope_theta(const JsonFields& fields) {
   std::optional<double> theta;
   if (fields.has("rope_theta")) theta = fields.number("rope_theta");
@@ -89,7 +89,7 @@ bool flag(const JsonFields& fields, const char* key) {
   return fields.has(key) && fields.boolean(key);
 }
 
-/// Throws when there is any feature, naming all.
+/// Throws InvalidInput naming all features, if there are any.
 void refuse(const std::vector<UnsupportedFeature>& features, const std::string& origin) {
   if (features.empty()) return;
   std::vector<std::string_view> texts;

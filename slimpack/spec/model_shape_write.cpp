@@ -40,7 +40,7 @@ nlohmann::ordered_json shape_json(const ModelShape& shape, std::string_view dtyp
       out["use_sliding_window"] = false;
       break;
     case ModelFamily::kMistral:
-      out["sliding_window"] = nullptr;  // left out it would mean 4096
+      out["sliding_window"] = nullptr;  // absent would mean 4096
       break;
   }
   // transformers 4 reads rope_theta and torch_dtype, 5 reads rope_parameters and dtype; each takes
@@ -66,10 +66,10 @@ std::string model_config_to_json(const ModelShape& shape, std::string_view dtype
                                  std::string_view source) {
   nlohmann::ordered_json out = shape_json(shape, dtype);
   const nlohmann::json theirs = parse_json(source, "config.json");
-  static_cast<void>(JsonFields(theirs, "config.json"));  // refuses what is no object
+  static_cast<void>(JsonFields(theirs, "config.json"));  // throws unless it is an object
   for (const auto& [key, value] : theirs.items()) {
     const bool token_id = key == "bos_token_id" || key == "eos_token_id";
-    // The version is that of the program that wrote the file, which is another one now.
+    // transformers_version names the program that wrote the source; another one writes this file.
     if (token_id || (!out.contains(key) && key != "transformers_version")) out[key] = value;
   }
   return out.dump(2) + "\n";

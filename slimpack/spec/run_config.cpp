@@ -40,7 +40,7 @@ const ConfigField& find_field(std::string_view section, std::string_view key,
                 suggestion(key, known));
 }
 
-/// `entry` holds the value; its place is where the assignment stands.
+/// Assigns the value of `entry`. Errors name the entry's place.
 void assign(RunConfig& config, std::string_view section, std::string_view key,
             const TomlEntry& entry, const fs::path& base) {
   const ConfigField& field = find_field(section, key, entry.place);
@@ -48,14 +48,14 @@ void assign(RunConfig& config, std::string_view section, std::string_view key,
                         entry.value, base});
 }
 
-/// "section.key=value" of the command line.
+/// A "section.key=value" from the command line.
 struct Override {
   std::string section, key;
   TomlEntry entry;
 };
 
-/// `overrides` win: what the file says of their keys is not looked at, as a path there may lead
-/// nowhere.
+/// Assigns the file's values, except for overridden keys. Those are not even read: a path in the
+/// file may not exist.
 void apply_file(RunConfig& config, std::string_view text, std::string_view origin,
                 const fs::path& base, std::span<const Override> overrides) {
   const auto overridden = [&](const std::string& section, const std::string& key) {
@@ -68,8 +68,8 @@ void apply_file(RunConfig& config, std::string_view text, std::string_view origi
                     section.place, in_quotes(section.key));
     check_section(section.key, section.place);
     if (section.key == "hardware") {
-      // A section that is named without figures still asks for the default ones, and figures beside
-      // a file win over the file's.
+      // An empty [hardware] asks for the default figures. Figures beside "file" win over the
+      // file's, so "file" is assigned first.
       if (!config.hardware) config.hardware.emplace();
       std::stable_partition(section.entries.begin(), section.entries.end(),
                             [](const TomlEntry& e) { return e.key == "file"; });

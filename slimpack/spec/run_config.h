@@ -22,11 +22,12 @@ enum class PlannerKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(PlannerKind kind);
 
-/// What the planner cuts and balances with; never worse than kFluid (docs/solver.md).
+/// The solver with which the planner cuts and balances. No kind is worse than kFluid
+/// (docs/solver.md).
 enum class SolverKind : std::uint8_t {
-  kAuto,   ///< kMilp where a step is small enough for it to take no more than a moment, else kFluid
-  kFluid,  ///< fast and good: pouring, and local search over its settings
-  kMilp,   ///< also mixed-integer programs, on coarse grids
+  kAuto,   ///< kMilp if the step is so small that it takes only a moment, else kFluid
+  kFluid,  ///< fast and good: fluid cuts, and local search over their settings
+  kMilp,   ///< as kFluid, and mixed-integer programs on coarse grids
 };
 [[nodiscard]] std::string_view to_string(SolverKind kind);
 
@@ -37,21 +38,21 @@ enum class BackwardKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(BackwardKind kind);
 
-/// What a training run's times are measured by (design §6).
+/// The clock that measures a training run's times (design §6).
 enum class ClockKind : std::uint8_t {
   kWall,
   kVirtual,  ///< processor time of each rank, as if it had a core of its own
 };
 [[nodiscard]] std::string_view to_string(ClockKind kind);
 
-/// What computes.
+/// The device that computes.
 enum class DeviceKind : std::uint8_t {
   kCpu,
   kCuda,  ///< one GPU for each process
 };
 [[nodiscard]] std::string_view to_string(DeviceKind kind);
 
-/// What becomes of a document that is longer than the context.
+/// How a document that is longer than the context trains.
 enum class LongDocumentsKind : std::uint8_t {
   kSplit,     ///< consecutive sequences of at most the context: every token trains
   kTruncate,  ///< its beginning is a sequence; the rest is dropped
@@ -96,8 +97,8 @@ struct TrainConfig {
 
 struct EvaluationConfig {
   std::filesystem::path prefix;  ///< held-out dataset PREFIX.bin and PREFIX.idx
-  std::int64_t every = 0;        ///< steps, also before the first and after the last; 0 = never
-  Tokens tokens{131072};         ///< of its first documents, at most
+  std::int64_t every = 0;  ///< steps; also before the first and after the last step; 0 = never
+  Tokens tokens{131072};   ///< evaluates at most so many tokens, of the first documents
 
   bool operator==(const EvaluationConfig&) const = default;
 };
@@ -106,9 +107,9 @@ struct ParallelConfig {
   std::int32_t pp = 1;   ///< pipeline stages
   std::int32_t dp = 1;   ///< replicas of the pipeline
   std::int32_t tp = 1;   ///< tensor-parallel ranks of a stage
-  double timeout = 300;  ///< seconds that ranks in other processes are waited for, at most
-  /// By rank, replica by replica and stage by stage: how fast it is beside what the costs say, 1 =
-  /// as they say; empty = all 1.
+  double timeout = 300;  ///< seconds to wait for ranks in other processes
+  /// The speed of each rank, replica by replica and stage by stage; 1 = as the costs say; empty =
+  /// all 1.
   std::vector<double> speed = {};
 
   bool operator==(const ParallelConfig&) const = default;
@@ -117,17 +118,16 @@ struct ParallelConfig {
 struct PlanConfig {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};          ///< the search cuts at multiples of this
-  std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = what
-                                    ///< the rank's memory leaves
-  /// Replicas that may run one sequence together (DP-Merge), at most; as far as it is known what
-  /// that costs.
+  std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = the
+                                    ///< rank's memory less the model's state
+  /// At most so many replicas run one sequence together (DP-Merge). The costs may know fewer.
   std::int32_t most_merged = 8;
-  /// What every layer computes again in backward, or that its rows wait in host memory, which a CPU
-  /// refuses; absent ("auto") = what gives the shortest step that fits, layer by layer.
+  /// For every layer. kOffload needs a GPU. Absent ("auto") = the planner chooses for each layer,
+  /// so that the step fits and is as short as possible.
   std::optional<Recompute> recompute = Recompute::kElementwise;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kAuto;
-  double time_budget = 0;         ///< seconds to go on looking for a shorter step; 0 = none
+  double time_budget = 0;         ///< seconds to keep looking for a shorter step; 0 = none
   bool unlimited_memory = false;  ///< TOML: memory_cap = "none"
 
   bool operator==(const PlanConfig&) const = default;
@@ -169,10 +169,10 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
-/// Parses TOML text. `overrides` are "section.key=value" (value in TOML syntax; a bare word that is
-/// no TOML value is taken as a string). Throws InvalidInput naming `origin`, line, key, value, rule
-/// and remedy: unknown sections and keys (with the nearest known one), wrong types, values out of
-/// range. Paths are resolved against `base`. Only `model.config` is required here.
+/// Parses TOML text. `overrides` are "section.key=value", with the value in TOML syntax or as a
+/// bare word. Throws InvalidInput naming `origin`, line, key, value, rule and remedy for unknown
+/// sections and keys (with the nearest known one), wrong types, and values out of range. Paths are
+/// resolved against `base`. Only `model.config` is required here.
 [[nodiscard]] RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                              std::span<const std::string> overrides,
                                              const std::filesystem::path& base);
@@ -184,8 +184,8 @@ struct RunConfig {
 /// defaults.
 [[nodiscard]] std::string run_config_reference();
 
-/// "123", "64MiB", "12GiB", "1.5GB" → bytes (kB MB GB TB: powers of 1000; KiB MiB GiB TiB: of
-/// 1024; fractions of a byte are dropped). Throws InvalidInput naming `what`.
+/// "123", "64MiB", "12GiB", "1.5GB" → bytes. kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB
+/// and TiB are powers of 1024. Drops fractions of a byte. Throws InvalidInput naming `what`.
 [[nodiscard]] Bytes parse_bytes(std::string_view text, std::string_view what);
 
 }  // namespace slimpack

@@ -68,7 +68,7 @@ ConfigField real(Name name, S RunConfig::*section, double S::*member, RealRule r
   return {name.section, name.key, name.about, std::string(rule.text), assign, print};
 }
 
-/// `example` stands in the reference text where the default is empty.
+/// If the default is empty, the reference text shows `example`.
 template <class S>
 ConfigField path(Name name, S RunConfig::*section, fs::path S::*member, bool may_be_empty,
                  std::string_view example = "") {

@@ -1,4 +1,4 @@
-// The table of every key of the run configuration; parser and reference text are loops over it.
+// The table of every key of the run configuration. The parser and the reference text loop over it.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,9 @@ struct ConfigField {
   std::function<std::string(const RunConfig& config)> print;
 };
 
-/// In the order of the reference text; the fields of a section are neighbours.
+/// All fields in the order of the reference text. Fields of one section are neighbours.
 [[nodiscard]] std::span<const ConfigField> config_fields();
-/// Those of [hardware], for config_fields().
+/// The fields of [hardware]; config_fields() includes them.
 [[nodiscard]] std::vector<ConfigField> hardware_config_fields();
 
 }  // namespace slimpack

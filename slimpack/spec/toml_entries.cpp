@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-// The only file that includes toml++; no library to find at run time. Two of its assumptions do not
-// hold for every input: what it asserts (not so for "[" and a line end, which it goes on to refuse)
-// and what its tables of characters say is unreachable (characters beyond ASCII that are no
-// blanks). So neither stop there nor let the compiler assume it.
+// The only file that includes toml++, as headers, so that no library is needed at run time. Two of
+// toml++'s assumptions fail for some inputs: an assertion ("[" and a line end, which it then
+// refuses), and "unreachable" code in its character tables (characters beyond ASCII that are not
+// blanks). The macros below make both harmless.
 #define TOML_HEADER_ONLY 1
 #define TOML_ASSERT(condition) static_assert(true)
 #pragma push_macro("NDEBUG")
@@ -28,7 +28,7 @@ namespace slimpack {
 
 namespace {
 
-/// nullopt where an element is no number.
+/// nullopt unless every element is a number.
 std::optional<std::vector<double>> numbers_of(const toml::array& array) {
   std::vector<double> numbers;
   for (const toml::node& node : array) {
@@ -59,7 +59,8 @@ void set_value(TomlEntry& entry, const toml::node& node) {
   }
 }
 
-/// A table's entries, and those of the tables directly in it: no file here nests deeper.
+/// The entries of a table and, if `depth` is above 0, of the tables in it. No file here nests
+/// deeper than one level.
 std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view origin, int depth) {
   std::vector<TomlEntry> entries;
   for (const auto& [key, node] : table) {
@@ -76,8 +77,8 @@ std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view ori
 
 constexpr int kMostDots = 100;
 
-/// The number of the first line with absurdly many dots, 0 if there is none: toml++ bounds nested
-/// values but not dotted names (a.a.a…), and its recursion over them would exhaust the stack.
+/// The number of the first line with absurdly many dots; 0 if there is none. toml++ limits nested
+/// values but not dotted names (a.a.a…); its recursion over those would exhaust the stack.
 std::ptrdiff_t deep_line(std::string_view text) {
   std::ptrdiff_t line = 1;
   int dots = 0;

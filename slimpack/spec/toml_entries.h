@@ -25,14 +25,14 @@ struct TomlEntry {
   std::vector<TomlEntry> entries;  ///< of a table, by key
 };
 
-/// Throws InvalidInput naming `origin` and line for text that is no TOML or nested absurdly deep.
+/// Throws InvalidInput naming `origin` and line if the text is not TOML or is nested absurdly deep.
 [[nodiscard]] std::vector<TomlEntry> parse_toml(std::string_view text, std::string_view origin);
 
-/// One value in TOML syntax, or the text itself where it is none; a text with more lines than one
-/// value ("1\nother = 2") is taken as it stands.
+/// The text as one value in TOML syntax. If it is not exactly one value (a bare word, or
+/// "1\nother = 2"), the text itself as a string.
 [[nodiscard]] TomlEntry parse_toml_value(std::string_view text);
 
-/// In quotes, on one line, short enough for a message.
+/// The text in quotes on one line, shortened for messages.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace slimpack

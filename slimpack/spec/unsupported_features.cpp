@@ -14,9 +14,9 @@ using nlohmann::json;
 using Features = std::vector<UnsupportedFeature>;
 
 constexpr std::int64_t kMistralDefaultWindow = 4096;
-constexpr std::size_t kMostQuoted = 40;  // characters of a value; quantization's go on for lines
+constexpr std::size_t kMostQuoted = 40;  // characters of a value; some have many lines
 
-/// A field whose presence asks for `feature`, unless its value is null, false, empty or `off`.
+/// A field that requests `feature`, unless its value is null, false, empty or `off`.
 struct FeatureField {
   const char* key;
   double off;
@@ -67,7 +67,7 @@ void add_activation(const JsonFields& fields, Features& found) {
                                  fields.text("hidden_act"))});
 }
 
-/// A model with another head, say a classifier's.
+/// Finds models with another head, say a classifier's.
 void add_architecture(const JsonFields& fields, ModelFamily family, Features& found) {
   if (!fields.has("architectures")) return;
   const std::string_view stem = facts_of(family).class_stem;
@@ -90,11 +90,11 @@ void add_layer_types(const json& config, Features& found) {
     }
 }
 
-/// A rope dictionary (rope_scaling or rope_parameters). Another base frequency for each position is
-/// another model, at the same cost.
+/// Finds the features of a rope dictionary (rope_scaling or rope_parameters). Rope scaling changes
+/// the model but not its costs.
 void add_rope(const JsonFields& fields, const char* key, Features& found) {
   if (!fields.has(key)) return;
-  static_cast<void>(fields.object(key));  // refuses what is no dictionary
+  static_cast<void>(fields.object(key));  // throws unless it is a dictionary
   const json& rope = fields.at(key);
   bool typed = false;
   for (const char* name : {"rope_type", "type"}) {
@@ -110,12 +110,13 @@ void add_rope(const JsonFields& fields, const char* key, Features& found) {
           {fmt::format("{} has {} {} (partial rotary embedding)", key, name, value_text(value))});
     const bool plain = name == "rope_type" || name == "type" || name == "rope_theta" ||
                        name == "partial_rotary_factor";
-    if (!plain && !typed)  // else they belong to the scaling that is named already
+    if (!plain && !typed)  // otherwise the field belongs to the scaling found above
       found.push_back({fmt::format("{} has {} (rope scaling)", key, value_text(name)), false});
   }
 }
 
-/// Mistral's sliding window is on unless it is null; one that no sequence outgrows changes nothing.
+/// Mistral's sliding window is on unless it is null. A window that no sequence outgrows changes
+/// nothing.
 void add_mistral_window(const json& config, const JsonFields& fields, Features& found) {
   const bool stated = config.contains("sliding_window");
   if (stated && !fields.has("sliding_window")) return;

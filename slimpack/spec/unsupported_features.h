@@ -1,4 +1,4 @@
-// What a config.json asks for that training here would silently get wrong.
+// Finds the features of a config.json that training here would silently get wrong.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace slimpack {
 
 struct UnsupportedFeature {
   std::string text;           ///< field, value and feature
-  bool changes_costs = true;  ///< whether a step takes other time or memory for it
+  bool changes_costs = true;  ///< whether it changes the time or memory of a step
 };
 
-/// All of them, in a fixed order; none for a model that can be trained. Throws InvalidInput for a
-/// field of another type than it has to be.
+/// All unsupported features of `config`, in a fixed order; none for a model that can be trained.
+/// Throws InvalidInput for a field of the wrong type.
 [[nodiscard]] std::vector<UnsupportedFeature> unsupported_features(const nlohmann::json& config,
                                                                    const std::string& origin,
                                                                    ModelFamily family);

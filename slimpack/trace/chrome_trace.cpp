@@ -1,4 +1,4 @@
-// Chrome's trace event format, as Perfetto reads it: one JSON object whose "traceEvents" are
+// Chrome's trace event format, as Perfetto reads it: one JSON object. Its "traceEvents" are
 // metadata (M), complete events (X), counters (C) and flow arrows (s, f).
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ double microseconds(Nanos t) {
   return static_cast<double>(t.count()) / 1000.0;
 }
 
-/// "F3" and "B3" as in a schedule's text; other spans by their kind.
+/// "F3" or "B3" as in a schedule's text; the kind's name for other spans.
 std::string span_name(const Span& span) {
   constexpr std::string_view kPassLetters = "FBIW";  // in the order of SpanKind
   const auto kind = static_cast<std::size_t>(span.kind);
@@ -44,7 +44,7 @@ std::string thread_name(std::int32_t rank, const Timeline& timeline) {
   return name;
 }
 
-/// What the span's MicroPack holds, or null where nobody said.
+/// The texts of the span's MicroPack, or null if there are none.
 const std::vector<std::string>* slices_of(const Span& span, const Place& place,
                                           const std::vector<PackTexts>& replicas) {
   if (span.pack.value() < 0 || replicas.empty()) return nullptr;
@@ -108,8 +108,8 @@ void add_memory(Json& events, const Timeline& timeline, std::int64_t pid) {
                       {"args", {{"bytes", sample.bytes.count()}}}});
 }
 
-/// Where a pack's rows pass, forward or back: each replica numbers its packs by itself, and rows
-/// stay with their tensor-parallel rank from stage to stage.
+/// Identifies the way of a pack's rows through the stages, forward or back. Each replica numbers
+/// its packs separately, and rows stay with their tensor-parallel rank from stage to stage.
 struct Passage {
   SpanKind way;
   PackId pack;
@@ -118,9 +118,9 @@ struct Passage {
   auto operator<=>(const Passage&) const = default;
 };
 
-/// An arrow from each span of a passage to its next one, on another rank; weight gradients go
-/// nowhere. An arrow belongs to the span that encloses its time: just before the end, and at the
-/// start.
+/// Adds an arrow from each span of a passage to the next one, on another rank. Weight gradients
+/// have none. A viewer attaches an arrow's end to the span around its time, so an arrow leaves just
+/// before a span's end and arrives at a span's start.
 void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::int64_t& next_id) {
   std::map<Passage, std::vector<const Span*>> passages;
   const auto spans_of = [&](SpanKind way, const Span& span) -> std::vector<const Span*>& {

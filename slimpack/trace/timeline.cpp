@@ -70,7 +70,7 @@ TimelineMetrics metrics_of(const Timeline& timeline) {
   }
 
   const auto makespan = static_cast<double>(metrics.makespan.count());
-  double busy_ns = 0;  // over many ranks more than 64 bits hold
+  double busy_ns = 0;  // the sum over many ranks can exceed 64 bits
   for (const RankMetrics& rank : metrics.ranks) {
     const auto own_ns = static_cast<double>(rank.busy.count());
     busy_ns += own_ns;

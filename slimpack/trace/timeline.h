@@ -1,4 +1,4 @@
-// Timeline: what every rank did when. The simulator predicts one and the runtime measures one; the
+// Timeline: what every rank did when. The simulator predicts one, and the runtime measures one. The
 // same metrics and the same viewer serve both.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// What a rank's time went to. Busy kinds count as work; waits are shown but never busy.
+/// What a rank spent its time on. Busy kinds count as work; waits are shown but do not count.
 enum class SpanKind : std::uint8_t {
   kForward,
   kBackward,        ///< whole
@@ -74,11 +74,12 @@ struct RankMetrics {
 struct TimelineMetrics {
   Nanos makespan;           ///< last end − first start over all ranks
   double bubble_ratio = 0;  ///< 1 − busy / (ranks × makespan)
-  double worst_bubble = 0;  ///< the same of the least busy rank
+  double worst_bubble = 0;  ///< bubble ratio of the least busy rank
   std::vector<RankMetrics> ranks;
 };
 
-/// Peaks come from peak_activation, else from the memory samples. An empty timeline has no bubble.
+/// Peaks come from peak_activation or, if that is empty, from the memory samples. The bubble of an
+/// empty timeline is 0.
 /// REQUIRES: ranks of spans and samples in [0, timeline.ranks). Cost: O(spans + samples).
 [[nodiscard]] TimelineMetrics metrics_of(const Timeline& timeline);
 
@@ -87,32 +88,32 @@ struct TimelineMetrics {
 [[nodiscard]] double model_flops_utilization(Flops model_flops, const TimelineMetrics& metrics,
                                              double peak_flops_per_second);
 
-/// A timeline of one rank for each stage, with `tensor` ranks instead that all do the same.
+/// The timeline with each rank replaced by `tensor` ranks that all do the same.
 /// REQUIRES: timeline.tensor == 1, tensor >= 1.
 [[nodiscard]] Timeline with_tensor_ranks(const Timeline& timeline, std::int32_t tensor);
 
-/// What the MicroPacks of one replica hold, in words: by PackId a text for each slice, such as
+/// The slices of one replica's MicroPacks in words, by PackId: a text for each slice, such as
 /// "document 812 [0, 4096)".
 struct PackTexts {
   std::vector<std::vector<std::string>> forward;
   std::vector<std::vector<std::string>> backward;
 };
 
-/// Chrome trace JSON (opens in Perfetto and chrome://tracing): one process per timeline, in the
-/// given order, one thread per rank, named with its replica, stage and tensor-parallel rank; flows
-/// follow each pack of a pass from stage to stage; memory as counters; ts and dur in microseconds.
-/// Spans carry replica, stage, pack, and, where `replicas` has it, what the pack holds. Each
-/// timeline's metrics travel in "otherData".
+/// Chrome trace JSON, for Perfetto and chrome://tracing. It has one process per timeline, in the
+/// given order, and one thread per rank, named by replica, stage and tensor-parallel rank. Flows
+/// follow each pack of a pass from stage to stage. Counters show memory; ts and dur are
+/// microseconds. Spans have replica, stage and pack, and the pack's texts of `replicas` unless that
+/// is empty. "otherData" has each timeline's metrics.
 [[nodiscard]] std::string to_chrome_trace(const std::vector<Timeline>& timelines,
                                           const std::vector<PackTexts>& replicas = {});
 
-/// One line per rank, "rank 0 |FFB.BO|" with `width` cells over the makespan: F, B, I, W,
-/// O(ptimizer) or R(educe), whichever took most of a cell that was busy for at least half, else
-/// '.'. REQUIRES: width > 0.
+/// One line per rank, "rank 0 |FFB.BO|", with `width` cells over the makespan. A cell that was busy
+/// for at least half its time shows the kind that took most of it: F, B, I, W, O(ptimizer) or
+/// R(educe). Other cells show '.'. REQUIRES: width > 0.
 [[nodiscard]] std::string to_text(const Timeline& timeline, int width);
 
-/// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field,
-/// also where two spans of a rank overlap.
+/// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field;
+/// it also refuses overlapping spans of a rank.
 [[nodiscard]] std::string timeline_to_json(const Timeline& timeline);
 [[nodiscard]] Timeline timeline_from_json(std::string_view text, std::string_view origin);
 

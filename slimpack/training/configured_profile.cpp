@@ -17,7 +17,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.shape = shape;
   options.dtype = config.train.dtype;
   options.context = config.data.context;
-  // Ranks of one machine slow each other down.
+  // All ranks are measured at once: on one machine they slow each other down.
   options.ranks = p.pp * p.dp * p.tp;
   options.sharing = neighbours.value_or(options.ranks);
   if (config.train.clock == ClockKind::kVirtual)

@@ -1,4 +1,4 @@
-// What a run configuration wants measured.
+// Measures costs for the ranks of a run configuration.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace slimpack {
 
-/// For the configured ranks: as many threads at once as there are, in virtual time as run at once.
-/// On GPUs, where ranks have one each (`gpu_each`), only those of one stage. `neighbours`: ranks of
-/// the job on this machine, which share its memory unless they have a GPU each; absent: all of
-/// them. Throws InvalidInput when there is no such device.
+/// Options to measure with as many threads at once as there are ranks; on the virtual clock, with
+/// as many as run at once. `gpu_each`: every rank has a GPU of its own, so the ranks of one stage
+/// suffice. `neighbours`: the ranks of the job on this machine, which share its memory unless each
+/// has a GPU; absent = all ranks. Throws InvalidInput if there is no such device.
 [[nodiscard]] ProfileOptions configured_profile(
     const RunConfig& config, const ModelShape& shape, bool gpu_each = false,
     std::optional<std::int32_t> neighbours = std::nullopt);
 
-/// Measures; tells `tell` so in a line, as that takes some seconds, and warns it of a bad fit.
+/// Measures, which takes some seconds. Gives `tell` a line at the start, and a warning if the fit
+/// is bad.
 [[nodiscard]] Costs measured_costs(ProfileOptions options,
                                    const std::function<void(const std::string&)>& tell);
 

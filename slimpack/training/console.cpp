@@ -14,10 +14,10 @@
 namespace slimpack {
 namespace {
 
-/// Checks of tokens that take less are not told of.
+/// A shorter check of tokens writes no last line.
 constexpr Nanos kWorthTelling(1'000'000'000);
 
-// A signal handler can reach nothing but a global. 0 = go on.
+// The signal that asked for a stop; 0 = none. A signal handler can only reach globals.
 std::atomic<int> stop_signal{0};
 
 void request_stop(int signal) {
@@ -34,7 +34,7 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
                : "took " + human_duration(place.elapsed);
   std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  {}", f.step,
                                  fmt::formatted_size("{}", place.steps), place.steps, f.loss, time);
-  // The most important first: a narrow terminal leaves out what does not fit any more.
+  // The most important part comes first. A narrow terminal drops the parts that do not fit.
   const std::array<std::string, 6> parts{
       fmt::format("  {} tok/s", human_count(f.tokens_per_second())),
       fmt::format("  bubble {}", human_share(f.bubble)),
@@ -52,7 +52,7 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
 
 void Console::note(std::string_view topic, const std::string& text) {
   if (topic.empty()) return fmt::print(out_, "{}\n", text);
-  // Words keep right of the topic.
+  // Folded lines are indented to the end of the topic.
   fmt::print(out_, "{}\n",
              folded(fmt::format("{}: {}", topic, text), output_columns(out_),
                     static_cast<int>(topic.size()) + 2));
@@ -88,12 +88,12 @@ void train_at_console(const TrainRequest& request, JobProcess* process) {
   std::signal(SIGTERM, request_stop);
   TrainingResult result;
   {
-    Console console(stderr);  // gone before the last lines: it may stand in the middle of one
+    Console console(stderr);  // destroyed before the last lines: it may have an unfinished line
     result = train(
         request, console, [] { return stop_signal != 0; }, process);
   }
   if (result.summary) fmt::print("{}", summary_text(*result.summary, output_columns(stdout)));
-  // A process that was not asked itself ends as well as the others.
+  // In a process that got no signal itself, a stopped run ends well.
   if (result.end == TrainingResult::End::kStopped && stop_signal == SIGINT)
     throw Interrupted(result.message);
   if (speaks_for_job(process) && !result.message.empty()) say(result.message);

@@ -1,4 +1,4 @@
-// A training run for people at a terminal.
+// Shows a training run to people at a terminal.
 #pragma once
 
 #include <cstdio>
@@ -12,11 +12,11 @@
 
 namespace slimpack {
 
-/// "step  3/20  loss 5.1234  …", as much of it as fits into `columns`.
+/// "step  3/20  loss 5.1234  …", with as many figures as fit into `columns`.
 [[nodiscard]] std::string step_line(const StepFigures& figures, const StepPlace& place,
                                     int columns);
 
-/// Writes a line of everything that it is told, no longer than a terminal is wide.
+/// Writes a line for each call, fitted to the terminal's width.
 class Console final : public TrainingListener {
  public:
   /// Does not own `out`, which must outlive this.
@@ -28,7 +28,7 @@ class Console final : public TrainingListener {
   void evaluation(const EvaluationFigures& figures) override;
 
  private:
-  /// A check of tokens that is under way.
+  /// A running check of tokens.
   struct Check {
     Nanos start;
     Tokens checked;
@@ -39,10 +39,10 @@ class Console final : public TrainingListener {
   std::unique_ptr<Check> check_;
 };
 
-/// train() with its progress on stderr and its summary on stdout. SIGINT and SIGTERM stop the run
-/// after what it does just now, a second SIGINT at once. Throws Interrupted where SIGINT has
-/// stopped it; SIGTERM comes from a scheduler, for which a run that has saved what it did has ended
-/// well.
+/// train() with its progress on stderr and its summary on stdout. SIGINT and SIGTERM ask the run to
+/// stop and save; a second SIGINT ends the process at once. Throws Interrupted if SIGINT stopped
+/// the run. After SIGTERM it returns as usual: SIGTERM comes from a scheduler, and a saved run has
+/// ended well.
 void train_at_console(const TrainRequest& request, JobProcess* process = nullptr);
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-// Sequences of a dataset, as a model takes them.
+// Reads the sequences of a dataset and checks that a model knows their tokens.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,12 @@ class DocumentReader {
 
   [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
 
-  /// Throws InvalidInput naming dataset, document, position and token when the model does not
-  /// know one: a dataset may change after it was checked, or be another copy on another machine.
+  /// The tokens of these sequences. Throws InvalidInput naming dataset, document, position and
+  /// token if the model does not know a token: a dataset may change after check_tokens, or another
+  /// machine may have another copy.
   [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
 
-  /// Throws InvalidInput likewise when one of the extremes is no token of the model.
+  /// Throws InvalidInput as read() if the model does not know one of the extremes.
   void require_in_vocabulary(const TokenRange& range) const;
 
  private:

@@ -14,28 +14,28 @@
 
 namespace slimpack {
 
-/// What one step trains on.
+/// The sequences of one step.
 struct StepBatch {
   std::vector<DocumentSequence> sequences;  ///< by SequenceId
   StepTokens tokens;
-  SamplerCursor cursor;  ///< after them: other steps may have been drawn since
+  SamplerCursor cursor;  ///< right after these sequences
 };
 
-/// Of which documents, and which tokens of them.
+/// A checksum of the documents' numbers and of the token ranges in them.
 [[nodiscard]] std::string checksum_of_documents(std::span<const DocumentSequence> sequences);
 
-/// Draws steps from a dataset and reads their tokens. One thread at a time uses it, but for the
-/// reader, which any may.
+/// Draws steps from a dataset and reads their tokens. One thread at a time may use it; any thread
+/// may use its reader.
 class DocumentStream {
  public:
-  /// Goes on at `from`. Throws InvalidInput as Sampler.
+  /// Begins at `from`. Throws InvalidInput as Sampler.
   DocumentStream(DocumentReader reader, const DataConfig& data, const SamplerCursor& from);
 
   [[nodiscard]] const DocumentReader& reader() const { return reader_; }
 
-  /// Throws InvalidInput as DocumentReader::read.
+  /// Draws the next step. Throws InvalidInput as DocumentReader::read.
   [[nodiscard]] StepBatch next();
-  /// What next() will return; drawn once.
+  /// The step that next() will return.
   [[nodiscard]] const StepBatch& peek();
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using Sequences = std::vector<DocumentSequence>;
 
-/// From the first one on, until the next would be more than `at_most` together.
+/// The first sequences, as many as have at most `at_most` tokens together.
 Sequences first_sequences(const std::vector<Tokens>& lengths, const SequenceRule& rule,
                           Tokens at_most) {
   Sequences sequences;

@@ -1,4 +1,4 @@
-// Evaluation: the loss on documents that are not trained on.
+// Evaluation: the loss on held-out documents.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct EvaluationResult {
   Nanos time;  ///< by the wall clock
 };
 
-/// Held-out documents in the order of their dataset, as sequences of at most the context, as many
-/// as evaluation.tokens holds; in batches of at most data.step_tokens, unless one sequence alone
-/// has more. What batches run is planned once, and handed over as training steps are.
+/// Evaluates the first held-out documents of their dataset, as sequences of at most the context and
+/// up to evaluation.tokens tokens. A batch has at most data.step_tokens, unless a single sequence
+/// has more. Batches are planned once; plans are handed over as those of training steps.
 class Evaluation {
  public:
-  /// Reads every token once. Throws InvalidInput for a dataset that cannot be used, one without
-  /// any target in reach, and documents that do not fit.
+  /// Reads every token once. Throws InvalidInput for an unusable dataset, for one without any
+  /// target within evaluation.tokens, and for documents that do not fit.
   Evaluation(const RunConfig& config, const ModelShape& shape, const StepPlanner& planner,
              const JobAgreement& agreement);
 
-  /// The engine's parameters stay as they are. `before_batch` may throw, which ends it.
+  /// Does not change the engine's parameters. An exception of `before_batch` ends the evaluation.
   [[nodiscard]] EvaluationResult run(Engine& engine,
                                      const std::function<void()>& before_batch) const;
 
@@ -45,7 +45,7 @@ class Evaluation {
   DocumentReader reader_;
   std::vector<Batch> batches_;
   std::int64_t targets_ = 0;    ///< of all batches
-  std::int64_t documents_ = 0;  ///< that these come from
+  std::int64_t documents_ = 0;  ///< of all batches
 };
 
 }  // namespace slimpack

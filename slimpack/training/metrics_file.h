@@ -9,12 +9,12 @@
 
 namespace slimpack {
 
-/// Writes line by line, after the lines of earlier steps. Calls throw as output_failed when a line
+/// Writes line by line, after the lines of earlier steps. Calls throw as output_failed if a line
 /// cannot be written; the file then ends with the line before.
 class MetricsFile {
  public:
-  /// Of the run that writes to `folder`. Touches no file: what an earlier run left stays until the
-  /// first line is due.
+  /// For the run that writes to `folder`. Touches no file: the lines of an earlier run stay until
+  /// the first call of add().
   explicit MetricsFile(const std::filesystem::path& folder) : file_(folder / "metrics.jsonl") {}
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;

@@ -7,8 +7,8 @@
 namespace slimpack {
 namespace {
 
-/// Where a line stands among others: its step, and whether it is an evaluation. Absent for what is
-/// no line of metrics.
+/// A line's place in the order: its step, and whether it is an evaluation. nullopt for a line that
+/// is not metrics.
 template <class Json>
 std::optional<std::pair<std::int64_t, bool>> place_of(const Json& line) {
   if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())

@@ -1,4 +1,4 @@
-// The lines that an earlier run has left in metrics.jsonl.
+// Finds the lines of an earlier run in metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@ namespace slimpack {
 
 inline constexpr const char* kEvaluationLoss = "evaluation_loss";  ///< in lines of evaluations only
 
-/// The bytes of the whole lines that stand before `first_line`, up to the first line that is none
-/// of metrics: what a run that goes on with it keeps. A step's evaluation comes after the step.
+/// The bytes of the lines that a run keeps if its first new line is `first_line`: all whole lines
+/// that come before it, up to the first line that is not metrics. A step's evaluation comes after
+/// the step.
 [[nodiscard]] std::uint64_t bytes_of_lines_before(const nlohmann::ordered_json& first_line,
                                                   std::istream& lines);
 

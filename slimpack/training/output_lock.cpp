@@ -76,8 +76,8 @@ bool OutputLock::take(const std::function<void(const std::string&)>& warn) {
         "warning: '{}' cannot be locked: {}; take care that no other run uses output.dir",
         path_.string(), std::strerror(errno)));
   }
-  // The run that held it removes the file at its end: then the lock is one of a file without a
-  // name, which keeps nobody out.
+  // The run that held the lock removes the file at its end. If that happened just now, our lock is
+  // on a file without a name and keeps nobody out.
   struct stat ours {};
   struct stat named {};
   if (::fstat(file_.number(), &ours) != 0 || ::lstat(path_.c_str(), &named) != 0 ||

@@ -1,4 +1,4 @@
-// The lock of an output folder: one run at a time reads and writes there.
+// The lock of an output folder: only one run at a time may use the folder.
 #pragma once
 
 #include <filesystem>
@@ -13,23 +13,22 @@
 
 namespace slimpack {
 
-/// Holds FOLDER/slimpack.lock, a file that says who holds it. The lock itself is the kernel's and
-/// ends with the process, however that ends. The file goes with it; that of a run that was killed
-/// stays, and keeps nobody out.
+/// Holds the lock FOLDER/slimpack.lock; the file names the holder. The kernel keeps the lock and
+/// releases it when the process ends, in whatever way. The destructor removes the file. A killed
+/// run leaves the file behind, but it keeps nobody out.
 class OutputLock {
  public:
-  /// Creates the folder where it is missing. Throws InvalidInput naming process, machine and time
-  /// when another run holds the lock; nothing in the folder has changed then. Throws as
-  /// output_failed when the file cannot be written. Where the file system has no locks it tells
-  /// `warn` so, in one line, and goes on.
+  /// Creates a missing folder. Throws InvalidInput naming process, machine and time if another run
+  /// holds the lock; then it has changed nothing in the folder. Throws as output_failed if the file
+  /// cannot be written. On a file system without locks it gives `warn` one line and goes on.
   OutputLock(const std::filesystem::path& folder,
              const std::function<void(const std::string&)>& warn);
   OutputLock(OutputLock&&) = default;
-  /// Also removes the folders that were created, where nothing was written to them.
+  /// Also removes the folders that it created and that are still empty.
   ~OutputLock();
 
  private:
-  /// Folders that were missing. Those still empty go with this.
+  /// Creates missing folders. The destructor removes those that are still empty.
   class CreatedFolders {
    public:
     explicit CreatedFolders(const std::filesystem::path& folder);
@@ -40,7 +39,7 @@ class OutputLock {
     std::vector<std::filesystem::path> created_;  ///< the deepest first
   };
 
-  /// False when the file has gone meanwhile, because the run that held it has ended.
+  /// Tries to take the lock. False if the file vanished meanwhile, because its run has ended.
   [[nodiscard]] bool take(const std::function<void(const std::string&)>& warn);
   [[noreturn]] void refuse() const;
   void write_holder() const;
@@ -54,8 +53,8 @@ class OutputLock {
 /// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
 void require_writable_folder(const std::filesystem::path& folder);
 
-/// The lock of a run's output folder. In a job of several processes the first takes it; what keeps
-/// it from that ends all of them with the same error.
+/// The lock of a run's output folder. In a job of several processes only the first takes it. If it
+/// fails, all of them throw the same error.
 [[nodiscard]] std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
                                                     const JobAgreement& agreement,
                                                     TrainingListener& listener);

@@ -17,7 +17,7 @@
 namespace slimpack {
 namespace {
 
-/// Processes of the job that run where this one does, which has one of its ranks.
+/// The number of the job's processes on this process's machine.
 std::int32_t processes_here(JobProcess& process) {
   std::array<char, 256> name{};
   SLIMPACK_CHECK(::gethostname(name.data(), name.size() - 1) == 0);
@@ -25,7 +25,7 @@ std::int32_t processes_here(JobProcess& process) {
   return static_cast<std::int32_t>(std::ranges::count(process.all_gather(own), own));
 }
 
-/// `neighbours`: absent where all ranks are threads of this process.
+/// `neighbours`: ranks on this machine; absent if all ranks are threads of this process.
 Costs cost_or_profile(const RunConfig& config, const ModelShape& shape,
                       std::optional<std::int32_t> neighbours, TrainingListener& listener) {
   if (auto cost = configured_cost(config, shape)) return *std::move(cost);

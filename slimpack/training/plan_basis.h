@@ -1,4 +1,4 @@
-// What all plans of a run are made with.
+// The costs and the layout with which all plans of a run are made.
 #pragma once
 
 #include "slimpack/cost/cost_model.h"
@@ -18,9 +18,10 @@ struct PlanBasis {
   StageLayout layout;
 };
 
-/// Those of the checkpoint where the run goes on from one (`saved`, its state) with the same ranks.
-/// Else costs by configuration, or measured where it names no source, and the layout that balances
-/// `lengths`, of the first step. The first process decides; the others take what it has found.
+/// The checkpoint's costs and layout if the run resumes (`saved`: the checkpoint's state, else
+/// null) with the same ranks. Otherwise the configured costs, or measured ones if none are
+/// configured, and the layout that balances `lengths`, those of the first step. The first process
+/// decides, and the others receive the result.
 [[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                                           const TrainingStart& start, const RunState* saved,
                                           const SequenceLengths& lengths,

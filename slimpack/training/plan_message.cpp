@@ -7,7 +7,7 @@
 namespace slimpack {
 namespace {
 
-/// Stands behind each part of the text, the plan's and those of the schedules, and in none of them.
+/// Ends each part of the text: the plan and each schedule. No part contains it.
 constexpr char kEndOfPart = '\0';
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A step's plan as the process that made it hands it over to the others.
+// The message with which one process hands a step's plan over to the others.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// What ranks run together.
+/// A plan and its schedules: everything that ranks need to run a step together.
 struct HandedPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;  ///< by replica
@@ -19,11 +19,11 @@ struct HandedPlan {
   bool operator==(const HandedPlan&) const = default;
 };
 
-/// Every field of both, compressed, with a checksum.
+/// All fields of plan and schedules, compressed, with a checksum.
 [[nodiscard]] std::string plan_message(const StepPlan& plan, std::span<const Schedule> schedules);
 
-/// Of a message that is whole, and of plan and schedules that their checkers accept: throws
-/// InvalidInput naming `origin` for any other. Says nothing of whether they suit a job.
+/// The plan of a message. Throws InvalidInput naming `origin` if the message is damaged, or if
+/// check_plan or the schedules' checker finds an error. Does not check that the plan suits a job.
 [[nodiscard]] HandedPlan plan_from_message(std::string_view message, std::string_view origin);
 
 }  // namespace slimpack

@@ -9,7 +9,7 @@ namespace {
 
 using Kind = ProcessMessage::Kind;
 
-constexpr std::size_t kHead = 2;  // the kind, and how many bytes `documents` has
+constexpr std::size_t kHead = 2;  // bytes: the kind, and the length of `documents`
 constexpr std::size_t kMostDocuments = 255;
 
 const ProcessMessage* first_of(std::span<const ProcessMessage> all, Kind kind) {

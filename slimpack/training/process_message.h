@@ -1,4 +1,4 @@
-// What the processes of a job tell each other where they decide together.
+// The messages with which the processes of a job decide together.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace slimpack {
 /// The message of one process.
 struct ProcessMessage {
   enum class Kind : std::uint8_t {
-    kReady,      ///< this process can go on
-    kOutOfTime,  ///< so it can, but the run's time is over
-    kStopped,    ///< it was asked to stop
-    kFailed,     ///< it cannot go on
+    kReady,      ///< the process can go on
+    kOutOfTime,  ///< the process can go on, but the run's time is over
+    kStopped,    ///< the process was asked to stop
+    kFailed,     ///< the process cannot go on
   };
   Kind kind = Kind::kReady;
-  /// kReady: the checksum of the documents that it is about to run, which must be those of the
-  /// others; empty where there are none.
+  /// kReady: the checksum of the documents that the process is about to run; empty if there are
+  /// none. It must be the same in all processes.
   std::string documents = {};
-  /// kReady: what the first process hands over. kStopped: the text of Interrupted. kFailed: the
-  /// failure_text.
+  /// kReady: the content that the first process hands over. kStopped: the message of Interrupted.
+  /// kFailed: the failure_text.
   std::string content = {};
 
   bool operator==(const ProcessMessage&) const = default;
@@ -30,14 +30,15 @@ struct ProcessMessage {
 
 /// REQUIRES: `documents` has at most 255 bytes.
 [[nodiscard]] std::string to_bytes(const ProcessMessage& message);
-/// Throws InvalidInput naming `origin` for anything but what to_bytes() makes.
+/// Throws InvalidInput naming `origin` for bytes that to_bytes() does not make.
 [[nodiscard]] ProcessMessage process_message_from_bytes(std::string_view bytes,
                                                         std::string_view origin);
 
-/// What follows from the messages of all processes, and so the same in each: what the first one
-/// hands over, or nullopt when time is over in one. Throws the failure of the first process that
-/// has one; else Interrupted when one was asked to stop; else InvalidInput naming `what` and two
-/// ranks whose documents differ. REQUIRES: `all` by process, not empty.
+/// The decision that follows from the messages of all processes. It is the same in each: the
+/// content of the first process, or nullopt if any process is out of time. Throws the failure of
+/// the first process that failed; else Interrupted if one was asked to stop. If none is out of
+/// time, throws InvalidInput naming `what` and two ranks whose documents differ. REQUIRES: `all` is
+/// by process and not empty.
 [[nodiscard]] std::optional<std::string> agreed_content(std::span<const ProcessMessage> all,
                                                         std::string_view what);
 

@@ -1,4 +1,4 @@
-// Where a training run ends: after its steps, or at a limit of tokens or time.
+// When a training run ends: after its steps, or at a limit of tokens or time.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace slimpack {
 
-/// How far a run has come, from its first step on.
+/// The progress of a run since its first step, over all starts.
 struct RunProgress {
   std::int64_t steps = 0;             ///< done
   Tokens tokens = Tokens(0);          ///< of these steps
-  std::int64_t evaluated_steps = -1;  ///< done at the last evaluation; −1 = there was none
-  std::string limit = {};             ///< that has ended the run, as RunLimits names it; or empty
+  std::int64_t evaluated_steps = -1;  ///< steps done at the last evaluation; −1 = there was none
+  std::string limit = {};             ///< what RunLimits says once a limit has ended the run
 };
 
 class RunLimits {
  public:
   using Clock = std::function<Nanos()>;
 
-  /// The run's time begins now. `first_step` is the first one of this start.
+  /// The run's time begins now. `first_step`: the first step of this start.
   RunLimits(const TrainConfig& train, std::int64_t first_step, Clock now = monotonic_now);
 
-  /// Whether another step comes after these, unless time is over.
+  /// Whether steps and tokens allow another step. Does not look at the time.
   [[nodiscard]] bool allow_another(const RunProgress& done) const;
-  /// The first step of a start comes however little time there is.
+  /// Whether time is over. Never before the first step of a start has run.
   [[nodiscard]] bool out_of_time(const RunProgress& done) const;
 
   /// "train.max_tokens = 5000 is reached" where that ends the run; empty where it does not.

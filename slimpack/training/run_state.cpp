@@ -13,11 +13,11 @@ namespace slimpack {
 namespace {
 
 constexpr std::int64_t kMaxRanks = INT32_MAX;
-constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // steps can still be added
+constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // leaves room for further steps
 
-/// Of [data] and [train] all but the clock, which changes what is measured, not what is learned,
-/// the device, limits after which the same steps go on, and the dataset's path, for which its
-/// content stands.
+/// True for [data] and [train], with these exceptions: the clock and the device, which do not
+/// change what is learned; limits, after which the same steps go on; the dataset's path, which is
+/// replaced by its content.
 bool changes_the_result(const ConfigField& field) {
   constexpr std::array<std::string_view, 5> kOthers{"clock", "device", "max_tokens", "max_seconds",
                                                     "prefix"};
@@ -25,8 +25,7 @@ bool changes_the_result(const ConfigField& field) {
   return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
 }
 
-/// How long a run trains and how its optimizer updates, as opposed to the data that it has drawn
-/// and the model that it has.
+/// True for the run's length and its optimizer, false for its data and its model.
 bool may_change(std::string_view key) {
   constexpr std::array<std::string_view, 9> kThese{
       "train.steps",        "train.learning_rate", "train.min_learning_rate",
@@ -35,7 +34,7 @@ bool may_change(std::string_view key) {
   return std::ranges::find(kThese, key) != kThese.end();
 }
 
-/// The value in "key = value"; a text without is one itself.
+/// The value in "key = value", or the whole text if it has no key.
 std::string value_of(const std::string& setting) {
   const std::size_t equals = setting.find(" = ");
   return equals == std::string::npos ? setting : setting.substr(equals + 3);
@@ -77,7 +76,7 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   const JsonFields settings = fields.object("settings");
   for (const auto& item : fields.at("settings").items())
     state.settings[item.key()] = settings.text(item.key().c_str());
-  // A run from before this setting has truncated.
+  // Runs from before this setting truncated long documents.
   state.settings.try_emplace("data.long_documents", "long_documents = \"truncate\"");
   state.cursor = sampler_cursor_from_json(fields.object("cursor"));
   state.tokens = Tokens(fields.integer("tokens", 0, kMaxTrainedTokens));

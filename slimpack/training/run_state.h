@@ -1,5 +1,5 @@
-// What a checkpoint keeps of a run beside weights and optimizer, so that it goes on as if it had
-// never been stopped.
+// The state of a run in a checkpoint, besides weights and optimizer. With it the run goes on as if
+// it had never stopped.
 #pragma once
 
 #include <map>
@@ -17,39 +17,39 @@
 
 namespace slimpack {
 
-/// What the result depends on, by key: the settings of [data] and [train] as the configuration has
-/// them ("train.steps" → "steps = 100"), without limits that only end a run; for paths, what is
-/// found there.
+/// The settings on which the result of training depends, by key, as the configuration has them
+/// ("train.steps" → "steps = 100"). They are those of [data] and [train], without clock, device and
+/// limits that only end a run. data.prefix and model.config are described by their content.
 using RunSettings = std::map<std::string, std::string>;
 
-/// `lengths` are those of the dataset's documents.
+/// The settings of this run. `lengths`: of the dataset's documents.
 [[nodiscard]] RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
                                        const std::vector<Tokens>& lengths);
 
 struct RunState {
   RunSettings settings;
-  SamplerCursor cursor;              ///< after the last step that was trained
-  Tokens tokens;                     ///< trained on from the first step on
-  std::int64_t evaluated_steps = 0;  ///< done when the loss was last evaluated, or 0
-  /// Plans of other ranks or with other costs add in another order: with the same ranks the layout
-  /// is kept, and the checkpoint's cost model used again.
+  SamplerCursor cursor;              ///< after the last trained step
+  Tokens tokens;                     ///< trained since the first step
+  std::int64_t evaluated_steps = 0;  ///< steps done at the last evaluation, or 0
+  /// Plans for other ranks or with other costs add floating-point numbers in another order. So a
+  /// run that resumes with the same ranks keeps the layout and the checkpoint's cost model.
   RankGrid grid;
   StageLayout layout;
 
   bool operator==(const RunState&) const = default;
 };
 
-inline constexpr const char* kCostFile = "cost.json";  ///< beside it, in a checkpoint
+inline constexpr const char* kCostFile = "cost.json";  ///< the cost model's file in a checkpoint
 
 [[nodiscard]] nlohmann::json to_json(const RunState& state);
 /// Throws InvalidInput naming a field that is missing, mistyped or out of range.
 [[nodiscard]] RunState run_state_from_json(const nlohmann::json& json, const std::string& origin);
 
-/// Its "layer_begin". Throws InvalidInput likewise.
+/// The layout of the field "layer_begin". Throws InvalidInput as run_state_from_json.
 [[nodiscard]] StageLayout stage_layout_from_json(const JsonFields& fields);
 
-/// What differs of the settings that a run may change when it goes on, its length and those of its
-/// optimizer: "train.steps was 100 and is 200 now". Throws InvalidInput naming `origin` and the
+/// One line for each changed setting: "train.steps was 100 and is 200 now". A resumed run may
+/// change its length and the settings of its optimizer. Throws InvalidInput naming `origin` and the
 /// first other setting that differs.
 [[nodiscard]] std::vector<std::string> changes_between(const RunSettings& saved,
                                                        const RunSettings& now,

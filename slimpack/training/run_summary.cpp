@@ -11,7 +11,7 @@
 namespace slimpack {
 namespace {
 
-/// Steps in the middle of the order: one slow step of a shared machine does not count.
+/// The step of median speed: a slow step on a shared machine does not count.
 const StepFigures& median_step(std::vector<StepFigures>& steps) {
   const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
   std::ranges::nth_element(steps, middle, {}, &StepFigures::tokens_per_second);

@@ -10,8 +10,8 @@
 
 namespace slimpack {
 
-/// The end of a run of at least one step. `packed` is the last step's documents under fixed packing
-/// and `sliced` the same once more as planned, both without an update; absent when no comparison
+/// The figures of a run of at least one step. `sliced` and `packed` rerun the last step's documents
+/// as planned and under fixed packing, both without an update. They are absent unless a comparison
 /// was asked for.
 struct RunSummary {
   std::vector<StepFigures> steps;
@@ -20,7 +20,7 @@ struct RunSummary {
   std::optional<StepFigures> packed;
   std::vector<std::filesystem::path> written;
 };
-/// In lines of at most `columns`, paths apart.
+/// The summary in lines of at most `columns`, except for paths.
 [[nodiscard]] std::string summary_text(const RunSummary& summary, int columns);
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-// The figures of a training run's steps and evaluations that people ask for.
+// The figures of a training run's steps and evaluations, for people and for metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct StepFigures {
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
-  std::int64_t documents = 0;  ///< that its sequences come from
+  std::int64_t documents = 0;  ///< of the step's sequences
   std::int64_t sequences = 0;
   Tokens tokens;
-  Tokens longest;                      ///< sequence
+  Tokens longest;                      ///< of the longest sequence
   ClockKind clock = ClockKind::kWall;  ///< of step_time
   Nanos step_time;
   Nanos predicted_time;
@@ -28,19 +28,19 @@ struct StepFigures {
   double predicted_bubble = 0;
   std::vector<Bytes> peak_activation;            ///< by rank
   std::vector<Bytes> predicted_peak_activation;  ///< by replica and stage
-  Nanos planning_time;  ///< while the step before trained, except the first step's
-  Nanos planning_wait;  ///< training stood still for it; not in step_time
+  Nanos planning_time;  ///< planning runs while the step before trains, except for the first step
+  Nanos planning_wait;  ///< training waited so long for the plan; not in step_time
 
   [[nodiscard]] double tokens_per_second() const;
 };
 [[nodiscard]] StepFigures figures_of(const CompletedStep& step, const TrainConfig& config);
 
-/// Of all ranks; 0 when there is none.
+/// The largest value; 0 if there is none.
 [[nodiscard]] Bytes largest(const std::vector<Bytes>& bytes);
 
 /// The loss on held-out documents.
 struct EvaluationFigures {
-  std::int64_t step = 0;  ///< after so many; 0 = before the first one
+  std::int64_t step = 0;  ///< steps done before it; 0 = before the first step
   EvaluationResult result;
 };
 

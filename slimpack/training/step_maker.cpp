@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ProcessMessage::Kind;
 
-/// Received from the first process.
+/// The plan in a message of the first process.
 RatedPlan received(std::string_view message, const StepPlanner& planner,
                    std::span<const DocumentSequence> sequences, std::string_view what) try {
   const std::string origin = fmt::format("{}: the plan of rank 0", what);

@@ -1,4 +1,4 @@
-// Makes the steps of a run ready: the first process of a job plans, and hands its plans over.
+// Draws and plans the steps of a run. The first process of a job plans and hands its plans over.
 #pragma once
 
 #include <functional>
@@ -17,21 +17,21 @@
 
 namespace slimpack {
 
-/// A plan that was handed over cannot run here: the message is damaged, or of another run. Only
-/// this process knows, so the others cannot save anything together with it, and end as when it is
-/// lost.
+/// A plan that was handed over cannot run here: its message is damaged or belongs to another run.
+/// Only this process knows that. So the others cannot save anything together with it, and end as if
+/// it were lost.
 class HandoverFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Plans for `sequences`, by the planner that is given.
+/// Makes a plan for sequences of these lengths with this planner.
 using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengths&)>;
 
-/// What `make` plans for these sequences in the first process, in all processes; in others than the
-/// first plan and schedules alone, which is what runs. Throws in all what `make` throws, and
-/// InvalidInput when another process has other sequences; throws HandoverFailed. `what`, such as
-/// "step 3", begins these messages.
+/// The plan that `make` makes for these sequences. Only the first process runs `make`; the others
+/// get its plan and schedules, and no other field. If `make` throws, all processes throw. Throws
+/// InvalidInput if another process has other sequences; throws HandoverFailed. Messages begin with
+/// `what`, such as "step 3".
 [[nodiscard]] RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
                                       std::span<const DocumentSequence> sequences,
                                       std::string_view what, const MakePlan& make);
@@ -39,31 +39,31 @@ using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengt
 /// A step that is ready to run.
 struct ReadyStep {
   StepBatch batch;
-  RatedPlan planned;    ///< in others than the first process plan and schedules alone
-  Nanos planning_time;  ///< 0 where nothing was planned
-  Nanos waited;         ///< training stood still for it
+  RatedPlan planned;    ///< only plan and schedules, except in the first process
+  Nanos planning_time;  ///< 0 if this process did not plan
+  Nanos waited;         ///< training waited so long for the plan
 };
 
-/// Draws and plans one step ahead, on a thread of its own. Processes other than the first draw
-/// alone; they receive the plan, checked again, between two steps.
+/// Draws and plans one step ahead, on its own thread. Processes other than the first only draw;
+/// they receive the plan between two steps and check it again.
 class StepMaker {
  public:
-  /// `agreement` outlives this.
+  /// `agreement` must outlive this object.
   StepMaker(DocumentStream stream, StepPlanner planner, PlannerKind kind,
             const JobAgreement& agreement);
   StepMaker(const StepMaker&) = delete;
   StepMaker& operator=(const StepMaker&) = delete;
 
-  /// Begins with the next step and returns at once. REQUIRES: every step begun was taken.
+  /// Begins to make the next step and returns at once. REQUIRES: every step begun was taken.
   void start() { ahead_.start(); }
 
-  /// The step that start() began with; nullopt when it is ready but any process is `out_of_time`.
-  /// Throws in all processes what making it threw in one, and Interrupted when one was asked to
-  /// stop; throws HandoverFailed. REQUIRES: start() was called for this step.
+  /// The step that start() began, once it is ready; nullopt if a process is `out_of_time` by then.
+  /// If making the step throws in one process, all throw. Throws Interrupted if one of several was
+  /// asked to stop; throws HandoverFailed. REQUIRES: start() was called for this step.
   [[nodiscard]] std::optional<ReadyStep> take(std::string_view what,
                                               const std::function<bool()>& out_of_time);
 
-  /// A batch planned in line by another planner.
+  /// Plans a batch again with another planner while the caller waits.
   [[nodiscard]] ReadyStep again(StepBatch batch, PlannerKind kind) const;
 
   [[nodiscard]] const StepPlanner& planner() const { return planner_; }

@@ -1,4 +1,5 @@
-// Plans the steps and evaluations of a run, each checked by what shares no code with its maker.
+// Plans the steps and evaluations of a run. Checkers that share no code with the planner check each
+// plan.
 #pragma once
 
 #include <string_view>
@@ -10,8 +11,8 @@
 
 namespace slimpack {
 
-/// Thread-safe. Calls throw InvalidInput when nothing fits. Processes that take plans from another
-/// one make none here, and need no memory cap.
+/// Thread-safe. Calls throw InvalidInput if no plan fits. A process that receives its plans from
+/// another one does not plan, and so needs no memory cap.
 class StepPlanner {
  public:
   StepPlanner(const RunConfig& config, Costs cost, StageLayout layout);
@@ -20,11 +21,11 @@ class StepPlanner {
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
 
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner) const;
-  /// Backward never runs: what is found quickly serves as well as the best plan.
+  /// Only the forward passes of this plan run, so it takes a quick plan instead of the best.
   [[nodiscard]] RatedPlan plan_evaluation(const SequenceLengths& lengths) const;
 
-  /// Throws InvalidInput naming `origin` unless a plan that another process made is one of these
-  /// lengths for the stages and replicas of this run.
+  /// Checks a plan of another process: throws InvalidInput naming `origin` unless it has these
+  /// lengths and this run's stages and replicas.
   void require_of_this_run(const StepPlan& plan, const SequenceLengths& lengths,
                            std::string_view origin) const;
 

@@ -30,7 +30,8 @@ TokenRange read_all(const IndexedDataset& dataset, const fs::path& prefix,
   });
 }
 
-/// In the first place that can be written. Where none can, the next start reads again.
+/// Writes the note to the first place that can be written. If none can, the next start reads all
+/// tokens again.
 void note(const std::array<fs::path, 2>& places, const std::string& text) {
   for (const fs::path& place : places) {
     try {

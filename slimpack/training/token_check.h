@@ -1,5 +1,5 @@
-// Whether the model knows every token of the training data: found before the first step, not when a
-// document is drawn.
+// Checks before the first step, not when a document is drawn, that the model knows every token of
+// the training data.
 #pragma once
 
 #include "slimpack/spec/run_config.h"
@@ -9,11 +9,11 @@
 
 namespace slimpack {
 
-/// Reads every token, and tells `listener` how far it is, unless it is noted that this dataset was
-/// read before: in PREFIX.checked.json, or in output.dir where the dataset's folder cannot be
-/// written. In a job of several processes the first reads, and all end alike. Throws InvalidInput
-/// naming the place of a token that the model does not know, Interrupted when the first process was
-/// asked to stop.
+/// Reads every token, and tells `listener` its progress. Skips the reading if a file notes the
+/// dataset's token range: PREFIX.checked.json, or a file in output.dir if the dataset's folder
+/// cannot be written. In a job of several processes only the first reads, and all return or throw
+/// the same. Throws InvalidInput naming the place of a token that the model does not know, and
+/// Interrupted if the first process was asked to stop.
 void check_tokens(const RunConfig& config, const DocumentReader& reader,
                   const JobAgreement& agreement, TrainingListener& listener);
 

@@ -41,7 +41,7 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                 fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
 }
 
-/// Predicted and measured timeline of a step, side by side in one file.
+/// Writes the predicted and the measured timeline of a step into one file.
 void write_timeline(const std::filesystem::path& file, const CompletedStep& step,
                     const Costs& cost) {
   const std::vector<DocumentSequence>& sequences = step.ready.batch.sequences;
@@ -56,7 +56,7 @@ void write_timeline(const std::filesystem::path& file, const CompletedStep& step
                             pack_texts(step.ready.planned.plan, text)));
 }
 
-/// The steps of a run, from what saves and tells of them to its result.
+/// Runs the steps of a run, saves and reports them, and makes the run's result.
 class Training {
  public:
   Training(const TrainRequest& request, TrainingRun& run, ModelFiles model_files,
@@ -77,7 +77,8 @@ class Training {
     const std::filesystem::path& folder = config().output.dir;
     if (agreement_.first()) write_timeline(folder / "timeline.json", *last_, run_.cost());
     summary_.written = {checkpoint, folder / "metrics.jsonl", folder / "timeline.json"};
-    // Processes agree on a stop in front of steps; a request that comes later is too late.
+    // Several processes agree on a stop only before a step. A request after the last one is
+    // ignored.
     const auto stopped = [&] {
       return interrupted || (agreement_.alone() && agreement_.should_stop()());
     };
@@ -102,7 +103,7 @@ class Training {
  private:
   [[nodiscard]] const RunConfig& config() const { return request_.config; }
 
-  /// Trains and evaluates, saving on the way; false when it was asked to stop.
+  /// Trains, evaluates and saves. False if the run was asked to stop.
   [[nodiscard]] bool train_steps() {
     MetricsFile metrics(config().output.dir);
     const std::int64_t done_before = run_.steps_done();
@@ -123,17 +124,17 @@ class Training {
         if (every > 0 && run_.steps_done() % every == 0)
           writer_.save(run_.checkpoint_after(*last_));
       }
-      evaluate_if_due(metrics);  // time may end the run in front of a step
+      evaluate_if_due(metrics);  // time may have ended the run before a step
     } catch (const Interrupted&) {
-      // Weights change only at the end of a step, on all ranks: they are those of the last full
-      // one.
+      // Weights change only at the end of a step, on all ranks. So they are those of the last
+      // complete step.
       return false;
     }
     return true;
   }
 
-  /// The next step, if one comes. Documents that cannot be trained on may come late, and training
-  /// may diverge: then the steps before are saved.
+  /// The next step, if there is one. A bad document or diverging training may fail late; then it
+  /// saves the steps before and throws.
   [[nodiscard]] std::optional<CompletedStep> next_step() {
     std::string failure;
     try {
@@ -160,7 +161,7 @@ class Training {
     listener_.evaluation(summary_.evaluations.back());
   }
 
-  /// Runs the last step's documents again, as planned and packed; unless stopped.
+  /// Runs the last step's documents again, as planned and packed, unless it is stopped.
   void compare() {
     const StepBatch& batch = last_->ready.batch;
     try {
@@ -188,7 +189,7 @@ class Training {
   const JobAgreement& agreement_;
   TrainingListener& listener_;
   RunSummary summary_;
-  std::optional<CompletedStep> last_;  ///< completed, if any
+  std::optional<CompletedStep> last_;  ///< the last completed step, if any
 };
 
 }  // namespace
@@ -204,10 +205,10 @@ TrainingResult train(const TrainRequest& request, TrainingListener& listener,
   ModelFiles model_files = files_of(start, config);
   TrainingRun run(config, start, agreement, listener);
   if (agreement.first()) describe(run, config, listener);
-  if (run.steps_done() == config.train.steps) return {};  // said by choose_start
+  if (run.steps_done() == config.train.steps) return {};  // choose_start has told the listener
   return Training(request, run, std::move(model_files), agreement, listener).result();
 } catch (const Interrupted& e) {
-  // Only before the first step: later ones are told with what they have saved.
+  // A stop before the first step. Later stops return a result that says what was saved.
   return {TrainingResult::End::kStopped, e.what()};
 }
 

@@ -1,4 +1,4 @@
-// Trains as a run configuration says, from the lock of its output folder to the last checkpoint.
+// Runs a whole training run, from the lock of its output folder to the last checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -20,20 +20,20 @@ struct TrainRequest {
   bool against_packed = false;  ///< run the last step's documents again, also under fixed packing
 };
 
-/// How a run came to its end.
+/// How a run ended.
 struct TrainingResult {
   enum class End { kDone, kLimit, kStopped };
   End end = End::kDone;
   std::string message = {};  ///< one line: why it ended before its last step; empty for kDone
-  /// Of a run that made a step; in the first process only.
+  /// Present if the run made a step, in the first process only.
   std::optional<RunSummary> summary = {};
 };
 
 /// Trains and evaluates until the last step, a limit or a stop request. Writes metrics.jsonl,
-/// timeline.json and checkpoints to output.dir. `process`: of a job of several, of which the first
-/// writes and tells `listener`; null = all ranks are threads of this one. `should_stop` may be
-/// asked by any thread. Throws InvalidInput for what cannot be trained and RunFailed for what goes
-/// wrong; the steps before are saved then.
+/// timeline.json and checkpoints to output.dir. `process`: this process of a job of several, of
+/// which the first writes and tells `listener`; null = all ranks are threads of this process. Any
+/// thread may call `should_stop`. Throws InvalidInput for input that cannot be trained on, and
+/// RunFailed if the run fails. It saves the steps done before it throws.
 [[nodiscard]] TrainingResult train(const TrainRequest& request, TrainingListener& listener,
                                    const std::function<bool()>& should_stop,
                                    JobProcess* process = nullptr);

@@ -1,4 +1,4 @@
-// Who is told of a training run while it goes on.
+// The listener that a training run tells its progress.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct StepPlace {
   Nanos elapsed;                 ///< since this start's first step began
 };
 
-/// In a job of several processes that of the first is told. Calls come one at a time, but not all
-/// from the same thread. What a call throws ends the run.
+/// In a job of several processes only the first process's listener is called. Calls come one at a
+/// time, but not all from the same thread. An exception of a call ends the run.
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
 
   /// One line, before the first step. `topic`: "model", "data", "resume" or "cost"; "" for a line
-  /// that stands for itself, such as a warning.
+  /// without a topic, such as a warning.
   virtual void note(std::string_view /*topic*/, const std::string& /*text*/) {}
 
-  /// The tokens of a dataset are being checked: so many of them are, `all` at last.
+  /// The progress of checking a dataset's tokens. The last call has checked == all.
   virtual void tokens_checked(const std::filesystem::path& /*prefix*/, Tokens /*checked*/,
                               Tokens /*all*/) {}
 

@@ -47,11 +47,11 @@ ModelShape checked_shape(const RunConfig& config) {
         "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
         "parallel.pp",
         config.parallel.pp, shape.num_layers);
-  static_cast<void>(tensor_parallel_part(shape, config.parallel.tp));  // refuses what cannot be cut
+  static_cast<void>(tensor_parallel_part(shape, config.parallel.tp));  // throws for a bad tp
   return shape;
 }
 
-/// The state of the run that `start` goes on from.
+/// The state of the run that `start` resumes; nullopt if it resumes none.
 std::optional<RunState> saved_state(const TrainingStart& start) {
   if (!start.checkpoint) return std::nullopt;
   const std::string origin = start.checkpoint->folder.string();
@@ -66,7 +66,7 @@ RunOrigin origin_of(RunSettings settings, const std::optional<RunState>& saved,
   return {std::move(settings), std::move(changed)};
 }
 
-/// With the weights that the run starts from.
+/// An engine with the weights from which the run starts.
 std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& shape,
                                     const StageLayout& layout, const TrainingStart& start,
                                     const JobAgreement& agreement) {
@@ -108,7 +108,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
   }
   DocumentStream stream(std::move(reader), config_.data,
                         saved ? saved->cursor : SamplerCursor{config_.data.seed, 0, 0});
-  // The layers are divided by the lengths of the first step.
+  // The lengths of the first step decide how the layers are divided.
   const SequenceLengths lengths = lengths_of(stream.peek().sequences);
   check_tokens(config_, stream.reader(), agreement_, listener);
   PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, lengths,

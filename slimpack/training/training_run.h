@@ -22,54 +22,53 @@
 
 namespace slimpack {
 
-/// What a checkpoint keeps of a run's settings, and how they differ from those of the run that this
-/// one goes on from: "train.steps was 100 and is 200 now".
+/// A run's settings, and how they differ from those of the run that it resumes.
 struct RunOrigin {
-  RunSettings settings;
-  std::vector<std::string> changed;
+  RunSettings settings;              ///< for checkpoints
+  std::vector<std::string> changed;  ///< "train.steps was 100 and is 200 now"
 };
 
-/// A step that has run: what was planned and what came of it.
+/// A step that has run: its plan and its result.
 struct CompletedStep {
   std::int64_t step = 0;
   ReadyStep ready;
   StepResult result;
 };
 
-/// Owns engine, documents and plans. Everything that can be wrong with a configuration is found in
-/// the constructor or in the first call of next(), before any step runs; what is wrong with
-/// documents that are drawn later, by the call of next() that would train on them, although they
-/// are drawn and planned while the step before trains. All processes of a job make the same calls
-/// in the same order.
+/// Owns engine, documents and plans. The constructor or the first call of next() finds every
+/// mistake in the configuration before any step runs. Documents of later steps are drawn and
+/// planned while the step before trains, but a mistake in them is thrown by the call of next() that
+/// would train on them. All processes of a job make the same calls in the same order.
 class TrainingRun {
  public:
-  /// Measures the machine when the configuration names no cost source, and tells `listener` of it.
-  /// Throws InvalidInput, also when `start` is of another model or a checkpoint of a run with other
-  /// settings. A stop request ends a step with Interrupted; in a job of several processes it ends
-  /// the run between two steps, in all of them. `agreement` outlives this.
+  /// Measures the machine and tells `listener`, if the configuration names no costs. Throws
+  /// InvalidInput, also if `start` is of another model, or is a checkpoint of a run with other
+  /// settings. A stop request ends a step with Interrupted. In a job of several processes it ends
+  /// the run in all of them, between two steps. `agreement` must outlive this object.
   TrainingRun(const RunConfig& config, const TrainingStart& start, const JobAgreement& agreement,
               TrainingListener& listener);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  /// Trains one step; none when all are done or a limit is reached. The first step of a start
-  /// comes however little time the configuration gives.
+  /// Trains one step. nullopt if all steps are done or a limit is reached. The time limit never
+  /// prevents the first step of a start.
   [[nodiscard]] std::optional<CompletedStep> next();
   [[nodiscard]] std::int64_t steps_done() const { return progress_.steps; }
-  /// "train.max_tokens = 5000 is reached"; empty when no limit has ended the run.
+  /// "train.max_tokens = 5000 is reached"; empty if no limit has ended the run.
   [[nodiscard]] const std::string& limit_reached() const { return progress_.limit; }
 
-  /// Whether the loss is to be evaluated before another step: it is once before the first step,
-  /// after every so many steps, and where the run ends by itself. A run that goes on makes up for
-  /// what the one before was stopped in.
+  /// Whether the loss has to be evaluated before another step: before the first step, after every
+  /// evaluation.every steps, and at the end unless the run was stopped. A resumed run makes up for
+  /// an evaluation that the stop prevented.
   [[nodiscard]] bool evaluation_due() const;
-  /// Leaves everything else as it is. REQUIRES: it is due.
+  /// Evaluates the loss and changes nothing else. REQUIRES: evaluation_due().
   [[nodiscard]] EvaluationResult evaluate();
 
-  /// What to save so that a run goes on after `last`. REQUIRES: what next() returned last.
+  /// The contents of a checkpoint from which a run resumes after `last`. REQUIRES: next() returned
+  /// `last` last.
   [[nodiscard]] CheckpointContents checkpoint_after(const CompletedStep& last) const;
 
-  /// Runs a batch under another planner without touching the weights; planned in line.
+  /// Plans a batch with another planner and runs it without changing the weights.
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
 
   [[nodiscard]] const Costs& cost() const { return maker_->planner().cost(); }

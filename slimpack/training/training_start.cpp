@@ -58,7 +58,7 @@ fs::path checkpoints_folder(const RunConfig& config) {
 TrainingStart choose_start(const std::string& resume, const fs::path& init, const RunConfig& config,
                            const JobAgreement& agreement, TrainingListener& listener) {
   TrainingStart start{std::nullopt, init};
-  // Only the first process reads all files of the checkpoints that it looks at.
+  // Only the first process reads the checkpoints whole, to verify them. The others read the state.
   const std::string folder = agreement.from_first([&]() -> std::string {
     start.checkpoint = find_checkpoint(resume, config, listener);
     return start.checkpoint ? start.checkpoint->folder.string() : "";

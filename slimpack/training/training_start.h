@@ -1,4 +1,4 @@
-// Where a training run begins: from a checkpoint, from a model's weights, or from nothing.
+// Where a training run begins: at a checkpoint, with a model's weights, or with random weights.
 #pragma once
 
 #include <filesystem>
@@ -14,25 +14,25 @@
 namespace slimpack {
 
 struct TrainingStart {
-  std::optional<Checkpoint> checkpoint;  ///< goes before the other
+  std::optional<Checkpoint> checkpoint;  ///< takes precedence over `model`
   std::filesystem::path model;           ///< folder of a Hugging Face model; empty = random weights
 };
 
 /// OUTPUT/checkpoints.
 [[nodiscard]] std::filesystem::path checkpoints_folder(const RunConfig& config);
 
-/// Looks for the checkpoint to go on from (`resume`: "auto" or the folder of one; empty = none);
-/// where there is none, training starts from the model in the folder `init` (empty = random
-/// weights). Tells `listener` which checkpoint it is, which ones are passed over, or that there is
-/// none. Throws InvalidInput when the named one or all are broken, and when a run that does not go
-/// on from there would replace the checkpoints of another. In a job of several processes the first
-/// looks, and the others take what it has found.
+/// Finds the checkpoint to resume. `resume`: "auto", or the checkpoint's folder; empty = none.
+/// Without a checkpoint, training starts from the model in the folder `init` (empty = random
+/// weights). Tells `listener` the chosen checkpoint and the skipped ones, or that there is none.
+/// Throws InvalidInput if the named checkpoint or all of them are broken, and if the run would
+/// replace another run's checkpoints without resuming it. In a job of several processes the first
+/// one looks, and the others take its result.
 [[nodiscard]] TrainingStart choose_start(const std::string& resume,
                                          const std::filesystem::path& init, const RunConfig& config,
                                          const JobAgreement& agreement, TrainingListener& listener);
 
-/// What checkpoints take along of the model that training starts from: of the checkpoint, of the
-/// model's folder, or of what model.config names. Throws InvalidInput for what cannot be read.
+/// The files that checkpoints copy from the model at the start: from the checkpoint's folder, else
+/// the model's folder, else that of model.config. Throws InvalidInput for unreadable files.
 [[nodiscard]] ModelFiles files_of(const TrainingStart& start, const RunConfig& config);
 
 }  // namespace slimpack

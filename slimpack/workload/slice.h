@@ -25,8 +25,8 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// The lengths of one step's sequences (training samples), indexed by SequenceId: ids count from 0
-/// within the step.
+/// The lengths of one step's sequences (training samples) by SequenceId. Ids count from 0 in every
+/// step.
 using SequenceLengths = std::vector<Tokens>;
 
 [[nodiscard]] Tokens total_tokens(const SequenceLengths& lengths);

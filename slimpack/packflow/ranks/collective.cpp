@@ -5,7 +5,7 @@ namespace slimpack {
 void add_up_members(const std::vector<at::Tensor>& parts_S, std::int32_t index) {
   const auto own_index = static_cast<std::size_t>(index);
   const at::Tensor& sum_S = parts_S[own_index];
-  // The first addend goes to where the sum stands; what stood there is added in its turn.
+  // parts_S[index] takes the sum. A copy of its own addend is added in its turn.
   at::Tensor own_S = sum_S;
   if (own_index != 0) {
     own_S = sum_S.clone();

@@ -1,9 +1,9 @@
-// Collectives: what the members of a group of ranks do together.
+// Collectives: operations of all members of a group of ranks.
 //
-// Four interfaces, each of which a backend may do in its own way (threads: one memory; c10d:
+// There are four interfaces. Backends implement each in their own way (threads: one memory; c10d:
 // messages). Every member of a group makes the same calls in the same order. Sums are added in
-// member order, so they are the same bits on all members and in every run. Every call ends with an
-// exception once any rank of the job has failed.
+// member order, so they have the same bits on all members and in every run. Every call throws once
+// any rank of the job has failed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@
 
 namespace slimpack {
 
-/// [begin, end) of `size` elements that belong to member `index` of `members`, which share them
-/// evenly.
+/// The elements [begin, end) of `size` that belong to member `index` of `members`. The members
+/// share the elements evenly.
 struct Shard {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -29,62 +29,63 @@ struct Shard {
   }
 };
 
-/// Whole tensors and numbers of all members.
+/// Gathers whole tensors and sums numbers of all members.
 class Gathering {
  public:
   virtual ~Gathering() = default;
 
-  /// Every member's tensor; they have the same sizes. Nobody writes to the given tensor from then
-  /// on.
+  /// The tensors of all members, which have the same sizes. Nobody may write to a given tensor
+  /// afterwards.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(at::Tensor own) = 0;
 
-  /// Every member's tensor at the first member, elsewhere none. They may have different numbers of
-  /// rows. The caller may write to its tensor again.
+  /// The tensors of all members at the first member; none at the others. The tensors may have
+  /// different numbers of rows. The caller may write to its tensor again.
   [[nodiscard]] virtual std::vector<at::Tensor> gather(const at::Tensor& own) = 0;
 
   /// Σ of `value` over all members; also a barrier.
   [[nodiscard]] virtual double sum(double value) = 0;
 };
 
-/// Rows of a tensor that the members hold parts of: before and after a product on all rows
-/// (sequence parallelism, arXiv:2205.05198). rows_of: by member, which rows are its own (int64).
+/// Exchanges the rows of a tensor of which each member holds some, before and after a product on
+/// all rows (sequence parallelism, arXiv:2205.05198). rows_of: by member, the numbers of its rows
+/// (int64).
 class RowExchange {
  public:
   virtual ~RowExchange() = default;
 
-  /// Every member's rows in one tensor: row i of member m is its row rows_of[m][i]. The caller may
-  /// write to its tensor again.
+  /// The rows of all members in one tensor. Row i of member m becomes row rows_of[m][i]. The caller
+  /// may write to its tensor again.
   [[nodiscard]] virtual at::Tensor all_gather_rows(const at::Tensor& own,
                                                    const std::vector<at::Tensor>& rows_of) = 0;
 
-  /// The reverse: rows rows_of[index] of the sum of all members' tensors. The caller may write to
-  /// its tensor again.
+  /// The reverse: sums the tensors of all members and returns this member's rows, rows_of[index()].
+  /// The caller may write to its tensor again.
   [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
                                                        const std::vector<at::Tensor>& rows_of) = 0;
 };
 
-/// Tensors that travel around the circle of the members.
+/// Passes tensors around the circle of the members.
 class Shifts {
  public:
   virtual ~Shifts() = default;
 
-  /// Begins to hand the tensors over to the member `step` places after this one, and to get those
-  /// of the member `step` places before it, which have `rows` rows. Does not wait. The caller gives
-  /// its own up.
+  /// Begins to pass the tensors to the member `step` places after this one, and to get those of the
+  /// member `step` places before it, which have `rows` rows. Does not wait. The caller must not use
+  /// its tensors any more.
   virtual void start_shift(std::vector<at::Tensor> tensors, std::int32_t step,
                            std::int64_t rows) = 0;
   /// Waits for the tensors that the oldest unfinished shift brings.
   [[nodiscard]] virtual std::vector<at::Tensor> finish_shift() = 0;
 };
 
-/// Sums of parameters' gradients, each member with a shard of its own (ZeRO, arXiv:1910.02054).
+/// Sums parameters' gradients. Each member gets the sum of its own shard (ZeRO, arXiv:1910.02054).
 class ShardReduction {
  public:
   virtual ~ShardReduction() = default;
 
-  /// Begins to sum tensors of one size over all members. Each gets the sum in its own Shard; the
-  /// rest of its tensor stays as it is. Does not wait. Members leave the tensor alone until the
-  /// reduction is finished.
+  /// Begins to sum tensors of one size over all members. The sum replaces the member's own Shard;
+  /// the rest of its tensor stays as it is. Does not wait. Members must not touch the tensor until
+  /// the reduction is finished.
   virtual void start_reduce_scatter(at::Tensor flat_N) = 0;
   /// Waits until all members have started the oldest unfinished reduction.
   virtual void await_reduce_scatter() = 0;
@@ -92,11 +93,11 @@ class ShardReduction {
   /// shards only after a barrier.
   virtual void finish_reduce_scatter() = 0;
 
-  /// Fills the tensor with every member's Shard of its own. The tensor may be written to again only
-  /// after a barrier.
+  /// Fills the tensor with the Shards of all members, each from its owner. The tensor may be
+  /// written to again only after a barrier.
   virtual void all_gather_shards(at::Tensor& flat_N) = 0;
 
-  /// Replaces the tensor by the sum of all members'.
+  /// Replaces the tensor by the sum of all members' tensors.
   virtual void all_reduce(at::Tensor& tensor) = 0;
 };
 
@@ -129,8 +130,8 @@ class Collective {
   Parts parts_;
 };
 
-/// Replaces parts_S[index] by the sum of all parts, which are tensors of one size by member, added
-/// in member order.
+/// Replaces parts_S[index] by the sum of all parts, added in member order. The parts, by member,
+/// have one size.
 void add_up_members(const std::vector<at::Tensor>& parts_S, std::int32_t index);
 
 }  // namespace slimpack

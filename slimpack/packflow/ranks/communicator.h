@@ -12,10 +12,10 @@ namespace slimpack {
 
 enum class Direction : std::uint8_t {
   kForward,   ///< activations, to the next stage
-  kBackward,  ///< their gradients, to the stage before
+  kBackward,  ///< gradients of activations, to the previous stage
 };
 
-/// The messages of one direction that a rank will receive in a step, in their order.
+/// The messages of one direction that a rank will receive in a step, in order.
 struct ExpectedMessages {
   std::vector<std::int64_t> rows;
   std::int64_t width = 0;  ///< elements of a row
@@ -27,31 +27,32 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// Announces the messages from one direction, once in a step and before the first is received, so
-  /// that memory can be ready for them.
+  /// Announces the messages of one direction, so that memory can be ready for them. Called once in
+  /// a step, before the first receive().
   virtual void expect(Direction direction, ExpectedMessages messages) = 0;
 
   /// Hands `rows_TH` to the neighbouring stage; waits while the channel has no free slot. The
-  /// caller gives it up. Messages of one direction arrive in the order in which they were sent.
+  /// caller must not use the tensor any more. Messages of one direction arrive in the order of
+  /// sending.
   virtual void send(Direction direction, at::Tensor rows_TH) = 0;
 
-  /// The next message of that direction; waits for it. Frees its slot.
+  /// Waits for the next message of that direction and frees its slot.
   [[nodiscard]] virtual at::Tensor receive(Direction direction) = 0;
 
-  /// Throws if any rank of the job has failed, as every call that waits does. Does not wait.
+  /// Throws if any rank of the job has failed. Does not wait. Every call that waits throws, too.
   virtual void require_peers() = 0;
 
   /// All ranks of the job.
   [[nodiscard]] virtual Collective& world() = 0;
   /// The ranks that hold the same parameters in all replicas.
   [[nodiscard]] virtual Collective& data() = 0;
-  /// Of them, those of the `replicas` that run merged MicroPacks together (MicroPack::replicas).
-  /// REQUIRES: a power of two from 2 on, and the rank's group is complete.
+  /// The part of data() that runs MicroPacks with MicroPack::replicas == replicas together.
+  /// REQUIRES: `replicas` is a power of two from 2 on, and the grid has all ranks of the group.
   [[nodiscard]] virtual Collective& context(std::int32_t replicas) = 0;
   /// The tensor-parallel ranks of the stage.
   [[nodiscard]] virtual Collective& tensor() = 0;
-  /// First and last stage of the replica, which hold the same embedding when a model ties its
-  /// matrices. REQUIRES: the rank is one of these two and they are not the same.
+  /// The ranks of the replica's first and last stage. They hold the same embedding if the model
+  /// ties its matrices. REQUIRES: the rank is one of these two, and they differ.
   [[nodiscard]] virtual Collective& tied() = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace slimpack {
 namespace {
 
-/// Far shorter than any timeout, far longer than a round takes.
+/// The wait before each all_gather: far shorter than any timeout, far longer than an all_gather.
 constexpr std::chrono::milliseconds kRound{200};
 constexpr char kReady = '+';
 

@@ -1,4 +1,4 @@
-// Processes that wait for each other's slow work.
+// Gathers the results of slow work from all processes.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,16 @@
 
 namespace slimpack {
 
-/// What every process gives, as JobProcess::all_gather, once all have it: slow work may take longer
-/// than the timeout of a wait, so those that are done ask again and again. `ready` waits at most so
-/// long for the own work, and says whether it is done; then `own` is called, once. Throws what they
-/// throw.
+/// The texts of all processes, as JobProcess::all_gather, once every process has its text. Slow
+/// work may take longer than the timeout of one all_gather, so the processes repeat short ones
+/// until all are ready. `ready` waits for this process's work, at most the given time, and returns
+/// whether it is done. Then `own` is called once and returns the text. Throws what `ready` and
+/// `own` throw.
 [[nodiscard]] std::vector<std::string> gather_when_ready(
     JobProcess& process, const std::function<bool(std::chrono::milliseconds)>& ready,
     const std::function<std::string()>& own);
 
-/// The same of a result that is under way.
+/// gather_when_ready of a future's text.
 [[nodiscard]] std::vector<std::string> gather_when_ready(
     JobProcess& process, const std::shared_future<std::string>& own);
 

@@ -1,4 +1,4 @@
-// The part of a communicator that is alike for threads and processes: its groups by their kind.
+// The part of a communicator that threads and processes share: its groups by kind.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ class GroupedCommunicator : public Communicator {
   [[nodiscard]] Collective& tied() override { return group(GroupKind::kTied); }
 
  protected:
-  /// The rank's end of each of its collective_groups().
+  /// Adds the rank's end of one of its collective_groups().
   void add(const RankGroup& group, Collective member) {
     groups_.emplace(key(group.kind, group.size), std::move(member));
   }
 
  private:
   using Key = std::pair<GroupKind, std::int32_t>;
-  /// There is one group of each kind; for merged MicroPacks one of each size.
+  /// A rank has one group of each kind, but of kContext one of each size.
   static Key key(GroupKind kind, std::int32_t size) {
     return {kind, kind == GroupKind::kContext ? size : 0};
   }

@@ -17,11 +17,11 @@ namespace slimpack {
 namespace {
 
 constexpr const char* kFailed = "slimpack/failed";
-/// The beats of a rank that has ended.
+/// A rank that has ended has at least so many beats.
 constexpr std::int64_t kDone = std::int64_t{1} << 40;
 /// How long the store may take to answer.
 constexpr std::chrono::seconds kAnswer(2);
-/// How long a process may take to end by itself once another has failed.
+/// A process may take so long to end by itself after another one failed.
 constexpr Nanos kGrace{2'000'000'000};
 
 }  // namespace
@@ -29,7 +29,7 @@ constexpr Nanos kGrace{2'000'000'000};
 PeerHealth::PeerHealth(const std::string& world, Nanos timeout, OnFailure on_failure)
     : timeout_(timeout), on_failure_(std::move(on_failure)), last_beat_(monotonic_now()) {
   const auto group = c10d::resolve_process_group(world);
-  // A connection of its own: waits of others on theirs would delay the beats.
+  // A separate connection: waits of other users would delay the beats.
   store_ = group->getStore()->clone();
   rank_ = group->getRank();
   next_ = (rank_ + 1) % group->getSize();
@@ -57,8 +57,8 @@ std::string PeerHealth::alive(std::int32_t rank) const {
 
 bool PeerHealth::report(const std::string& cause) {
   failed_ = true;
-  // The process that holds the store may have stopped, and a store waits for ever. So a thread of
-  // its own asks, and nobody waits for that thread.
+  // The process that holds the store may have stopped, and a call of the store may wait for ever.
+  // So a separate thread calls it, and nobody waits for that thread.
   auto first = std::make_shared<std::promise<bool>>();
   std::future<bool> answer = first->get_future();
   std::thread([first, store = store_, own = fmt::format("rank {}: {}", rank_, cause)] {
@@ -68,7 +68,7 @@ bool PeerHealth::report(const std::string& cause) {
       first->set_value(true);
     }
   }).detach();
-  // Nobody can be asked, and two reports are better than none.
+  // Without an answer this cause is reported as the first: two reports are better than none.
   return answer.wait_for(kAnswer) == std::future_status::timeout || answer.get();
 }
 

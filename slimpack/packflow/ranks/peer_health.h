@@ -16,7 +16,8 @@
 
 namespace slimpack {
 
-/// Costs a thread and a few messages a second to the store, however many processes there are.
+/// Costs each process one thread and a few messages a second to the store, for any number of
+/// processes.
 class PeerHealth {
  public:
   /// Called on the watching thread, at most once. It gets a cause if this process is the first to
@@ -32,7 +33,8 @@ class PeerHealth {
   PeerHealth(const PeerHealth&) = delete;
   PeerHealth& operator=(const PeerHealth&) = delete;
 
-  /// Reports why this rank fails. True if no rank failed before: then its cause is the job's.
+  /// Reports why this rank fails. True if no rank reported before; then the job failed for this
+  /// cause.
   [[nodiscard]] bool report(const std::string& cause);
 
   /// Whether any rank has reported.
@@ -40,7 +42,7 @@ class PeerHealth {
 
  private:
   void watch();
-  /// Checks the others once; false when there is nothing left to watch.
+  /// Sends a beat and checks the next rank once. False if there is nothing left to watch.
   [[nodiscard]] bool look();
   [[nodiscard]] std::string alive(std::int32_t rank) const;
 

@@ -1,5 +1,5 @@
-// A channel between two neighbouring stages that are processes: receives are posted ahead, so that
-// messages travel while both compute.
+// A channel between two neighbouring stages that are processes. Receives are posted ahead, so that
+// messages travel while both stages compute.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,16 +11,16 @@
 
 namespace slimpack {
 
-/// One rank's ends of one direction: from the stage before it and to the stage after it, as this
-/// direction counts them. Used by one thread at a time.
+/// One rank's two ends in one direction: it receives from one neighbouring stage and sends to the
+/// other. Used by one thread at a time.
 class ProcessChannel {
  public:
-  /// `step` is 1 where messages go to higher stages, −1 where they go to lower ones. The sender
-  /// holds up to `slots` messages that the receiver has not taken.
+  /// `step` is 1 if messages go to higher stages, −1 if they go to lower stages. The sender holds
+  /// up to `slots` messages that the receiver has not taken.
   ProcessChannel(ProcessPeers& peers, std::int32_t step, int slots)
       : peers_(peers), step_(step), slots_(static_cast<std::size_t>(slots)) {}
 
-  /// The messages of a step. REQUIRES: those of the step before have been received.
+  /// Announces the messages of a step. REQUIRES: all messages of the step before were received.
   void expect(ExpectedMessages messages);
   void send(at::Tensor rows_TH);
   [[nodiscard]] at::Tensor receive();

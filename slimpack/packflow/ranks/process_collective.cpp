@@ -22,15 +22,14 @@ void wait_for(Messages& messages) {
   for (ProcessPeers::Message& message : messages) message.wait();
 }
 
-/// Like `tensor`, with another number of rows.
+/// An uninitialised tensor like `tensor`, with another number of rows.
 at::Tensor empty_rows(const at::Tensor& tensor, std::int64_t rows) {
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
   sizes[0] = rows;
   return at::empty(sizes, tensor.options());
 }
 
-/// With every other member: begins to send it given(member), and to receive from it into
-/// taken(member).
+/// Begins to send given(member) to every other member, and to receive taken(member) from it.
 template <class Given, class Taken>
 [[nodiscard]] Messages begin_exchange(ProcessPeers& peers, const Given& given, const Taken& taken) {
   std::vector<Transfer> transfers;
@@ -115,7 +114,7 @@ class ProcessRowExchange final : public RowExchange {
         peers_, [&](std::int32_t /*to*/) { return given; },
         [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
     at::Tensor all = empty_rows(own, rows);
-    // Own rows go to their places while those of others are on their way.
+    // Own rows are copied while those of others travel.
     const auto self = static_cast<std::size_t>(peers_.index());
     all.index_copy_(0, rows_of[self], given);
     wait_for(messages);
@@ -133,7 +132,7 @@ class ProcessRowExchange final : public RowExchange {
     Messages messages = begin_exchange(peers_, rows_for, [&](std::int32_t from) {
       return parts[static_cast<std::size_t>(from)] = empty_rows(part, rows_of[self].numel());
     });
-    // While what the others add is on its way.
+    // Own rows are selected while those of others travel.
     parts[self] = rows_for(peers_.index());
     wait_for(messages);
     for (std::size_t m = 1; m < parts.size(); ++m) parts[0].add_(parts[m]);
@@ -173,7 +172,7 @@ class ProcessShifts final : public Shifts {
   }
 
  private:
-  /// A shift that is under way.
+  /// An unfinished shift.
   struct Shift {
     Tensors received;
     Messages messages;
@@ -227,7 +226,7 @@ class ProcessShardReduction final : public ShardReduction {
   }
 
  private:
-  /// A reduction that is under way.
+  /// An unfinished reduction.
   struct Reduction {
     Tensors parts_S;  ///< of the own shard, by member
     Messages messages;

@@ -1,7 +1,7 @@
 // Groups of ranks that are processes.
 //
-// Everything is sent from member to member, and every member adds up its own shard in member order:
-// as many bytes as a ring sends, and the same bits as among threads.
+// Members send everything directly to each other, and every member sums its own shard in member
+// order. This sends as many bytes as a ring, and gives the same bits as threads.
 #pragma once
 
 #include "slimpack/packflow/ranks/collective.h"
@@ -9,7 +9,7 @@
 
 namespace slimpack {
 
-/// A member's end. The peers outlive it. Calls throw PeerLost.
+/// A member's end. `peers` must outlive it. Calls throw PeerLost.
 [[nodiscard]] Collective process_collective(ProcessPeers& peers);
 
 }  // namespace slimpack

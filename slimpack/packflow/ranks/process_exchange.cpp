@@ -12,7 +12,8 @@
 namespace slimpack {
 namespace {
 
-/// The number of the next message is its tag, by which Gloo finds the receiver's memory.
+/// The number of the next message. It is the message's tag, by which Gloo finds the receiver's
+/// memory.
 int next_tag(std::int32_t& count) {
   count = count == std::numeric_limits<std::int32_t>::max() ? 0 : count + 1;
   return count;
@@ -39,7 +40,7 @@ ProcessPeers::ProcessPeers(RankGroup group, const std::string& name)
 ProcessPeers::~ProcessPeers() = default;
 
 PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) const {
-  // The first line, without the place in a source file that libraries put before it.
+  // Keeps the first line, without the place in a source file with which libraries begin it.
   std::string reason = cause.what();
   reason = reason.substr(0, reason.find('\n'));
   if (const auto place = reason.find("] "); reason.starts_with('[') && place != std::string::npos)
@@ -56,7 +57,7 @@ ProcessPeers::Message ProcessPeers::begin_one(Transfer transfer) {
   message.peers_ = this;
   message.member_ = member;
   message.tensor_ = std::move(transfer.tensor);
-  if (message.tensor_.numel() == 0) return message;  // not sent: both sides know
+  if (message.tensor_.numel() == 0) return message;  // both sides know, so nothing is sent
   std::vector<at::Tensor> tensors{message.tensor_};
   const int tag = next_tag((sends ? sent_ : received_)[static_cast<std::size_t>(member)]);
   try {

@@ -14,17 +14,17 @@
 
 namespace slimpack {
 
-/// Another process does not answer, or has closed its connection.
+/// Another process does not answer, or closed its connection.
 class PeerLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One process's end of a group, in which every pair of members counts its messages.
+/// One process's end of a group. Every pair of members counts its messages.
 class ProcessPeers {
  public:
-  /// `name`: under which PyTorch knows the process group that has the group's ranks as members, in
-  /// their order; not used in a group of one.
+  /// `name`: PyTorch's name of the process group whose members are the group's ranks, in their
+  /// order. Not used for a group of one.
   ProcessPeers(RankGroup group, const std::string& name);
   ~ProcessPeers();
   ProcessPeers(const ProcessPeers&) = delete;
@@ -33,11 +33,11 @@ class ProcessPeers {
   [[nodiscard]] const RankGroup& group() const { return group_; }
   [[nodiscard]] std::int32_t index() const { return index_; }
 
-  /// A message under way. Its tensor is kept until it has arrived.
+  /// A travelling message. It keeps its tensor alive.
   class Message {
    public:
-    /// Waits until the message has arrived or, at the sender, has left. Throws PeerLost, also when
-    /// the group's timeout is over. Called once.
+    /// Waits until the message has arrived or, at the sender, has left. Throws PeerLost, also after
+    /// the group's timeout. Called once.
     void wait();
     [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
 
@@ -46,12 +46,12 @@ class ProcessPeers {
     const ProcessPeers* peers_ = nullptr;
     std::int32_t member_ = 0;
     at::Tensor tensor_;
-    std::function<void()> arrival_;  ///< waits for it; none where there is nothing to wait for
+    std::function<void()> arrival_;  ///< waits for the message; empty if it need not travel
   };
 
   /// Begins to send or to receive; does not wait. Messages from one member to another arrive in the
-  /// order of their calls; a received tensor has the type and number of elements of the sent one.
-  /// REQUIRES: contiguous tensors that nobody touches until wait() returns.
+  /// order of their calls. REQUIRES: a received tensor has the type and number of elements of the
+  /// sent one; tensors are contiguous, and nobody touches them until wait() returns.
   [[nodiscard]] Message send(at::Tensor tensor, std::int32_t member);
   [[nodiscard]] Message receive(at::Tensor tensor, std::int32_t member);
 
@@ -60,8 +60,8 @@ class ProcessPeers {
     at::Tensor tensor;
     std::int32_t member;
   };
-  /// Begins several at once, of tensors on one device. Begun one by one, messages that two members
-  /// send each other would wait for each other in NCCL.
+  /// Begins several transfers at once, of tensors on one device. If two members began to send to
+  /// each other one by one, NCCL would let the messages wait for each other.
   [[nodiscard]] std::vector<Message> begin(std::vector<Transfer> transfers);
 
  private:

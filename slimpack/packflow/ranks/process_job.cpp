@@ -17,14 +17,14 @@ namespace slimpack {
 
 std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
   std::vector<RankGroup> groups = pipeline_groups(grid, rank);
-  // World, data, tensor, contexts from the smallest on, tied: the kinds that not every rank has
-  // come last.
+  // The order is world, data, tensor, contexts from the smallest on, tied. Kinds that some ranks
+  // lack come last.
   for (const RankGroup& group : collective_groups(grid, rank)) groups.push_back(group);
   std::erase_if(groups, [](const RankGroup& group) { return group.size == 1; });
   return groups;
 }
 
-/// What stays from step to step: connections, and messages that are still leaving.
+/// The state that survives a step: connections, and messages that are still leaving.
 struct ProcessJob::Ends {
   Ends(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names) {
     const auto connect = [&](const RankGroup& group) {
@@ -41,9 +41,9 @@ struct ProcessJob::Ends {
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
 
-  std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world's first
+  std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world comes first
   std::vector<std::unique_ptr<ProcessPeers>> pipelines;
-  std::vector<ProcessChannel> channels;  ///< forward, backward; none where there is one stage
+  std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one stage
   std::function<bool()> failed;
 };
 
@@ -76,8 +76,8 @@ class ProcessJob::Member final : public GroupedCommunicator {
   Ends& ends_;
 };
 
-/// A process has one rank, so nobody here waits for its failure. Other processes see its
-/// connections end.
+/// A process has one rank, so fail() has no other rank to wake. Other processes see that the
+/// connections close.
 class ProcessJob::ConnectedWorld final : public World {
  public:
   explicit ConnectedWorld(Ends& ends) : ends_(ends) {}

@@ -1,4 +1,4 @@
-// Ranks as processes: one of each, with PyTorch's process groups between them.
+// Ranks as processes: each process runs one rank. PyTorch's process groups connect them.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace slimpack {
 
-/// The groups of a rank that need a process group: those of more than one rank. PyTorch counts
-/// process groups for their names, so the order is one in which all members of a group have made
-/// equally many before it.
+/// The groups of a rank that need a process group: those of more than one rank. PyTorch numbers
+/// process groups for their names. So in this order all members of a group have made equally many
+/// process groups before it.
 [[nodiscard]] std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank);
 
-/// The process of one rank. Calls throw PeerLost (process_exchange.h) when another process does not
+/// The process of one rank. Calls throw PeerLost (process_exchange.h) if another process does not
 /// answer within the timeout of its group.
 class ProcessJob final : public JobProcess {
  public:
-  /// `names`: under which PyTorch knows the process_groups(). `failed`: whether another process has
-  /// said that it failed; asked between layers.
+  /// `names`: PyTorch's names of the process_groups(). `failed`: whether another process has
+  /// reported a failure; called between layers.
   ProcessJob(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names,
              std::function<bool()> failed);
   ~ProcessJob() override;

@@ -1,4 +1,4 @@
-// Rank grid: which rank of a job stands where.
+// Rank grid: the place of each rank in a job.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct RankPlace {
   bool operator==(const RankPlace&) const = default;
 };
 
-/// Rank (replica · stages + stage) · tensor + t, as the simulator numbers them without tensor
-/// parallelism.
+/// Tensor-parallel rank t of a stage is rank (replica · stages + stage) · tensor + t. With tensor =
+/// 1 the simulator numbers ranks in the same way.
 struct RankGrid {
   std::int32_t stages = 1;
   std::int32_t replicas = 1;

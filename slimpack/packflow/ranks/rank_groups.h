@@ -1,4 +1,4 @@
-// Rank groups: which ranks of a grid talk to each other, and what about.
+// Rank groups: the ranks of a grid that communicate with each other, by purpose.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace slimpack {
 
-/// The groups of Communicator, and those whose neighbours are stages of a pipeline: each direction
-/// has its own, so that neither waits for the other.
+/// The groups of Communicator, and two groups of a pipeline's stages: one for each direction, so
+/// that neither direction waits for the other.
 enum class GroupKind : std::uint8_t {
   kWorld,
   kData,
@@ -37,10 +37,10 @@ struct RankGroup {
   auto operator<=>(const RankGroup&) const = default;
 };
 
-/// The groups of Communicator that a rank is in.
+/// The groups of Communicator that have this rank.
 [[nodiscard]] std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank);
 
-/// Its pipeline's, forward and backward; none where there is one stage.
+/// The groups of the rank's pipeline, forward and backward; empty if there is one stage.
 [[nodiscard]] std::vector<RankGroup> pipeline_groups(const RankGrid& grid, std::int32_t rank);
 
 }  // namespace slimpack

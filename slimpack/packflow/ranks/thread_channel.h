@@ -1,4 +1,5 @@
-// A channel between two neighbouring stages that are threads: tensors change hands without a copy.
+// A channel between two neighbouring stages that are threads. Tensors are handed over without a
+// copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +29,7 @@ class ThreadChannel {
   ThreadRoom room_;
   std::int32_t receiver_;
   std::deque<Message> messages_;
-  std::deque<Nanos> free_slots_;  ///< since when, in the receiver's time
+  std::deque<Nanos> free_slots_;  ///< when each became free, by the receiver's clock
 };
 
 }  // namespace slimpack

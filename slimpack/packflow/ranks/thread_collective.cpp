@@ -37,8 +37,8 @@ class ThreadGathering final : public Gathering {
   RoundsMember rounds_;
 };
 
-/// Members read each other's memory and wait until all have read, so that a rank's bytes do not
-/// depend on the others' speed.
+/// Members read each other's memory. They wait until all have read, so that the bytes of a rank do
+/// not depend on the speed of the others.
 class ThreadRowExchange final : public RowExchange {
  public:
   explicit ThreadRowExchange(RoundsMember rounds) : rounds_(std::move(rounds)) {}
@@ -91,7 +91,7 @@ class ThreadShifts final : public Shifts {
   }
 
  private:
-  /// A shift that is not finished.
+  /// An unfinished shift.
   struct Shift {
     std::uint64_t number;  ///< of its round
     std::int32_t step;
@@ -142,7 +142,7 @@ class ThreadShardReduction final : public ShardReduction {
     const Tensors all = rounds_.exchange(tensor);
     at::Tensor sum = all[0].clone();
     for (std::size_t m = 1; m < all.size(); ++m) sum.add_(all[m]);
-    rounds_.barrier();  // before anybody writes to what others read
+    rounds_.barrier();  // nobody may write before all have read
     tensor.copy_(sum);
   }
 
@@ -152,7 +152,7 @@ class ThreadShardReduction final : public ShardReduction {
   }
 
   RoundsMember rounds_;
-  std::deque<std::uint64_t> reducing_;  ///< rounds of reductions that are not finished
+  std::deque<std::uint64_t> reducing_;  ///< rounds of unfinished reductions
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ class ThreadCollective {
         shifts_(failure, size),
         shards_(failure, size) {}
 
-  /// The end of member `index`, on whose thread it and the clock are used.
+  /// The end of member `index`. Only that member's thread uses it and the clock.
   [[nodiscard]] Collective member(std::int32_t index, RankClock& clock);
 
  private:

@@ -1,4 +1,4 @@
-// Rooms: where threads wait for each other, until one of them fails.
+// Rooms: threads wait there for each other, until one of them fails.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class ThreadRoom;
 /// Whether a rank of the job has failed. Thread-safe.
 class SharedFailure {
  public:
-  /// Wakes whoever waits in any room; the first cause is kept.
+  /// Wakes all threads that wait in any room. Keeps the first cause.
   void fail(std::exception_ptr cause);
   [[nodiscard]] bool failed() const { return failed_; }
   /// Throws PeerFailed once any rank has failed.
@@ -42,8 +42,7 @@ class SharedFailure {
   std::vector<ThreadRoom*> rooms_;
 };
 
-/// A mutex and the conditions that threads wait for under it. Rooms are made before any thread
-/// waits.
+/// A mutex and a condition variable. All rooms are made before any thread waits.
 class ThreadRoom {
  public:
   explicit ThreadRoom(SharedFailure& failure) : failure_(failure) {
@@ -54,8 +53,8 @@ class ThreadRoom {
 
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-  /// Waits on the clock's rank for a condition that stays true once it is true. Throws PeerFailed
-  /// once any rank has failed.
+  /// Lets the clock's rank wait until `ready`, which must stay true once it is true. Throws
+  /// PeerFailed once any rank has failed.
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, RankClock& clock, Ready ready) {
     const auto over = [&] { return failure_.failed() || ready(); };

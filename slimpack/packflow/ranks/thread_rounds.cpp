@@ -26,7 +26,8 @@ void ThreadRounds::give(std::uint64_t number, std::int32_t member, Given given, 
   room_.notify();
 }
 
-// Everything leaves its giver before anything arrives: no member is seen to hold both.
+// First all tensors leave their givers, then they arrive, so that no member counts both its old and
+// its new ones.
 void ThreadRounds::charge_receivers(const Round& round, std::int32_t step) const {
   for (const Given& given : round.given)
     for (const at::Tensor& tensor : given.tensors) charge_to(tensor, kMaxTrackedRanks);

@@ -1,7 +1,7 @@
-// Rounds: tensors that the threads of a group give each other, call by call.
+// Rounds: the threads of a group exchange tensors, call by call.
 //
-// Every call of a member gives something into the round of that number. A round is complete when
-// all members have given; then each takes what it needs, and the last to take ends the round.
+// The n-th call of a member gives into round n. A round is complete when all members have given.
+// Then each member takes what it needs, and the last one to take ends the round.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,42 +19,43 @@ namespace slimpack {
 class ThreadRounds {
  public:
   using Tensors = std::vector<at::Tensor>;
-  /// What one member gives in one call.
+  /// The tensors and the number that one member gives in one call.
   struct Given {
     Tensors tensors;
     double value = 0;
-    std::int32_t rank = 0;  ///< whose memory they count as
+    std::int32_t rank = 0;  ///< the tensors count as this rank's memory
   };
 
   ThreadRounds(SharedFailure& failure, std::int32_t size) : room_(failure), size_(size) {}
 
   [[nodiscard]] std::int32_t size() const { return size_; }
-  /// Places are counted in a circle.
+  /// The member at a place in the circle of members; places may be negative or above size().
   [[nodiscard]] std::int32_t member_at(std::int32_t place) const {
     return (place % size_ + size_) % size_;
   }
 
-  /// Tensors that are handed over go to the member `step` places further; 0 = all may read them.
+  /// Gives into a round. With a `step` other than 0, the member `step` places further takes the
+  /// tensors over; with 0 all members may read them.
   void give(std::uint64_t number, std::int32_t member, Given given, Nanos time, std::int32_t step);
-  /// Waits until all have given. Throws PeerFailed once any rank has failed.
+  /// Waits until all members have given. Throws PeerFailed once any rank has failed.
   void await(std::uint64_t number, RankClock& clock);
-  /// What every member gave. A copy, which keeps the tensors alive. Once for each member.
+  /// The gifts of all members, as a copy that keeps the tensors alive. Called once by each member.
   [[nodiscard]] std::vector<Given> take(std::uint64_t number);
-  /// What one member gave; no other member takes it. Instead of take().
+  /// Instead of take(): takes over the tensors of one member, which no other member takes.
   [[nodiscard]] Tensors take_from(std::uint64_t number, std::int32_t member);
 
  private:
   struct Round {
     std::vector<Given> given;  ///< by member
-    Nanos complete;            ///< when the last has given
+    Nanos complete;            ///< when the last member gave
     std::int32_t gave = 0;
     std::int32_t took = 0;
   };
-  /// Round `number` of those that are under way.
+  /// The unfinished round `number`, which may begin here.
   Round& round(std::uint64_t number);
-  /// Tensors that are handed over count as the receivers' memory once all have given.
+  /// Counts the tensors of a complete round as the memory of the members that take them over.
   void charge_receivers(const Round& round, std::int32_t step) const;
-  /// One member more has taken what it needs. The lock is held.
+  /// Notes that one more member has taken. REQUIRES: the caller holds the lock.
   void took(std::uint64_t number);
 
   ThreadRoom room_;
@@ -63,7 +64,7 @@ class ThreadRounds {
   std::uint64_t first_ = 0;  ///< number of rounds_.front()
 };
 
-/// One member's end, on whose thread it and the clock are used.
+/// One member's end. Only that member's thread uses it and the clock.
 class RoundsMember {
  public:
   RoundsMember(ThreadRounds& rounds, std::int32_t index, RankClock& clock)
@@ -72,7 +73,7 @@ class RoundsMember {
   [[nodiscard]] std::int32_t size() const { return rounds_.size(); }
   [[nodiscard]] std::int32_t index() const { return index_; }
 
-  /// Gives into the next round, whose number it returns. Does not wait.
+  /// Gives into the next round and returns its number. Does not wait.
   std::uint64_t give(ThreadRounds::Tensors tensors, double value = 0, std::int32_t step = 0) {
     rounds_.give(given_, index_, {std::move(tensors), value}, clock_.now(), step);
     return given_++;
@@ -81,7 +82,7 @@ class RoundsMember {
   [[nodiscard]] std::vector<ThreadRounds::Given> take(std::uint64_t number) {
     return rounds_.take(number);
   }
-  /// What the member `step` places before this one has handed over.
+  /// Takes over the tensors of the member `step` places before this one.
   [[nodiscard]] ThreadRounds::Tensors take_shifted(std::uint64_t number, std::int32_t step) {
     return rounds_.take_from(number, rounds_.member_at(index_ - step));
   }

@@ -37,7 +37,7 @@ class ThreadWorld::Member final : public GroupedCommunicator {
       add(g, state.groups.at(g)->member(g.member(rank), clock));
   }
 
-  /// Tensors change hands, so they bring their memory along.
+  /// Does nothing: the receiver gets the sender's tensor itself, with its memory.
   void expect(Direction /*direction*/, ExpectedMessages /*messages*/) override {}
 
   void send(Direction direction, at::Tensor rows_TH) override {

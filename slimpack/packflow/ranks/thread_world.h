@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// The shared side of a job's communicators, whose calls throw PeerFailed (thread_room.h) once any
+/// The shared side of a job's communicators. Their calls throw PeerFailed (thread_room.h) once any
 /// rank has failed.
 class ThreadWorld final : public World {
  public:

@@ -1,4 +1,4 @@
-// What connects the ranks of a job, whether they are threads of one process or several processes.
+// World: connects the ranks of a job, whether they are threads of one process or several processes.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ class World {
  public:
   virtual ~World() = default;
 
-  /// Of one rank of this process, on whose thread it and the clock are used.
+  /// The communicator of one rank of this process. Only that rank's thread uses it and the clock.
   [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(std::int32_t rank,
                                                                    RankClock& clock) = 0;
 
-  /// Wakes every rank of this process that waits; all calls that wait throw from now on. The first
-  /// cause is kept.
+  /// Wakes every waiting rank of this process. All calls that wait throw from now on. Keeps the
+  /// first cause.
   virtual void fail(std::exception_ptr cause) = 0;
   [[nodiscard]] virtual std::exception_ptr cause() const = 0;
 };
@@ -33,13 +33,13 @@ class JobProcess {
  public:
   virtual ~JobProcess() = default;
 
-  /// The ranks that it runs, ascending.
+  /// The ranks that this process runs, ascending.
   [[nodiscard]] virtual std::vector<std::int32_t> ranks() const = 0;
 
   /// A world for the ranks of all processes. Waits for the other processes.
   [[nodiscard]] virtual std::unique_ptr<World> make_world() = 0;
 
-  /// What every process gives, in the order of their first ranks.
+  /// The texts of all processes, in the order of their first ranks.
   [[nodiscard]] virtual std::vector<std::string> all_gather(const std::string& own) = 0;
 };
 
