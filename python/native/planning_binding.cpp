@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -92,6 +93,18 @@ PlanFile plan(const StepPlanning& planning, const Lengths& given, std::int64_t c
   return {step.plan(lengths, [&] { tell(); }), step.cost};
 }
 
+View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {
+  const RecomputingCosts cost = with_recompute(planning.cost, planning.choices.recompute.front());
+  const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
+  std::vector<double> costs(given.size());
+  for (const Pass pass : kWholePasses) {
+    const PackCost model = stage_cost(cost, whole, StageId(std::int32_t{0}), pass);
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      costs[i] += model(Slice{SequenceId(), Tokens(0), Tokens(given.data()[i])});
+  }
+  return owning_view<double>(std::move(costs));
+}
+
 /// The comparison as JSON text and as a table.
 std::pair<std::string, std::string> compare(const StepPlanning& planning, const Lengths& given,
                                             std::int64_t context,
@@ -120,6 +133,8 @@ void bind_planning(nb::module_& m) {
            "model_json"_a.none())
       .def("plan", &plan, "lengths"_a, "context"_a, "progress"_a.none())
       .def("compare", &compare, "lengths"_a, "context"_a, "planners"_a, "told"_a)
+      .def("sequence_costs", &sequence_costs, "lengths"_a,
+           "Nanoseconds of each sequence's forward and backward pass over the whole model.")
       .def_prop_ro("untrainable",
                    [](const StepPlanning& planning) { return planning.model.untrainable; })
       .def_prop_ro("parameters",

@@ -76,6 +76,10 @@ class Job:
             as_lengths(lengths), self.context or 0, list(planners or known),
             progress or (lambda name: None)))
 
+    def sequence_costs(self, lengths):
+        """Nanoseconds of each sequence's forward and backward pass over the whole model: float64."""
+        return self._planning.sequence_costs(as_lengths(lengths))
+
     @property
     def ranks(self):
         """How many ranks train: pp · dp · tp."""

@@ -3,7 +3,6 @@
 #include "slimpack/base/error.h"
 
 namespace slimpack {
-namespace {
 
 void require_positions(const RunConfig& config, const ModelShape& shape) {
   if (config.data.context > shape.max_positions)
@@ -12,8 +11,6 @@ void require_positions(const RunConfig& config, const ModelShape& shape) {
         "raise that if the model is to have longer documents",
         config.data.context.count(), config.model.config.string(), shape.max_positions.count());
 }
-
-}  // namespace
 
 ModelShape trained_model(const RunConfig& config) {
   ModelShape shape = read_model_shape(config.model.config);
