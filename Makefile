@@ -31,6 +31,8 @@ configure-tests: setup-tests
 
 build: configure  ## build the program, build/release/slimpack, and its Python package
 	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_python
+	@$(PYTHON) -c 'import site, sys; open(site.getsitepackages()[0] + "/slimpack-build.pth", "w").write(sys.argv[1])' \
+	  "$(CURDIR)/$(BUILD)/python"  # where this interpreter finds the package
 
 demo: configure  ## train a small model on this machine, planned by SlimPack and packed as usual
 	@cmake --build $(BUILD) -j $(JOBS) --target slimpack

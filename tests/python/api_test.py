@@ -23,7 +23,7 @@ def job():
 @pytest.fixture(scope="module")
 def lengths():
     generator = np.random.default_rng(7)
-    return np.minimum(generator.lognormal(7.5, 1.5, 200).astype(np.int64) + 1, 16384)
+    return np.minimum(generator.lognormal(7.5, 1.5, 200).astype(np.int64) + 1, 8192)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,196 @@
+from collections.abc import Callable, Sequence
+import os
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+from slimpack import InvalidInput as InvalidInput
+
+
+built_for_torch: str = '2.13.0+cpu'
+
+def read_lengths(file: str | os.PathLike) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+    """Reads a length list: one integer a line; # starts a comment."""
+
+def length_statistics(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
+    """Figures of a length list as JSON text."""
+
+def split_documents(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+    """Lengths of consecutive sequences of at most context tokens."""
+
+class IndexedDataset:
+    """A Megatron dataset: PREFIX.bin and PREFIX.idx."""
+
+    @staticmethod
+    def open(prefix: str | os.PathLike) -> IndexedDataset: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, document: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), writable=False)]:
+        """The tokens of a document."""
+
+    def lengths(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+        """Tokens of every document, in order."""
+
+def micro_batches(work: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tokens: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ranks: int, per_rank: int, cap: int) -> list[list[list[int]]] | None:
+    """
+    [rank][micro-batch]: indices of its sequences; None where they find no room.
+    """
+
+class MicroPack:
+    """Slices that run as one scheduling unit of one pass."""
+
+    @property
+    def replicas(self) -> int:
+        """Replicas that run it together, usually 1."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    @property
+    def sequences(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), writable=False)]:
+        """By slice: index of its sequence in the step's lengths."""
+
+    @property
+    def begin(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+        """
+        By slice: its first token in the sequence, which is also the length of its prefix.
+        """
+
+    @property
+    def end(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+        """By slice: the token after its last one."""
+
+class ReplicaPlan:
+    """One replica's share of a step."""
+
+    @property
+    def sequences(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), writable=False)]:
+        """
+        Indices of its sequences, ascending; merged ones are listed on every replica.
+        """
+
+    @property
+    def forward(self) -> list:
+        """
+        MicroPacks of the forward pass, in the order in which every stage runs them.
+        """
+
+    @property
+    def backward(self) -> list:
+        """MicroPacks of the backward pass, likewise."""
+
+class Timeline:
+    """What every rank does when; times in nanoseconds."""
+
+    @property
+    def ranks(self) -> int: ...
+
+    @property
+    def replicas(self) -> int: ...
+
+    @property
+    def rank(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), writable=False)]:
+        """By span."""
+
+    @property
+    def kind(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+        """By span: index in span_kinds."""
+
+    @property
+    def pack(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), writable=False)]:
+        """By span; -1 = none."""
+
+    @property
+    def start(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+        """By span."""
+
+    @property
+    def end(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+        """By span."""
+
+    def to_json(self) -> str: ...
+
+    def to_text(self, width: int) -> str:
+        """One line a rank, such as 'rank 0 |FFB.BO|'."""
+
+span_kinds: list = ...
+
+class StepPlan:
+    """A planned step with its costs and prediction."""
+
+    @staticmethod
+    def from_json(text: str, origin: str) -> StepPlan: ...
+
+    def to_json(self) -> str: ...
+
+    @property
+    def lengths(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def layer_begin(self) -> list[int]: ...
+
+    @property
+    def recompute(self) -> str: ...
+
+    @property
+    def replicas(self) -> list: ...
+
+    def schedule(self, arg: int, /) -> str: ...
+
+    @property
+    def baseline(self) -> str: ...
+
+    @property
+    def makespan_ns(self) -> int: ...
+
+    @property
+    def lower_bound_ns(self) -> int: ...
+
+    @property
+    def gap(self) -> float: ...
+
+    @property
+    def bubble_ratio(self) -> float: ...
+
+    @property
+    def busy_ns(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def peak_activation_bytes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    def figures(self) -> str: ...
+
+    def report(self) -> str: ...
+
+    def predict(self) -> Timeline:
+        """Simulates the step."""
+
+class Planning:
+    """Everything that planning a run's steps takes."""
+
+    def __init__(self, toml: str, origin: str, overrides: Sequence[str], folder: str, model_json: str | None) -> None: ...
+
+    def plan(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, progress: object | None) -> StepPlan: ...
+
+    def compare(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, planners: Sequence[str], told: Callable) -> tuple[str, str]: ...
+
+    def sequence_costs(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), writable=False)]:
+        """
+        Nanoseconds of each sequence's forward and backward pass over the whole model.
+        """
+
+    @property
+    def untrainable(self) -> list[str]: ...
+
+    @property
+    def parameters(self) -> int: ...
+
+    @property
+    def ranks(self) -> int: ...
+
+def planner_names() -> list[str]:
+    """Our planner and the baselines, as compare() names them."""
