@@ -79,8 +79,8 @@ void plan(const PlanArguments& arguments) {
                              {"planner", planner_text(config, planned)},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
-  fmt::print("{}\nnext: slimpack simulate {}\n",
-             step_report(planned, rows, output_columns(stdout)), arguments.out);
+  fmt::print("{}\nnext: slimpack simulate {}\n", step_report(planned, rows, output_columns(stdout)),
+             arguments.out);
 }
 
 }  // namespace

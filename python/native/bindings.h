@@ -5,9 +5,9 @@
 
 namespace slimpack {
 
-void bind_data(nanobind::module_& m);      ///< length lists, datasets
-void bind_plans(nanobind::module_& m);     ///< StepPlan with its MicroPacks; Timeline
+void bind_data(nanobind::module_& m);           ///< length lists, datasets
+void bind_plans(nanobind::module_& m);          ///< StepPlan with its MicroPacks; Timeline
 void bind_micro_batches(nanobind::module_& m);  ///< balanced_micro_batches
-void bind_planning(nanobind::module_& m);  ///< Planning: plan, compare, fit
+void bind_planning(nanobind::module_& m);       ///< Planning: plan, compare, fit
 
 }  // namespace slimpack

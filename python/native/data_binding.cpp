@@ -27,8 +27,7 @@ std::vector<Tokens> tokens_of(const Lengths& lengths) {
 
 void require_document(const IndexedDataset& dataset, std::int64_t document) {
   if (document < 0 || document >= static_cast<std::int64_t>(dataset.documents()))
-    throw nb::index_error(
-        fmt::format("document {} of {}", document, dataset.documents()).c_str());
+    throw nb::index_error(fmt::format("document {} of {}", document, dataset.documents()).c_str());
 }
 
 View<std::int32_t> document_tokens(const IndexedDataset& dataset, std::int64_t document) {

@@ -9,8 +9,8 @@
 
 namespace slimpack {
 
-/// From now on InvalidInput reaches Python as `type`, a subclass of ValueError that lives as long as
-/// the interpreter.
+/// From now on InvalidInput reaches Python as `type`, a subclass of ValueError that lives as long
+/// as the interpreter.
 inline void translate_invalid_input(nanobind::handle type) {
   nanobind::register_exception_translator(
       [](const std::exception_ptr& thrown, void* python_type) {

@@ -28,8 +28,8 @@ std::optional<ByRank> micro_batches(const Column<double>& work, const Column<std
   const nb::gil_scoped_release unlocked;
   std::vector<Tokens> lengths;
   for (std::size_t i = 0; i < tokens.size(); ++i) lengths.emplace_back(tokens.data()[i]);
-  auto balanced = balanced_micro_batches({work.data(), work.size()}, lengths,
-                                         {ranks, per_rank, Tokens(cap)});
+  auto balanced =
+      balanced_micro_batches({work.data(), work.size()}, lengths, {ranks, per_rank, Tokens(cap)});
   if (!balanced) return std::nullopt;
   return std::move(balanced->of_rank);
 }

@@ -47,8 +47,8 @@ void bind_packs(nb::module_& m) {
       .def_prop_ro(
           "sequences",
           [](nb::handle self) {
-            return field_view<std::int32_t>(nb::inst_ptr<MicroPack>(self)->slices,
-                                            &Slice::sequence, self);
+            return field_view<std::int32_t>(nb::inst_ptr<MicroPack>(self)->slices, &Slice::sequence,
+                                            self);
           },
           "By slice: index of its sequence in the step's lengths.")
       .def_prop_ro(
@@ -123,27 +123,23 @@ void bind_plans(nb::module_& m) {
           },
           "text"_a, "origin"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "to_json",
-          [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost); },
+          "to_json", [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost); },
           nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("lengths",
-                   [](nb::handle self) {
-                     return view<std::int64_t>(plan_in(self).step.plan.lengths, self);
-                   })
+      .def_prop_ro(
+          "lengths",
+          [](nb::handle self) { return view<std::int64_t>(plan_in(self).step.plan.lengths, self); })
       .def_prop_ro("layer_begin",
                    [](const PlanFile& plan) { return plan.step.plan.layout.layer_begin; })
       .def_prop_ro("recompute",
                    [](const PlanFile& plan) { return recompute_names(plan.step.plan); })
-      .def_prop_ro("replicas",
-                   [](nb::handle self) {
-                     return inner_list(plan_in(self).step.plan.replicas, self);
-                   })
+      .def_prop_ro(
+          "replicas",
+          [](nb::handle self) { return inner_list(plan_in(self).step.plan.replicas, self); })
       .def("schedule",
            [](const PlanFile& plan, std::size_t replica) {
              return schedule_to_text(plan.step.schedules.at(replica));
            })
-      .def_prop_ro("baseline",
-                   [](const PlanFile& plan) { return std::string(plan.step.baseline); })
+      .def_prop_ro("baseline", [](const PlanFile& plan) { return std::string(plan.step.baseline); })
       .def_prop_ro("makespan_ns",
                    [](const PlanFile& plan) { return plan.step.prediction.makespan.count(); })
       .def_prop_ro("lower_bound_ns",
@@ -161,8 +157,7 @@ void bind_plans(nb::module_& m) {
              return step_report(plan.step, step_rows(plan.step, plan.cost), kReportColumns);
            })
       .def(
-          "predict",
-          [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
+          "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
           nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.");
 }
 

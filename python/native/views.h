@@ -34,7 +34,8 @@ View<T> view(const std::vector<Item>& items, nanobind::handle owner) {
 template <class T, class Item>
 View<T> owning_view(std::vector<Item> items) {
   auto* kept = new std::vector<Item>(std::move(items));
-  const nanobind::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Item>*>(p); });
+  const nanobind::capsule owner(
+      kept, [](void* p) noexcept { delete static_cast<std::vector<Item>*>(p); });
   return view<T>(*kept, owner);
 }
 

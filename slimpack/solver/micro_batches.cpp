@@ -116,14 +116,13 @@ class Balancing {
 
   /// That makes the most loaded rank and its partner lightest; nullopt where none does.
   [[nodiscard]] std::optional<Exchange> best_exchange() const {
-    const auto heaviest =
-        static_cast<std::size_t>(std::ranges::max_element(load_) - load_.begin());
+    const auto heaviest = static_cast<std::size_t>(std::ranges::max_element(load_) - load_.begin());
     const double least = load_[heaviest] * (1 - 1e-9);  // what rounding gains is no gain
     std::optional<Exchange> best;
     const auto consider = [&](Exchange exchange) {
       const std::size_t partner = rank_of(exchange.to);
-      const double moved = work_[index(exchange.sequence)] -
-                           (exchange.back < 0 ? 0 : work_[index(exchange.back)]);
+      const double moved =
+          work_[index(exchange.sequence)] - (exchange.back < 0 ? 0 : work_[index(exchange.back)]);
       exchange.largest = std::max(load_[heaviest] - moved, load_[partner] + moved);
       if (exchange.largest < (best ? best->largest : least)) best = exchange;
     };

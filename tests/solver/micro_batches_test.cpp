@@ -24,7 +24,8 @@ std::vector<double> squares(const std::vector<std::int64_t>& counts) {
 TEST(MicroBatches, BalanceWorkAndNotTokens) {
   // Squares: 64 against 16 + 16 + 16 + 16. By tokens it would be 8 + 4 against 4 + 4 + 4.
   const std::vector<std::int64_t> counts{4, 8, 4, 4, 4};
-  const auto batches = balanced_micro_batches(squares(counts), tokens_of(counts), {2, 1, Tokens(16)});
+  const auto batches =
+      balanced_micro_batches(squares(counts), tokens_of(counts), {2, 1, Tokens(16)});
   ASSERT_TRUE(batches);
   const std::vector<std::vector<std::vector<std::int32_t>>> expected{{{1}}, {{0, 2, 3, 4}}};
   EXPECT_EQ(batches->of_rank, expected);
@@ -43,25 +44,29 @@ TEST(MicroBatches, SwapWhereMovesDoNotHelp) {
 
 TEST(MicroBatches, KeepTheCapAlthoughBalanceSuffers) {
   const std::vector<std::int64_t> counts{8, 4, 4, 4, 4};
-  const auto batches = balanced_micro_batches(squares(counts), tokens_of(counts), {2, 1, Tokens(12)});
+  const auto batches =
+      balanced_micro_batches(squares(counts), tokens_of(counts), {2, 1, Tokens(12)});
   ASSERT_TRUE(batches);  // 64 + 16 against 48: the cap forbids 64 against 64
   EXPECT_EQ(batches->work, (std::vector<double>{80, 48}));
 }
 
 TEST(MicroBatches, AreNoneWhereASequenceHasNoRoom) {
-  EXPECT_FALSE(balanced_micro_batches(std::vector<double>{1, 1, 1}, tokens_of({4, 4, 4}), {1, 2, Tokens(7)}));
+  EXPECT_FALSE(balanced_micro_batches(std::vector<double>{1, 1, 1}, tokens_of({4, 4, 4}),
+                                      {1, 2, Tokens(7)}));
   EXPECT_FALSE(balanced_micro_batches(std::vector<double>{1}, tokens_of({8}), {4, 2, Tokens(7)}));
 }
 
 TEST(MicroBatches, OrderThoseOfARankByFallingWork) {
   const std::vector<std::int64_t> counts{2, 5, 3};
-  const auto batches = balanced_micro_batches(squares(counts), tokens_of(counts), {1, 3, Tokens(5)});
+  const auto batches =
+      balanced_micro_batches(squares(counts), tokens_of(counts), {1, 3, Tokens(5)});
   ASSERT_TRUE(batches);
   const std::vector<std::vector<std::vector<std::int32_t>>> expected{{{1}, {2}, {0}}};
   EXPECT_EQ(batches->of_rank, expected);
 }
 
-/// The smallest largest load of any assignment that keeps the cap, by trying all; < 0: there is none.
+/// The smallest largest load of any assignment that keeps the cap, by trying all; < 0: there is
+/// none.
 double best_of_all(const std::vector<double>& work, const std::vector<Tokens>& tokens,
                    const MicroBatchRule& rule) {
   const std::size_t bins = static_cast<std::size_t>(rule.ranks * rule.per_rank);
@@ -112,11 +117,13 @@ RC_GTEST_PROP(MicroBatches, HoldEverySequenceOnceUnderTheCapNearTheBest, ()) {
         load += work[static_cast<std::size_t>(s)];
       }
       RC_ASSERT(held <= rule.cap);
-      RC_ASSERT(!batch.empty() || counts.size() < static_cast<std::size_t>(rule.ranks * rule.per_rank));
+      RC_ASSERT(!batch.empty() ||
+                counts.size() < static_cast<std::size_t>(rule.ranks * rule.per_rank));
     }
     largest = std::max(largest, load);
   }
-  RC_ASSERT(seen.size() == counts.size() && std::set(seen.begin(), seen.end()).size() == counts.size());
+  RC_ASSERT(seen.size() == counts.size() &&
+            std::set(seen.begin(), seen.end()).size() == counts.size());
   // Graham's bound for longest-processing-time-first holds without a binding cap.
   Tokens all;
   for (const Tokens count : tokens) all += count;
