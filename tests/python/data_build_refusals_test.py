@@ -142,6 +142,17 @@ def test_a_name_that_does_not_tell_the_format_is_refused(refused, tmp_path):
         refused(tmp_path / name, f"{name}' does not tell", "--format jsonl", "--format text")
 
 
+def test_a_compressed_file_that_is_not_read_is_refused(refused, tmp_path):
+    for name in ("in.jsonl.zst", "in.txt.gz"):
+        (tmp_path / name).write_text("")
+        refused(tmp_path / name, f"{name}' is compressed by its name", "decompress it")
+
+
+def test_a_folder_of_nothing_but_the_dataset_is_refused(refused, tmp_path):
+    (tmp_path / "c.bin").write_text("")
+    refused(tmp_path, "all files of --from belong to the dataset")
+
+
 def test_a_file_that_vanishes_is_named_and_the_build_goes_on_when_it_is_back(
         tokenizer, tmp_path, capsys, monkeypatch):
     files = [write_lines(tmp_path / f"{i}.jsonl", ["the cat"]) for i in range(3)]

@@ -100,6 +100,15 @@ def test_inputs_keep_their_order_and_folders_are_sorted_by_path(tokenizer, tmp_p
     assert read_megatron(tmp_path / "corpus")[1] == ids_alone(tokenizer, expected)
 
 
+@pytest.mark.parametrize("kind", ["text", "parquet"])
+def test_batches_of_few_documents_lose_none(tokenizer, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("slimpack.text.documents.BATCH_DOCUMENTS", 2)
+    source = write_inputs(tmp_path, TEXTS, kind)
+    assert build("--from", source, "--tokenizer", tokenizer, "--out", tmp_path / "c",
+                 "--processes", 1) == 0
+    assert read_megatron(tmp_path / "c")[1] == ids_alone(tokenizer, TEXTS)
+
+
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(),
                                   pa.dictionary(pa.int8(), pa.string())])
 def test_every_string_type_of_parquet_is_read(tokenizer, tmp_path, kind):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from slimpack.text.errors import BadDocument, BadInput, cannot_read, reading, shown
 
 BATCH_BYTES = 1 << 20
+BATCH_DOCUMENTS = 4096  # at most, of text files and of Parquet
 MAX_DOCUMENT_BYTES = 1 << 30
 PARQUET_ROWS = 256  # decoded at once
 NEWLINE = b"\n"
@@ -51,7 +52,7 @@ def read_text(inputs, start):
         if inputs[at].size > MAX_DOCUMENT_BYTES:
             raise too_long(f"'{shown(inputs[at].path)}'")
         # A batch ends before a file that would make it too long.
-        if data and size + inputs[at].size > BATCH_BYTES:
+        if data and (size + inputs[at].size > BATCH_BYTES or len(data) == BATCH_DOCUMENTS):
             yield Batch("text", data, names, 1, Position(at), 0)
             data, names, size = [], [], 0
         with inputs[at].open() as file, reading(inputs[at].path, "input"):
@@ -164,7 +165,7 @@ def grouped(texts):
     for text in texts:
         data.append(text)
         size += len(text or b"")
-        if size >= BATCH_BYTES or len(data) >= BATCH_BYTES:
+        if size >= BATCH_BYTES or len(data) == BATCH_DOCUMENTS:
             yield data
             data, size = [], 0
     if data:

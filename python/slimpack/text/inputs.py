@@ -12,6 +12,7 @@ EXCLUDED_FOLDERS = (".*", "__pycache__", "site-packages")
 ENDINGS = {".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".parquet": "parquet"}
 # Such a file may hold one document, a list of them or one on each line.
 UNCLEAR_ENDINGS = (".json", ".json.gz")
+COMPRESSED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".zip")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ def format_of(path, wanted):
     if path.endswith(UNCLEAR_ENDINGS):
         raise BadInput(f"'{shown(path)}' does not tell by its name what it holds; give --format "
                        "jsonl (an object on each line) or --format text (one document)")
+    if path.endswith(COMPRESSED_ENDINGS):
+        raise BadInput(f"'{shown(path)}' is compressed by its name, and only JSON lines are read "
+                       "compressed, by gzip; decompress it, or leave it out (--glob)")
     return "text"
 
 
@@ -88,21 +92,23 @@ def expand(path, glob, excluded):
 
 
 def find_inputs(paths, glob, excluded, wanted_format, outputs):
-    """The inputs in order, and the files that were left out because they are in `outputs`: files
-    and folders that the build itself writes."""
+    """The inputs in order, and the files that were left out because they are in `outputs`, which
+    the build itself writes. What is in a folder of `outputs` is left out without a word."""
     own = [os.path.realpath(output) for output in outputs]
     inputs, left_out = [], []
     for given in paths:
         with reading(given, "input"):
             for path in expand(given, glob, excluded):
                 real = os.path.realpath(path)
-                if any(real == output or real.startswith(output + os.sep) for output in own):
+                if real in own:
                     left_out.append(path)
+                    continue
+                if any(real.startswith(output + os.sep) for output in own):
                     continue
                 status = os.stat(path)
                 inputs.append(Input(path, format_of(path, wanted_format), status.st_size,
                                     status.st_mtime_ns))
     if not inputs:
-        raise BadInput(f"all files of --from belong to the dataset that is written, such as "
-                       f"'{shown(left_out[0])}'; name the files that hold the text")
+        raise BadInput("all files of --from belong to the dataset that is written; name the files "
+                       "that hold the text")
     return inputs, left_out
