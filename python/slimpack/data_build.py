@@ -31,7 +31,8 @@ EPILOG = """examples:
   {prog} --from fineweb/ --glob '*.parquet' \\
     --tokenizer Qwen3-0.6B/tokenizer.json --out corpus
   # JSON lines whose documents are in the field "content"
-  {prog} --from part-*.jsonl.gz --field content --tokenizer tokenizer.json --out corpus
+  {prog} --from part-*.jsonl.gz --field content \\
+    --tokenizer tokenizer.json --out corpus
   # A tokenizer of its own for the Python sources of a folder: corpus-tokenizer.json
   {prog} --from ~/src --glob '*.py' --train-tokenizer 8192 --out corpus
 
