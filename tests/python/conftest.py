@@ -1,5 +1,16 @@
 import sys
 
+import pytest
 from processes import BUILD
 
 sys.path.insert(0, str(BUILD / "python"))
+
+from text_data import bpe  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory):
+    """A byte-level BPE of 300 tokens whose end of text is <|endoftext|>, token 0."""
+    file = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    bpe(["the cat and the other cat sat on the mat\n"] * 20, 300).save(str(file))
+    return file

@@ -1,0 +1,7 @@
+"""Text as training data: inputs, documents, tokens and the files of a dataset.
+
+`slimpack.data_build` is the command. Each module here is one part of it:
+inputs (which files), documents (what they hold), tokenizer (text to ids), encoding (batches of
+documents to tokens), workers (encoding in processes), partial (a build under way, on disk),
+index (Megatron's .idx) and progress (the line on the terminal).
+"""

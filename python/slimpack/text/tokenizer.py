@@ -1,0 +1,128 @@
+"""Hugging Face tokenizers: loading one, training one, and which token ends a document."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from slimpack.text.errors import BadInput, reading, shown
+
+END_OF_TEXT = "<|endoftext|>"
+# The end of a text in tokenizers that do not say so themselves.
+KNOWN_ENDS = (END_OF_TEXT, "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>")
+MIN_TRAINED = 257  # the bytes and the end of text
+
+
+@dataclass(frozen=True)
+class TokenizerText:
+    """A tokenizer.json as it was read once, so that all processes have the same."""
+
+    json: str
+    vocabulary: int  # largest id + 1
+    end: str | None  # the token that ends a document
+    end_id: int | None
+    ends_itself: bool = False  # its template has put `end` behind every text already
+
+    @property
+    def checksum(self):
+        return "sha256:" + hashlib.sha256(self.json.encode()).hexdigest()
+
+
+def import_tokenizers():
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise BadInput(f"text needs the library tokenizers ({error}); pip install slimpack[text]") \
+            from error
+    return tokenizers
+
+
+def load(text):
+    """A tokenizer that neither shortens nor pads what it is given."""
+    tokenizer = import_tokenizers().Tokenizer.from_str(text)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def declared_end(folder):
+    """What tokenizer_config.json beside the tokenizer calls its end of text, if it does."""
+    try:
+        value = json.loads((folder / "tokenizer_config.json").read_bytes())["eos_token"]
+        return value["content"] if isinstance(value, dict) else value
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def end_of_document(path, vocabulary, wanted, append):
+    """The token that ends every document; None when it is not known or not wanted."""
+    if append is False:
+        return None
+    if wanted is not None:
+        if wanted not in vocabulary:
+            raise BadInput(f"--eod-token: '{path}' has no token '{wanted}'; give one that it has")
+        return wanted
+    for token in (declared_end(Path(path).parent), *KNOWN_ENDS):
+        if isinstance(token, str) and token in vocabulary:
+            return token
+    if append:
+        raise BadInput(f"--append-eod: '{path}' does not say which token ends a text; give "
+                       "--eod-token")
+    return None
+
+
+def read_tokenizer(path, wanted_end=None, append=None):
+    """Of a tokenizer.json, or of a folder that holds one."""
+    file = Path(path)
+    if file.is_dir():
+        file /= "tokenizer.json"
+    name = shown(file)
+    with reading(file, "tokenizer"):
+        data = file.read_bytes()
+    import_tokenizers()
+    try:
+        text = data.decode()
+        tokenizer = load(text)
+    except BadInput:
+        raise
+    except Exception as error:  # the library has no type of its own
+        reason = " ".join(str(error).split())
+        raise BadInput(f"'{name}' is no tokenizer ({reason}); give the tokenizer.json of a Hugging "
+                       "Face model") from error
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    if not ids:
+        raise BadInput(f"'{name}' has no tokens; give the tokenizer.json of a Hugging Face model")
+    end = end_of_document(name, ids, wanted_end, append)
+    return described(tokenizer, text, end)
+
+
+def described(tokenizer, text, end):
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    end_id = None if end is None else ids[end]
+    return TokenizerText(text, max(ids.values()) + 1, end, end_id,
+                         end is not None and ends_itself(tokenizer, end_id))
+
+
+def ends_itself(tokenizer, end_id):
+    """Whether the tokenizer's own template closes a text with this token. Two texts are tried: one
+    token may begin texts and end them, and a text may be nothing to a tokenizer."""
+    try:
+        bare = tokenizer.encode("a", add_special_tokens=False).ids
+        whole = tokenizer.encode("a").ids
+    except Exception:  # the letter is not in the vocabulary
+        return False
+    return bool(bare) and bare[-1] != end_id and whole[-1] == end_id
+
+
+def train(texts, vocabulary, end):
+    """A byte-level BPE of at most so many tokens, of which `end` is the first."""
+    library = import_tokenizers()
+    byte_level = library.pre_tokenizers.ByteLevel
+    tokenizer = library.Tokenizer(library.models.BPE())
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False)
+    tokenizer.decoder = library.decoders.ByteLevel()
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=[end], initial_alphabet=byte_level.alphabet(),
+        show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer.to_str()
