@@ -16,13 +16,6 @@
 
 namespace slimpack {
 
-/// One replica's packs with what they cost. Keeps references.
-struct ReplicaPacks {
-  const PackPlan& packs;
-  const TaskTimes& times;
-  const TaskBytes& bytes;
-};
-
 /// What a stage does when it could do several things.
 struct ListPolicy {
   Pass first = Pass::kBackward;  ///< kForward or kBackward, when both could start
@@ -47,8 +40,8 @@ struct ListPolicy {
 /// every replica has the memory for it. A replica with fewer packs leaves the missing ones out.
 class ListScheduler {
  public:
-  /// REQUIRES: at least one replica, all with the same number of stages; a merged pack has the same
-  /// index on all its replicas.
+  /// Keeps references to the times and bytes. REQUIRES: at least one replica, all with the same
+  /// number of stages; a merged pack has the same index on all its replicas.
   explicit ListScheduler(std::span<const ReplicaPacks> replicas, int slots = kChannelSlots);
 
   /// By stage: the least cap with which there are orders, reached when every forward waits until
