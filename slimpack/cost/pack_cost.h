@@ -33,13 +33,13 @@ struct PackCost {
           a.per_pair + b.per_pair, a.per_prefix_token + b.per_prefix_token};
 }
 
-/// Each term so many times.
+/// Each term multiplied.
 [[nodiscard]] constexpr PackCost operator*(double factor, const PackCost& a) {
   return {factor * a.per_pack, factor * a.per_slice, factor * a.per_token, factor * a.per_pair,
           factor * a.per_prefix_token};
 }
 
-/// Each term one so manieth.
+/// Each term divided.
 [[nodiscard]] constexpr PackCost operator/(const PackCost& a, double divisor) {
   return {a.per_pack / divisor, a.per_slice / divisor, a.per_token / divisor, a.per_pair / divisor,
           a.per_prefix_token / divisor};
