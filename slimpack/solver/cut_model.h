@@ -13,8 +13,7 @@ namespace slimpack {
 /// The sequences, cut at every multiple of the grid. Those of a sequence are neighbours, in order.
 struct Granules {
   std::vector<Slice> pieces;
-  std::vector<std::size_t>
-      begin;  ///< first granule of each sequence, by place; the end of the last
+  std::vector<std::size_t> begin;  ///< by place of a sequence: its first granule; one more: the end
   std::vector<std::vector<std::size_t>> equals;  ///< places of the sequences of each length
 
   [[nodiscard]] std::size_t count() const { return pieces.size(); }
