@@ -70,12 +70,12 @@ bool level_group(const SequenceLengths& lengths, std::span<const double> speed,
   const std::size_t end = first + static_cast<std::size_t>(count);
   // The highest load of the group if the sequence ran on all of it.
   const auto highest = [&](SequenceId q) {
-    double highest = 0;
+    double most = 0;
     for (std::size_t r = first; r < end; ++r) {
       const double own = r == heavy ? groups.front()(whole(lengths, q)) : 0;
-      highest = std::max(highest, load[r] + (groups[k](whole(lengths, q)) - own) / speed[r]);
+      most = std::max(most, load[r] + (groups[k](whole(lengths, q)) - own) / speed[r]);
     }
-    return highest;
+    return most;
   };
   std::vector<SequenceId>& own = assignment.own[heavy];
   const auto best = std::ranges::min_element(own, {}, highest);
