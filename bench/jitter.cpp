@@ -98,14 +98,14 @@ double jitter_of(std::span<const Timeline> measured) {
 JitteredStep predict_with_jitter(const RatedPlan& step, const Costs& cost, double jitter,
                                  std::int32_t draws) {
   SLIMPACK_CHECK(jitter >= 0 && draws >= 1);
-  const std::vector<CostedReplica> typical = costed_replicas(step, cost);
+  const std::vector<ReplicaPacks> typical = costed_replicas(step, cost);
   double makespan = 0;
   double bubble_ratio = 0;
   for (std::int32_t draw = 0; draw < draws; ++draw) {
     Factors factors(jitter, static_cast<std::uint64_t>(draw));
-    std::vector<CostedReplica> replicas = typical;
-    for (CostedReplica& replica : replicas) jitter_times(replica.times, factors);
-    const SimulationResult result = simulate(step, replicas, {kChannelSlots, false});
+    std::vector<ReplicaPacks> replicas = typical;
+    for (ReplicaPacks& replica : replicas) jitter_times(replica.times, factors);
+    const SimulationResult result = simulate(replicas, step.schedules, {kChannelSlots, false});
     makespan += static_cast<double>(result.makespan.count());
     bubble_ratio += result.bubble_ratio;
   }

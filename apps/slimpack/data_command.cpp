@@ -140,6 +140,8 @@ void add_build(CLI::App& data) {
   build_app->footer(
       "Every file becomes a document; its bytes are the tokens 0 to 255, and 256 ends it. "
       "The files are in Megatron's format, so other tools read them too.\n\n"
+      "With --tokenizer FILE (a Hugging Face tokenizer.json) or --train-tokenizer SIZE, text, JSON "
+      "lines and Parquet become a dataset of its tokens; --tokenizer --help says more.\n\n"
       "Example, from all Python sources of a folder:\n"
       "  slimpack data build --from ~/src --glob '*.py' --out corpus");
   build_app->callback([build_app] {

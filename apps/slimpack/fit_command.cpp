@@ -35,15 +35,14 @@ struct FitArguments : RunFile {
 };
 
 FitJob wished_job(const RunConfig& config, const Costs& cost) {
-  FitJob job{config.parallel.pp, config.parallel.dp, config.parallel.tp};
-  job.choices = {.planner = config.plan.planner,
-                 .granularity = config.plan.granularity,
-                 .most_merged = config.plan.most_merged,
-                 .solver = config.plan.solver,
-                 .recompute = allowed_recomputations(config, cost),
-                 .mixed_recompute = !config.plan.recompute};
-  job.memory_cap = config.plan.memory_cap;
-  return job;
+  return {.grid = config.parallel,
+          .choices = {.planner = config.plan.planner,
+                      .granularity = config.plan.granularity,
+                      .most_merged = config.plan.most_merged,
+                      .solver = config.plan.solver,
+                      .recompute = allowed_recomputations(config, cost),
+                      .mixed_recompute = !config.plan.recompute},
+          .memory_cap = config.plan.memory_cap};
 }
 
 /// Measured costs hold for one tp, so tp stays. With [hardware] tp may grow up to a node.
@@ -53,13 +52,13 @@ FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) 
   const ModelShape& shape = model.shape;
   FitQuestion question;
   question.most_tp = config.parallel.tp;
-  question.cost = [=](std::int32_t tp, std::int32_t dp) {
+  question.cost = [=](const ParallelGrid& grid) {
     RunConfig changed = config;
-    changed.parallel.tp = tp;
-    changed.parallel.dp = dp;
+    ParallelGrid& own = changed.parallel;
+    own = grid;
     return required_cost(changed, shape, arguments.config);
   };
-  question.job = wished_job(config, question.cost(config.parallel.tp, config.parallel.dp));
+  question.job = wished_job(config, question.cost(config.parallel));
   if (config.cost.file.empty() && config.hardware)
     question.most_tp = config.hardware->ranks_per_node;
   question.speed = config.parallel.speed;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/text_build.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/error.h"
 
@@ -24,6 +25,7 @@ void become_training_program(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (slimpack::builds_with_tokenizer(argc, argv)) return slimpack::become_text_build(argc, argv);
   int answer = 0;
   CLI::App app{"SlimPack trains language models on documents of very different lengths."};
   app.require_subcommand(1);

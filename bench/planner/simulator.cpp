@@ -23,8 +23,7 @@ constexpr Nanos kLeast{100'000'000};
 /// What the simulator is given; the planner's own preparation is not timed.
 struct Prepared {
   RatedPlan step;
-  std::vector<CostedReplica> replicas;
-  std::vector<ReplicaPacks> tasks;
+  std::vector<ReplicaPacks> replicas;
   std::int64_t actions = 0;
   std::size_t merged_packs = 0;
 
@@ -35,12 +34,9 @@ struct Prepared {
     merged_packs = ours.figures.merged_packs;
     step = std::move(*ours.step);
     replicas = costed_replicas(step, planned.cost);
-    for (const CostedReplica& replica : replicas) tasks.push_back(replica.view());
     for (const Schedule& schedule : step.schedules)
       for (const auto& stage : schedule.stages) actions += std::ssize(stage);
   }
-  Prepared(const Prepared&) = delete;  // tasks refer to it
-  Prepared& operator=(const Prepared&) = delete;
 };
 
 /// Actions per second, once.
@@ -49,7 +45,7 @@ double rate(const Prepared& prepared, bool timeline) {
   std::int64_t actions = 0;
   while (monotonic_now() - start < kLeast) {
     const SimulationResult result =
-        simulate(prepared.tasks, prepared.step.schedules, {.timeline = timeline});
+        simulate(prepared.replicas, prepared.step.schedules, {.timeline = timeline});
     SLIMPACK_CHECK(result.makespan == prepared.step.prediction.makespan);
     actions += prepared.actions;
   }

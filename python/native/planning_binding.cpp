@@ -140,8 +140,7 @@ void bind_planning(nb::module_& m) {
       .def_prop_ro("parameters",
                    [](const StepPlanning& planning) { return planning.model.shape.parameters(); })
       .def_prop_ro("ranks", [](const StepPlanning& planning) {
-        const ParallelConfig& grid = planning.config.parallel;
-        return std::int64_t{grid.pp} * grid.dp * grid.tp;
+        return planning.config.parallel.ranks();
       });
   m.def("planner_names", &planner_names, "Our planner and the baselines, as compare() names them.");
 }

@@ -18,13 +18,13 @@ import sys
 
 from slimpack.text.documents import documents_of, read_batches
 from slimpack.text.encoding import stored_type
-from slimpack.text.errors import BadDocument, BadInput, shown
+from slimpack.text.errors import BadDocument, BadInput, Failed, shown
 from slimpack.text.inputs import EXCLUDED_FOLDERS, find_inputs
 from slimpack.text.partial import Outputs, Partial
 from slimpack.text.progress import Progress
 from slimpack.text.tokenizer import (END_OF_TEXT, MIN_TRAINED, described, import_tokenizers, load,
                                      read_tokenizer, train)
-from slimpack.text.workers import Failed, encode_in_order
+from slimpack.text.workers import encode_in_order
 
 EPILOG = """examples:
   # Parquet files of a Hugging Face dataset, with the tokenizer of the model to train

@@ -41,8 +41,9 @@ namespace slimpack {
 [[nodiscard]] BaselinePlan token_balanced_baseline(const Job& job, const SequenceLengths& lengths,
                                                    const RecomputingCosts& cost);
 
-/// The problem of dynapipe_baseline: minimise DynaPipe's estimate of the pipeline's time,
-/// (Σ packs (overhead + Σ its costs)) ÷ replicas + (stages − 1) · the largest pack.
+/// Items in their order, and the pipeline that runs their packs. consecutive_split minimises
+/// DynaPipe's estimate of its time: (Σ packs (overhead + Σ its costs)) ÷ replicas + (stages − 1) ·
+/// the largest pack.
 struct SplitProblem {
   std::span<const std::int64_t> costs;  ///< of each item, ≥ 1
   std::span<const Tokens> lengths;      ///< of each item, ≤ capacity

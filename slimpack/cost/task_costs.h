@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/plan/plan.h"
 
 namespace slimpack {
 
@@ -52,6 +53,13 @@ struct TaskBytes {
   /// Activations or their gradients, held from the sender's put until the action starts.
   std::vector<Bytes> forward_input;   ///< by forward pack
   std::vector<Bytes> backward_input;  ///< by backward pack
+};
+
+/// One replica's packs with what they cost. Sequence ids may be the replica's own.
+struct ReplicaPacks {
+  PackPlan packs;
+  TaskTimes times;
+  TaskBytes bytes;  ///< empty where only times are asked for
 };
 
 }  // namespace slimpack

@@ -25,11 +25,10 @@ std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,
 }  // namespace
 
 Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layout) {
-  const ParallelConfig& grid = config.parallel;
   const std::optional<Bytes> cap = configured_cap(config, cost, layout);
   return {.layout = std::move(layout),
-          .replicas = grid.dp,
-          .speed = stage_speeds(grid.speed, grid.pp, grid.dp, grid.tp),
+          .replicas = config.parallel.dp,
+          .speed = stage_speeds(config.parallel.speed, config.parallel),
           .memory_cap = cap,
           .context = config.data.context};
 }

@@ -30,7 +30,7 @@ struct ActivationBudget {
                                                                 const StageLayout& layout,
                                                                 std::int32_t replicas);
 
-/// Its available(), for Job::memory_cap; nullopt as above. Throws InvalidInput when the
+/// available() of the budget, for Job::memory_cap; nullopt as above. Throws InvalidInput when the
 /// states leave nothing.
 [[nodiscard]] std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas);

@@ -38,8 +38,7 @@ Bytes above(const std::vector<Bytes>& memory, const std::optional<Bytes>& cap) {
 }
 
 /// Without a limit where that keeps the cap; else under the cap, or the least that the packs need.
-ListScheduler::Result list_scheduled(const CostedReplica& costed, const std::optional<Bytes>& cap) {
-  const ReplicaPacks packs = costed.view();
+ListScheduler::Result list_scheduled(const ReplicaPacks& packs, const std::optional<Bytes>& cap) {
   const ListScheduler scheduler(std::span(&packs, 1));
   std::optional<ListScheduler::Result> result = scheduler.run({});
   if (above(result->memory, cap) > Bytes(0)) {

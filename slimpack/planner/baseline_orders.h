@@ -12,9 +12,9 @@
 namespace slimpack {
 
 /// The baseline's plan as a step with the orders of its discipline, without a prediction. Only
-/// list-scheduled baselines look at the job's memory cap: of their orders of packs the one is taken
-/// whose schedule keeps it and is the shortest, or the one that is least above it. Deterministic.
-/// Cost: O(actions · stages); a list-scheduled baseline takes that for each order that it tries.
+/// list-scheduled baselines look at the job's memory cap: they take the order of packs with the
+/// shortest schedule that keeps the cap, or, if none does, the order that is least above it.
+/// Deterministic. Cost: O(actions · stages); for list-scheduled baselines, that for each order.
 [[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
                                      const RecomputingCosts& cost);
 

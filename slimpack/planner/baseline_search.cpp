@@ -72,7 +72,7 @@ class BaselineSearch {
     step.plan = made.plan;
     step.plan.recompute = problem_.cost.recompute;
     step.speed = problem_.job.speed;
-    for (const CostedReplica& replica : costed_replicas(step, problem_.cost))
+    for (const ReplicaPacks& replica : costed_replicas(step, problem_.cost))
       bound = std::max(bound, makespan_lower_bound(replica.packs, replica.times));
     return bound;
   }
@@ -102,10 +102,9 @@ class BaselineSearch {
     for (PackPlan& order : tried_orders(step, problem_.cost, replica)) {
       step.plan.replicas.front().packs = std::move(order);
       const auto replicas = costed_replicas(step, problem_.cost);
-      const CostedReplica& only = replicas.front();
+      const ReplicaPacks& only = replicas.front();
       if (!has_chance(makespan_lower_bound(only.packs, only.times))) continue;
-      const ReplicaPacks packs = only.view();
-      const ListScheduler scheduler(std::span(&packs, 1));
+      const ListScheduler scheduler(replicas);
       const Bytes least = largest_need(scheduler.least_memory()).bytes;
       std::vector<Bytes> caps;  // none at first
       for (bool more = true; more;) {
@@ -122,8 +121,8 @@ class BaselineSearch {
   }
 
   void keep(const Baseline& baseline, const RatedPlan& step,
-            const std::vector<CostedReplica>& replicas) {
-    SimulationResult prediction = simulate(step, replicas, {kChannelSlots, false});
+            const std::vector<ReplicaPacks>& replicas) {
+    SimulationResult prediction = simulate(replicas, step.schedules, {kChannelSlots, false});
     if (!has_chance(prediction.makespan)) return;
     best_ = prediction.makespan;
     result_.step = step;

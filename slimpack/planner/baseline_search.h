@@ -1,4 +1,4 @@
-// Baseline search: the best that the baselines do for a step, as a candidate of ours.
+// Baseline search: the best step of all baselines, as a candidate of ours.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,16 @@ namespace slimpack {
 
 struct BaselineSearchResult {
   std::optional<RatedPlan> step;  ///< with its prediction
-  /// Without a step, where no solution had to be below a makespan: the least that any needs.
+  /// Set only without a step, where the problem has no `below`: the least that any baseline needs.
   std::optional<StageNeed> least_need;
 };
 
-/// The shortest of all baselines' steps that keeps the problem's cap and merges no more replicas
-/// than the problem allows; none that is no shorter than `below`. With a
-/// sequence longer than the job's context there is no baseline. The problem's granularity plays no
-/// part. Deterministic.
+/// The shortest step of a baseline that keeps the problem's cap, merges no more replicas than the
+/// problem allows and is shorter than `below`. There is none where a sequence is longer than the
+/// job's context. The problem's granularity is not used. Deterministic.
 ///
-/// Baselines whose bounds are no better than what there is are not made, ordered or simulated; so
-/// the cost is mostly that of the bounds, O(sequences · stages).
+/// Baselines whose bounds are no better than the best step so far are not made, ordered or
+/// simulated. So the bounds cost most: O(sequences · stages).
 [[nodiscard]] BaselineSearchResult search_baselines(const StepProblem& problem);
 
 }  // namespace slimpack

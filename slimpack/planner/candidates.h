@@ -13,36 +13,36 @@ namespace slimpack {
 
 struct Candidate {
   UnitCutOptions cut;
-  /// The last backward MicroPacks, so many for each stage, may be split (ListPolicy::split_from).
+  /// So many of the last backward MicroPacks, times the stages, may be split (ListPolicy).
   std::int32_t split_per_stage = 0;
 
   bool operator==(const Candidate&) const = default;
 };
 
-/// What bounds the candidates of a unit.
+/// The limits of a unit's candidates.
 struct CandidateSpace {
   int stages = 1;
   std::int64_t granules = 1;   ///< pieces of at most `granularity` tokens on its fullest replica
   std::int64_t sequences = 1;  ///< on its fullest replica
   std::int64_t longest = 1;    ///< granules of the longest sequence of any replica
   Tokens granularity{128};
-  bool split = false;  ///< backwards may be
+  bool split = false;  ///< whether backwards may be split
   PackLimits limits = {};
   FirstCandidates first = {};
 };
 [[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
                                              const SearchOptions& options);
 
-/// The number of MicroPacks, doubling from one per stage; fewest first. None of the candidates
-/// depends on a memory cap, so that a larger cap only adds choices.
+/// Candidates with one MicroPack per stage, two, four, …, fewest first. None depends on a memory
+/// cap, so a larger cap only adds choices.
 [[nodiscard]] std::vector<Candidate> coarse_candidates(const CandidateSpace& space);
 
-/// Neighbours of a candidate in one direction of the search. `wide`: more of them.
+/// Candidates that differ from this one in one direction of the search. `wide`: more of them.
 [[nodiscard]] std::vector<Candidate> neighbours(const Candidate& candidate,
                                                 const CandidateSpace& space,
                                                 SearchDirection direction, bool wide = false);
 
-/// Pieces of at most `granularity` tokens that the sequences consist of.
+/// The number of pieces of at most `granularity` tokens in all sequences.
 [[nodiscard]] std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity);
 
 }  // namespace slimpack

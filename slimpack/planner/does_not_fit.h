@@ -6,8 +6,8 @@
 
 namespace slimpack {
 
-/// Fills in a refusal: `need` is the least memory that any plan of the step reached.
-/// Cost: a search over a single sequence for each halving of its length.
+/// `need`: the least memory of any plan of the step. Finds the longest sequence that would fit by
+/// bisection. Cost: a search for the step of one sequence at each bisection.
 [[nodiscard]] DoesNotFit refusal(const StepProblem& problem, const StageNeed& need);
 
 }  // namespace slimpack

@@ -26,14 +26,14 @@ struct PlannedJob {
 };
 
 PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
-  PlannedJob out{question.cost(wish.tp, wish.dp), {}, wish.choices, {}};
-  out.choices.most_merged = allowed_merging(wish.choices.most_merged, wish.dp, out.cost);
-  out.job = {.layout = balanced_layout(out.cost, question.lengths, wish.pp),
-             .replicas = wish.dp,
-             .speed = stage_speeds(question.speed, wish.pp, wish.dp, wish.tp),
+  PlannedJob out{question.cost(wish.grid), {}, wish.choices, {}};
+  out.choices.most_merged = allowed_merging(wish.choices.most_merged, wish.grid.dp, out.cost);
+  out.job = {.layout = balanced_layout(out.cost, question.lengths, wish.grid.pp),
+             .replicas = wish.grid.dp,
+             .speed = stage_speeds(question.speed, wish.grid),
              .memory_cap = wish.memory_cap,
              .context = question.context};
-  out.budget = activation_budget(out.cost, out.job.layout, wish.dp);
+  out.budget = activation_budget(out.cost, out.job.layout, wish.grid.dp);
   if (!out.budget) return out;
   const Bytes available = std::max(Bytes(1), out.budget->available());
   out.job.memory_cap = std::min(wish.memory_cap.value_or(available), available);
@@ -118,7 +118,7 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
 
 FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
   return {static_cast<std::int32_t>(cost.shape.num_layers), cost.shape.num_heads,
-          std::max(question.most_tp, question.job.tp), !cost.merge.empty(),
+          std::max(question.most_tp, question.job.grid.tp), !cost.merge.empty(),
           known_recomputations(cost)};
 }
 

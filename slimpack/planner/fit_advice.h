@@ -19,15 +19,14 @@ namespace slimpack {
 struct FitQuestion {
   FitJob job;
   SequenceLengths lengths;         ///< of the step
-  Tokens context{0};               ///< as Job's
-  std::vector<double> speed = {};  ///< as stage_speeds takes them: ranks that are added have 1
-  /// The cost model of `tp` tensor-parallel ranks and `dp` replicas.
-  std::function<Costs(std::int32_t tp, std::int32_t dp)> cost;
-  std::int32_t most_tp = 1;  ///< no larger tp is tried; the job's own: tp stays
+  Tokens context{0};               ///< as Job::context
+  std::vector<double> speed = {};  ///< by rank, as stage_speeds takes them; added ranks have 1
+  std::function<Costs(const ParallelGrid&)> cost;  ///< of a job on such a grid
+  std::int32_t most_tp = 1;  ///< the largest tp that is tried; with the job's own, tp stays
   std::function<PlanOutcome(const Job&, const SequenceLengths&, const Choices&, const Costs&)>
       plan = [](const auto&... asked) { return plan_step(asked...); };
-  /// Told how many jobs of a series are done with, from 0 to all that it has. First comes the
-  /// series of single changes, then, where none fits, that of two at once.
+  /// Told how many jobs of a series are done, from 0 to `total`. First comes the series of single
+  /// changes; then, if none fits, the series of two changes at once.
   std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {
   };
 };
@@ -44,18 +43,18 @@ struct StageMemory {
   [[nodiscard]] Bytes headroom() const { return *capacity - total(); }
 };
 
-/// A job's memory: that of its best plan that fits, or, when none does, of one that needs the least
-/// for which a plan is found.
+/// A job's memory, in its best plan that fits. If none fits: in the plan under the smallest cap for
+/// which a plan is found.
 struct FitReport {
   FitJob job;
   bool fits = false;
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
   std::vector<StageMemory> stages;
   RecomputeByLayer recompute;  ///< of that plan
-  Bytes host;                  ///< likewise: pinned host memory of a rank, which is not checked
-  Nanos makespan;              ///< likewise
+  Bytes host;                  ///< of that plan: pinned host memory of a rank, which is not checked
+  Nanos makespan;              ///< of that plan
   Tokens longest;              ///< the longest sequence
-  Tokens longest_that_fits;    ///< the longest single one that would fit; `longest` when it fits
+  Tokens longest_that_fits;    ///< the longest sequence that would fit alone
 
   /// Index of the stage with the least headroom.
   [[nodiscard]] std::size_t worst() const;
@@ -69,14 +68,14 @@ struct FitOption {
 
 struct FitAdvice {
   FitReport wish;
-  /// The wish's step if memory did not matter, to compare options with; its own when it fits.
+  /// The wish's makespan without a memory cap, to compare options with.
   Nanos unlimited;
   std::vector<FitOption> options;  ///< mildest first; none when the wish fits
 };
 
-/// Plans the job and, when it does not fit, changed ones: single changes first, and only if none of
-/// them fits, two at once. Deterministic. Throws InvalidInput as plan_step, and when neither the
-/// machine's memory nor a cap is known. Cost: a plan of the step for every change.
+/// Plans the job and, when it does not fit, changed jobs: with single changes first, and with two
+/// changes at once only if none of these fits. Deterministic. Throws InvalidInput as plan_step, and
+/// when neither the machine's memory nor a cap is known. Cost: a plan of the step for every change.
 [[nodiscard]] FitAdvice fit_advice(const FitQuestion& question);
 
 }  // namespace slimpack

@@ -31,20 +31,20 @@ Dial recomputation(const FitJob& wish, const FitLimits& limits) {
 
 Dial merging(const FitJob& wish) {
   Dial dial;
-  for (std::int32_t group = 2; group <= std::min(kMostMerged, wish.dp); group *= 2)
+  for (std::int32_t group = 2; group <= std::min(kMostMerged, wish.grid.dp); group *= 2)
     if (group > wish.choices.most_merged)
       dial.edits.emplace_back([=](FitJob& job) { job.choices.most_merged = group; });
   return dial;
 }
 
 /// Multiplies by two, four and eight, at the cost of replicas if `traded`.
-Dial ranks(const FitJob& wish, std::int32_t FitJob::*axis, bool traded) {
+Dial ranks(const FitJob& wish, std::int32_t ParallelGrid::*axis, bool traded) {
   Dial dial{{}, !traded, traded};
   for (std::int32_t factor = 2; factor <= kMostFactor; factor *= 2) {
-    if (traded && wish.dp % factor != 0) break;
+    if (traded && wish.grid.dp % factor != 0) break;
     dial.edits.emplace_back([=](FitJob& job) {
-      job.*axis *= factor;
-      if (traded) job.dp /= factor;
+      job.grid.*axis *= factor;
+      if (traded) job.grid.dp /= factor;
     });
   }
   return dial;
@@ -58,23 +58,23 @@ std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
     dials.push_back(recomputation(wish, limits));
     if (limits.merging) dials.push_back(merging(wish));
   }
-  dials.push_back(ranks(wish, &FitJob::tp, true));
-  dials.push_back(ranks(wish, &FitJob::pp, true));
-  dials.push_back(ranks(wish, &FitJob::tp, false));
-  dials.push_back(ranks(wish, &FitJob::pp, false));
-  dials.push_back(ranks(wish, &FitJob::dp, false));
+  dials.push_back(ranks(wish, &ParallelGrid::tp, true));
+  dials.push_back(ranks(wish, &ParallelGrid::pp, true));
+  dials.push_back(ranks(wish, &ParallelGrid::tp, false));
+  dials.push_back(ranks(wish, &ParallelGrid::pp, false));
+  dials.push_back(ranks(wish, &ParallelGrid::dp, false));
   return dials;
 }
 
 bool possible(const FitJob& wish, const FitJob& job, const FitLimits& limits) {
-  return job.pp <= limits.layers && job.dp <= kMostReplicas &&
-         (job.tp == wish.tp || (job.tp <= limits.most_tp && limits.heads % job.tp == 0));
+  const std::int32_t tp = job.grid.tp;
+  return job.grid.pp <= limits.layers && job.grid.dp <= kMostReplicas &&
+         (tp == wish.grid.tp || (tp <= limits.most_tp && limits.heads % tp == 0));
 }
 
 std::vector<FitCandidate> by_ranks(std::vector<FitCandidate> candidates) {
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const FitCandidate& a, const FitCandidate& b) { return a.job.ranks() < b.job.ranks(); });
+  std::ranges::stable_sort(candidates, {},
+                           [](const FitCandidate& c) { return c.job.grid.ranks(); });
   return candidates;
 }
 
@@ -122,8 +122,9 @@ std::vector<FitCandidate> double_changes(const FitJob& wish, const FitLimits& li
 
 std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job) {
   std::vector<std::string> settings;
-  const auto number = [&](const char* key, std::int32_t FitJob::*member) {
-    if (job.*member != wish.*member) settings.push_back(fmt::format("{}={}", key, job.*member));
+  const auto number = [&](const char* key, std::int32_t ParallelGrid::*member) {
+    if (job.grid.*member != wish.grid.*member)
+      settings.push_back(fmt::format("{}={}", key, job.grid.*member));
   };
   if (job.memory_cap != wish.memory_cap && job.memory_cap)
     settings.push_back(fmt::format("plan.memory_cap={}", job.memory_cap->count()));
@@ -133,9 +134,9 @@ std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job)
     settings.push_back(recompute_setting(job));
   if (job.choices.most_merged != wish.choices.most_merged)
     settings.push_back(fmt::format("plan.most_merged={}", job.choices.most_merged));
-  number("parallel.tp", &FitJob::tp);
-  number("parallel.pp", &FitJob::pp);
-  number("parallel.dp", &FitJob::dp);
+  number("parallel.tp", &ParallelGrid::tp);
+  number("parallel.pp", &ParallelGrid::pp);
+  number("parallel.dp", &ParallelGrid::dp);
   return settings;
 }
 

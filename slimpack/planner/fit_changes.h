@@ -10,19 +10,16 @@
 #include "slimpack/base/units.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/recompute.h"
+#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
-/// What a job can change to fit: how its ranks are arranged, before the layers are divided among
-/// them, and what may be tried.
+/// What a job can change to fit. Its layers are not divided among the stages yet.
 struct FitJob {
-  std::int32_t pp = 1;
-  std::int32_t dp = 1;
-  std::int32_t tp = 1;
+  ParallelGrid grid = {};
   Choices choices = {};  ///< most_merged may exceed what dp and the links allow
   std::optional<Bytes> memory_cap = std::nullopt;  ///< of a rank's activations
 
-  [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }
   bool operator==(const FitJob&) const = default;
 };
 
@@ -35,15 +32,16 @@ struct FitLimits {
   std::vector<Recompute> recompute = {};  ///< policies whose times are known
 };
 
-/// A changed job. Candidates of one line turn the same dials, each further than the one before:
-/// when one fits, the rest of its line need not be tried.
+/// A changed job. Candidates of one line change the same things, each further than the one before.
+/// When one fits, the rest of its line need not be tried.
 struct FitCandidate {
   FitJob job;
   std::size_t line = 0;
 };
 
-/// Jobs that change one thing, mildest first: the planner, recomputation, merging; the same ranks
-/// arranged differently (tp or pp for dp); two, four or eight times the ranks by tp, pp or dp.
+/// Jobs that change one thing, mildest first: the planner, recomputation or merging; the
+/// arrangement of the same ranks (tp or pp for dp); two, four or eight times the ranks by tp, pp or
+/// dp.
 [[nodiscard]] std::vector<FitCandidate> single_changes(const FitJob& wish, const FitLimits& limits);
 
 /// Jobs that change two of those things, fewest ranks first.

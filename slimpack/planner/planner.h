@@ -25,44 +25,45 @@ namespace slimpack {
 struct Choices {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};  ///< cuts lie at multiples of it
-  /// The largest group of replicas that may run a sequence together (DP-Merge): 1, 2, 4, …; no
-  /// larger than what the costs know.
+  /// The largest group of replicas that may run a sequence together (DP-Merge): 1, 2, 4, …; the
+  /// costs must know merging of that many.
   std::int32_t most_merged = 1;
-  /// Rounds of local search: 1 takes milliseconds; each further one looks wider and costs several
-  /// times as much. More rounds never give a longer step.
+  /// Rounds of local search. 1 takes milliseconds; each further round looks wider and takes several
+  /// times as long. More rounds never give a longer step.
   std::int32_t effort = 1;
   /// kSplit: weight gradients may run later than input gradients. Never a longer step than kWhole.
-  /// Needs costs that know their part (Costs::weight_gradient).
+  /// Needs costs that know what weight gradients take (Costs::weight_gradient).
   BackwardKind backward = BackwardKind::kWhole;
-  /// Beyond the fast search: kMilp and, on small steps, kAuto also rate exact answers on coarse
-  /// grids. Never a longer step than with kFluid.
+  /// kMilp and, on small steps, kAuto also rate exact answers on coarse grids. Never a longer step
+  /// than with kFluid.
   SolverKind solver = SolverKind::kFluid;
-  /// Time to go on for, with more effort and exact answers from larger programs, counted from the
-  /// start; 0 = stop when the usual search is done. Never a longer step than without, but not
-  /// always the same one.
+  /// How long to look for shorter steps, counted from the start: with more effort, and with exact
+  /// answers from larger programs. 0 = stop after the usual search. Never a longer step than with
+  /// 0, but not always the same step.
   Nanos time_budget{0};
-  /// What layers may compute again, or offload, to save memory; what gives the shortest step is
-  /// used. kOffload needs costs that know host_per_byte.
+  /// What layers may compute again, or offload, to save memory. The policy with the shortest step
+  /// is used. kOffload needs costs that know host_per_byte.
   std::vector<Recompute> recompute = {Recompute::kElementwise};
-  /// Whether layers of a stage may differ in it, in steps of kSlimpack. Never a longer step than
-  /// where they may not.
+  /// Whether layers of a stage may differ in their policy; kSlimpack alone does so. Never a longer
+  /// step than with false.
   bool mixed_recompute = false;
   SearchOptions search = {};
 
   bool operator==(const Choices&) const = default;
 };
 
-/// A plan ready to run, with what is expected of it.
+/// A plan ready to run, with its predicted times and memory.
 struct RatedPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;         ///< by replica
   std::vector<std::vector<double>> speed;  ///< the job's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
   Nanos lower_bound;  ///< no plan of these sequences is faster (solver/step_bound.h)
-  /// The baseline whose plan it is (baselines/baseline.h); empty = found by the search, or read.
+  /// Name of the baseline that made the plan (baselines/baseline.h); empty = the search found it,
+  /// or it was read from a file.
   std::string_view baseline = {};
-  /// By stage: the most that any rank holds in any timing, where replicas that run MicroPacks
-  /// together hold each other back. Empty where the search has not found the step.
+  /// By stage: the most that any rank holds in any timing. It counts that replicas which run
+  /// MicroPacks together wait for each other. Empty unless the search found the step.
   std::vector<Bytes> memory = {};
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
@@ -71,8 +72,8 @@ struct RatedPlan {
 /// Why nothing fits: a result, not an error.
 struct DoesNotFit {
   Bytes cap;
-  Bytes needed;              ///< the least peak activation that any candidate reached
-  StageId stage;             ///< the stage that needs it
+  Bytes needed;              ///< the least peak of activations of any candidate
+  StageId stage;             ///< where that peak is
   Tokens longest;            ///< the longest sequence
   Tokens longest_that_fits;  ///< the longest single sequence that would fit this cap, 0 = none
   /// One line for people: what is needed, what the cap is, what would fit, what to do.
@@ -87,11 +88,12 @@ struct PlanOutcome {
   std::optional<DoesNotFit> does_not_fit;
 };
 
-/// With kSlimpack never longer than any baseline's step (planner/baseline_step.h) that keeps the
-/// cap and `most_merged`; where no sequence is longer than the context, they are candidates, too.
-/// kPacked is the best-fit baseline's step. Deterministic without a time budget. `progress`, if
-/// set, is told of each candidate that was looked at. Throws InvalidInput for what makes no sense
-/// (no sequences, an empty sequence, a sequence longer than the context with kPacked).
+/// With kSlimpack, the baselines' steps (planner/baseline_step.h) are candidates, too, where no
+/// sequence is longer than the context. So the step is never longer than that of a baseline that
+/// keeps the cap and `most_merged`. kPacked gives the best-fit baseline's step. Deterministic
+/// without a time budget. `progress`, if set, is called after each candidate. Throws InvalidInput
+/// for input that makes no sense (no sequences, an empty sequence, a sequence longer than the
+/// context with kPacked).
 [[nodiscard]] PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths,
                                     const Choices& choices, const Costs& cost,
                                     const std::function<void()>& progress = nullptr);
@@ -100,8 +102,8 @@ struct PlanOutcome {
 [[nodiscard]] SimulationResult predict(const RatedPlan& step, const Costs& cost,
                                        const SimulationOptions& options = {});
 
-/// plan.json: the plan, its schedules as text, the cost model that it was made with and the
-/// prediction's figures, so that `slimpack simulate` needs nothing else.
+/// plan.json: the plan, its schedules as text, the costs that it was made with and the figures of
+/// its prediction, so that `slimpack simulate` needs no other file.
 struct PlanFile {
   RatedPlan step;
   Costs cost;

@@ -5,12 +5,12 @@
 
 namespace slimpack {
 
-std::vector<std::vector<double>> stage_speeds(std::span<const double> by_rank, std::int32_t pp,
-                                              std::int32_t dp, std::int32_t tp) {
+std::vector<std::vector<double>> stage_speeds(std::span<const double> by_rank,
+                                              const ParallelGrid& grid) {
   if (by_rank.empty()) return {};
-  const auto ranks = static_cast<std::size_t>(tp);
-  std::vector<std::vector<double>> speed(static_cast<std::size_t>(dp),
-                                         std::vector<double>(static_cast<std::size_t>(pp)));
+  const auto ranks = static_cast<std::size_t>(grid.tp);
+  std::vector<std::vector<double>> speed(static_cast<std::size_t>(grid.dp),
+                                         std::vector<double>(static_cast<std::size_t>(grid.pp)));
   std::size_t first = 0;
   for (std::vector<double>& replica : speed)
     for (double& stage : replica) {

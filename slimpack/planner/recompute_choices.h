@@ -1,4 +1,4 @@
-// Recompute choices: which policies of all layers a step is planned with.
+// Recompute choices: the recomputations that a step is planned with.
 #pragma once
 
 #include <span>
@@ -8,35 +8,34 @@
 
 namespace slimpack {
 
-/// Policies of all layers of a step.
+/// A policy for each layer of a step.
 struct RecomputeChoice {
   RecomputeByLayer recompute;
-  bool mixed = false;  ///< layers of a stage differ
+  bool mixed = false;  ///< whether layers of a stage differ
 
   bool operator==(const RecomputeChoice&) const = default;
 };
 
-/// The policies that the choices allow, each for all layers; and where layers may differ,
-/// mixtures. The cheapest policy first, then cheapest first:
-/// 1. Of the allowed policies only those count that no mixture of two others beats in both the
-///    bytes that a token keeps on the device and the time that these sequences take: bytes and time
-///    of a mixture lie between those of its parts, so others could not lead to the cheapest that
-///    fits.
-/// 2. Of each two neighbours among them, the first n layers of every stage take the one that keeps
-///    less: those run last in backward, when the others have freed their rows. Adding as much to
-///    every stage keeps the stages balanced.
-/// The memory cap plays no part, so that it only filters.
+/// Each policy that the choices allow, for all layers; and mixtures, where layers may differ. They
+/// come in the order of the time that these sequences take, shortest first. Mixtures are made so:
+/// 1. A policy is left out when a mixture of two others is as good in both respects: the bytes that
+///    a token keeps on the device, and the time. Bytes and time of a mixture lie between those of
+///    its parts, so mixtures with that policy are not needed either.
+/// 2. Policies that are neighbours in bytes are mixed. The first n layers of every stage take the
+///    one that keeps less: they run last in backward, when the other layers have freed their rows.
+///    The same n for every stage keeps the stages balanced.
+/// The choices do not depend on the memory cap, so the cap only filters them.
 /// Cost: O(sequences · policies + choices · layers).
 [[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const Job& job,
                                                              const SequenceLengths& lengths,
                                                              const Choices& choices,
                                                              const Costs& cost);
 
-/// True when the longest sequence alone keeps more than the cap on some stage, in any plan.
+/// True when, in every plan, the longest sequence alone keeps more than the cap on some stage.
 [[nodiscard]] bool never_fits(const Job& job, const SequenceLengths& lengths,
                               const Choices& choices, const RecomputingCosts& cost);
 
-/// Costs below which no layer of an allowed policy gets, nor any mixture of them: for bounds.
+/// Costs for bounds: no layer costs less, whatever allowed policy or mixture it has.
 [[nodiscard]] RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed);
 
 }  // namespace slimpack

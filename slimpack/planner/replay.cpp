@@ -65,10 +65,10 @@ SimulationResult replay(const RatedPlan& step, const Costs& cost,
                         std::span<const Timeline> measured) {
   SLIMPACK_CHECK(!measured.empty());
   const TypicalTimes typical(measured);
-  std::vector<CostedReplica> replicas = costed_replicas(step, cost);
+  std::vector<ReplicaPacks> replicas = costed_replicas(step, cost);
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   for (std::size_t r = 0; r < replicas.size(); ++r) replace(replicas[r].times, typical, r * stages);
-  return simulate(step, replicas);
+  return simulate(replicas, step.schedules);
 }
 
 }  // namespace slimpack

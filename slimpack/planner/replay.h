@@ -1,4 +1,4 @@
-// Replay: a step as it would have gone had every action lasted what it typically lasts.
+// Replay: a measured step simulated again, each action with its typical duration.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 
 namespace slimpack {
 
-/// What a rank does in a step: all spans of the same kind and MicroPack.
+/// A part of what a rank does in a step: its spans of one kind and MicroPack.
 using Work = std::tuple<std::int32_t, SpanKind, PackId>;
 
-/// By work of a timeline, in ns. Waits are none. Cost: O(spans · log(spans)).
+/// Nanoseconds that each part of the work took in a timeline. Waiting is no work. Cost:
+/// O(spans · log(spans)).
 [[nodiscard]] std::map<Work, double> busy_durations(const Timeline& timeline);
 
-/// As predict, but every action, reduction and optimizer lasts the median of what it lasted in the
-/// measured timelines of this step, on the slowest of a stage's tensor-parallel ranks. Beside a
-/// measured step it shows what came of a machine whose speed changes; beside the prediction, what
-/// came of wrong costs. What the timelines do not show keeps its predicted time: transfers above
-/// all. REQUIRES: at least one timeline.
+/// As predict, but with measured durations: every action, reduction and optimizer takes the median
+/// of its durations in the timelines of this step, on the slowest of a stage's tensor-parallel
+/// ranks. The difference to a measured step comes from changing speeds of the machine; the
+/// difference to the prediction comes from wrong costs. Transfers, and all else that timelines do
+/// not show, keep their predicted times. REQUIRES: at least one timeline.
 /// Cost: O(spans · log(spans)).
 [[nodiscard]] SimulationResult replay(const RatedPlan& step, const Costs& cost,
                                       std::span<const Timeline> measured);

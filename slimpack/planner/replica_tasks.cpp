@@ -1,14 +1,15 @@
 #include "slimpack/planner/replica_tasks.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "slimpack/cost/memory_model.h"
 
 namespace slimpack {
 namespace {
 
-PackPlan in_own_ids(PackPlan packs, const std::vector<SequenceId>& sequences) {
+PackPlan in_own_ids(const ReplicaPlan& replica) {
+  const std::vector<SequenceId>& sequences = replica.sequences;
+  PackPlan packs = replica.packs;
   for (auto* pass : {&packs.forward, &packs.backward})
     for (MicroPack& pack : *pass)
       for (Slice& slice : pack.slices)
@@ -18,54 +19,39 @@ PackPlan in_own_ids(PackPlan packs, const std::vector<SequenceId>& sequences) {
   return packs;
 }
 
-/// A replica's packs, and the lengths of their sequences, in its own ids.
-struct OwnPacks {
-  PackPlan packs;
+SequenceLengths own_lengths(const StepPlan& plan, const ReplicaPlan& replica) {
   SequenceLengths lengths;
-};
-
-OwnPacks own_packs(const RatedPlan& step, ReplicaId replica) {
-  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
-  OwnPacks own{in_own_ids(plan.packs, plan.sequences), {}};
-  for (const SequenceId q : plan.sequences) own.lengths.push_back(step.plan.lengths[q.index()]);
-  return own;
+  for (const SequenceId q : replica.sequences) lengths.push_back(plan.lengths[q.index()]);
+  return lengths;
 }
 
 }  // namespace
 
-CostedReplica costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
-                             ReplicaId replica) {
+ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
+                            ReplicaId replica) {
   Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
   if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
-  auto [packs, lengths] = own_packs(step, replica);
-  CostedReplica costed;
-  costed.packs = std::move(packs);
+  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
+  ReplicaPacks costed{in_own_ids(plan), {}, {}};
   costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
-  costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, lengths);
+  costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan));
   return costed;
 }
 
-std::vector<CostedReplica> costed_replicas(const RatedPlan& step, const Costs& cost) {
+std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost) {
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
-  std::vector<CostedReplica> out;
+  std::vector<ReplicaPacks> out;
   out.reserve(step.plan.replicas.size());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
     out.push_back(costed_replica(step, recomputing, ReplicaId(r)));
   return out;
 }
 
-SimulationResult simulate(const RatedPlan& step, const std::vector<CostedReplica>& replicas,
-                          const SimulationOptions& options) {
-  std::vector<ReplicaPacks> views;
-  for (const CostedReplica& replica : replicas) views.push_back(replica.view());
-  return simulate(views, step.schedules, options);
-}
-
 std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost) {
   return stage_needs(step, costed_replicas(step, cost));
 }
 
-std::vector<Bytes> stage_needs(const RatedPlan& step, const std::vector<CostedReplica>& replicas) {
+std::vector<Bytes> stage_needs(const RatedPlan& step, std::span<const ReplicaPacks> replicas) {
   std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     const std::vector<Bytes> memory =
@@ -87,9 +73,11 @@ Bytes host_need(const RatedPlan& step, const Costs& cost) {
   if (!first_offloading(step.plan.recompute)) return most;
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    const OwnPacks own = own_packs(step, ReplicaId(r));
-    const TaskBytes bytes = host_bytes(recomputing, step.plan.layout, own.packs, own.lengths);
-    for (const Bytes stage : schedule_memory(own.packs, step.schedules[r], bytes))
+    const ReplicaPlan& plan = step.plan.replicas[r];
+    const PackPlan packs = in_own_ids(plan);
+    const TaskBytes bytes =
+        host_bytes(recomputing, step.plan.layout, packs, own_lengths(step.plan, plan));
+    for (const Bytes stage : schedule_memory(packs, step.schedules[r], bytes))
       most = std::max(most, stage);
   }
   return most;
@@ -104,7 +92,7 @@ double RatedPlan::gap() const {
 
 SimulationResult predict(const RatedPlan& step, const Costs& cost,
                          const SimulationOptions& options) {
-  return simulate(step, costed_replicas(step, cost), options);
+  return simulate(costed_replicas(step, cost), step.schedules, options);
 }
 
 }  // namespace slimpack

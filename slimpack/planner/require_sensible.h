@@ -10,8 +10,8 @@ namespace slimpack {
 void require_sensible(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                       const Costs& cost);
 
-/// Choices::most_merged for a wish: the largest power of two that neither exceeds the wish nor
-/// the replicas nor what the cost model knows. REQUIRES: wish and replicas ≥ 1.
+/// Choices::most_merged for a wish: the largest power of two that exceeds neither the wish, nor the
+/// replicas, nor what the cost model knows. REQUIRES: wish and replicas ≥ 1.
 [[nodiscard]] std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas,
                                            const Costs& cost);
 

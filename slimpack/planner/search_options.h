@@ -21,37 +21,39 @@ inline constexpr std::array kSearchDirections = {SearchDirection::kPacks, Search
                                                  SearchDirection::kShortAhead,
                                                  SearchDirection::kCuts, SearchDirection::kSplit};
 
+/// FirstCandidates::split_per_stage of every backward.
 inline constexpr std::int32_t kSplitAll = 1 << 16;
 
-/// What the first candidates have in common. Small MicroPacks at either end fill and drain the
-/// pipeline sooner; short sequences ahead let the first backward start before the longest one has
-/// passed.
+/// What the first candidates have in common. Small MicroPacks at both ends fill and drain the
+/// pipeline sooner. With short sequences ahead, the first backward starts before the longest
+/// sequence has passed.
 struct FirstCandidates {
   bool asymmetric = true;
   double taper = 0.25;  ///< 1 = none
   int taper_per_stage = 2;
   int short_first = 4;
-  std::int32_t split_per_stage = kSplitAll;  ///< where backwards may be split
+  std::int32_t split_per_stage = kSplitAll;  ///< backwards, where they may be split
 
   bool operator==(const FirstCandidates&) const = default;
 };
 
-/// Most MicroPacks of a pass that are tried, for each stage: so many, which lower the bubble below
-/// 1%, or so many for as much as the longest sequence holds, so that those of a whole pipeline need
-/// little memory beside it. The time to plan grows with them.
+/// The most MicroPacks of a pass that are tried, for each stage of the pipeline: the larger of two
+/// limits. The time to plan grows with them.
 struct PackLimits {
-  int per_stage = 256;
+  int per_stage = 256;  ///< lowers the bubble below 1%
+  /// For as many tokens as the longest sequence has. The MicroPacks in a pipeline then need little
+  /// memory beside that sequence.
   int per_longest = 8;
 
   bool operator==(const PackLimits&) const = default;
 };
 
-/// Caps that candidates are scheduled under, as multiples of their own least memory.
+/// Memory caps for schedules of a candidate, as multiples of its own least memory.
 struct SearchCaps {
-  double tight = 1.1;   ///< judges candidates, beside no cap
-  double medium = 2.0;  ///< likewise where backwards may be split, and in later rounds
+  double tight = 1.1;   ///< candidates are judged under it and without a cap
+  double medium = 2.0;  ///< and under this where backwards may be split, and in later rounds
   /// The ladder: 1, 1.04, 1.04², … about 2. Where backwards may be split, more memory still helps:
-  /// on by 1.2 each to about 9.
+  /// then it goes on in steps of 1.2 to about 9.
   double rung = 1.04;
   int rungs = 18;
   double high_rung = 1.2;
@@ -63,27 +65,27 @@ struct SearchCaps {
 
 /// When merging is tried, and how far.
 struct MergeSearch {
-  /// Shares of the mean load above which a sequence is merged; the first stands for never.
+  /// A sequence is merged above such a share of the mean load. Each share is tried; the first
+  /// stands for "never".
   std::vector<double> above = {
       std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03, 0.0};
-  /// Merged variants that are searched even if one before them fits …
-  std::size_t variants = 2;
-  /// … where this share of what their heaviest unit takes so far would be an improvement: no more
-  /// is usually found between the first look and the last.
+  std::size_t variants = 2;  ///< merged variants that are searched although another one fits
+  /// They are searched only where this share of their heaviest unit's time would be an improvement:
+  /// a search seldom gains more after the first look.
   double promising = 0.99;
-  /// Candidates of a variant's heaviest unit at first, and at most where none of them fits.
-  int glance = 3;
-  int long_glance = 8;
-  /// Merging is tried where the longest sequence is this share of a replica's load …
-  double heavy = 0.5;
-  /// … or memory makes the heaviest unit so many times as long.
-  double hindered = 1.01;
-  bool levelled = true;  ///< whether replicas that whole sequences leave unlike are levelled
-  double unlike = 0.01;  ///< share of a load that merging must win to be tried for it alone
+  int glance = 3;       ///< candidates of the first look at a variant's heaviest unit
+  int long_glance = 8;  ///< the most of them where none fits
+  double heavy = 0.5;  ///< merging is tried where a sequence is more than this share of a load, …
+  double hindered = 1.01;  ///< … or where memory makes the heaviest unit this many times as long
+  bool levelled = true;    ///< whether levelled() is tried where whole sequences leave loads unlike
+  double unlike = 0.01;    ///< share of a load that each merge of levelled() has to take off
 
   bool operator==(const MergeSearch&) const = default;
 };
 
+/// The program plans with the defaults. bench/ablation changes every one of them to say what it is
+/// worth (docs/ablation.md). Four are switches that only the ablation turns off: the entries of
+/// `directions`, first.asymmetric, caps.forwards_first and merging.levelled.
 struct SearchOptions {
   std::vector<SearchDirection> directions{kSearchDirections.begin(),
                                           kSearchDirections.end()};  ///< in this order
@@ -91,12 +93,12 @@ struct SearchOptions {
   PackLimits packs = {};
   SearchCaps caps = {};
   MergeSearch merging = {};
-  /// Candidates beyond the first, on average over the units other than the heaviest.
+  /// Candidates beyond the first, on average over all units but the heaviest.
   std::int64_t steps_per_unit = 1;
-  /// Mixtures of the same two policies of recomputation, at most: each is a search.
+  /// The most mixtures of the same two policies of recomputation. Each is a search.
   std::int32_t mixtures = 8;
-  /// Steps of no more packs have their baselines list-scheduled under all caps: schedules differ
-  /// under more caps the more packs there are, and each takes longer.
+  /// List-scheduled baselines of one replica with no more packs are tried under every cap that
+  /// makes a difference. With more packs there are more such caps, and each schedule takes longer.
   std::size_t few_packs = 32;
 
   bool operator==(const SearchOptions&) const = default;

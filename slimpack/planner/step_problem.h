@@ -1,4 +1,4 @@
-// What every candidate plan of a step shares.
+// Step problem: what every search for a step's plan is given.
 #pragma once
 
 #include <functional>
@@ -15,29 +15,30 @@
 
 namespace slimpack {
 
-/// The stage of a replica that needs the most time for all sequences of the step, and how fast the
-/// replica is there, measured by the time that the step's pacing stage needs at speed 1.
+/// The stage of a replica that needs the most time for all sequences of the step, and the replica's
+/// speed: the time of the slowest stage at speed 1, divided by the time of this stage.
 struct Pacing {
   StageId stage;
   double speed = 1;
 };
 
-/// How far exact answers go. Programs grow with the product of granules and MicroPacks; most of the
-/// time goes into the root of the tree.
+/// How far exact answers go. Programs grow with the product of granules and MicroPacks. The root of
+/// the tree takes most of the time.
 struct ExactEffort {
   std::int64_t nodes = 0;  ///< of each tree; 0 = fast answers only
-  std::size_t size = 0;    ///< granules × MicroPacks of a program, at most
-  double gap = 1e-2;       ///< distance from its bound at which a cut is good enough
+  std::size_t size = 0;    ///< the most granules × MicroPacks of a program
+  double gap = 1e-2;       ///< a cut this near its bound is good enough
 };
 
 /// How far a search goes.
 struct SearchDepth {
   std::int32_t effort = 1;  ///< as Choices::effort
   ExactEffort exact = {};
-  std::optional<Nanos> deadline = std::nullopt;  ///< of monotonic_now(): search no further then
+  std::optional<Nanos> deadline = std::nullopt;  ///< the search ends then; of monotonic_now()
 };
 
-/// What all candidates of a step share once its recomputation is chosen. Keeps references.
+/// A step whose recomputation is chosen: what step, unit and baseline search, exact packs and
+/// refusals take. Keeps references.
 struct StepProblem {
   const Job& job;
   const SequenceLengths& lengths;
@@ -45,21 +46,21 @@ struct StepProblem {
   const RecomputingCosts& cost;
   SearchDepth depth = {};
   std::vector<Pacing> pacing = {};  ///< by replica; `paced` fills it in
-  /// Where not empty, units are cut in these ways and no other, and no exact answers are rated.
+  /// If not empty, units are cut only in these ways, and no exact answers are rated.
   std::vector<Candidate> candidates = {};
-  /// Only solutions below it are of use: what cannot be is not looked at further.
+  /// Only steps below it are of use. Candidates that cannot be below it are given up.
   std::optional<Nanos> below = std::nullopt;
-  /// Told of each candidate that was looked at; may be null.
+  /// Called after each candidate; may be null.
   const std::function<void()>* progress = nullptr;
 };
 
-/// The problem with the pacing of its replicas. Cost: O(stages · (sequences + replicas)).
+/// The problem with its pacing filled in. Cost: O(stages · (sequences + replicas)).
 [[nodiscard]] StepProblem paced(StepProblem problem);
 
 /// Whether the deadline has passed.
 [[nodiscard]] bool out_of_time(const SearchDepth& depth);
 
-/// The most bytes that any stage needs, and which one that is (ties: the first).
+/// The most bytes that any stage needs, and that stage (ties: the first).
 struct StageNeed {
   Bytes bytes;
   StageId stage;
@@ -68,7 +69,7 @@ struct StageNeed {
 
 [[nodiscard]] Replication replication_of(const Job& job, ReplicaId replica);
 
-/// By group of 2^k replicas up to most_merged: the costs of slices on a stage.
+/// The costs of slices on a stage, for groups of 2^k replicas up to most_merged.
 [[nodiscard]] UnitCost unit_cost(const StepProblem& problem, StageId stage);
 
 }  // namespace slimpack

@@ -28,12 +28,19 @@ milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
   return limits;
 }
 
-AssignProblem assign_problem(const StepProblem& problem) {
-  AssignProblem out{problem.lengths, {}, {}};
-  for (const Pacing& pacing : problem.pacing) out.speed.push_back(pacing.speed);
+/// By replica.
+std::vector<double> speeds(const StepProblem& problem) {
+  std::vector<double> out;
+  for (const Pacing& pacing : problem.pacing) out.push_back(pacing.speed);
+  return out;
+}
+
+/// Forward and backward of a sequence, as `assign` takes them.
+std::vector<PackCost> group_costs(const StepProblem& problem) {
   const UnitCost cost = unit_cost(problem, problem.pacing.front().stage);
+  std::vector<PackCost> out;
   for (std::size_t k = 0; k < cost.forward.size(); ++k)
-    out.groups.push_back(cost.forward[k] + cost.backward[k]);
+    out.push_back(cost.forward[k] + cost.backward[k]);
   return out;
 }
 
@@ -70,10 +77,11 @@ void glance_at(const StepProblem& problem, const Variant& variant) {
 
 /// The assignments that the thresholds of merging lead to, each once; the unmerged one first.
 std::vector<Assignment> assignments_of(const StepProblem& problem) {
-  const AssignProblem assignable = assign_problem(problem);
+  const std::vector<double> speed = speeds(problem);
+  const std::vector<PackCost> groups = group_costs(problem);
   std::vector<Assignment> assignments;
   for (const double merge_above : problem.choices.search.merging.above) {
-    const Assignment assignment = assign(assignable, merge_above);
+    const Assignment assignment = assign(problem.lengths, speed, groups, merge_above);
     if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
       assignments.push_back(assignment);
     if (problem.choices.most_merged == 1) break;
@@ -197,7 +205,7 @@ bool may_merge(const StepProblem& problem, const Variant& variant) {
   const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
   if (makespan > merging.hindered * unmerged.free_makespan()) return true;
-  const PackCost work = assign_problem(problem).groups.front();
+  const PackCost work = group_costs(problem).front();
   const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
   return work(Slice{SequenceId(), Tokens(0), longest}) > merging.heavy * unmerged.unit().load;
 }
@@ -233,9 +241,9 @@ void search_merged(const StepProblem& problem, std::span<const Assignment> assig
 
 /// The unmerged sequences as an exact balance shares them out, where that differs from `fast`.
 void search_balanced(const StepProblem& problem, const Assignment& fast, StepSearchResult& result) {
-  AssignProblem assignable = assign_problem(problem);
-  assignable.exact = exact_limits(problem, kExactBalanceGap);
-  const Assignment assignment = assign(assignable, problem.choices.search.merging.above.front());
+  const Assignment assignment =
+      assign(problem.lengths, speeds(problem), group_costs(problem),
+             problem.choices.search.merging.above.front(), exact_limits(problem, kExactBalanceGap));
   if (assignment == fast || out_of_time(problem.depth)) return;
   Variant variant = begun(problem, assignment);
   search_variant(problem, variant);
@@ -245,8 +253,8 @@ void search_balanced(const StepProblem& problem, const Assignment& fast, StepSea
 /// A merged sequence or two where whole ones leave replicas unlike.
 void search_levelled(const StepProblem& problem, const Assignment& whole,
                      StepSearchResult& result) {
-  const Assignment assignment =
-      levelled(assign_problem(problem), whole, problem.choices.search.merging.unlike);
+  const Assignment assignment = levelled(problem.lengths, speeds(problem), group_costs(problem),
+                                         whole, problem.choices.search.merging.unlike);
   if (assignment == whole || out_of_time(problem.depth)) return;
   Variant variant = begun(problem, assignment);
   search_variant(problem, variant);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -12,14 +13,6 @@
 
 namespace slimpack {
 namespace {
-
-std::vector<ReplicaPacks> views(const std::vector<PackPlan>& packs,
-                                const std::vector<TaskTimes>& times,
-                                const std::vector<TaskBytes>& bytes) {
-  std::vector<ReplicaPacks> out;
-  for (std::size_t i = 0; i < packs.size(); ++i) out.push_back({packs[i], times[i], bytes[i]});
-  return out;
-}
 
 Bytes times_factor(Bytes bytes, double factor) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(bytes.count()) * factor));
@@ -44,9 +37,12 @@ Nanos larger(double limit, Nanos other) {
   return std::max(Nanos(static_cast<std::int64_t>(std::ceil(limit))), other);
 }
 
-std::size_t pack_count(const std::vector<PackPlan>& packs) {
+/// In all replicas together.
+template <class Replicas, class PacksOf = std::identity>
+std::size_t pack_count(const Replicas& replicas, PacksOf packs_of = {}) {
   std::size_t count = 0;
-  for (const PackPlan& p : packs) count += p.forward.size() + p.backward.size();
+  for (const auto& replica : replicas)
+    for (const Pass pass : kWholePasses) count += std::invoke(packs_of, replica).of(pass).size();
   return count;
 }
 
@@ -85,7 +81,7 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates) {
     const auto same = [&](const Candidate& other) { return other == candidate; };
     if (std::any_of(queue_.begin(), queue_.end(), same) ||
-        std::any_of(seen_.begin(), seen_.end(), [&](const Tasks& t) { return same(t.candidate); }))
+        std::any_of(seen_.begin(), seen_.end(), [&](const Trial& t) { return same(t.candidate); }))
       continue;
     queue_.push_back(candidate);
   }
@@ -95,7 +91,7 @@ void UnitSearch::next_phase() {
   const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
   if (++phase_ > last_phase_) {
     std::stable_sort(seen_.begin(), seen_.end(),
-                     [](const Tasks& a, const Tasks& b) { return a.bound < b.bound; });
+                     [](const Trial& a, const Trial& b) { return a.bound < b.bound; });
     return;
   }
   const SearchDirection direction = directions[(phase_ - 1) % directions.size()];
@@ -124,7 +120,9 @@ void UnitSearch::advance() {
   SLIMPACK_CHECK(!exhausted());
   if (problem_.progress != nullptr) (*problem_.progress)();
   if (explored()) {
-    climb_ladder(seen_[climbed_++]);
+    Trial& trial = seen_[climbed_++];
+    climb_ladder(trial);
+    trial.replicas.clear();  // nobody asks for them again
     return;
   }
   for (bool scored = false; !scored && !explored();) {
@@ -136,33 +134,31 @@ void UnitSearch::advance() {
 }
 
 void UnitSearch::consider_extra(PackPlan packs) {
-  Tasks tasks = tasks_of(favourite(), {std::move(packs)});
-  if (best_ && tasks.bound >= best_->makespan) return;
-  const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
-  const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
-  keep(tasks, scheduler.run({}, policy(tasks.candidate, scheduler, Pass::kBackward)));
-  climb_ladder(tasks);
+  Trial trial = trial_of(favourite(), {std::move(packs)});
+  if (best_ && trial.bound >= best_->makespan) return;
+  add_bytes(trial);
+  const ListScheduler scheduler(trial.replicas);
+  keep(trial, scheduler.run({}, policy(trial.candidate, scheduler, Pass::kBackward)));
+  climb_ladder(trial);
 }
 
-UnitSearch::Tasks UnitSearch::tasks_of(const Candidate& candidate,
+UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
                                        std::vector<PackPlan> packs) const {
-  Tasks tasks;
-  tasks.candidate = candidate;
-  tasks.packs = std::move(packs);
-  for (std::size_t i = 0; i < tasks.packs.size(); ++i) {
-    tasks.times.push_back(task_times(problem_.cost, problem_.job.layout, tasks.packs[i],
-                                     replication_of(problem_.job, unit_.replicas[i].replica)));
-    tasks.bound = std::max(tasks.bound, actions_lower_bound(tasks.packs[i], tasks.times.back()));
+  Trial trial{candidate, {}, {}};
+  for (std::size_t i = 0; i < packs.size(); ++i) {
+    ReplicaPacks& replica = trial.replicas.emplace_back();
+    replica.packs = std::move(packs[i]);
+    replica.times = task_times(problem_.cost, problem_.job.layout, replica.packs,
+                               replication_of(problem_.job, unit_.replicas[i].replica));
+    trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times));
   }
-  return tasks;
+  return trial;
 }
 
-std::vector<TaskBytes> UnitSearch::bytes_of(const std::vector<PackPlan>& packs) const {
-  std::vector<TaskBytes> bytes;
-  for (std::size_t i = 0; i < packs.size(); ++i)
-    bytes.push_back(
-        task_bytes(problem_.cost, problem_.job.layout, packs[i], unit_.replicas[i].lengths));
-  return bytes;
+void UnitSearch::add_bytes(Trial& trial) const {
+  for (std::size_t i = 0; i < trial.replicas.size(); ++i)
+    trial.replicas[i].bytes = task_bytes(problem_.cost, problem_.job.layout,
+                                         trial.replicas[i].packs, unit_.replicas[i].lengths);
 }
 
 void UnitSearch::Favourite::consider(const Candidate& other, double other_score) {
@@ -173,59 +169,48 @@ void UnitSearch::Favourite::consider(const Candidate& other, double other_score)
 
 bool UnitSearch::explore(const Candidate& candidate) {
   if (phase_ == 0 && candidate.cut.fluid.packs > too_many_packs_) {
-    Tasks& uncut = seen_.emplace_back();
-    uncut.candidate = candidate;
-    uncut.bound = too_many_bound_;
+    seen_.push_back({candidate, {}, too_many_bound_});
     return false;
   }
-  const Tasks& tasks =
-      seen_.emplace_back(tasks_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
-  if (!problem_.candidates.empty() && seen_.size() > 1 && tasks.bound >= best_makespan())
+  Trial& trial = seen_.emplace_back(trial_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
+  if (!problem_.candidates.empty() && seen_.size() > 1 && trial.bound >= best_makespan())
     return false;
   const auto hopeless = [&](const Favourite* favourite) {
-    return static_cast<double>(tasks.bound.count()) >= favourite->score;
+    return static_cast<double>(trial.bound.count()) >= favourite->score;
   };
   if (in_first_round() ? hopeless(&favourites_.average)
                        : std::ranges::all_of(favourites_.all(), hopeless)) {
     if (phase_ == 0 && candidate.cut.fluid.packs > favourite().cut.fluid.packs) {
       too_many_packs_ = candidate.cut.fluid.packs;
-      too_many_bound_ = tasks.bound;
+      too_many_bound_ = trial.bound;
     }
     return false;
   }
-  const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
-  const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
-  const Bytes free = score(tasks, scheduler);
-  if (!problem_.job.memory_cap || free <= *problem_.job.memory_cap) return true;
-  // The highest rung below the cap: what the ladder will find at best, known early.
-  const Bytes least = largest_need(scheduler.least_memory()).bytes;
-  int k = highest_rung();
-  while (k >= 0 && rung(least, k) > *problem_.job.memory_cap) --k;
-  if (k >= 0)
-    keep(tasks, scheduler.run(uniform(scheduler, rung(least, k)),
-                              policy(candidate, scheduler, Pass::kForward, best_makespan())));
+  add_bytes(trial);
+  score(trial, ListScheduler(trial.replicas));
+  for (ReplicaPacks& replica : trial.replicas) replica.bytes = {};
   return true;
 }
 
-Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
+void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
-  leanest_.consider(tasks.candidate, static_cast<double>(least.count()));
+  leanest_.consider(trial.candidate, static_cast<double>(least.count()));
   const auto consider = [&](Favourite& favourite, Nanos makespan) {
     const auto score = static_cast<double>(makespan.count());
-    favourite.consider(tasks.candidate, score);
+    favourite.consider(trial.candidate, score);
     return score;
   };
   const SearchCaps& caps = problem_.choices.search.caps;
-  const auto run = [&](const std::vector<Bytes>& cap, Pass first, double give_up_above) {
+  const auto run = [&](const std::vector<Bytes>& by_stage, Pass first, double give_up_above) {
     const ListPolicy how =
-        policy(tasks.candidate, scheduler, first, larger(give_up_above, best_makespan()));
-    return scheduler.run(cap, how);
+        policy(trial.candidate, scheduler, first, larger(give_up_above, best_makespan()));
+    return scheduler.run(by_stage, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   auto free = run({}, Pass::kBackward, kNoLimit);
   const Bytes free_memory = largest_need(free->memory).bytes;
   const double free_score = consider(favourites_.uncapped, free->makespan);
-  keep(tasks, std::move(free));
+  keep(trial, std::move(free));
 
   // The average of both, or of both and the medium one, which counts as much: split backwards gain
   // most with some memory to spare.
@@ -236,17 +221,22 @@ Bytes UnitSearch::score(const Tasks& tasks, const ListScheduler& scheduler) {
         run(uniform(scheduler, times_factor(least, caps.medium)), Pass::kForward, kNoLimit);
     medium_score = consider(favourites_.medium, medium->makespan);
     if (space_.split) limit += 2 * (favourites_.average.score - medium_score);
-    keep(tasks, std::move(medium));
+    keep(trial, std::move(medium));
   }
   auto tight = run(uniform(scheduler, times_factor(least, caps.tight)), Pass::kForward,
                    problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
   if (tight) {
     const double average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
-    favourites_.average.consider(tasks.candidate,
+    favourites_.average.consider(trial.candidate,
                                  space_.split ? (average + medium_score) / 2 : average);
-    keep(tasks, std::move(tight));
+    keep(trial, std::move(tight));
   }
-  return free_memory;
+  const std::optional<Bytes>& cap = problem_.job.memory_cap;
+  if (!cap || free_memory <= *cap) return;
+  // The highest rung below the cap: what the ladder will find at best, known early.
+  int k = highest_rung();
+  while (k >= 0 && rung(least, k) > *cap) --k;
+  if (k >= 0) keep(trial, run(uniform(scheduler, rung(least, k)), Pass::kForward, 0));
 }
 
 Bytes UnitSearch::rung(Bytes least, int k) const {
@@ -260,12 +250,12 @@ int UnitSearch::highest_rung() const {
   return space_.split ? caps.rungs + caps.high_rungs : caps.rungs;
 }
 
-void UnitSearch::climb_ladder(Tasks& tasks) {
-  if (tasks.packs.empty())
-    tasks = tasks_of(tasks.candidate, cut_unit(unit_, cost_, tasks.candidate.cut));
-  if (tasks.bound >= best_makespan()) return;
-  const std::vector<TaskBytes> bytes = bytes_of(tasks.packs);
-  const ListScheduler scheduler(views(tasks.packs, tasks.times, bytes));
+void UnitSearch::climb_ladder(Trial& trial) {
+  if (trial.replicas.empty())
+    trial = trial_of(trial.candidate, cut_unit(unit_, cost_, trial.candidate.cut));
+  if (trial.bound >= best_makespan()) return;
+  add_bytes(trial);
+  const ListScheduler scheduler(trial.replicas);
   const StageNeed need = largest_need(scheduler.least_memory());
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
   if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
@@ -278,9 +268,9 @@ void UnitSearch::climb_ladder(Tasks& tasks) {
       // A schedule is the same under every cap from its own memory to the one it was made for.
       if (cap >= memory || (problem_.job.memory_cap && cap > *problem_.job.memory_cap)) continue;
       auto result = scheduler.run(uniform(scheduler, cap),
-                                  policy(tasks.candidate, scheduler, first, best_makespan()));
+                                  policy(trial.candidate, scheduler, first, best_makespan()));
       if (result) memory = largest_need(result->memory).bytes;
-      keep(tasks, std::move(result));
+      keep(trial, std::move(result));
     }
   }
 }
@@ -289,16 +279,16 @@ Nanos UnitSearch::best_makespan() const {
   return std::min(best_ ? best_->makespan : kNever, problem_.below.value_or(kNever));
 }
 
-void UnitSearch::keep(const Tasks& tasks, std::optional<ListScheduler::Result> result) {
+void UnitSearch::keep(const Trial& trial, std::optional<ListScheduler::Result> result) {
   if (!result) return;
   const Bytes memory = largest_need(result->memory).bytes;
   if (problem_.job.memory_cap && memory > *problem_.job.memory_cap) return;
   if (best_ &&
-      std::tuple(result->makespan, memory, pack_count(tasks.packs)) >=
+      std::tuple(result->makespan, memory, pack_count(trial.replicas, &ReplicaPacks::packs)) >=
           std::tuple(best_->makespan, largest_need(best_->memory).bytes, pack_count(best_->packs)))
     return;
-  best_ = RatedUnit{tasks.candidate, tasks.packs, std::move(result->schedule), result->makespan,
-                    std::move(result->memory)};
+  best_ = RatedUnit{*std::move(result), trial.candidate, {}};
+  for (const ReplicaPacks& replica : trial.replicas) best_->packs.push_back(replica.packs);
 }
 
 }  // namespace slimpack

@@ -82,7 +82,7 @@ std::string option_table(const FitAdvice& advice, int columns) {
   for (const FitOption& option : advice.options) {
     const FitReport& report = option.report;
     table.add_row({fmt::format("--set {}", fmt::join(option.settings, " --set ")),
-                   grouped(report.job.ranks()), human_duration(report.makespan),
+                   grouped(report.job.grid.ranks()), human_duration(report.makespan),
                    fmt::format("{:.2f} ×", relative_time(advice, option)),
                    human_bytes(report.stages[report.worst()].headroom())});
   }
@@ -114,10 +114,10 @@ nlohmann::json report_figures(const FitReport& report) {
                       {"capacity_bytes", stage.capacity->count()},
                       {"headroom_bytes", stage.headroom().count()}});
   return {{"fits", report.fits},
-          {"pp", report.job.pp},
-          {"dp", report.job.dp},
-          {"tp", report.job.tp},
-          {"ranks", report.job.ranks()},
+          {"pp", report.job.grid.pp},
+          {"dp", report.job.grid.dp},
+          {"tp", report.job.grid.tp},
+          {"ranks", report.job.grid.ranks()},
           {"recompute", recompute_figures(report.recompute)},
           {"host_bytes", report.host.count()},
           {"makespan_ns", report.makespan.count()},

@@ -15,13 +15,6 @@
 
 namespace slimpack {
 
-/// One replica's packs with their times and bytes. Keeps references.
-struct ReplicaPacks {
-  const PackPlan& packs;
-  const TaskTimes& times;
-  const TaskBytes& bytes;
-};
-
 /// Which of several possible actions a stage starts.
 struct ListPolicy {
   Pass first = Pass::kBackward;  ///< kForward or kBackward: which starts if both could
@@ -46,8 +39,8 @@ struct ListPolicy {
 /// the memory for it. A replica with fewer packs skips the missing ones.
 class ListScheduler {
  public:
-  /// REQUIRES: at least one replica, all with the same number of stages; a merged pack has the same
-  /// index on all its replicas.
+  /// Keeps references to the times and bytes. REQUIRES: at least one replica, all with the same
+  /// number of stages; a merged pack has the same index on all its replicas.
   explicit ListScheduler(std::span<const ReplicaPacks> replicas, int slots = kChannelSlots);
 
   /// By stage: the least cap under which run() finds orders, the largest over the replicas. With it

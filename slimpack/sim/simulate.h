@@ -7,7 +7,6 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/trace/timeline.h"
 

@@ -1,9 +1,10 @@
-// Assign (design §5, phase 1): sequences to replicas, the longest of them to groups of replicas
-// that run them together (DP-Merge).
+// Assign (design §5, phase 1): sequences to replicas. The longest go to groups of replicas that run
+// them together (DP-Merge).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -13,7 +14,7 @@
 
 namespace slimpack {
 
-/// A sequence that replicas [first, first + replicas) run together; a group as MicroPack's.
+/// A sequence that replicas [first, first + replicas) run together: a group as in MicroPack.
 struct MergedSequence {
   SequenceId sequence;
   ReplicaId first;
@@ -23,35 +24,32 @@ struct MergedSequence {
 };
 
 struct Assignment {
-  std::vector<std::vector<SequenceId>> own;  ///< by replica: what it runs alone, ascending
+  std::vector<std::vector<SequenceId>> own;  ///< by replica: those that it runs alone, ascending
   std::vector<MergedSequence> merged;        ///< largest groups first, then longest sequences
-  std::vector<double> load;  ///< by replica, nanoseconds of its pacing stage, overheads left out
+  std::vector<double> load;  ///< by replica, nanoseconds of its pacing stage without overheads
 
   bool operator==(const Assignment&) const = default;
 };
 
-struct AssignProblem {
-  const SequenceLengths& lengths;
-  std::vector<double> speed;  ///< by replica
-  /// Entry k: forward and backward of a sequence on one of the 2^k replicas of a group that runs
-  /// it, at speed 1. At least one entry.
-  std::vector<PackCost> groups;
-  /// Where nothing is merged and it is not too large, balance_exact goes on from balance as far as
-  /// this; absent: it does not.
-  std::optional<milp::SolveLimits> exact = std::nullopt;
-};
-
-/// 1. A sequence is merged on the smallest group on which it takes no replica more than
-///    `merge_above` times the mean load; on the largest group if none is large enough.
+/// `speed`: by replica. `groups`: entry k is the cost of a sequence, forward and backward, to each
+/// of 2^k replicas that run it together, at speed 1.
+/// 1. A sequence is merged on the smallest group whose replicas it gives no more than `merge_above`
+///    times the mean load; on the largest group if no group is large enough.
 /// 2. Merged sequences go to the group that is least loaded, largest groups first.
-/// 3. The others are balanced around them (balance.h).
-/// REQUIRES: at least one replica; groups no larger than their number. Cost: as balance.
-[[nodiscard]] Assignment assign(const AssignProblem& problem, double merge_above);
+/// 3. The others are balanced around them (balance.h). With `exact`, balance_exact goes on from
+///    there as far as these limits, if nothing is merged and the problem is not too large.
+/// REQUIRES: at least one replica; at least one group; none larger than the number of replicas.
+/// Cost: as balance.
+[[nodiscard]] Assignment assign(const SequenceLengths& lengths, std::span<const double> speed,
+                                std::span<const PackCost> groups, double merge_above,
+                                const std::optional<milp::SolveLimits>& exact = std::nullopt);
 
-/// Few long sequences cannot be balanced whole: group by group, smallest groups first, that
-/// sequence of the heaviest replica is merged which makes the group lightest so, as long as this
-/// gains at least `least` of the replica's load. Cost: O(sequences · groups · group size / least).
-[[nodiscard]] Assignment levelled(const AssignProblem& problem, Assignment assignment,
+/// Few long sequences cannot be balanced whole. Group by group, smallest groups first, this merges
+/// the sequence of the heaviest replica that leaves the group lightest, as long as the merge takes
+/// at least the share `least` of that replica's load off the highest load. `speed` and `groups` as
+/// above. Cost: O(sequences · groups · group size / least).
+[[nodiscard]] Assignment levelled(const SequenceLengths& lengths, std::span<const double> speed,
+                                  std::span<const PackCost> groups, Assignment assignment,
                                   double least);
 
 }  // namespace slimpack

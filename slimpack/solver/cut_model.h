@@ -10,10 +10,10 @@
 
 namespace slimpack {
 
-/// Sequences cut at every multiple of the grid; those of one next to each other, in their order.
+/// The sequences, cut at every multiple of the grid. Those of a sequence are neighbours, in order.
 struct Granules {
   std::vector<Slice> pieces;
-  std::vector<std::size_t> begin;  ///< by place of the sequence: its first granule; one more entry
+  std::vector<std::size_t> begin;  ///< by place of a sequence: its first granule; one more: the end
   std::vector<std::vector<std::size_t>> equals;  ///< places of the sequences of each length
 
   [[nodiscard]] std::size_t count() const { return pieces.size(); }
@@ -24,20 +24,22 @@ struct Granules {
 /// By granule, the index of its MicroPack.
 using PackOfGranule = std::vector<std::int32_t>;
 
-/// Costs are in units of `unit` nanoseconds; what every cut costs (granules by themselves, a slice
-/// for each sequence) is left out of the objective. The first sequence of equal ones has its head
-/// in the earliest pack, and packs are used without gaps: `values` wants an assignment that is so.
+/// Costs are in units of `unit` nanoseconds. The objective leaves out what every cut costs: the
+/// granules by themselves, and a slice for each sequence. Two rules leave one of several cuts that
+/// are equal: packs are used without gaps, and sequences of one length have their heads in
+/// ascending packs.
 class CutModel {
  public:
-  /// Leaves out what costs more than `start_time` in all; no cut has a largest pack cheaper than
-  /// `largest_least` (nanoseconds). `problem` and `granules` must outlive the model. REQUIRES: two
-  /// packs or more.
+  /// Cuts that take longer than `start_time` are left out. `largest_least` bounds the largest pack
+  /// of every cut from below. Both are nanoseconds. `problem` and `granules` must outlive the
+  /// model. REQUIRES: two packs or more.
   CutModel(const ExactCutProblem& problem, const Granules& granules, double unit,
            double largest_least, double start_time);
 
   [[nodiscard]] const milp::Model& model() const { return model_; }
   /// Nanoseconds of the pass for an objective of the model.
   [[nodiscard]] double to_nanoseconds(double objective) const;
+  /// REQUIRES: an assignment that keeps the two rules.
   [[nodiscard]] std::vector<double> values(const PackOfGranule& pack_of) const;
   [[nodiscard]] PackOfGranule pack_of(const std::vector<double>& values) const;
 

@@ -13,15 +13,13 @@ namespace slimpack {
 
 namespace {
 
-enum class From { kHead, kTail };
-
-/// One partition's walk through the sequences. Room in a MicroPack, costs and budgets are all in
-/// the unit of `cost`.
+/// One partition's walk through the sequences: forward cuts each from its head, backward from its
+/// tail. Room in a MicroPack, costs and budgets are all in the unit of `cost`.
 struct Walk {
   const SequenceLengths& lengths;
   const std::vector<SequenceId>& order;
   PackCost cost;
-  From from;
+  Pass pass;
   std::int64_t granularity;
   std::vector<double> whole_cost;  ///< of each sequence in one slice, by place in `order`
   std::vector<double> cost_from;   ///< of all sequences from a place on, each in one slice
@@ -33,8 +31,8 @@ Slice whole(const Walk& walk, std::size_t place) {
 }
 
 Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
-               const PackCost& cost, From from, Tokens granularity) {
-  Walk walk{lengths, order, cost, from, granularity.count(), {}, {}};
+               const PackCost& cost, Pass pass, Tokens granularity) {
+  Walk walk{lengths, order, cost, pass, granularity.count(), {}, {}};
   walk.whole_cost.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
   walk.cost_from.assign(order.size() + 1, 0);
@@ -57,15 +55,15 @@ class Cuts {
   /// What the k-th cut takes off; pieces grow with k. REQUIRES: 1 ≤ k ≤ count.
   [[nodiscard]] Slice piece(std::int64_t k) const {
     const Tokens cut = rest_.begin + Tokens(cut_granules(k) * walk_.granularity);
-    return walk_.from == From::kHead ? Slice{rest_.sequence, rest_.begin, cut}
-                                     : Slice{rest_.sequence, cut, rest_.end};
+    return walk_.pass == Pass::kForward ? Slice{rest_.sequence, rest_.begin, cut}
+                                        : Slice{rest_.sequence, cut, rest_.end};
   }
 
   /// What the k-th cut leaves.
   [[nodiscard]] Slice remainder(std::int64_t k) const {
     const Tokens cut = rest_.begin + Tokens(cut_granules(k) * walk_.granularity);
-    return walk_.from == From::kHead ? Slice{rest_.sequence, cut, rest_.end}
-                                     : Slice{rest_.sequence, rest_.begin, cut};
+    return walk_.pass == Pass::kForward ? Slice{rest_.sequence, cut, rest_.end}
+                                        : Slice{rest_.sequence, rest_.begin, cut};
   }
 
   /// The longest piece that costs at most `room`: its k, where 0 stands for none. The cost is a
@@ -74,7 +72,7 @@ class Cuts {
     if (count_ == 0) return 0;
     const auto granule = static_cast<double>(walk_.granularity);
     const double ragged =
-        walk_.from == From::kHead
+        walk_.pass == Pass::kForward
             ? 0
             : static_cast<double>(rest_.length().count() - (count_ + 1) * walk_.granularity);
     const double k = std::floor((length_of(room) - ragged) / granule);
@@ -89,7 +87,7 @@ class Cuts {
   /// a its begin: from the head per_pair·x²/2 + (per_token + per_pair·(a + 1/2))·x are left for x,
   /// from the tail −per_pair·x²/2 + (per_token + per_pair·(e + 1/2) − per_prefix_token)·x.
   [[nodiscard]] double length_of(double room) const {
-    const bool head = walk_.from == From::kHead;
+    const bool head = walk_.pass == Pass::kForward;
     const PackCost& cost = walk_.cost;
     const auto edge = static_cast<double>((head ? rest_.begin : rest_.end).count());
     const double left = room - cost.per_slice - cost.per_prefix_token * edge;
@@ -102,7 +100,7 @@ class Cuts {
   }
 
   [[nodiscard]] std::int64_t cut_granules(std::int64_t k) const {
-    return walk_.from == From::kHead ? k : count_ + 1 - k;
+    return walk_.pass == Pass::kForward ? k : count_ + 1 - k;
   }
 
   const Walk& walk_;
@@ -278,13 +276,13 @@ PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>
   if (order.empty()) return {};
 
   const std::vector<double> shares = taper_shares(options);
-  const Walk forward_walk = make_walk(lengths, order, forward, From::kHead, options.granularity);
+  const Walk forward_walk = make_walk(lengths, order, forward, Pass::kForward, options.granularity);
   const double budget = least_budget(forward_walk, shares);
   PackPlan plan;
   plan.forward = poured(forward_walk, shares, budget);
   if (options.asymmetric) {
     const Walk backward_walk =
-        make_walk(lengths, order, backward, From::kTail, options.granularity);
+        make_walk(lengths, order, backward, Pass::kBackward, options.granularity);
     plan.backward = poured(backward_walk, shares, least_budget(backward_walk, shares));
   } else {
     plan.backward = repacked(plan.forward, forward, budget);

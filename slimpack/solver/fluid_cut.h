@@ -13,7 +13,7 @@ namespace slimpack {
 
 struct FluidCutOptions {
   int packs = 16;           ///< M: no partition has more MicroPacks (the symmetric backward may)
-  Tokens granularity{128};  ///< cuts lie at multiples of this …
+  Tokens granularity{128};  ///< cuts lie at its multiples
   int taper_front = 0;      ///< so many MicroPacks at the front …
   int taper_back = 0;       ///< … and at the back …
   double taper = 1.0;       ///< … shrink linearly towards the end, to this share of the budget
@@ -24,22 +24,22 @@ struct FluidCutOptions {
   bool operator==(const FluidCutOptions&) const = default;
 };
 
-/// Sequence order for both passes: the `short_first` shortest ahead, then longest first; ties by
-/// id.
+/// Sequence order for both passes: first the `short_first` shortest, then the others, longest
+/// first; ties by id.
 [[nodiscard]] std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
                                                   std::vector<SequenceId> sequences,
                                                   int short_first);
 
 /// The forward partition walks the sequences in `order`, each from its head; the backward partition
 /// walks them in the same order, each from its tail, with its own cost. Each uses the smallest time
-/// budget with which everything fits into `packs` MicroPacks (to 0.1%), so the last one holds what
-/// is left. Cuts lie at multiples of the granularity and leave at least that many tokens on either
-/// side: no slice is shorter unless its sequence is. A MicroPack exceeds its budget only when it
-/// holds a single slice that cannot be cut further. Always a valid PackPlan (check_plan); there are
-/// fewer MicroPacks than asked for when there is not enough to cut.
-/// The costs are those of the stage that paces the pipeline; only their ratios matter.
-/// REQUIRES: `order` names distinct, non-empty sequences; packs, granularity ≥ 1; 0 < taper ≤ 1.
-/// Cost: about ten times O(sequences + packs · log(length / granularity)) evaluations of the costs.
+/// budget with which everything fits into `packs` MicroPacks (to 0.1%), so the last one holds the
+/// rest. Cuts lie at multiples of the granularity and leave at least that many tokens on both
+/// sides: no slice is shorter unless its sequence is. A MicroPack exceeds its budget only when it
+/// holds a single slice that cannot be cut further. The result is always a valid PackPlan
+/// (check_plan). It has fewer than `packs` MicroPacks when there are too few places to cut. The
+/// costs are those of the stage that paces the pipeline; only their ratios matter. REQUIRES:
+/// `order` names distinct, non-empty sequences; packs, granularity ≥ 1; 0 < taper ≤ 1. Cost: about
+/// ten times O(sequences + packs · log(length / granularity)) evaluations of the costs.
 [[nodiscard]] PackPlan fluid_cut(const SequenceLengths& lengths,
                                  const std::vector<SequenceId>& order, const PackCost& forward,
                                  const PackCost& backward, const FluidCutOptions& options);

@@ -1,4 +1,4 @@
-// Step bound: a time below which no plan of these sequences gets, whatever its cuts and orders.
+// Step bound: no plan of these sequences takes less time, whatever its cuts and orders.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@ namespace slimpack {
 
 /// What plans may do with sequences.
 struct CutLimits {
-  std::int32_t most_merged = 1;  ///< replicas that run a sequence together
+  std::int32_t most_merged = 1;  ///< the most replicas that run a sequence together
   Tokens granularity{128};       ///< cuts lie at multiples of it
 };
 
-/// The greatest of what holds for every plan within the limits (so that only the last slice of a
-/// sequence may be shorter than the granularity), on these ranks, whatever memory they have, at
-/// these costs:
-///  1. Work. On every stage the replicas together have the time of all sequences uncut; none can
-///     start before the shortest slice has come through the stages before, nor end later than the
-///     shortest slice needs to get back through them.
-///  2. Chains. A sequence's forward slices follow each other on the first stage, the last of them
-///     goes through all others, then its backward slices follow each other on the last stage and
-///     the last of them comes back: on the best group of replicas for it.
-///  3. Balance. Without merging, the bound of balance.h on the busiest stage.
-/// Where the cost model knows weight gradients, they may be put off: on all stages but the first
-/// they lie on no way out and no chain.
-/// And then the reduction of the first stage and the longest optimizer step.
+/// The greatest of three bounds on every plan within the limits, whatever memory the ranks have,
+/// plus the reduction of the first stage and the longest optimizer step. Only the last slice of a
+/// sequence may be shorter than the granularity.
+///  1. Work. On every stage, the replicas together need the time of all sequences uncut. No replica
+///     starts there before the shortest slice has passed the stages before. After its last backward
+///     the shortest slice has to pass them again.
+///  2. Chains. The forward slices of a sequence follow each other on the first stage, and the last
+///     of them passes all other stages. Then its backward slices follow each other on the last
+///     stage, and the last of them comes back. The group of replicas that is fastest at this
+///     counts.
+///  3. Balance. Without merging: the bound of balance.h on the busiest stage.
+/// Weight gradients may be put off where the costs know them. On all stages but the first they then
+/// delay neither a way back nor a chain.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).
 [[nodiscard]] Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths,
                                      const RecomputingCosts& cost, const CutLimits& limits);
 
-/// The same until the last action ends, without reduction and optimizer.
+/// The same without reduction and optimizer: until the last action ends.
 [[nodiscard]] Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
                                        const RecomputingCosts& cost, const CutLimits& limits);
 

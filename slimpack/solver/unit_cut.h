@@ -1,4 +1,4 @@
-// Unit: the replicas that share merged sequences, directly or through one another, cut together.
+// Unit: replicas that share merged sequences, directly or through one another, are cut together.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace slimpack {
 
-/// Sequences of a replica that groups of one size run, by the replica's own SequenceIds.
+/// Sequences of a replica that run on groups of one size, in SequenceIds of the replica's own.
 struct Segment {
   std::int32_t replicas = 1;
   std::vector<SequenceId> sequences;
@@ -21,8 +21,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-/// One replica's part of a step, in SequenceIds of its own: work on a replica costs nothing for the
-/// sequences of others.
+/// One replica's part of a step, in SequenceIds of its own, so that work on a replica does not grow
+/// with the sequences of others.
 struct ReplicaShare {
   ReplicaId replica;
   std::vector<SequenceId> sequences;  ///< the step's id of each own id, ascending
@@ -35,10 +35,10 @@ struct ReplicaShare {
 /// A single replica, or the replicas of a group.
 struct Unit {
   std::vector<ReplicaShare> replicas;
-  double load = 0;  ///< of the most loaded, as Assignment::load
+  double load = 0;  ///< the highest Assignment::load of its replicas
 };
 
-/// By falling load.
+/// The heaviest first.
 [[nodiscard]] std::vector<Unit> units_of(const SequenceLengths& lengths,
                                          const Assignment& assignment);
 
@@ -59,9 +59,9 @@ struct UnitCutOptions {
   bool operator==(const UnitCutOptions&) const = default;
 };
 
-/// By replica of the unit: its packs, with ids of its own. Merged sequences come first, largest
-/// groups first, each group's with as many of the fluid.packs MicroPacks as its share of the most
-/// loaded replica's work; so a merged pack has the same index on all its replicas.
+/// By replica of the unit: its packs, in ids of its own. Merged sequences come first, those of the
+/// largest groups at the front, so a merged pack has the same index on all its replicas. A group
+/// gets that share of the fluid.packs MicroPacks which it has of the most loaded replica's work.
 /// Cost: that of fluid_cut for each segment.
 [[nodiscard]] std::vector<PackPlan> cut_unit(const Unit& unit, const UnitCost& cost,
                                              const UnitCutOptions& options);

@@ -141,12 +141,11 @@ std::string_view to_string(DeviceKind kind) {
 namespace {
 
 void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin) {
-  const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
-  if (!p.speed.empty() && std::ssize(p.speed) != ranks)
+  if (!p.speed.empty() && std::ssize(p.speed) != p.ranks())
     invalid_input(
         "{}: parallel.speed has {} entries, but pp × dp × tp is {} × {} × {} = {} ranks; give one "
         "for each, or [] where all are as fast as the costs say",
-        origin, p.speed.size(), p.pp, p.dp, p.tp, ranks);
+        origin, p.speed.size(), p.pp, p.dp, p.tp, p.ranks());
 }
 
 }  // namespace

@@ -103,10 +103,17 @@ struct EvaluationConfig {
   bool operator==(const EvaluationConfig&) const = default;
 };
 
-struct ParallelConfig {
-  std::int32_t pp = 1;   ///< pipeline stages
-  std::int32_t dp = 1;   ///< replicas of the pipeline
-  std::int32_t tp = 1;   ///< tensor-parallel ranks of a stage
+/// How the ranks of a job are arranged.
+struct ParallelGrid {
+  std::int32_t pp = 1;  ///< pipeline stages
+  std::int32_t dp = 1;  ///< replicas of the pipeline
+  std::int32_t tp = 1;  ///< tensor-parallel ranks of a stage
+
+  [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }
+  bool operator==(const ParallelGrid&) const = default;
+};
+
+struct ParallelConfig : ParallelGrid {
   double timeout = 300;  ///< seconds to wait for ranks in other processes
   /// The speed of each rank, replica by replica and stage by stage; 1 = as the costs say; empty =
   /// all 1.

@@ -40,8 +40,9 @@ std::string assignment(const Name& name, const auto& value) {
   return fmt::format("{} = {}", name.key, value);
 }
 
-template <class S, class T>
-ConfigField integer(Name name, S RunConfig::*section, T S::*member, std::int64_t low,
+/// `Owner` is the section or a base of it.
+template <class S, class Owner, class T>
+ConfigField integer(Name name, S RunConfig::*section, T Owner::*member, std::int64_t low,
                     std::int64_t high) {
   const std::string rule = high == kUnbounded ? fmt::format("an integer of {} or more", low)
                                               : fmt::format("an integer from {} to {}", low, high);

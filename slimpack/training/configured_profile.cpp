@@ -18,7 +18,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.dtype = config.train.dtype;
   options.context = config.data.context;
   // All ranks are measured at once: on one machine they slow each other down.
-  options.ranks = p.pp * p.dp * p.tp;
+  options.ranks = static_cast<std::int32_t>(p.ranks());
   options.sharing = neighbours.value_or(options.ranks);
   if (config.train.clock == ClockKind::kVirtual)
     options.ranks = std::max(p.tp, std::min(options.ranks, processors()));

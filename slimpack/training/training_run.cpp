@@ -21,8 +21,7 @@ namespace {
 const RunConfig& require_trainable(const RunConfig& config, bool alone) {
   if (config.data.prefix.empty())
     invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
-  const ParallelConfig& p = config.parallel;
-  const std::int64_t ranks = std::int64_t{p.pp} * p.dp * p.tp;
+  const std::int64_t ranks = config.parallel.ranks();
   if (!alone && config.train.clock == ClockKind::kVirtual)
     invalid_input(
         "train.clock is virtual, which needs all ranks in one process; set it to wall or run "

@@ -70,9 +70,10 @@ Shares shares_of(const Balance& balance, const BalanceProblem& problem) {
 Shares assigned(const BalanceProblem& problem, std::optional<milp::SolveLimits> exact) {
   SequenceLengths lengths;
   for (const double work : problem.work) lengths.emplace_back(static_cast<std::int64_t>(work));
-  AssignProblem assignable{lengths, {}, {{.per_token = 1}}, exact};
-  for (const BalanceReplica& replica : problem.replicas) assignable.speed.push_back(replica.speed);
-  const Assignment assignment = assign(assignable, std::numeric_limits<double>::infinity());
+  std::vector<double> speed;
+  for (const BalanceReplica& replica : problem.replicas) speed.push_back(replica.speed);
+  const Assignment assignment = assign(lengths, speed, std::vector<PackCost>{{.per_token = 1}},
+                                       std::numeric_limits<double>::infinity(), exact);
   RC_ASSERT(assignment.merged.empty());
   RC_ASSERT(assignment.own.size() == problem.replicas.size());
   Shares shares{std::vector<std::size_t>(lengths.size(), problem.replicas.size()), assignment.load};

@@ -16,9 +16,9 @@ namespace {
 /// small_cost() with tp and a rank's memory.
 FitQuestion small_question(Bytes memory) {
   FitQuestion question;
-  question.cost = [memory](std::int32_t tp, std::int32_t dp) {
+  question.cost = [memory](const ParallelGrid& grid) {
     const ModelShape shape = testing::small_cost().shape;
-    Costs cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, tp, dp);
+    Costs cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, grid.tp, grid.dp);
     cost.memory = memory;
     return cost;
   };
@@ -30,30 +30,30 @@ FitQuestion small_question(Bytes memory) {
 
 /// Plans the job from scratch and holds every rank against the memory. `cap` as plan_step gets it.
 bool fits(const FitQuestion& question, const FitJob& job) {
-  const Costs cost = question.cost(job.tp, job.dp);
+  const Costs cost = question.cost(job.grid);
   Choices choices = job.choices;
-  choices.most_merged = allowed_merging(choices.most_merged, job.dp, cost);
+  choices.most_merged = allowed_merging(choices.most_merged, job.grid.dp, cost);
   const Bytes memory = Bytes(cost.memory.count() / 100 * 95);
-  const StageLayout layout = balanced_layout(cost, question.lengths, job.pp);
+  const StageLayout layout = balanced_layout(cost, question.lengths, job.grid.pp);
   Bytes states;
-  for (std::int32_t s = 0; s < job.pp; ++s)
-    states = std::max(states, model_state_bytes(cost, layout, StageId(s), job.dp));
+  for (std::int32_t s = 0; s < job.grid.pp; ++s)
+    states = std::max(states, model_state_bytes(cost, layout, StageId(s), job.grid.dp));
   if (states >= memory) return false;
   const Job planned{.layout = layout,
-                    .replicas = job.dp,
+                    .replicas = job.grid.dp,
                     .memory_cap = job.memory_cap ? *job.memory_cap : memory - states,
                     .context = question.context};
   const PlanOutcome outcome = plan_step(planned, question.lengths, choices, cost);
   if (!outcome.step) return false;
   const std::vector<Bytes> needs = stage_needs(*outcome.step, cost);
   for (std::size_t s = 0; s < needs.size(); ++s)
-    if (needs[s] + model_state_bytes(cost, layout, StageId(s), job.dp) > memory) return false;
+    if (needs[s] + model_state_bytes(cost, layout, StageId(s), job.grid.dp) > memory) return false;
   return true;
 }
 
 TEST(FitAdvice, SaysWhatAJobThatFitsNeeds) {
   FitQuestion question = small_question(Bytes(1'000'000'000));
-  question.job.pp = 2;
+  question.job.grid.pp = 2;
   const FitAdvice advice = fit_advice(question);
   EXPECT_TRUE(advice.wish.fits);
   EXPECT_TRUE(advice.options.empty());
@@ -72,9 +72,9 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
   Rng rng(seed);
   FitQuestion question =
       small_question(Bytes(2'000'000 + static_cast<std::int64_t>(rng.below(20'000'000))));
-  question.job.pp = 1 + static_cast<std::int32_t>(rng.below(3));
-  question.job.dp = 1 << rng.below(3);
-  question.job.tp = 1 << rng.below(2);
+  question.job.grid.pp = 1 + static_cast<std::int32_t>(rng.below(3));
+  question.job.grid.dp = 1 << rng.below(3);
+  question.job.grid.tp = 1 << rng.below(2);
   question.job.choices.most_merged = 1 << rng.below(4);
   if (rng.below(3) == 0) question.job.choices.planner = PlannerKind::kPacked;
   const FitAdvice advice = fit_advice(question);
@@ -94,8 +94,8 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
     RC_ASSERT(option.settings == changed_settings(question.job, option.report.job));
     RC_ASSERT(fits(question, option.report.job));
     RC_ASSERT(option.report.stages[option.report.worst()].headroom() >= Bytes(0));
-    RC_ASSERT(option.report.job.ranks() >= ranks);
-    ranks = option.report.job.ranks();
+    RC_ASSERT(option.report.job.grid.ranks() >= ranks);
+    ranks = option.report.job.grid.ranks();
   }
 }
 
@@ -117,7 +117,7 @@ TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
        single_changes(question.job, {.layers = 6,
                                     .heads = 4,
                                     .most_tp = 4,
-                                    .recompute = known_recomputations(question.cost(1, 1))}))
+                                    .recompute = known_recomputations(question.cost({}))}))
     EXPECT_FALSE(fits(question, single.job));
   ASSERT_FALSE(advice.options.empty());
   EXPECT_LE(advice.options.size(), 5U);
@@ -151,17 +151,17 @@ TEST(FitAdvice, LeavesTpAloneWhereItsCostsAreMeasured) {
   FitQuestion question = question_of_states(Bytes(4'000'000));
   const FitAdvice free = fit_advice(question);
   EXPECT_TRUE(std::any_of(free.options.begin(), free.options.end(),
-                          [](const FitOption& option) { return option.report.job.tp > 1; }));
+                          [](const FitOption& option) { return option.report.job.grid.tp > 1; }));
   question.most_tp = 1;
   const FitAdvice measured = fit_advice(question);
   ASSERT_FALSE(measured.wish.fits);
   ASSERT_FALSE(measured.options.empty());
-  for (const FitOption& option : measured.options) EXPECT_EQ(option.report.job.tp, 1);
+  for (const FitOption& option : measured.options) EXPECT_EQ(option.report.job.grid.tp, 1);
 }
 
 TEST(FitAdvice, RaisesACapThatIsLowerThanTheMemory) {
   FitQuestion question = small_question(Bytes(1'000'000'000));
-  question.job.pp = 2;
+  question.job.grid.pp = 2;
   question.job.memory_cap = Bytes(1'000'000);
   const FitAdvice advice = fit_advice(question);
   ASSERT_FALSE(advice.wish.fits);

@@ -17,13 +17,13 @@ std::vector<std::string> settings_of(const FitJob& wish,
                                      const std::vector<FitCandidate>& candidates) {
   std::vector<std::string> texts;
   for (const FitCandidate& candidate : candidates)
-    texts.push_back(fmt::format("{} ranks: {}", candidate.job.ranks(),
+    texts.push_back(fmt::format("{} ranks: {}", candidate.job.grid.ranks(),
                                 fmt::join(changed_settings(wish, candidate.job), " ")));
   return texts;
 }
 
 TEST(FitChanges, ComeMildestFirst) {
-  const FitJob wish{.pp = 2, .dp = 2, .tp = 1, .choices = {.most_merged = 1}};
+  const FitJob wish{.grid = {.pp = 2, .dp = 2}, .choices = {.most_merged = 1}};
   const FitLimits limits{.layers = 6, .heads = 4, .most_tp = 2};
   // Six layers allow no more than six stages, and two replicas can be halved once.
   EXPECT_THAT(
@@ -35,7 +35,8 @@ TEST(FitChanges, ComeMildestFirst) {
 }
 
 TEST(FitChanges, LeaveOutWhatIsDoneAlready) {
-  const FitJob wish{.dp = 4, .choices = {.most_merged = 2, .recompute = {Recompute::kMlp}}};
+  const FitJob wish{.grid = {.dp = 4},
+                    .choices = {.most_merged = 2, .recompute = {Recompute::kMlp}}};
   const auto texts =
       settings_of(wish, single_changes(wish, {.layers = 1, .heads = 3, .most_tp = 8}));
   // One layer, three heads: neither pp nor tp can grow. dp 4 lets four replicas merge, not eight.
@@ -57,7 +58,7 @@ TEST(FitChanges, OfFixedPackingBeginWithThePlanner) {
 }
 
 TEST(FitChanges, PairsChangeTwoThingsFewestRanksFirst) {
-  const FitJob wish{.pp = 1, .dp = 2, .tp = 1, .choices = {.most_merged = 1}};
+  const FitJob wish{.grid = {.dp = 2}, .choices = {.most_merged = 1}};
   const FitLimits limits{.layers = 4, .heads = 8, .most_tp = 8};
   const auto pairs = double_changes(wish, limits);
   const auto texts = settings_of(wish, pairs);
@@ -67,7 +68,7 @@ TEST(FitChanges, PairsChangeTwoThingsFewestRanksFirst) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     EXPECT_NE(pairs[i].job, wish);
     if (i > 0) {
-      EXPECT_GE(pairs[i].job.ranks(), pairs[i - 1].job.ranks());
+      EXPECT_GE(pairs[i].job.grid.ranks(), pairs[i - 1].job.grid.ranks());
     }
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(pairs[i].job, pairs[j].job) << texts[i];
   }

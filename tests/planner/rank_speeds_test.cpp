@@ -15,15 +15,15 @@ using Speeds = std::vector<std::vector<double>>;
 TEST(StageSpeeds, AreThoseOfTheSlowestTensorParallelRank) {
   // Two replicas of two stages of two ranks; ranks 2 and 3 are replica 0's stage 1.
   const std::vector<double> by_rank{1, 0.9, 0.8, 2, 3, 4, 0.5, 0.6};
-  EXPECT_EQ(stage_speeds(by_rank, 2, 2, 2), (Speeds{{0.9, 0.8}, {3, 0.5}}));
-  EXPECT_EQ(stage_speeds(by_rank, 4, 2, 1), (Speeds{{1, 0.9, 0.8, 2}, {3, 4, 0.5, 0.6}}));
-  EXPECT_EQ(stage_speeds({}, 2, 2, 2), Speeds{});
+  EXPECT_EQ(stage_speeds(by_rank, {2, 2, 2}), (Speeds{{0.9, 0.8}, {3, 0.5}}));
+  EXPECT_EQ(stage_speeds(by_rank, {4, 2, 1}), (Speeds{{1, 0.9, 0.8, 2}, {3, 4, 0.5, 0.6}}));
+  EXPECT_EQ(stage_speeds({}, {2, 2, 2}), Speeds{});
 }
 
 TEST(StageSpeeds, OfRanksThatAreAddedAreOne) {
   const std::vector<double> by_rank{2, 3, 0.5};
-  EXPECT_EQ(stage_speeds(by_rank, 1, 3, 2), (Speeds{{2}, {0.5}, {1}}));
-  EXPECT_EQ(stage_speeds(std::vector<double>{2, 3, 4}, 1, 2, 2), (Speeds{{2}, {1}}));
+  EXPECT_EQ(stage_speeds(by_rank, {1, 3, 2}), (Speeds{{2}, {0.5}, {1}}));
+  EXPECT_EQ(stage_speeds(std::vector<double>{2, 3, 4}, {1, 2, 2}), (Speeds{{2}, {1}}));
 }
 
 /// When the last forward or backward of a rank of the timeline ends.
@@ -40,7 +40,7 @@ TEST(StageSpeeds, GiveASlowReplicaLessAndItsActionsMoreTime) {
   request.lengths.assign(30, Tokens(512));
   request.dp = 2;
   const Costs cost = testing::small_cost(2);
-  request.speed = stage_speeds(std::vector<double>{1, 0.5}, 1, 2, 1);
+  request.speed = stage_speeds(std::vector<double>{1, 0.5}, {1, 2, 1});
   const RatedPlan step = *plan_step(request, cost).step;
   // 30 · 0.5 / 1.5.
   EXPECT_EQ(step.plan.replicas[1].sequences.size(), 10U);

@@ -3,6 +3,9 @@ order of the inputs."""
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from processes import BUILD
 from terminal import on_terminal
 from text_data import (END, bpe, build, command, environment, files_of, ids_alone, left_in,
                        read_megatron, run, word_level, write_lines)
@@ -244,3 +248,15 @@ def test_help_teaches():
     for part in ("--from PATH", "--train-tokenizer VOCAB", "--append-eod", "PREFIX.partial",
                  "slimpack data inspect"):
         assert part in done.stdout
+
+
+def test_the_program_passes_tokenizers_on(tokenizer, tmp_path):
+    source = write_lines(tmp_path / "in.jsonl", ["the cat"])
+    arguments = ["data", "build", "--from", source, "--tokenizer", tokenizer, "--out", tmp_path / "c"]
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    subprocess.run([sys.executable, "-m", "slimpack", *arguments], env=environment, check=True)
+    assert (tmp_path / "c.bin").stat().st_size > 0
+    lost = subprocess.run([BUILD / "slimpack", *arguments], env={"SLIMPACK_PYTHON": "/no/python"},
+                          capture_output=True, text=True, check=False)
+    assert lost.returncode == 2 and lost.stderr.count("\n") == 1
+    assert "cannot start '/no/python': No such file" in lost.stderr

@@ -73,7 +73,8 @@ RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::u
 RC_GTEST_PROP(ListScheduler, GivesUpOnlyWhatTakesTooLong, (std::uint64_t seed)) {
   Rng rng(seed);
   const Case c = random_case(rng);
-  const ListScheduler scheduler(c.replicas(), c.slots);
+  const auto replicas = c.replicas();
+  const ListScheduler scheduler(replicas, c.slots);
   ListPolicy policy = random_policy(rng);
   const auto result = scheduler.run({}, policy);
   policy.give_up_above = result->makespan;

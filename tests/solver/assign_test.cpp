@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "slimpack/base/random.h"
 
@@ -34,25 +37,20 @@ std::vector<SequenceId> ids(std::initializer_list<std::int32_t> values) {
   return out;
 }
 
+/// What assign and levelled share out, and to whom.
 struct Case {
   SequenceLengths lengths;
-  AssignProblem problem;
-  double merge_above = 0;
-};
+  std::vector<double> speed;
+  std::vector<PackCost> groups;
 
-AssignProblem random_problem(Rng& rng, const SequenceLengths& lengths) {
-  AssignProblem problem{lengths, {}, {}};
-  problem.speed.resize(1 + rng.below(9));
-  for (double& speed : problem.speed) speed = rng.below(2) == 0 ? 1.0 : 0.5 + rng.uniform();
-  const double exchange = 0.2 * rng.uniform();
-  for (std::size_t size = 1; size <= problem.speed.size(); size *= 2)
-    if (size == 1 || rng.below(4) > 0)
-      problem.groups.push_back(
-          {.per_slice = 3 * rng.uniform(),
-           .per_token = 1.0 / static_cast<double>(size) + (size > 1 ? exchange : 0),
-           .per_pair = 0.01 / static_cast<double>(size)});
-  return problem;
-}
+  [[nodiscard]] Assignment assigned(
+      double merge_above, const std::optional<milp::SolveLimits>& exact = std::nullopt) const {
+    return assign(lengths, speed, groups, merge_above, exact);
+  }
+  [[nodiscard]] Assignment levelled(Assignment assignment, double least) const {
+    return slimpack::levelled(lengths, speed, groups, std::move(assignment), least);
+  }
+};
 
 SequenceLengths random_lengths(Rng& rng) {
   SequenceLengths lengths(rng.below(20));
@@ -61,25 +59,38 @@ SequenceLengths random_lengths(Rng& rng) {
   return lengths;
 }
 
+Case random_case(Rng& rng) {
+  Case c;
+  c.lengths = random_lengths(rng);
+  c.speed.resize(1 + rng.below(9));
+  for (double& speed : c.speed) speed = rng.below(2) == 0 ? 1.0 : 0.5 + rng.uniform();
+  const double exchange = 0.2 * rng.uniform();
+  for (std::size_t size = 1; size <= c.speed.size(); size *= 2)
+    if (size == 1 || rng.below(4) > 0)
+      c.groups.push_back({.per_slice = 3 * rng.uniform(),
+                          .per_token = 1.0 / static_cast<double>(size) + (size > 1 ? exchange : 0),
+                          .per_pair = 0.01 / static_cast<double>(size)});
+  return c;
+}
+
 double random_threshold(Rng& rng) {
   const double choices[] = {kNever, 1.0, 0.5, 0.1, 0.0};
   return choices[rng.below(5)];
 }
 
 /// With any threshold, levelled or not.
-Assignment random_assignment(Rng& rng, const AssignProblem& problem) {
-  Assignment assignment = assign(problem, random_threshold(rng));
-  return rng.below(2) == 0 ? assignment : levelled(problem, std::move(assignment), 0.01);
+Assignment random_assignment(Rng& rng, const Case& c) {
+  Assignment assignment = c.assigned(random_threshold(rng));
+  return rng.below(2) == 0 ? assignment : c.levelled(std::move(assignment), 0.01);
 }
 
 RC_GTEST_PROP(Assign, PutsEverySequenceOnExactlyOneGroup, (std::uint64_t seed)) {
   Rng rng(seed);
-  const SequenceLengths lengths = random_lengths(rng);
-  const AssignProblem problem = random_problem(rng, lengths);
-  const Assignment assignment = random_assignment(rng, problem);
-  const std::size_t replicas = problem.speed.size();
+  const Case c = random_case(rng);
+  const Assignment assignment = random_assignment(rng, c);
+  const std::size_t replicas = c.speed.size();
   RC_ASSERT(assignment.own.size() == replicas);
-  std::vector<int> times(lengths.size(), 0);
+  std::vector<int> times(c.lengths.size(), 0);
   for (const auto& own : assignment.own) {
     RC_ASSERT(std::is_sorted(own.begin(), own.end()));
     for (const SequenceId q : own) ++times[q.index()];
@@ -96,19 +107,18 @@ RC_GTEST_PROP(Assign, PutsEverySequenceOnExactlyOneGroup, (std::uint64_t seed)) 
 
 RC_GTEST_PROP(Assign, CountsTheLoadOfWhatItAssigned, (std::uint64_t seed)) {
   Rng rng(seed);
-  const SequenceLengths lengths = random_lengths(rng);
-  const AssignProblem problem = random_problem(rng, lengths);
-  const Assignment assignment = random_assignment(rng, problem);
+  const Case c = random_case(rng);
+  const Assignment assignment = random_assignment(rng, c);
   const auto work = [&](SequenceId q, std::size_t k) {
-    return problem.groups[k]({q, Tokens(0), lengths[q.index()]});
+    return c.groups[k]({q, Tokens(0), c.lengths[q.index()]});
   };
-  std::vector<double> load(problem.speed.size(), 0);
+  std::vector<double> load(c.speed.size(), 0);
   for (std::size_t r = 0; r < load.size(); ++r)
-    for (const SequenceId q : assignment.own[r]) load[r] += work(q, 0) / problem.speed[r];
+    for (const SequenceId q : assignment.own[r]) load[r] += work(q, 0) / c.speed[r];
   for (const MergedSequence& m : assignment.merged)
     for (std::int32_t i = 0; i < m.replicas; ++i) {
       const std::size_t r = m.first.index() + static_cast<std::size_t>(i);
-      load[r] += work(m.sequence, m.replicas == 2 ? 1 : m.replicas == 4 ? 2 : 3) / problem.speed[r];
+      load[r] += work(m.sequence, m.replicas == 2 ? 1 : m.replicas == 4 ? 2 : 3) / c.speed[r];
     }
   for (std::size_t r = 0; r < load.size(); ++r)
     RC_ASSERT(std::abs(assignment.load[r] - load[r]) <= 1e-9 * (1 + load[r]));
@@ -116,20 +126,19 @@ RC_GTEST_PROP(Assign, CountsTheLoadOfWhatItAssigned, (std::uint64_t seed)) {
 
 RC_GTEST_PROP(Assign, MergesOnTheSmallestGroupBelowTheThreshold, (std::uint64_t seed)) {
   Rng rng(seed);
-  const SequenceLengths lengths = random_lengths(rng);
-  const AssignProblem problem = random_problem(rng, lengths);
+  const Case c = random_case(rng);
   const double merge_above = random_threshold(rng);
-  const Assignment assignment = assign(problem, merge_above);
+  const Assignment assignment = c.assigned(merge_above);
   double work = 0;
-  for (std::size_t q = 0; q < lengths.size(); ++q)
-    work += problem.groups[0]({SequenceId(q), Tokens(0), lengths[q]});
-  const double mean = work / std::accumulate(problem.speed.begin(), problem.speed.end(), 0.0);
-  std::vector<std::int32_t> group(lengths.size(), 1);
+  for (std::size_t q = 0; q < c.lengths.size(); ++q)
+    work += c.groups[0]({SequenceId(q), Tokens(0), c.lengths[q]});
+  const double mean = work / std::accumulate(c.speed.begin(), c.speed.end(), 0.0);
+  std::vector<std::int32_t> group(c.lengths.size(), 1);
   for (const MergedSequence& m : assignment.merged) group[m.sequence.index()] = m.replicas;
-  for (std::size_t q = 0; q < lengths.size(); ++q) {
+  for (std::size_t q = 0; q < c.lengths.size(); ++q) {
     std::int32_t expected = 1;
-    for (std::size_t k = 0; k + 1 < problem.groups.size(); ++k, expected *= 2)
-      if (problem.groups[k]({SequenceId(q), Tokens(0), lengths[q]}) <= merge_above * mean) break;
+    for (std::size_t k = 0; k + 1 < c.groups.size(); ++k, expected *= 2)
+      if (c.groups[k]({SequenceId(q), Tokens(0), c.lengths[q]}) <= merge_above * mean) break;
     RC_ASSERT(group[q] == expected);
   }
   // Largest groups first, then longest sequences.
@@ -138,30 +147,27 @@ RC_GTEST_PROP(Assign, MergesOnTheSmallestGroupBelowTheThreshold, (std::uint64_t 
     const MergedSequence& b = assignment.merged[i];
     RC_ASSERT(a.replicas >= b.replicas);
     if (a.replicas == b.replicas)
-      RC_ASSERT(lengths[a.sequence.index()] >= lengths[b.sequence.index()]);
+      RC_ASSERT(c.lengths[a.sequence.index()] >= c.lengths[b.sequence.index()]);
   }
 }
 
 TEST(Assign, BalancesExactlyWhereAskedTo) {
   // 26 tokens on two replicas: no move and no exchange of two helps 8 + 4 + 2 against 5 + 5 + 2,
   // but 8 + 5 and 5 + 4 + 2 + 2 are equal.
-  const SequenceLengths lengths = lengths_of({5, 2, 2, 4, 5, 8});
-  AssignProblem problem{lengths, {1, 1}, groups_of(1, 0)};
-  const Assignment fast = assign(problem, kNever);
+  const Case c{lengths_of({5, 2, 2, 4, 5, 8}), {1, 1}, groups_of(1, 0)};
+  const Assignment fast = c.assigned(kNever);
   EXPECT_EQ(*std::max_element(fast.load.begin(), fast.load.end()), 14);
-  problem.exact = milp::SolveLimits{};
-  EXPECT_EQ(assign(problem, kNever).load, (std::vector<double>{13, 13}));
+  EXPECT_EQ(c.assigned(kNever, milp::SolveLimits{}).load, (std::vector<double>{13, 13}));
 }
 
 TEST(Assign, SpreadsALongSequenceOverTheReplicasThatItWouldHoldUp) {
   // 160 + 4 · 10 tokens on four replicas, 50 on average. Alone the long one would take 160, on two
   // replicas 160 · (1/2 + 1/16) = 90, on four 160 · (1/4 + 1/16) = 50, which is just not above it.
-  const SequenceLengths lengths = lengths_of({10, 160, 10, 10, 10});
-  const AssignProblem problem{lengths, {1, 1, 1, 1}, groups_of(3, 1.0 / 16)};
-  const Assignment apart = assign(problem, kNever);
+  const Case c{lengths_of({10, 160, 10, 10, 10}), {1, 1, 1, 1}, groups_of(3, 1.0 / 16)};
+  const Assignment apart = c.assigned(kNever);
   EXPECT_TRUE(apart.merged.empty());
   EXPECT_EQ(*std::max_element(apart.load.begin(), apart.load.end()), 160);
-  const Assignment merged = assign(problem, 1.0);
+  const Assignment merged = c.assigned(1.0);
   EXPECT_EQ(merged.merged, std::vector{(MergedSequence{SequenceId(1), ReplicaId(0), 4})});
   EXPECT_EQ(merged.load, (std::vector<double>{60, 60, 60, 60}));
 }
@@ -169,9 +175,8 @@ TEST(Assign, SpreadsALongSequenceOverTheReplicasThatItWouldHoldUp) {
 TEST(Assign, PutsMergedSequencesOnTheLightestGroup) {
   // Two sequences of 80 tokens above the mean of 44 + … go to a pair each: 40 on each of its
   // replicas; the short ones fill up.
-  const SequenceLengths lengths = lengths_of({80, 8, 80, 8});
-  const AssignProblem problem{lengths, {1, 1, 1, 1}, groups_of(2, 0)};
-  const Assignment assignment = assign(problem, 1.0);
+  const Case c{lengths_of({80, 8, 80, 8}), {1, 1, 1, 1}, groups_of(2, 0)};
+  const Assignment assignment = c.assigned(1.0);
   EXPECT_EQ(assignment.merged, (std::vector{MergedSequence{SequenceId(0), ReplicaId(0), 2},
                                             MergedSequence{SequenceId(2), ReplicaId(2), 2}}));
   EXPECT_EQ(*std::max_element(assignment.load.begin(), assignment.load.end()), 48);
@@ -182,23 +187,22 @@ TEST(Assign, LevelsFewEqualSequences) {
   // to each: 100 and 100; at 0.2 more a token 80 + 28 and 80 + 28.
   const SequenceLengths lengths = lengths_of({40, 40, 40, 40, 40});
   for (const auto& [exchange, load] : {std::pair(0.0, 100.0), std::pair(0.2, 108.0)}) {
-    const AssignProblem problem{lengths, {1, 1}, groups_of(2, exchange)};
-    const Assignment whole = assign(problem, kNever);
+    const Case c{lengths, {1, 1}, groups_of(2, exchange)};
+    const Assignment whole = c.assigned(kNever);
     EXPECT_EQ(*std::max_element(whole.load.begin(), whole.load.end()), 120);
-    const Assignment level = levelled(problem, whole, 0.01);
+    const Assignment level = c.levelled(whole, 0.01);
     EXPECT_EQ(level.merged.size(), 1U);
     for (const double of_replica : level.load) EXPECT_NEAR(of_replica, load, 1e-9);
     // It must gain as much as asked for: of 120 it leaves 100, or 108.
-    EXPECT_EQ(levelled(problem, whole, 0.17), whole);
+    EXPECT_EQ(c.levelled(whole, 0.17), whole);
   }
 }
 
 TEST(Assign, LevelsWithAsManySequencesAsItTakes) {
   // 188 + 21 and 188 + 6. The 21 on both replicas, 10.5 + 0.21 each, leaves the other heavier:
   // 198.71 and 204.71. The 6 on both, 3.06 each, makes them equal.
-  const SequenceLengths lengths = lengths_of({188, 188, 21, 6});
-  const AssignProblem problem{lengths, {1, 1}, groups_of(2, 0.01)};
-  const Assignment level = levelled(problem, assign(problem, kNever), 0.01);
+  const Case c{lengths_of({188, 188, 21, 6}), {1, 1}, groups_of(2, 0.01)};
+  const Assignment level = c.levelled(c.assigned(kNever), 0.01);
   EXPECT_EQ(level.merged, (std::vector{MergedSequence{SequenceId(2), ReplicaId(0), 2},
                                        MergedSequence{SequenceId(3), ReplicaId(0), 2}}));
   for (const double load : level.load) EXPECT_NEAR(load, 201.77, 1e-9);
@@ -206,26 +210,25 @@ TEST(Assign, LevelsWithAsManySequencesAsItTakes) {
 
 RC_GTEST_PROP(Assign, LevellingNeverMakesTheHeaviestReplicaHeavier, (std::uint64_t seed)) {
   Rng rng(seed);
-  const SequenceLengths lengths = random_lengths(rng);
-  const AssignProblem problem = random_problem(rng, lengths);
+  const Case c = random_case(rng);
   const auto largest = [](const Assignment& a) {
     return *std::max_element(a.load.begin(), a.load.end());
   };
-  const Assignment whole = assign(problem, kNever), level = levelled(problem, whole, 0.01);
+  const Assignment whole = c.assigned(kNever), level = c.levelled(whole, 0.01);
   RC_ASSERT(largest(level) <= largest(whole) * (1 + 1e-12));
   RC_ASSERT(level == whole || level.merged.size() > whole.merged.size());
 }
 
 TEST(Assign, LeavesReplicasWithoutWorkWhenThereAreMoreOfThemThanSequences) {
-  const SequenceLengths lengths = lengths_of({5});
-  const Assignment assignment = assign({lengths, {1, 1, 1}, groups_of(1, 0)}, 1.0);
+  const Case c{lengths_of({5}), {1, 1, 1}, groups_of(1, 0)};
+  const Assignment assignment = c.assigned(1.0);
   EXPECT_EQ(assignment.own, (std::vector{ids({0}), ids({}), ids({})}));
   EXPECT_EQ(assignment.load, (std::vector<double>{5, 0, 0}));
 }
 
 TEST(Assign, GivesFasterReplicasMore) {
-  const SequenceLengths lengths = lengths_of({4, 4, 4, 4, 4});
-  const Assignment assignment = assign({lengths, {1, 4}, groups_of(1, 0)}, kNever);
+  const Case c{lengths_of({4, 4, 4, 4, 4}), {1, 4}, groups_of(1, 0)};
+  const Assignment assignment = c.assigned(kNever);
   EXPECT_EQ(assignment.own[0].size(), 1U);
   EXPECT_EQ(assignment.load, (std::vector<double>{4, 4}));
 }

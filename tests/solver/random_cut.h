@@ -27,11 +27,11 @@ inline UnitCost unit_cost(const RandomJob& job, std::int32_t stage) {
 
 inline Assignment random_assignment(Rng& rng, const RandomJob& job) {
   const UnitCost cost = unit_cost(job, random_stage(rng, job));
-  AssignProblem problem{job.lengths, {}, cost.backward};
+  std::vector<double> speed;
   for (std::size_t r = 0; r < static_cast<std::size_t>(job.replicas); ++r)
-    problem.speed.push_back(job.speed.empty() ? 1.0 : job.speed[r].front());
+    speed.push_back(job.speed.empty() ? 1.0 : job.speed[r].front());
   const double thresholds[] = {std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.25, 0.03, 0.0};
-  return assign(problem, thresholds[rng.below(6)]);
+  return assign(job.lengths, speed, cost.backward, thresholds[rng.below(6)]);
 }
 
 inline UnitCutOptions random_options(Rng& rng, Tokens granularity) {

@@ -108,7 +108,7 @@ TEST(RunConfig, EveryKeyIsRead) {
                     .epsilon = 1e-6,
                     .clip_norm = 0.0};
   expected.evaluation = {"/base/d/held-out", 50, Tokens(4096)};
-  expected.parallel = {.pp = 4, .dp = 3, .tp = 2};
+  expected.parallel = {{.pp = 4, .dp = 3, .tp = 2}};
   expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888), 2, Recompute::kMlp};
   expected.cost.file = "/base/cost.json";
   expected.hardware = HardwareSpec{};

@@ -15,6 +15,10 @@ class BadInput(Exception):
     """In one line: the value, the rule it breaks and the remedy."""
 
 
+class Failed(Exception):
+    """In one line: why a build on good input ended."""
+
+
 class BadDocument(BadInput):
     """Of what an input holds. The input must change, so that work done so far is of no use."""
 
@@ -43,6 +47,6 @@ def writing(path):
     try:
         yield
     except OSError as error:
+        kind = Failed if error.errno in REMEDIES else BadInput
         remedy = REMEDIES.get(error.errno, "give another --out")
-        raise BadInput(f"cannot write '{shown(path)}': {error.strerror or error}; {remedy}") \
-            from error
+        raise kind(f"cannot write '{shown(path)}': {error.strerror or error}; {remedy}") from error

@@ -8,13 +8,9 @@ import signal
 from multiprocessing.connection import wait
 
 from slimpack.text.encoding import Encoder, keep_to_one_thread
-from slimpack.text.errors import BadDocument, BadInput
+from slimpack.text.errors import BadDocument, BadInput, Failed
 
 AHEAD = 4  # batches for each process that may wait for an earlier one
-
-
-class Failed(Exception):
-    """In one line: why a build on good input ended."""
 
 
 def encode_in_order(batches, tokenizer, field, processes):
