@@ -17,6 +17,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const ModelShape& 
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
+    cost.shape.rope_scaling = shape.rope_scaling;  // which changes no cost
     if (cost.shape != shape)
       invalid_input("{}: measured for another model than {}; profile this one again", name,
                     config.model.config.string());

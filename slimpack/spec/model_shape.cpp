@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/spec/model_family.h"
@@ -62,6 +63,8 @@ void check_reals(const ModelShape& s, std::vector<std::string>& errors) {
     errors.push_back(fmt::format("rms_norm_eps is {}, must be above 0", s.rms_norm_eps));
   if (!std::isfinite(s.rope_theta) || s.rope_theta <= 0)
     errors.push_back(fmt::format("rope_theta is {}, must be above 0", s.rope_theta));
+  for (std::string& error : rope_scaling_errors(s.rope_scaling, s.rope_theta))
+    errors.push_back(std::move(error));
   if (!(s.initializer_range >= 0 && s.initializer_range <= 1))
     errors.push_back(
         fmt::format("initializer_range is {}, allowed are 0 to 1", s.initializer_range));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/rope_scaling.h"
 
 namespace slimpack {
 
@@ -29,6 +30,7 @@ struct ModelShape {
   Tokens max_positions{0};  ///< longest sequence the model allows
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
   double initializer_range = 0.02;
   bool tie_embeddings = false;
   bool qkv_bias = false;     ///< bias on q, k and v projections
@@ -55,7 +57,8 @@ struct ModelShape {
 /// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
 /// Throws InvalidInput naming `origin`, the field, the rule and the remedy for missing or
 /// inconsistent fields. One such error lists all features that training here would silently get
-/// wrong (sliding windows, mixture of experts, rope scaling, other activations).
+/// wrong (sliding windows, mixture of experts, rope scaling of types that RopeScaling lacks, other
+/// activations).
 [[nodiscard]] ModelShape model_shape_from_json(std::string_view text, std::string_view origin);
 
 /// As above, from a file.

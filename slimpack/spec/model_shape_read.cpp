@@ -58,6 +58,23 @@ double read_rope_theta(const JsonFields& fields) {
   return theta.value_or(kDefaultRopeTheta);
 }
 
+/// transformers 4 takes rope_scaling, transformers 5 that or rope_parameters. Types that cannot be
+/// trained count as none; their names are told apart from the shape.
+RopeScaling read_rope(const JsonFields& fields, std::int64_t max_positions) {
+  std::optional<RopeScaling> scaling;
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!fields.has(key) || fields.at(key).empty()) continue;
+    const JsonFields rope = fields.object(key);
+    if (!is_rope_type(rope_type_of(rope))) return {};
+    const RopeScaling own = read_rope_scaling(rope, max_positions);
+    if (scaling && *scaling != own)
+      invalid_input("{}: rope_scaling and rope_parameters differ; make them equal",
+                    fields.origin());
+    scaling = own;
+  }
+  return scaling.value_or(RopeScaling());
+}
+
 void read_sizes(const json& config, const JsonFields& fields, const FamilyFacts& facts,
                 ModelShape& shape) {
   shape.hidden_size = fields.integer("hidden_size", 1, kAnySize);
@@ -107,6 +124,7 @@ ModelShape read_shape(const json& config, const JsonFields& fields, const Family
   if (fields.has("rms_norm_eps")) shape.rms_norm_eps = fields.number("rms_norm_eps");
   if (fields.has("initializer_range")) shape.initializer_range = fields.number("initializer_range");
   shape.rope_theta = read_rope_theta(fields);
+  shape.rope_scaling = read_rope(fields, shape.max_positions.count());
   shape.tie_embeddings = flag(fields, "tie_word_embeddings");
   switch (facts.family) {
     case ModelFamily::kLlama:

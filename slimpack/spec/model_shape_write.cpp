@@ -9,10 +9,12 @@ namespace slimpack {
 
 namespace {
 
-nlohmann::ordered_json shape_json(const ModelShape& shape, std::string_view dtype) {
+using nlohmann::ordered_json;
+
+ordered_json shape_json(const ModelShape& shape, std::string_view dtype) {
   SLIMPACK_CHECK(shape_errors(shape).empty(), "{}", shape_errors(shape).front());
   const FamilyFacts& facts = facts_of(shape.family);
-  nlohmann::ordered_json out;
+  ordered_json out;
   out["architectures"] = {fmt::format("{}ForCausalLM", facts.class_stem)};
   out["model_type"] = facts.model_type;
   out["hidden_size"] = shape.hidden_size;
@@ -43,11 +45,14 @@ nlohmann::ordered_json shape_json(const ModelShape& shape, std::string_view dtyp
       out["sliding_window"] = nullptr;  // absent would mean 4096
       break;
   }
-  // transformers 4 reads rope_theta and torch_dtype, 5 reads rope_parameters and dtype; each takes
-  // the other's spelling without complaint.
+  // transformers 4 reads rope_theta, rope_scaling and torch_dtype, 5 reads rope_parameters (or
+  // rope_scaling) and dtype; each takes the other's spelling without complaint.
+  const bool scaled = shape.rope_scaling.type != RopeType::kDefault;
   out["rope_theta"] = shape.rope_theta;
   out["rope_scaling"] = nullptr;
-  out["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", shape.rope_theta}};
+  if (scaled) out["rope_scaling"] = rope_scaling_json(shape.rope_scaling);
+  out["rope_parameters"] = scaled ? out["rope_scaling"] : ordered_json{{"rope_type", "default"}};
+  out["rope_parameters"]["rope_theta"] = shape.rope_theta;
   out["torch_dtype"] = dtype;
   out["dtype"] = dtype;
   // The families' defaults (1 and 2 for Llama) would be ordinary tokens of other vocabularies.
@@ -64,7 +69,7 @@ std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype)
 
 std::string model_config_to_json(const ModelShape& shape, std::string_view dtype,
                                  std::string_view source) {
-  nlohmann::ordered_json out = shape_json(shape, dtype);
+  ordered_json out = shape_json(shape, dtype);
   const nlohmann::json theirs = parse_json(source, "config.json");
   static_cast<void>(JsonFields(theirs, "config.json"));  // throws unless it is an object
   for (const auto& [key, value] : theirs.items()) {

@@ -1,10 +1,13 @@
 #include "slimpack/spec/unsupported_features.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
 #include "slimpack/spec/model_family.h"
+#include "slimpack/spec/rope_scaling.h"
 
 namespace slimpack {
 
@@ -94,23 +97,21 @@ void add_layer_types(const json& config, Features& found) {
 /// the model but not its costs.
 void add_rope(const JsonFields& fields, const char* key, Features& found) {
   if (!fields.has(key)) return;
-  static_cast<void>(fields.object(key));  // throws unless it is a dictionary
-  const json& rope = fields.at(key);
-  bool typed = false;
-  for (const char* name : {"rope_type", "type"}) {
-    const auto type = rope.find(name);
-    if (type == rope.end() || type->is_null() || *type == "default" || typed) continue;
-    typed = true;
-    found.push_back(
-        {fmt::format("{} has {} {} (rope scaling)", key, name, value_text(*type)), false});
-  }
-  for (const auto& [name, value] : rope.items()) {
+  const JsonFields rope = fields.object(key);
+  const std::string type = rope_type_of(rope);
+  const bool known = is_rope_type(type);
+  if (!known)
+    found.push_back({fmt::format("{} has {} {} (rope scaling)", key,
+                                 rope.has("rope_type") ? "rope_type" : "type", value_text(type)),
+                     false});
+  std::vector<std::string_view> plain{"rope_type", "type", "rope_theta", "partial_rotary_factor"};
+  if (known) std::ranges::copy(rope_keys(type), std::back_inserter(plain));
+  for (const auto& [name, value] : fields.at(key).items()) {
     if (name == "partial_rotary_factor" && !is_off(value, 1))
       found.push_back(
           {fmt::format("{} has {} {} (partial rotary embedding)", key, name, value_text(value))});
-    const bool plain = name == "rope_type" || name == "type" || name == "rope_theta" ||
-                       name == "partial_rotary_factor";
-    if (!plain && !typed)  // otherwise the field belongs to the scaling found above
+    // Other keys of a type that is named already belong to it.
+    if (known && std::ranges::find(plain, name) == plain.end())
       found.push_back({fmt::format("{} has {} (rope scaling)", key, value_text(name)), false});
   }
 }

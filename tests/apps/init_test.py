@@ -7,6 +7,7 @@ import torch
 from hugging_face_loss import hugging_face_loss
 from program import (MODEL, assert_refused, evaluations, metrics, newest_checkpoint, read_documents,
                      run, settings)
+from rope_scalings import ROPE_SCALINGS
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -45,9 +46,12 @@ def train(workspace, output, init, *overrides, family="llama", **sizes):
     ("mistral", "bf16", "20KB", {}),
     ("qwen2", "fp32", "20KB", dict(tie_word_embeddings=True)),
     ("qwen3", "fp32", "5GB", dict(head_dim=16)),
+    *(("llama", "fp32", "5GB", dict(rope_parameters=ROPE_SCALINGS[name]))
+      for name in ("linear", "llama3", "yarn", "yarn-betas")),
 ])
 def test_a_model_of_transformers_comes_through_unchanged(workspace, family, dtype, shard, sizes):
-    name = f"{family}-{dtype}-{shard}"
+    rope = sizes.get("rope_parameters", {})
+    name = "-".join(map(str, [family, dtype, shard, *rope.values()]))
     model = save_model(workspace.folder / f"hf-{name}", family, dtype, shard, **sizes)
     parts = list((workspace.folder / f"hf-{name}").glob("*.safetensors"))
     assert (len(parts) > 1) == (shard == "20KB")

@@ -46,6 +46,12 @@ TEST(CostJson, RoundTripsToTheLastBit) {
   }
 }
 
+TEST(CostJson, KeepsTheModelsRopeScaling) {
+  Costs cost = example();
+  cost.shape.rope_scaling = {.type = RopeType::kLinear, .factor = 4};
+  EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
+}
+
 TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {

@@ -33,12 +33,12 @@ TEST(ConfiguredModel, IsRefusedForDocumentsBeyondItsPositions) {
 
 TEST(ConfiguredModel, ThatCannotBeTrainedIsPlannedWithTheNamesOfWhatKeepsItFromThat) {
   const TempFolder folder;
-  const RunConfig config = run_on(folder, R"(, "rope_scaling": {"rope_type": "yarn"})", 64);
+  const RunConfig config = run_on(folder, R"(, "rope_scaling": {"rope_type": "dynamic"})", 64);
   EXPECT_THROW((void)trained_model(config), InvalidInput);
   const PlannableModel model = planned_model(config);
   EXPECT_EQ(model.shape.num_layers, 2);
   ASSERT_EQ(model.untrainable.size(), 1);
-  EXPECT_NE(model.untrainable[0].find("yarn"), std::string::npos);
+  EXPECT_NE(model.untrainable[0].find("dynamic"), std::string::npos);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import torch
 import transformers
+from rope_scalings import ROPE_SCALINGS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
@@ -49,6 +50,11 @@ CASES = {
 }
 
 
+for _name, _rope in ROPE_SCALINGS.items():
+    CASES[_name] = dict(model_type="llama", max_position_embeddings=1024,
+                        rope_theta=_rope["rope_theta"],
+                        rope_scaling={k: v for k, v in _rope.items() if k != "rope_theta"})
+
 TRANSFORMERS_4 = int(transformers.__version__.split(".")[0]) < 5
 if TRANSFORMERS_4:
     del CASES["llama-new-rope"]  # it ignores rope_parameters
@@ -74,6 +80,16 @@ def read_config(folder, text):
     folder.mkdir()
     (folder / "config.json").write_text(text)
     return transformers.AutoConfig.from_pretrained(folder)
+
+
+def rope_frequencies(config):
+    """Inverse frequencies and the factor of cos and sin."""
+    scaling = config.rope_scaling if TRANSFORMERS_4 else config.rope_parameters
+    rope_type = (scaling or {}).get("rope_type", "default")
+    if rope_type == "default":
+        return rope_theta(config)
+    inverse, factor = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[rope_type](config, "cpu")
+    return inverse.tolist(), factor
 
 
 def rope_theta(config):
@@ -107,6 +123,7 @@ def test_transformers_builds_the_same_model(tmp_path, name):
         assert getattr(written, field, None) == getattr(original, field, None), field
     assert head_dim(written) == head_dim(original)
     assert rope_theta(written) == rope_theta(original)
+    assert rope_frequencies(written) == rope_frequencies(original)
     assert getattr(written, "sliding_window", None) is None
     dtype = getattr(written, "dtype", None) or written.torch_dtype
     assert dtype in (torch.float32, "float32")

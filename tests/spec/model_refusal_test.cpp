@@ -49,12 +49,12 @@ const BadField kBadFields[] = {
     {"llama", "num_local_experts", 8, "mixture of experts"},
     {"llama", "num_experts", 64, "mixture of experts"},
     {"llama", "n_routed_experts", 64, "mixture of experts"},
-    {"llama", "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}, "rope scaling"},
-    {"llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope scaling"},
+    {"llama", "rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}, "rope scaling"},
+    {"llama", "rope_scaling", {{"rope_type", "longrope"}, {"factor", 8.0}}, "rope scaling"},
     {"llama", "rope_scaling", {{"factor", 8.0}}, "rope scaling"},
-    {"llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "cannot train"},
+    {"llama", "rope_scaling", {{"rope_type", "longrope"}, {"factor", 8.0}}, "cannot train"},
     {"llama", "rope_scaling", json::array({1}), "object"},
-    {"llama", "rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}, "rope scaling"},
+    {"llama", "rope_parameters", {{"rope_type", "dynamic"}, {"rope_theta", 1e4}}, "rope scaling"},
     {"llama", "rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}, "rope scaling"},
     {"llama", "rope_parameters", {{"partial_rotary_factor", 0.5}}, "partial rotary"},
     {"llama", "partial_rotary_factor", 0.5, "partial rotary"},
@@ -129,9 +129,8 @@ TEST(ModelRefusal, AMistralWithoutAWindowFieldHasTheDefaultWindow) {
 
 TEST(ModelRefusal, AllFeaturesAreNamedAtOnceWithoutARemedyThatMakesAnotherModel) {
   json config = small_config("llama");
-  config["rope_scaling"] = {{"rope_type", "llama3"},
-                            {"factor", 8.0},
-                            {"low_freq_factor", 1.0},
+  config["rope_scaling"] = {{"rope_type", "longrope"},
+                            {"long_factor", {1.0, 1.2}},
                             {"original_max_position_embeddings", 8192}};
   config["hidden_act"] = "gelu";
   config["num_local_experts"] = 8;
@@ -139,13 +138,13 @@ TEST(ModelRefusal, AllFeaturesAreNamedAtOnceWithoutARemedyThatMakesAnotherModel)
   config["architectures"] = {"LlamaForSequenceClassification"};
   const std::string message = error_of(config.dump());
   for (const char* part :
-       {"rope_scaling has rope_type \"llama3\" (rope scaling)", "hidden_act is \"gelu\"",
+       {"rope_scaling has rope_type \"longrope\" (rope scaling)", "hidden_act is \"gelu\"",
         "num_local_experts is 8 (mixture of experts)", "layer_types has \"sliding_attention\"",
         "architectures has \"LlamaForSequenceClassification\"",
         "this version cannot train such a model"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " is not in " << message;
   // What belongs to the scaling is no further feature, and its cure would be another model.
-  for (const char* part : {"low_freq_factor", "remove", "set it", "default"})
+  for (const char* part : {"long_factor", "remove", "set it", "default"})
     EXPECT_EQ(message.find(part), std::string::npos) << part << " is in " << message;
 }
 
@@ -161,18 +160,18 @@ TEST(ModelRefusal, AnotherArchitectureIsNotTakenForAMisspelling) {
   }
 }
 
-/// Llama 3.1's: other frequencies, the same products.
+/// Other frequencies for each length, the same products.
 json scaled_llama() {
   json config = small_config("llama");
   config["rope_theta"] = 500000.0;
-  config["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}};
+  config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 8.0}};
   return config;
 }
 
 TEST(PlannableModel, RopeScalingIsNamedAndLeavesTheShapeAsItIs) {
   const PlannableModel model = plannable_model_from_json(scaled_llama().dump(), "config.json");
   EXPECT_EQ(model.untrainable,
-            std::vector<std::string>{"rope_scaling has rope_type \"llama3\" (rope scaling)"});
+            std::vector<std::string>{"rope_scaling has rope_type \"dynamic\" (rope scaling)"});
   json plain = scaled_llama();
   plain.erase("rope_scaling");
   EXPECT_EQ(model.shape, shape_of(plain));

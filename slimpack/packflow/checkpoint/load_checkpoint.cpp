@@ -26,8 +26,8 @@ void load_hugging_face_model(Engine& engine, const fs::path& folder) {
       invalid_input("{}: {} is {}, the run's model.config has {}; give that model's config.json",
                     (folder / kConfigFile).string(), field, their, our);
   };
-  // What the sizes of the tensors do not tell. Longer contexts and other rope_theta are the run's
-  // to choose.
+  // What the sizes of the tensors do not tell. Longer contexts, other rope_theta and rope scaling
+  // are the run's to choose.
   require_same("model_type", to_string(theirs.family), to_string(ours.family));
   require_same("num_attention_heads", theirs.num_heads, ours.num_heads);
   require_same("num_key_value_heads", theirs.num_kv_heads, ours.num_kv_heads);

@@ -5,8 +5,11 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "slimpack/packflow/device/tensor.h"
@@ -27,16 +30,74 @@ void rotate_into(const at::Tensor& x, const RopeRows& rows, double sign, at::Ten
   out_b.addcmul_(a, rows.sin, sign);
 }
 
+at::Tensor llama3_scaled(const RopeScaling& scaling, const at::Tensor& inverse) {
+  const auto positions = static_cast<double>(scaling.original_max_positions);
+  const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
+  const at::Tensor wavelength = inverse.reciprocal().mul_(2 * std::numbers::pi);
+  const at::Tensor is_long = wavelength.gt(positions / low);
+  const at::Tensor stretched = at::where(is_long, inverse.div(scaling.factor), inverse);
+  const at::Tensor smooth = wavelength.reciprocal().mul_(positions).sub_(low).div_(high - low);
+  const at::Tensor smoothed =
+      smooth.neg().add_(1).mul_(stretched).div_(scaling.factor).add_(smooth.mul(stretched));
+  const at::Tensor is_medium = wavelength.lt(positions / high).logical_or_(is_long).logical_not_();
+  return at::where(is_medium, smoothed, stretched);
+}
+
+/// The dimension whose angle turns `rotations` times over the positions of pretraining.
+double yarn_dimension(const ModelShape& shape, double rotations) {
+  const auto positions = static_cast<double>(shape.rope_scaling.original_max_positions);
+  return static_cast<double>(shape.head_dim) *
+         std::log(positions / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(shape.rope_theta));
+}
+
+/// Of long wavelengths the frequencies are divided by the factor, of short ones they stay; a ramp
+/// over the dimensions leads from one to the other.
+at::Tensor yarn_scaled(const ModelShape& shape, const at::Tensor& periods) {
+  const RopeScaling& scaling = shape.rope_scaling;
+  double low = yarn_dimension(shape, scaling.beta_fast);
+  double high = yarn_dimension(shape, scaling.beta_slow);
+  if (scaling.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(shape.head_dim - 1));
+  if (low == high) high += 0.001;
+  const at::Tensor ramp =
+      at::arange(shape.head_dim / 2, periods.options()).sub_(low).div_(high - low).clamp_(0, 1);
+  const at::Tensor unscaled = ramp.neg().add_(1);
+  const at::Tensor scaled = unscaled.neg().add_(1);
+  const at::Tensor divided = periods.mul(scaling.factor).reciprocal_();
+  return divided.mul_(scaled).add_(periods.reciprocal().mul_(unscaled));
+}
+
 }  // namespace
+
+RopeFrequencies rope_frequencies(const ModelShape& shape, at::ScalarType type) {
+  const RopeScaling& scaling = shape.rope_scaling;
+  const auto exponent = at::arange(0, shape.head_dim, 2, type).div_(shape.head_dim);
+  const at::Tensor periods = at::pow(shape.rope_theta, exponent);
+  switch (scaling.type) {
+    case RopeType::kDefault:
+      break;
+    case RopeType::kLinear:
+      return {periods.reciprocal().div_(scaling.factor)};
+    case RopeType::kLlama3:
+      return {llama3_scaled(scaling, periods.reciprocal())};
+    case RopeType::kYarn:
+      return {yarn_scaled(shape, periods), scaling.attention_factor};
+  }
+  return {periods.reciprocal()};
+}
 
 Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions, at::Device device) {
   const auto angle_type = accumulate_type(dtype);
-  const auto exponent = at::arange(0, shape.head_dim, 2, angle_type).div_(shape.head_dim);
-  const auto inverse_frequency = at::pow(shape.rope_theta, exponent).reciprocal_();
-  const auto angles = at::outer(at::arange(positions.count(), angle_type), inverse_frequency);
+  const RopeFrequencies frequencies = rope_frequencies(shape, angle_type);
+  const auto angles = at::outer(at::arange(positions.count(), angle_type), frequencies.inverse);
   const auto table = at::dtype(compute_type(dtype)).device(device);
-  cos_ = angles.cos().to(table).unsqueeze(1);
-  sin_ = angles.sin().to(table).unsqueeze(1);
+  cos_ = angles.cos().mul_(frequencies.attention_factor).to(table).unsqueeze(1);
+  sin_ = angles.sin().mul_(frequencies.attention_factor).to(table).unsqueeze(1);
 }
 
 RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {

@@ -16,6 +16,15 @@ struct RopeRows {
   at::Tensor sin;
 };
 
+/// What turns a position into angles.
+struct RopeFrequencies {
+  at::Tensor inverse;           ///< [D/2]: angle of a pair by position, in radians
+  double attention_factor = 1;  ///< of cos and sin
+};
+
+/// As transformers computes them, step by step in `type`: in kFloat the same bits.
+[[nodiscard]] RopeFrequencies rope_frequencies(const ModelShape& shape, at::ScalarType type);
+
 /// Tables for positions [0, positions). fp32 angles as in Hugging Face; fp64 ones in fp64 runs.
 class Rope {
  public:
@@ -33,7 +42,7 @@ class Rope {
 /// Rotates x [T, heads, D] (any strides with a contiguous last dimension) into a new tensor.
 [[nodiscard]] at::Tensor rotate(const at::Tensor& x, const RopeRows& rows);
 
-/// The transposed rotation: gradient of the input from that of the output, written to `out`.
+/// The transposed map: gradient of the input from that of the output, written to `out`.
 void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out);
 
 }  // namespace slimpack

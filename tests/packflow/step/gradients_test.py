@@ -8,6 +8,7 @@ import pytest
 import torch
 from driver import run_driver
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
+from rope_scalings import ROPE_SCALINGS
 
 
 def random_case(seed):
@@ -88,6 +89,14 @@ def assert_fp64_gradients_equal_autograd(case, seed, tmp_path):
 @pytest.mark.parametrize("seed", range(40))
 def test_fp64_gradients_equal_autograd_on_each_document(seed, tmp_path):
     assert_fp64_gradients_equal_autograd(random_case(seed), seed, tmp_path)
+
+
+@pytest.mark.parametrize("name", ROPE_SCALINGS)
+@pytest.mark.parametrize("seed", range(80, 84))
+def test_fp64_gradients_equal_autograd_with_scaled_rope(seed, name, tmp_path):
+    family, sizes, sequences, plan = random_case(seed)
+    sizes["rope_parameters"] = ROPE_SCALINGS[name]
+    assert_fp64_gradients_equal_autograd((family, sizes, sequences, plan), seed, tmp_path)
 
 
 RECOMPUTE = ["nothing", "elementwise", "attention", "mlp", "full"]

@@ -1,7 +1,10 @@
 """The reference: Hugging Face models with autograd, each document by itself."""
+from unittest import mock
+
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config,
+                          modeling_rope_utils)
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
 from transformers.models.qwen2 import modeling_qwen2
@@ -22,18 +25,36 @@ class Fp64Norm(nn.Module):
         return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
 
 
+class DoubleTorch:
+    """torch for functions that ask for fp32 by name: they compute in fp64."""
+
+    float = float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def fp64_frequencies(config):
+    """Inverse frequencies and the factor of cos and sin, by transformers' formulas in fp64."""
+    rope = config.rope_parameters
+    if rope["rope_type"] != "default":
+        with mock.patch.object(modeling_rope_utils, "torch", DoubleTorch()):
+            return modeling_rope_utils.ROPE_INIT_FUNCTIONS[rope["rope_type"]](config)
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return rope["rope_theta"] ** -(torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim), 1.0
+
+
 class Fp64Rotary(nn.Module):
     """Rotary tables in fp64."""
 
-    def __init__(self, head_dim, theta):
+    def __init__(self, config):
         super().__init__()
-        exponent = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
-        self.inverse = theta**-exponent
+        self.inverse, self.factor = fp64_frequencies(config)
 
     def forward(self, x, position_ids):
         angles = position_ids[..., None].double() * self.inverse
         angles = torch.cat([angles, angles], -1)
-        return angles.cos(), angles.sin()
+        return self.factor * angles.cos(), self.factor * angles.sin()
 
 
 def make_model(family, seed, dtype, **sizes):
@@ -52,10 +73,7 @@ def make_model(family, seed, dtype, **sizes):
 
 def use_fp64_casts(model):
     """Replaces the modules of a double model that round to fp32."""
-    config = model.config
-    theta = config.rope_parameters["rope_theta"]
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    model.model.rotary_emb = Fp64Rotary(head_dim, theta)
+    model.model.rotary_emb = Fp64Rotary(model.config)
     for name, module in list(model.named_modules()):
         if type(module).__name__.endswith("RMSNorm"):
             parent = model.get_submodule(name.rpartition(".")[0])
