@@ -12,7 +12,7 @@ FUZZ_INPUTS := 2000
 STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests configure configure-tests build demo check test soak tsan fuzzers fuzz bench format clean
+.PHONY: help setup setup-tests configure configure-tests build demo check test soak tsan fuzzers fuzz bench docs format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -40,7 +40,7 @@ demo: configure  ## train a small model on this machine, planned by SlimPack and
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)
 	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
-	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 --against packed
+	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 --set data.step_tokens=16384 --against packed
 
 check: configure-tests  ## build and test in minutes: a share of the random cases; ROOM=… one room
 	@cmake --build $(BUILD) -j $(JOBS) --target $(if $(ROOM),$(ROOM)_test,checked)
@@ -79,6 +79,10 @@ bench: configure-tests  ## build and run the benchmarks: the planner by simulati
 	$(BUILD)/bench/end_to_end
 	$(BUILD)/bench/virtual_clock
 	$(BUILD)/bench/memory
+
+docs: build  ## build the documentation site, build/site
+	@tools/setup.sh tests
+	@$(PYTHON) -m mkdocs build --quiet --strict
 
 format:  ## format the C++ files (clang-format 14)
 	@tools/check_format.sh fix

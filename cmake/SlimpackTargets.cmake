@@ -2,7 +2,7 @@
 # slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, which ctest runs as a
 # whole: most cases take less time than the start of a program. SHARDS n: as n parts, for programs
 # that take long. MAIN library: where main() is, if not GoogleTest's.
-# slimpack_only_calls_modules(target …): programs and tests, whose time is spent in the modules.
+# slimpack_only_calls_modules(target …): programs, tests and rooms whose time is spent in other rooms.
 # Headers that most sources include are compiled once: the first module (base) and the first test
 # compile theirs for all others. Targets whose sources include other ones say PRECOMPILED <header> …,
 # or PRECOMPILED_BY target for the headers of that target. Sources include them all the same

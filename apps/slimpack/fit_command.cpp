@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,9 +18,8 @@
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/configured_cost.h"
-#include "slimpack/job/configured_job.h"
-#include "slimpack/job/configured_model.h"
+#include "slimpack/job/configured_fit.h"
+#include "slimpack/job/step_planning.h"
 #include "slimpack/report/fit_report.h"
 #include "slimpack/spec/run_config.h"
 
@@ -33,38 +33,6 @@ struct FitArguments : RunFile {
   StepSource source;
   std::string json;
 };
-
-FitJob wished_job(const RunConfig& config, const Costs& cost) {
-  return {.grid = config.parallel,
-          .choices = {.planner = config.plan.planner,
-                      .granularity = config.plan.granularity,
-                      .most_merged = config.plan.most_merged,
-                      .solver = config.plan.solver,
-                      .recompute = allowed_recomputations(config, cost),
-                      .mixed_recompute = !config.plan.recompute},
-          .memory_cap = config.plan.memory_cap};
-}
-
-/// Measured costs hold for one tp, so tp stays. With [hardware] tp may grow up to a node.
-FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
-  const PlannableModel model = planned_model(config);
-  tell_untrainable(config, model);
-  const ModelShape& shape = model.shape;
-  FitQuestion question;
-  question.most_tp = config.parallel.tp;
-  question.cost = [=](const ParallelGrid& grid) {
-    RunConfig changed = config;
-    ParallelGrid& own = changed.parallel;
-    own = grid;
-    return required_cost(changed, shape, arguments.config);
-  };
-  question.job = wished_job(config, question.cost(config.parallel));
-  if (config.cost.file.empty() && config.hardware)
-    question.most_tp = config.hardware->ranks_per_node;
-  question.speed = config.parallel.speed;
-  question.context = config.data.context;
-  return question;
-}
 
 /// Shows the progress of each series of changed jobs.
 class ChangedJobs {
@@ -87,21 +55,18 @@ class ChangedJobs {
 
 int fit(const FitArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  FitQuestion question = question_of(arguments, config);
+  const StepPlanning planning = step_planning(config, arguments.config);
+  tell_untrainable(config, planning.model);
+  FitQuestion question = configured_fit(planning);
   StepLengths step = step_lengths(arguments.source, config, arguments.config);
   question.lengths = std::move(step.lengths);
   ChangedJobs changed;
   question.progress = [&](std::size_t done, std::size_t total) { changed.show(done, total); };
   const FitAdvice advice = fit_advice(question);
   if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
-  const std::string fixed_tp =
-      config.cost.file.empty()
-          ? ""
-          : fmt::format("{}: measured with tp {}, so parallel.tp is not changed",
-                        config.cost.file.string(), config.parallel.tp);
   const int columns = output_columns(stdout);
   fmt::print("step: {}\n{}\n{}", step.source, folded("data: " + step.long_documents, columns),
-             fit_text(advice, fixed_tp, columns));
+             fit_text(advice, fixed_tp_text(config), columns));
   return advice.wish.fits ? 0 : kDoesNotFit;
 }
 

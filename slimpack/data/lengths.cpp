@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstddef>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 

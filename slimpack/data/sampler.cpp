@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_fields.h"
 #include "slimpack/base/random.h"
 
 namespace slimpack {

@@ -4,14 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "slimpack/base/json_fields.h"
 #include "slimpack/base/units.h"
 #include "slimpack/data/sequences.h"
 
 namespace slimpack {
+
+class JsonFields;
 
 /// Where the sampler stands. With the same dataset and options, the same cursor continues with the
 /// same sequences on every machine.

@@ -1,7 +1,7 @@
 // The report of `fit` on a job's memory.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 #include "slimpack/report/plan_report.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

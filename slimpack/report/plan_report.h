@@ -1,7 +1,7 @@
 // The reports of `plan` and `simulate` on a planned step.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>

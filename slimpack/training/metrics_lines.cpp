@@ -1,5 +1,6 @@
 #include "slimpack/training/metrics_lines.h"
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>

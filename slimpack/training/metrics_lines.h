@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <istream>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace slimpack {
 

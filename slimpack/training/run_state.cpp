@@ -7,6 +7,7 @@
 
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_fields.h"
 #include "slimpack/spec/run_config_fields.h"
 
 namespace slimpack {

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "slimpack/base/json_fields.h"
 #include "slimpack/base/units.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
@@ -16,6 +15,8 @@
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
+
+class JsonFields;
 
 /// The settings on which the result of training depends, by key, as the configuration has them
 /// ("train.steps" → "steps = 100"). They are those of [data] and [train], without clock, device and

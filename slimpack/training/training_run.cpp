@@ -1,6 +1,7 @@
 #include "slimpack/training/training_run.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,5 @@
 #include "slimpack/data/sampler.h"
+#include "slimpack/base/json_fields.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

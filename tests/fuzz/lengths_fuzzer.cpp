@@ -1,4 +1,6 @@
 // Length lists.
+#include <nlohmann/json.hpp>
+
 #include "slimpack/data/lengths.h"
 #include "tests/fuzz/fuzz_input.h"
 

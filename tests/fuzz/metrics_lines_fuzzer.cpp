@@ -1,6 +1,7 @@
 // What an earlier run has left in metrics.jsonl.
 #include "slimpack/training/metrics_lines.h"
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "slimpack/base/checksum.h"
+#include "slimpack/base/json_fields.h"
 #include "slimpack/packflow/checkpoint/checkpoint_folder.h"
 #include "slimpack/training/run_state.h"
 #include "tests/fuzz/fuzz_input.h"

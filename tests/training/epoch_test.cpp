@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/base/json_fields.h"
 #include "slimpack/data/indexed_dataset_writer.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/training/document_reader.h"
