@@ -33,8 +33,8 @@ int become_text_build(int argc, char** argv) {
   words.insert(words.end(), argv + 3, argv + argc);
   words.push_back(nullptr);
   ::execvp(python.c_str(), words.data());
-  say(fmt::format("cannot start '{}': {}; set SLIMPACK_PYTHON to a Python that has slimpack", python,
-                  std::strerror(errno)));
+  say(fmt::format("cannot start '{}': {}; set SLIMPACK_PYTHON to a Python that has slimpack",
+                  python, std::strerror(errno)));
   return 2;
 }
 

@@ -1,5 +1,6 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
+#include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
 

@@ -2,6 +2,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <nlohmann/json.hpp>
 
 #include <optional>
 #include <utility>
@@ -12,9 +13,11 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
+#include "slimpack/job/configured_fit.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/comparison.h"
+#include "slimpack/report/fit_report.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -93,6 +96,20 @@ PlanFile plan(const StepPlanning& planning, const Lengths& given, std::int64_t c
   return {step.plan(lengths, [&] { tell(); }), step.cost};
 }
 
+/// The fit advice as JSON text and as a table.
+std::pair<std::string, std::string> fit(const StepPlanning& planning, const Lengths& given,
+                                        std::int64_t context, nb::object progress) {
+  const SequenceLengths lengths = checked_lengths(given);
+  PythonProgress tell(std::move(progress));
+  const nb::gil_scoped_release unlocked;
+  const StepPlanning step = with_context(planning, lengths, context);
+  FitQuestion question = configured_fit(step);
+  question.lengths = lengths;
+  question.progress = [&](std::size_t, std::size_t) { tell(); };
+  const FitAdvice advice = fit_advice(question);
+  return {fit_figures(advice).dump(), fit_text(advice, fixed_tp_text(step.config), kAnyColumns)};
+}
+
 View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {
   const RecomputingCosts cost = with_recompute(planning.cost, planning.choices.recompute.front());
   const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
@@ -133,15 +150,15 @@ void bind_planning(nb::module_& m) {
            "model_json"_a.none())
       .def("plan", &plan, "lengths"_a, "context"_a, "progress"_a.none())
       .def("compare", &compare, "lengths"_a, "context"_a, "planners"_a, "told"_a)
+      .def("fit", &fit, "lengths"_a, "context"_a, "progress"_a.none())
       .def("sequence_costs", &sequence_costs, "lengths"_a,
            "Nanoseconds of each sequence's forward and backward pass over the whole model.")
       .def_prop_ro("untrainable",
                    [](const StepPlanning& planning) { return planning.model.untrainable; })
       .def_prop_ro("parameters",
                    [](const StepPlanning& planning) { return planning.model.shape.parameters(); })
-      .def_prop_ro("ranks", [](const StepPlanning& planning) {
-        return planning.config.parallel.ranks();
-      });
+      .def_prop_ro("ranks",
+                   [](const StepPlanning& planning) { return planning.config.parallel.ranks(); });
   m.def("planner_names", &planner_names, "Our planner and the baselines, as compare() names them.");
 }
 

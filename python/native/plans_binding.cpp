@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <nlohmann/json.hpp>
 
 #include "python/native/bindings.h"
 #include "python/native/views.h"

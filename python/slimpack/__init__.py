@@ -21,13 +21,15 @@ from slimpack._planner import (
     planner_names,
 )
 from slimpack.comparison import Comparison
-from slimpack.job import Job, compare, plan
+from slimpack.fit import Fit
+from slimpack.job import Job, compare, fit, plan
 from slimpack.lengths import length_statistics, read_lengths, split_documents
 from slimpack.runtime import train
 from slimpack.step_plan import StepPlan, simulate
 
 __all__ = [
     "Comparison",
+    "Fit",
     "IndexedDataset",
     "InvalidInput",
     "Job",
@@ -36,6 +38,7 @@ __all__ = [
     "StepPlan",
     "Timeline",
     "compare",
+    "fit",
     "length_statistics",
     "plan",
     "planner_names",

@@ -178,6 +178,8 @@ class Planning:
 
     def compare(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, planners: Sequence[str], told: Callable) -> tuple[str, str]: ...
 
+    def fit(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, progress: object | None) -> tuple[str, str]: ...
+
     def sequence_costs(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), writable=False)]:
         """
         Nanoseconds of each sequence's forward and backward pass over the whole model.

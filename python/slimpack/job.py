@@ -5,6 +5,7 @@ from pathlib import Path
 
 from slimpack import _planner
 from slimpack.comparison import Comparison
+from slimpack.fit import Fit
 from slimpack.lengths import as_lengths
 from slimpack.settings import (
     hardware_settings,
@@ -76,6 +77,13 @@ class Job:
             as_lengths(lengths), self.context or 0, list(planners or known),
             progress or (lambda name: None)))
 
+    def fit(self, lengths, *, progress=None):
+        """Says whether the job fits its machine, and which small changes would make it fit: a Fit.
+
+        progress: called with the number of jobs planned so far.
+        """
+        return Fit(*self._planning.fit(as_lengths(lengths), self.context or 0, progress))
+
     def sequence_costs(self, lengths):
         """Nanoseconds of each sequence's forward and backward pass over the whole model: float64."""
         return self._planning.sequence_costs(as_lengths(lengths))
@@ -111,6 +119,11 @@ def _text_of(run):
 def plan(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):
     """Plans one step: Job(model, parallel, hardware, **settings).plan(lengths)."""
     return Job(model, parallel, hardware, **settings).plan(lengths, progress=progress)
+
+
+def fit(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):
+    """Says whether a job fits its machine: Job(model, parallel, hardware, **settings).fit(lengths)."""
+    return Job(model, parallel, hardware, **settings).fit(lengths, progress=progress)
 
 
 def compare(lengths, model=None, parallel=None, hardware=None, *, planners=None, progress=None,

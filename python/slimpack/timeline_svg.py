@@ -11,11 +11,12 @@ MOST_RANKS = 64
 MOST_BOXES = 20_000
 
 
-def timeline_svg(timeline):
-    """SVG text. Of a timeline with more ranks than fit a page, the first ones."""
+def timeline_svg(timeline, until_ns=0):
+    """SVG text. Its right edge is the end, or later: until_ns, so that pictures may share a scale. Of a
+    timeline with more ranks than fit a page, the first ones."""
     ranks = min(timeline.ranks, MOST_RANKS)
     end = max(int(timeline.end.max(initial=0)), 1)
-    scale = (WIDTH - LABEL) / end
+    scale = (WIDTH - LABEL) / max(end, until_ns)
     boxes = []
     spans = zip(timeline.rank.tolist(), timeline.kind.tolist(), timeline.pack.tolist(),
                 timeline.start.tolist(), timeline.end.tolist(), strict=True)
@@ -32,7 +33,7 @@ def timeline_svg(timeline):
     hidden = "" if ranks == timeline.ranks else f" (first {ranks} of {timeline.ranks} ranks)"
     height = ranks * (ROW + GAP) + 24
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="100%" '
-            f'font-family="sans-serif" font-size="12">{"".join(labels)}{"".join(boxes)}'
+            f'style="background:#fff" font-family="sans-serif" font-size="12">{"".join(labels)}{"".join(boxes)}'
             f'<text x="{LABEL}" y="{height - 6}">{legend()}; {end / 1e9:.4g} s{hidden}</text></svg>')
 
 

@@ -221,3 +221,16 @@ def test_datasets_give_lengths_and_tokens(tmp_path):
     assert [bytes(dataset[d][:n].astype(np.uint8)) for d, n in ((0, 3), (1, 2))] == [b"abc", b"de"]
     with pytest.raises(IndexError, match="document 2 of 2"):
         dataset[2]
+
+
+def test_fit_tells_what_would_fit(lengths):
+    fits = slimpack.fit(lengths, "llama-3-8b", PARALLEL, "h100")
+    assert fits and fits.options == [] and "fits" in str(fits)
+    large = slimpack.fit(lengths, "llama-3-70b", {"pp": 2, "dp": 1, "tp": 8}, "h100")
+    assert not large and large.options
+    for option in large.options[:2]:
+        changed = dict(setting.split("=") for setting in option["settings"])
+        parallel = {"pp": 2, "dp": 1, "tp": 8}
+        parallel |= {k.removeprefix("parallel."): int(v) for k, v in changed.items() if "parallel" in k}
+        rest = {k.removeprefix("plan."): v.strip('"') for k, v in changed.items() if "plan." in k}
+        assert slimpack.fit(lengths, "llama-3-70b", parallel, "h100", **rest)

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Draws the pictures in docs/images with the program itself.
+
+    tools/draw_docs.py BUILD/python [write]
+
+Prints a line for each picture that is not what the program draws, and exits with 1 when there is one; with
+`write`, writes it.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LENGTHS = [8192, 6144, 3072, 2048, 1536, 1024, 768, 512]
+
+
+def pictures():
+    """Names and texts."""
+    import slimpack
+    from slimpack.timeline_svg import timeline_svg
+
+    timelines = {planner: slimpack.plan(LENGTHS, "llama-3-8b", {"pp": 4}, "h100", memory_cap="none",
+                                        planner=planner).timeline()
+                 for planner in ("packed", "slimpack")}
+    end = max(int(timeline.end.max()) for timeline in timelines.values())
+    return {f"{planner}.svg": timeline_svg(timeline, end) for planner, timeline in timelines.items()}
+
+
+def main():
+    sys.path.insert(0, sys.argv[1])
+    stale = 0
+    for name, text in pictures().items():
+        file = ROOT / "docs" / "images" / name
+        if file.exists() and file.read_text() == text:
+            continue
+        if sys.argv[2:] == ["write"]:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        else:
+            print(f"{file.relative_to(ROOT)}: not what the program draws; "
+                  "draw it with tools/draw_docs.py build/release/python write")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
