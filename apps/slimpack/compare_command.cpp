@@ -53,7 +53,7 @@ std::string counted(std::int64_t count, std::string_view what) {
 void compare(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const std::vector<std::string> planners = chosen_planners(arguments.only);
-  const ModelShape shape = shape_to_plan(config);
+  const DecoderShape shape = shape_to_plan(config);
   const Costs cost = required_cost(config, shape, arguments.config);
   const StepLengths step = listed_lengths(arguments.lengths, config.data);
   const Job job =

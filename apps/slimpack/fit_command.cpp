@@ -47,7 +47,7 @@ FitJob wished_job(const RunConfig& config, const Costs& cost) {
 
 /// Measured costs are those of one tp, so it stays; else it may fill a node.
 FitQuestion question_of(const FitArguments& arguments, const RunConfig& config) {
-  const ModelShape shape = shape_to_plan(config);
+  const DecoderShape shape = shape_to_plan(config);
   FitQuestion question;
   question.most_tp = config.parallel.tp;
   question.cost = [=](std::int32_t tp, std::int32_t dp) {

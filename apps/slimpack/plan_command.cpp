@@ -57,7 +57,7 @@ std::string progress_label(const RunConfig& config) {
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  const ModelShape shape = shape_to_plan(config);
+  const DecoderShape shape = shape_to_plan(config);
   const Costs cost = required_cost(config, shape, arguments.config);
   const StepLengths step = step_lengths(arguments.source, config, arguments.config);
 

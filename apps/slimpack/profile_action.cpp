@@ -75,7 +75,7 @@ void profile(const ProfileArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   // What is kept is for jobs of many GPUs; ranks that share one are measured by 'slimpack train'.
   const ProfileOptions options =
-      configured_profile(config, shape_to_plan(config), /*gpu_each=*/true);
+      configured_profile(config, shape_to_measure(config), /*gpu_each=*/true);
   const Costs cost =
       measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);

@@ -9,15 +9,25 @@
 
 namespace slimpack {
 
-ModelShape shape_to_plan(const RunConfig& config) {
+DecoderShape shape_to_plan(const RunConfig& config) {
   const PlannableModel model = planned_model(config);
   if (!model.untrainable.empty())
-    fmt::print(stderr,
-               "model: {}: {}; a step costs the same with and without, but this version cannot "
-               "train the model\n",
-               config.model.config.string(),
-               one_line(fmt::format("{}", fmt::join(model.untrainable, ", "))));
+    fmt::print(stderr, "model: {}: {}; {}\n", config.model.config.string(),
+               one_line(fmt::format("{}", fmt::join(model.untrainable, ", "))),
+               model.shape.kinds.empty()
+                   ? "a step costs the same with and without, but this version cannot train the "
+                     "model"
+                   : "this version plans such a model, but cannot train it");
   return model.shape;
+}
+
+ModelShape shape_to_measure(const RunConfig& config) {
+  const DecoderShape shape = shape_to_plan(config);
+  if (shape.kinds.empty()) return shape;
+  invalid_input(
+      "{}: this version has no such layers to measure; fit, plan and compare tell its times from "
+      "[hardware]",
+      config.model.config.string());
 }
 
 }  // namespace slimpack

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -14,11 +14,11 @@ namespace slimpack {
 /// host_per_byte where train.device is the CPU, whose memory is the host's. Throws InvalidInput for
 /// a cost file of another model or number format.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
-                                                   const ModelShape& shape);
+                                                   const DecoderShape& shape);
 
 /// The same, for commands that do not measure: throws InvalidInput naming `origin`, the run
 /// configuration, when it says nothing of costs.
-[[nodiscard]] Costs required_cost(const RunConfig& config, const ModelShape& shape,
+[[nodiscard]] Costs required_cost(const RunConfig& config, const DecoderShape& shape,
                                   std::string_view origin);
 
 /// Costs that were written down, on the device of this run: as configured_cost has them.

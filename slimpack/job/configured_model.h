@@ -1,7 +1,7 @@
 // The model that a run's configuration names.
 #pragma once
 
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -10,8 +10,8 @@ namespace slimpack {
 /// its positions.
 [[nodiscard]] ModelShape trained_model(const RunConfig& config);
 
-/// To plan or measure its steps: also one with features that cannot be trained but cost nothing,
-/// which it names. Throws InvalidInput otherwise as trained_model.
+/// To plan its steps: also one with features that cannot be trained but whose cost is known, which
+/// it names. Throws InvalidInput otherwise as trained_model.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config);
 
 }  // namespace slimpack
