@@ -78,7 +78,8 @@ void profile(const ProfileArguments& arguments) {
   // GPU.
   const PlannableModel model = planned_model(config);
   tell_untrainable(config, model);
-  const ProfileOptions options = configured_profile(config, model.shape, /*gpu_each=*/true);
+  const ProfileOptions options =
+      configured_profile(config, measured_shape(config, model), /*gpu_each=*/true);
   const Costs cost =
       measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);

@@ -17,10 +17,13 @@ constexpr std::int32_t kLeastSlices = 4;
 struct Weight {
   double per_token = 1;
   double per_pair = 0;
+  double per_window_pair = 0;
+  Tokens window{0};  ///< 0 = no layer has one
 
   [[nodiscard]] double operator()(const Slice& slice) const {
     return per_token * static_cast<double>(slice.length().count()) +
-           per_pair * slice.causal_pairs();
+           per_pair * slice.causal_pairs() +
+           (window > Tokens(0) ? per_window_pair * slice.window_pairs(window) : 0);
   }
 };
 
@@ -94,6 +97,8 @@ BaselinePlan seq1f1b_baseline(const Job& job, const SequenceLengths& lengths,
     const PackCost stage = stage_cost(cost, job.layout, StageId(s), Pass::kForward);
     weight.per_token += stage.per_token;
     weight.per_pair += stage.per_pair;
+    weight.per_window_pair += stage.per_window_pair;
+    weight.window = std::max(weight.window, stage.window);
   }
   return sliced_packing(job, lengths, weight, 1);
 }

@@ -25,19 +25,29 @@ double non_negative(const JsonFields& fields, const char* key) {
 }
 
 json to_json(const PackCost& t) {
-  return {{"per_pack", t.per_pack},
-          {"per_slice", t.per_slice},
-          {"per_token", t.per_token},
-          {"per_pair", t.per_pair},
-          {"per_prefix_token", t.per_prefix_token}};
+  json out = {{"per_pack", t.per_pack},
+              {"per_slice", t.per_slice},
+              {"per_token", t.per_token},
+              {"per_pair", t.per_pair},
+              {"per_prefix_token", t.per_prefix_token}};
+  if (!t.windowed()) return out;
+  out["per_window_pair"] = t.per_window_pair;
+  out["per_window_prefix"] = t.per_window_prefix;
+  return out;
 }
 
-PackCost pack_cost(const JsonFields& f) {
-  return PackCost{.per_pack = non_negative(f, "per_pack"),
-                  .per_slice = non_negative(f, "per_slice"),
-                  .per_token = non_negative(f, "per_token"),
-                  .per_pair = non_negative(f, "per_pair"),
-                  .per_prefix_token = non_negative(f, "per_prefix_token")};
+/// Of a layer with this window, 0 = none.
+PackCost pack_cost(const JsonFields& f, std::int64_t window) {
+  PackCost time{.per_pack = non_negative(f, "per_pack"),
+                .per_slice = non_negative(f, "per_slice"),
+                .per_token = non_negative(f, "per_token"),
+                .per_pair = non_negative(f, "per_pair"),
+                .per_prefix_token = non_negative(f, "per_prefix_token"),
+                .window = Tokens(window)};
+  if (!time.windowed()) return time;
+  time.per_window_pair = non_negative(f, "per_window_pair");
+  time.per_window_prefix = non_negative(f, "per_window_prefix");
+  return time;
 }
 
 json to_json(const EdgeTime& t) {
@@ -107,35 +117,70 @@ Dtype dtype_field(const JsonFields& fields) {
                 name);
 }
 
+void add_layer(json& out, const LayerCosts& layer) {
+  out["forward"] = to_json(layer.forward);
+  out["backward"] = to_json(layer.backward);
+  out["elementwise"] = to_json(layer.elementwise);
+  out["weight_gradient"] = to_json(layer.weight_gradient);
+  out["merge"] = to_json(layer.merge);
+}
+
+LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
+  LayerCosts layer;
+  layer.forward = pack_cost(fields.object("forward"), window);
+  layer.backward = pack_cost(fields.object("backward"), window);
+  layer.weight_gradient = part_time(fields, "weight_gradient", layer.backward);
+  layer.elementwise = part_time(fields, "elementwise", layer.backward, layer.weight_gradient);
+  layer.merge = merge_times(fields);
+  return layer;
+}
+
+/// Of the kinds of layers after the first; all know as much merging.
+void read_more_kinds(const JsonFields& fields, Costs& cost) {
+  const std::size_t more = cost.shape.num_kinds() - 1;
+  if (more == 0) return;
+  const json& kinds = fields.array("more_kinds");
+  if (kinds.size() != more)
+    invalid_input(
+        "{}: field \"more_kinds\" has {} entries, the model has {} kinds of layers "
+        "beside the first; plan again",
+        fields.origin(), kinds.size(), more);
+  for (std::size_t k = 0; k < more; ++k) {
+    const JsonFields kind(kinds[k], fmt::format("{}: more_kinds[{}]", fields.origin(), k));
+    cost.more_kinds.push_back(layer_field(kind, cost.shape.kinds[k + 1].window));
+    if (cost.more_kinds.back().merge.size() != cost.merge.size())
+      invalid_input(
+          "{}: field \"merge\" has {} entries, that of the first kind {}; make them equal",
+          kind.origin(), cost.more_kinds.back().merge.size(), cost.merge.size());
+  }
+}
+
 }  // namespace
 
 std::string cost_to_json(const Costs& cost) {
-  const json shape = json::parse(model_shape_to_json(cost.shape, hugging_face_name(cost.dtype)));
-  const json file = {{"format", kFormat},
-                     {"version", kVersion},
-                     {"source", cost.source},
-                     {"model", shape},
-                     {"dtype", to_string(cost.dtype)},
-                     {"tp", cost.tp},
-                     {"row_bytes", cost.row_bytes},
-                     {"forward", to_json(cost.forward)},
-                     {"backward", to_json(cost.backward)},
-                     {"elementwise", to_json(cost.elementwise)},
-                     {"weight_gradient", to_json(cost.weight_gradient)},
-                     {"embedding_forward", to_json(cost.embedding_forward)},
-                     {"embedding_backward", to_json(cost.embedding_backward)},
-                     {"head_backward", to_json(cost.head_backward)},
-                     {"optimizer_per_parameter", cost.optimizer_per_parameter},
-                     {"transfer_latency", cost.transfer_latency},
-                     {"transfer_per_byte", cost.transfer_per_byte},
-                     {"host_per_byte", cost.host_per_byte},
-                     {"merge", to_json(cost.merge)},
-                     {"reduce_latency", cost.reduce_latency},
-                     {"reduce_per_byte", cost.reduce_per_byte},
-                     {"memory", cost.memory.count()},
-                     {"peak_flops", cost.peak_flops},
-                     {"replicas_per_node", cost.replicas_per_node},
-                     {"fit_error", cost.fit_error}};
+  json file = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"source", cost.source},
+      {"model", json::parse(decoder_shape_to_json(cost.shape, hugging_face_name(cost.dtype)))},
+      {"dtype", to_string(cost.dtype)},
+      {"tp", cost.tp},
+      {"row_bytes", cost.row_bytes},
+      {"embedding_forward", to_json(cost.embedding_forward)},
+      {"embedding_backward", to_json(cost.embedding_backward)},
+      {"head_backward", to_json(cost.head_backward)},
+      {"optimizer_per_parameter", cost.optimizer_per_parameter},
+      {"transfer_latency", cost.transfer_latency},
+      {"transfer_per_byte", cost.transfer_per_byte},
+      {"host_per_byte", cost.host_per_byte},
+      {"reduce_latency", cost.reduce_latency},
+      {"reduce_per_byte", cost.reduce_per_byte},
+      {"memory", cost.memory.count()},
+      {"peak_flops", cost.peak_flops},
+      {"replicas_per_node", cost.replicas_per_node},
+      {"fit_error", cost.fit_error}};
+  add_layer(file, cost);
+  for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
   return file.dump(2) + "\n";
 }
 
@@ -146,14 +191,13 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   const JsonFields model = fields.object("model");
   Costs cost;
   cost.source = fields.text("source");
-  cost.shape = model_shape_from_json(fields.at("model").dump(), model.origin());
+  cost.shape = plannable_model_from_json(fields.at("model").dump(), model.origin()).shape;
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");
-  cost.forward = pack_cost(fields.object("forward"));
-  cost.backward = pack_cost(fields.object("backward"));
-  cost.weight_gradient = part_time(fields, "weight_gradient", cost.backward);
-  cost.elementwise = part_time(fields, "elementwise", cost.backward, cost.weight_gradient);
+  static_cast<LayerCosts&>(cost) =
+      layer_field(fields, cost.shape.kinds.empty() ? 0 : cost.shape.kinds.front().window);
+  read_more_kinds(fields, cost);
   cost.embedding_forward = edge_time(fields.object("embedding_forward"));
   cost.embedding_backward = edge_time(fields.object("embedding_backward"));
   cost.head_backward = edge_time(fields.object("head_backward"));
@@ -161,7 +205,6 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.transfer_latency = non_negative(fields, "transfer_latency");
   cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");
   if (fields.has("host_per_byte")) cost.host_per_byte = non_negative(fields, "host_per_byte");
-  cost.merge = merge_times(fields);
   cost.reduce_latency = non_negative(fields, "reduce_latency");
   cost.reduce_per_byte = non_negative(fields, "reduce_per_byte");
   cost.memory = Bytes(fields.integer("memory", 0));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "slimpack/base/error.h"
@@ -26,12 +28,12 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   if (last && backward) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
   if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, pass, last);
+    edge.per_token += uncovered_transfer(cost, pass, last, cost.shape.kind_of(last_layer));
   return edge;
 }
 
 /// The time that merging adds to a layer in which attention runs once.
-EdgeTime merge_time(const Costs& cost, Pass pass, std::int32_t replicas) {
+EdgeTime merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto entry =
       static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(replicas))) - 1;
@@ -48,28 +50,72 @@ struct StageLayers {
   EdgeTime exchange;
 };
 
-StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
-                      Pass pass, std::int32_t replicas) {
-  StageLayers sum;
-  add(sum.exchange, merge_time(cost, pass, replicas), layout.layers(stage));
-  const auto counts = layers_by_recompute(cost, layout, stage);
+/// Adds the stage's layers of one kind.
+void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayout& layout,
+                StageId stage, Pass pass, std::int32_t replicas, std::size_t kind) {
+  const auto counts = layers_by_recompute(cost, layout, stage, kind);
+  const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
+  const LayerCosts& layer = layer_costs(cost, kind);
+  add(sum.exchange, merge_time(layer, pass, replicas), all);
   if (pass == Pass::kForward) {
-    sum.time = layout.layers(stage) * cost.forward;
+    sum.time = sum.time + all * layer.forward;
     const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
-    sum.time.per_token += offloaded * exposed_transfer(cost, Pass::kForward);
-    return sum;
+    sum.time.per_token += offloaded * exposed_transfer(cost, Pass::kForward, kind);
+    return;
   }
   for (const Recompute recompute : all_recomputations()) {
     const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
     if (layers == 0) continue;
-    sum.time = sum.time + layers * backward_time(cost, recompute);
+    sum.time = sum.time + layers * backward_time(cost, recompute, kind);
     if (attends_again(recompute))
-      add(sum.exchange, merge_time(cost, Pass::kForward, replicas), layers);
+      add(sum.exchange, merge_time(layer, Pass::kForward, replicas), layers);
   }
+}
+
+StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+                      Pass pass, std::int32_t replicas) {
+  StageLayers sum;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
+    add_layers(sum, cost, layout, stage, pass, replicas, kind);
   return sum;
 }
 
+/// Layers of unequal work to stages. Steps:
+///   1. For one stage after the other and every number of layers that it and those before it may
+///      have, the least that the most loaded of them must carry.
+///   2. Back from the last stage; of equally good choices the one that gives it most layers.
+/// `work` is by layer, `edge_work` by stage.
+StageLayout layout_of_kinds(const std::vector<double>& work, const std::vector<double>& edge_work) {
+  constexpr double kRounding = 1 + 1e-9;  // of sums of the same layers
+  const std::size_t layers = work.size(), stages = edge_work.size();
+  std::vector<double> until(layers + 1, 0.0);  // work of the layers before
+  std::partial_sum(work.begin(), work.end(), until.begin() + 1);
+  const double never = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> least(stages + 1, std::vector<double>(layers + 1, never));
+  least[0][0] = 0;
+  const auto most_loaded = [&](std::size_t s, std::size_t begin, std::size_t end) {
+    return std::max(least[s][begin], until[end] - until[begin] + edge_work[s]);
+  };
+  for (std::size_t s = 0; s < stages; ++s)
+    for (std::size_t end = s + 1; end + (stages - s - 1) <= layers; ++end)
+      for (std::size_t begin = s; begin < end; ++begin)
+        least[s + 1][end] = std::min(least[s + 1][end], most_loaded(s, begin, end));
+  StageLayout layout;
+  layout.layer_begin.assign(stages + 1, static_cast<std::int32_t>(layers));
+  for (std::size_t s = stages, end = layers; s-- > 0;) {
+    std::size_t begin = s;
+    while (most_loaded(s, begin, end) > kRounding * least[s + 1][end]) ++begin;
+    layout.layer_begin[s] = static_cast<std::int32_t>(begin);
+    end = begin;
+  }
+  return layout;
+}
+
 }  // namespace
+
+const LayerCosts& layer_costs(const Costs& cost, std::size_t kind) {
+  return kind == 0 ? cost : cost.more_kinds[kind - 1];
+}
 
 PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
                     Pass pass, std::int32_t replicas) {
@@ -79,7 +125,10 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .per_slice = time.per_slice,
           .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
           .per_pair = time.per_pair / replicas,
-          .per_prefix_token = time.per_prefix_token / replicas};
+          .per_prefix_token = time.per_prefix_token / replicas,
+          .per_window_pair = time.per_window_pair / replicas,
+          .per_window_prefix = time.per_window_prefix / replicas,
+          .window = time.window};
 }
 
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
@@ -90,17 +139,28 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
         "{} pipeline stages for a model of {} layers: every stage needs a layer; use 1 to {}",
         stages, layers, layers);
   }
-  // 1. The work of one layer, and of each stage's edges, for these lengths.
-  double layer_work = 0;
-  for (const Tokens length : lengths) {
-    const Slice whole{SequenceId(), Tokens(0), length};
-    layer_work += cost.forward(whole) + cost.backward(whole);
+  // 1. The work of one layer of each kind, and of each stage's edges, for these lengths.
+  std::vector<double> work_of_kind;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+    const LayerCosts& layer = layer_costs(cost, kind);
+    double& work = work_of_kind.emplace_back(0.0);
+    for (const Tokens length : lengths) {
+      const Slice whole{SequenceId(), Tokens(0), length};
+      work += layer.forward(whole) + layer.backward(whole);
+    }
   }
+  const double layer_work = work_of_kind.front();
   const auto token_count = static_cast<double>(total_tokens(lengths).count());
   std::vector<double> edge_work(static_cast<std::size_t>(stages), 0.0);
   edge_work.front() +=
       (cost.embedding_forward.per_token + cost.embedding_backward.per_token) * token_count;
   edge_work.back() += cost.head_backward.per_token * token_count;
+
+  if (work_of_kind.size() > 1) {
+    std::vector<double> work;
+    for (const std::uint8_t kind : cost.shape.kind_of_layer) work.push_back(work_of_kind[kind]);
+    return layout_of_kinds(work, edge_work);
+  }
 
   // 2. Each stage gets one layer. Every further layer goes to the stage that is lightest with it.
   //    Layers are equal, so no exchange of layers can lower the largest load afterwards.

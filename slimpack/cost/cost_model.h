@@ -12,9 +12,9 @@
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
-#include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
@@ -36,27 +36,36 @@ struct MergeTime {
   bool operator==(const MergeTime&) const = default;
 };
 
-/// Everything that turns slices into time, for one model shape and number format on one machine.
-/// Times are nanoseconds. The `tp` tensor-parallel ranks of a stage run at once and take the same
-/// times.
-struct Costs {
-  std::string source;  ///< where the costs come from, for people: "profile of …", "hardware"
-  ModelShape shape;
-  Dtype dtype = Dtype::kFp32;
-  std::int32_t tp = 1;  ///< tensor-parallel ranks of a stage; layer times include collectives
-  /// Activation bytes per token and layer on one rank with Recompute::kElementwise, by another
-  /// runtime's accounting; 0 = the memory model counts. If set, rows alone count, besides offloaded
-  /// rows in transit and the operands of put-off weight gradients. The operands, and the rows of
-  /// other recomputations, are scaled in proportion.
-  double row_bytes = 0;
-  PackCost forward;   ///< of a decoder layer
-  PackCost backward;  ///< of a decoder layer, Recompute::kElementwise; others: backward_time
+/// Times of a decoder layer of one kind.
+struct LayerCosts {
+  PackCost forward;
+  PackCost backward;  ///< with Recompute::kElementwise; others: backward_time
   /// The part of `backward` that computes norms and silu(gate) ⊙ up again. Recompute::kNothing
   /// saves it. `weight_gradient` does not include it. Zero = not known.
   EdgeTime elementwise;
   /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
   /// backward may put it off. Zero = not known, backward is not split.
   EdgeTime weight_gradient;
+  /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
+  std::vector<MergeTime> merge;
+
+  bool operator==(const LayerCosts&) const = default;
+};
+
+/// Everything that turns slices into time, for one model shape and number format on one machine.
+/// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
+/// The layer times that it is itself are those of the model's layers; where these differ, of the
+/// first kind (DecoderShape::kinds).
+struct Costs : LayerCosts {
+  std::vector<LayerCosts> more_kinds;  ///< of the kinds of layers after the first
+  std::string source;  ///< what it came from, for people: "profile of …", "hardware"
+  DecoderShape shape;
+  Dtype dtype = Dtype::kFp32;
+  std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
+  /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
+  /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
+  /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
+  double row_bytes = 0;
   EdgeTime embedding_forward;          ///< first stage, forward
   EdgeTime embedding_backward;         ///< first stage, backward
   EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients
@@ -66,8 +75,6 @@ struct Costs {
   /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
   /// are offloaded.
   double host_per_byte = 0;
-  /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
-  std::vector<MergeTime> merge;
   /// Gradient reduction between replicas: time per step of the ring, and per byte that one rank
   /// sends. A rank holds the gradients of 1/tp of its stage's parameters.
   double reduce_latency = 0;
@@ -88,21 +95,26 @@ struct RecomputingCosts : Costs {
   bool operator==(const RecomputingCosts&) const = default;
 };
 
+/// The costs of a layer of this kind. REQUIRES: kind < cost.shape.num_kinds().
+[[nodiscard]] const LayerCosts& layer_costs(const Costs& cost, std::size_t kind);
+
 /// FLOPs of one pass (a multiply-add is 2): matrix products and causal attention, without norms and
 /// the like. Backward has 2 × the forward's linear work and 2.5 × its attention (FlashAttention
-/// computes scores again). REQUIRES: kForward or kBackward.
-[[nodiscard]] Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, Pass pass);
-[[nodiscard]] Flops layer_attention_flops(const ModelShape& shape, double pairs, Pass pass);
+/// computes scores again). Counts the experts that a token is sent to. REQUIRES: kForward or
+/// kBackward.
+[[nodiscard]] Flops layer_linear_flops(const LayerShape& layer, Tokens tokens, Pass pass);
+[[nodiscard]] Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass);
 [[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass);
 /// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×.
-[[nodiscard]] Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths);
+[[nodiscard]] Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths);
 
 /// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
 /// replica, and `most_replicas` replicas. Neighbouring ranks are the tp ranks of a stage, then its
 /// replicas. Groups that fit into a node use the node's links; other groups and all stage
-/// boundaries use the network. `merge` has groups of 2, 4, … up to most_replicas. Throws
-/// InvalidInput unless tp divides the heads.
-[[nodiscard]] Costs cost_from_hardware(const ModelShape& shape, Dtype dtype,
+/// boundaries use the network. `merge` has groups of 2, 4, … up to most_replicas. Experts are spread
+/// over the tp ranks, which exchange the tokens. Throws InvalidInput unless tp divides heads and
+/// experts.
+[[nodiscard]] Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1);
 
@@ -117,7 +129,7 @@ struct RecomputingCosts : Costs {
 /// possible for these lengths. Counts forward and backward together, without per-pack terms. Of
 /// equally loaded stages the later one gets the layer: earlier stages hold more activations.
 /// Throws InvalidInput unless 1 ≤ stages ≤ layers.
-/// Cost: O(layers · stages) after one pass over the lengths.
+/// Cost: O(layers · stages) after one pass over the lengths; O(layers² · stages) if layers differ.
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t stages);
 
@@ -138,21 +150,26 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 ///  - kNothing subtracts cost.elementwise;
 ///  - kOffload adds exposed_transfer.
 /// Weight gradients take as long as before: recomputation precedes the input gradients.
-[[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute);
+[[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind = 0);
 /// Nanoseconds per token that a rank waits for the rows of one offloading layer. They travel while
 /// another layer runs, and that layer's per_token time hides the transfer. Attention would hide
 /// more, and a split backward would hide less; neither is counted.
-[[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass);
+[[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind = 0);
 /// Nanoseconds per token that a rank waits in addition if its stage's last layer offloads: the part
 /// of the transfer that another layer would hide. No layer runs while forward sends these rows, nor
 /// while backward fetches them. On the last stage the head's time hides the fetch.
-[[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage);
+[[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage,
+                                        std::size_t kind = 0);
 /// Whether backward runs attention again. A merged MicroPack then repeats its exchange, too.
 [[nodiscard]] bool attends_again(Recompute recompute);
 
-/// The number of the stage's layers by recomputation, in the order of the enumeration.
+/// The number of the stage's layers of one kind by recomputation, in the order of the enumeration.
 [[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
-    const RecomputingCosts& cost, const StageLayout& layout, StageId stage);
+    const RecomputingCosts& cost, const StageLayout& layout, StageId stage, std::size_t kind = 0);
+
+/// cost.weight_gradient of all layers of a stage.
+[[nodiscard]] EdgeTime stage_weight_gradient(const Costs& cost, const StageLayout& layout,
+                                             StageId stage);
 
 /// What a replica's times depend on besides its packs.
 struct Replication {
@@ -172,7 +189,7 @@ struct Replication {
                                    const PackPlan& packs, const Replication& replication = {});
 
 /// Parameters that all tensor-parallel ranks of a stage hold together.
-[[nodiscard]] std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout,
+[[nodiscard]] std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layout,
                                             StageId stage);
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and

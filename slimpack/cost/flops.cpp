@@ -11,25 +11,31 @@ constexpr double kLinearBackward = 2;
 constexpr double kAttentionBackward = 2.5;
 constexpr double kModelAttentionBackward = 2;  // without computing S again
 
-double forward_pair_flops(const ModelShape& shape) {
-  // q·k and p·v, each over head_dim for every query head; grouped keys save bytes, not FLOPs.
-  return 2 * kMultiplyAdd * static_cast<double>(shape.q_width());
+double forward_pair_flops(const LayerShape& layer) {
+  // q·k and p·v for every query head; grouped keys save bytes, not FLOPs.
+  return kMultiplyAdd * static_cast<double>(layer.q_width() + layer.out_width());
+}
+
+/// Query–key pairs of all sequences in a layer.
+double pairs_of(const LayerShape& layer, const SequenceLengths& lengths) {
+  double pairs = 0;
+  for (const Tokens length : lengths) {
+    const Slice whole{SequenceId(), Tokens(0), length};
+    pairs += layer.window > 0 ? whole.window_pairs(Tokens(layer.window)) : whole.causal_pairs();
+  }
+  return pairs;
 }
 
 }  // namespace
 
-Flops layer_linear_flops(const ModelShape& shape, Tokens tokens, Pass pass) {
-  const auto h = static_cast<double>(shape.hidden_size);
-  const auto q = static_cast<double>(shape.q_width());
-  const auto kv = static_cast<double>(shape.kv_width());
-  const auto f = static_cast<double>(shape.intermediate_size);
-  const double weights = h * q + 2 * h * kv + q * h + 3 * h * f;
-  return Flops(kMultiplyAdd * weights * static_cast<double>(tokens.count()) *
+Flops layer_linear_flops(const LayerShape& layer, Tokens tokens, Pass pass) {
+  return Flops(kMultiplyAdd * static_cast<double>(layer.active_weights()) *
+               static_cast<double>(tokens.count()) *
                (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
-Flops layer_attention_flops(const ModelShape& shape, double pairs, Pass pass) {
-  return Flops(forward_pair_flops(shape) * pairs *
+Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass) {
+  return Flops(forward_pair_flops(layer) * pairs *
                (pass == Pass::kBackward ? kAttentionBackward : 1));
 }
 
@@ -39,17 +45,19 @@ Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass) {
                (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
-Flops model_flops(const ModelShape& shape, const SequenceLengths& lengths) {
-  double pairs = 0;
-  for (const Tokens length : lengths) {
-    pairs += Slice{SequenceId(), Tokens(0), length}.causal_pairs();
-  }
+Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths) {
   const Tokens tokens = total_tokens(lengths);
-  const Flops layer =
-      layer_linear_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward) +
-      layer_attention_flops(shape, pairs, Pass::kForward) * (1 + kModelAttentionBackward);
-  return layer * static_cast<double>(shape.num_layers) +
-         head_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward);
+  const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers));
+  Flops sum;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+    const LayerShape shape_of_kind = shape.layer(kind);
+    const Flops layer =
+        layer_linear_flops(shape_of_kind, tokens, Pass::kForward) * (1 + kLinearBackward) +
+        layer_attention_flops(shape_of_kind, pairs_of(shape_of_kind, lengths), Pass::kForward) *
+            (1 + kModelAttentionBackward);
+    sum = sum + layer * static_cast<double>(layers[kind]);
+  }
+  return sum + head_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward);
 }
 
 }  // namespace slimpack

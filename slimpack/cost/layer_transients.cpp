@@ -46,7 +46,8 @@ std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute r
   const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + input + w.gathered);
   const std::int64_t norm = tokens * (kept.act + kept.gate_up + input + norm_backward(w));
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
-  return tokens * w.hidden + std::max({products, gradient_in, act, normalize, gradient_out, norm});
+  return tokens * (w.hidden + 2 * w.copies) +
+         std::max({products, gradient_in, act, normalize, gradient_out, norm});
 }
 
 /// The peak of recomputation, with which backward begins. Recomputed rows count as computed_again.
@@ -83,7 +84,8 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
       tokens * (before_middle + rotated + qkv_and_k) +
       std::max(attention_forward_transient(w, pack), tokens * w.summed());
   const std::int64_t norm = tokens * (whole - mlp_rows + w.normalize(w.hidden));
-  const std::int64_t mlp = tokens * (whole + product + w.summed());
+  // Tokens go to experts as copies of their hidden states, and come back as such.
+  const std::int64_t mlp = tokens * (whole + product + w.summed() + 2 * w.copies);
   return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) + action_bytes(w, pack);
 }
 

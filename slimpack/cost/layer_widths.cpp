@@ -14,6 +14,17 @@ ModelShape shape_of_rank(ModelShape shape, std::int32_t tp) {
   return shape;
 }
 
+/// PackFlow's layer with as many heads, and with keys, values and MLP as wide.
+ModelShape like_packflow(const DecoderShape& model, const LayerShape& layer) {
+  ModelShape shape = model;
+  shape.num_heads = layer.num_heads;
+  shape.num_kv_heads = layer.num_kv_heads;
+  shape.head_dim = (layer.head_dim + layer.value_dim + 1) / 2;
+  shape.intermediate_size = layer.active_width();
+  shape.qk_norm = layer.qk_norm != QkNorm::kNone;
+  return shape;
+}
+
 }  // namespace
 
 std::int64_t share_of(std::int64_t whole, std::int64_t parts) {
@@ -37,17 +48,28 @@ LayerWidths::LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp)
       index(tp > 1 ? sizeof(std::int64_t) : 0),
       rope(element * s.head_dim) {}
 
+LayerWidths::LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::int32_t tp)
+    : LayerWidths(like_packflow(s, s.layer(kind)), d, tp) {
+  const LayerShape layer = s.layer(kind);
+  const std::int64_t output_norm = layer.norms > 2 ? hidden : 0;
+  const std::int64_t latents = layer.q_rank + layer.kv_rank + layer.shared_key_dim;
+  attention_extra = share_of(element * latents, tp) + output_norm;
+  mlp_extra = share_of(accumulator * layer.experts, tp) + output_norm;
+  copies = share_of(element * layer.experts_per_token * layer.hidden_size, tp);
+  row += attention_extra + mlp_extra;
+}
+
 std::int64_t LayerWidths::kept(Recompute recompute) const {
   switch (recompute) {
     case Recompute::kNothing:
       // Normalised values stand in for x and middle, and for q and k before their norms.
-      return 2 * (hidden + rstd) + qk_norm + 2 * q + lse + 3 * ffn;
+      return 2 * (hidden + rstd) + qk_norm + 2 * q + lse + 3 * ffn + attention_extra + mlp_extra;
     case Recompute::kElementwise:
       return row;
     case Recompute::kAttention:
-      return 2 * hidden + 2 * ffn;
+      return 2 * hidden + 2 * ffn + mlp_extra;
     case Recompute::kMlp:
-      return row - 2 * ffn;
+      return row - 2 * ffn - mlp_extra;
     case Recompute::kFull:
       return hidden;
     case Recompute::kOffload:

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
@@ -23,6 +23,9 @@ inline constexpr Tokens kWidenedRows{256};
 /// MLP. Hidden states are split by tokens.
 struct LayerWidths {
   LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp = 1);
+  /// Of a layer of this kind. What PackFlow's own layer does not have counts as if it had: see
+  /// docs/models.md.
+  LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::int32_t tp);
 
   /// What forward keeps on the device for backward.
   [[nodiscard]] std::int64_t kept(Recompute recompute) const;
@@ -80,6 +83,10 @@ struct LayerWidths {
   std::int64_t gathered;  ///< a hidden state of all tensor-parallel ranks; 0 if tp is 1
   std::int64_t index;     ///< the number of the rank's row; 0 if tp is 1
   std::int64_t rope;
+  std::int64_t attention_extra =
+      0;                       ///< of a row: latents, and the input of attention's output norm
+  std::int64_t mlp_extra = 0;  ///< of a row: the router's, and the input of the MLP's output norm
+  std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
 };
 
 }  // namespace slimpack

@@ -18,9 +18,13 @@ namespace {
 void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
   constexpr double kMostBytes = 0x1p62;
   constexpr double kStores = 16;  // no rank holds more of a layer at once: rows, keys, operands …
-  const ModelShape& s = cost.shape;
-  const auto width = static_cast<double>(
-      8 * (s.hidden_size + 2 * s.q_width() + 2 * s.kv_width() + 3 * s.intermediate_size));
+  double width = 0;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+    const LayerShape s = cost.shape.layer(kind);
+    const std::int64_t elements = s.hidden_size * (1 + 2 * s.experts_per_token) + s.q_width() +
+                                  s.out_width() + s.k_width() + s.v_width() + 3 * s.active_width();
+    width = std::max(width, static_cast<double>(8 * elements));
+  }
   if (kStores * std::max(width, cost.row_bytes) * layers * tokens >= kMostBytes)
     invalid_input(
         "activations of {:.0f} tokens in {} layers of up to {} bytes per token cannot be counted "
@@ -69,34 +73,52 @@ HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths) {
 
 /// Neighbouring layers of a stage that are alike.
 struct LayerRun {
+  std::size_t kind = 0;
   Recompute recompute = Recompute::kElementwise;
-  /// The layer before each of these offloads its rows. They travel while one of these layers runs:
-  /// to the host in forward, back in backward.
-  bool after_offload = false;
+  /// Bytes of a token's row in the layer before each of these if that layer offloads it, else 0.
+  /// The row travels while one of these runs: to the host in forward, back in backward.
+  std::int64_t travelling = 0;
   std::int64_t layers = 0;
 
   [[nodiscard]] bool offloads() const { return recompute == Recompute::kOffload; }
 };
 
-std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const StageLayout& layout,
-                              StageId stage) {
+/// By kind of layer.
+std::vector<LayerWidths> widths_of(const Costs& cost) {
+  std::vector<LayerWidths> widths;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
+    widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp);
+  return widths;
+}
+
+std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const std::vector<LayerWidths>& widths,
+                              const StageLayout& layout, StageId stage) {
   std::vector<LayerRun> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
-    const Recompute recompute = recompute_of(cost.recompute, static_cast<std::size_t>(l));
-    const bool after_offload = !runs.empty() && runs.back().offloads();
-    if (runs.empty() || runs.back().recompute != recompute ||
-        runs.back().after_offload != after_offload)
-      runs.push_back({recompute, after_offload, 0});
+    LayerRun run{cost.shape.kind_of(static_cast<std::size_t>(l)),
+                 recompute_of(cost.recompute, static_cast<std::size_t>(l)), 0, 0};
+    if (!runs.empty() && runs.back().offloads()) run.travelling = widths[runs.back().kind].row;
+    const auto alike = [&](const LayerRun& before) {
+      return before.kind == run.kind && before.recompute == run.recompute &&
+             before.travelling == run.travelling;
+    };
+    if (runs.empty() || !alike(runs.back())) runs.push_back(run);
     ++runs.back().layers;
   }
   return runs;
 }
 
-std::int64_t kept_rows(const LayerWidths& w, const std::vector<LayerRun>& runs) {
+/// Σ over a stage's layers of what a kind of layer has.
+template <class Of>
+std::int64_t sum_of(const std::vector<LayerRun>& runs, Of of) {
   std::int64_t bytes = 0;
-  for (const LayerRun& run : runs) bytes += run.layers * w.kept(run.recompute);
+  for (const LayerRun& run : runs) bytes += run.layers * of(run);
   return bytes;
+}
+
+std::int64_t kept_rows(const std::vector<LayerWidths>& widths, const std::vector<LayerRun>& runs) {
+  return sum_of(runs, [&](const LayerRun& run) { return widths[run.kind].kept(run.recompute); });
 }
 
 std::int64_t offloading_layers(const std::vector<LayerRun>& runs) {
@@ -108,7 +130,8 @@ std::int64_t offloading_layers(const std::vector<LayerRun>& runs) {
 /// Bytes of a layer by its recomputation and by pack. Empty for a recomputation that no layer has.
 using TransientsByRecompute = std::array<std::vector<std::int64_t>, kRecomputations>;
 
-/// Bytes by pack. They are the same on every stage, except for the recomputation of its layers.
+/// Bytes by pack, for layers of one kind. They are the same on every stage, except for the
+/// recomputation of its layers.
 struct PackTransients {
   /// Of a layer. `input`: of a backward that puts its weight gradients off.
   TransientsByRecompute forward, backward, input;
@@ -117,6 +140,12 @@ struct PackTransients {
   std::vector<std::int64_t> opened_kv;  ///< by forward pack: K and V of a layer
   std::vector<LayerStores> stores;      ///< by backward pack: of a layer
   std::vector<std::int64_t> ended;  ///< by backward pack: rows of the forward packs that it frees
+};
+
+/// A kind of layer.
+struct KindMemory {
+  LayerWidths widths;
+  PackTransients transients;
 };
 
 std::vector<std::int64_t> forward_transients(const LayerWidths& w, const PackPlan& packs,
@@ -203,36 +232,42 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
 
 /// The peak beyond the stores as they are after the action. Layers that have not run yet lack their
 /// rows, keys and values. So the last layer of a run of like layers has the run's peak.
-std::int64_t stage_forward_transient(const LayerWidths& w, const PackTransients& transients,
+std::int64_t stage_forward_transient(const std::vector<KindMemory>& kinds,
                                      const std::vector<LayerRun>& runs, std::size_t pack,
                                      std::int64_t tokens) {
   std::int64_t most = 0;
   std::int64_t to_come = 0;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    const auto& [w, transients] = kinds[run->kind];
     const auto r = static_cast<std::size_t>(run->recompute);
-    const std::int64_t leaving = run->after_offload ? tokens * w.row : 0;
+    const std::int64_t leaving = tokens * run->travelling;
     most = std::max(most, transients.forward[r][pack] + leaving - to_come);
     to_come += run->layers * (tokens * w.kept(run->recompute) + transients.opened_kv[pack]);
   }
   return most;
 }
 
+/// What a backward leaves behind: one that puts its weight gradients off leaves their operands.
+enum class Leaves : std::uint8_t { kNothing, kOperands };
+
 /// The peak beyond the stores as they were before the action. The last layer runs first. Each layer
 /// opens its dK and dV, and frees what has ended when it is done. Within a run of like layers the
-/// bytes only rise or only fall, so the run's first or last layer has its peak.
-/// `layer`: transients of layers, by recomputation and pack; `fetched`: rows of an offloading
-/// layer; `left`: operands that each layer leaves; `freed`: what the head frees before any layer.
-std::int64_t stage_backward_transient(const LayerWidths& w, const PackTransients& transients,
-                                      const TransientsByRecompute& layer,
+/// bytes only rise or only fall, so the run's first or last layer has its peak. `freed`: what the
+/// head frees before any layer.
+std::int64_t stage_backward_transient(const std::vector<KindMemory>& kinds,
                                       const std::vector<LayerRun>& runs, std::size_t pack,
-                                      std::int64_t fetched, std::int64_t left, std::int64_t freed) {
-  const LayerStores& stores = transients.stores[pack];
+                                      std::int64_t tokens, Leaves leaves, std::int64_t freed) {
   std::int64_t most = 0;
   std::int64_t held = -freed;  // by the stores, before the layer
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    const auto& [w, transients] = kinds[run->kind];
+    const bool puts_off = leaves == Leaves::kOperands;
+    const TransientsByRecompute& layer = puts_off ? transients.input : transients.backward;
+    const std::int64_t left = puts_off ? tokens * w.weight_operands() : 0;
+    const LayerStores& stores = transients.stores[pack];
     const std::int64_t transient = stores.opened +
                                    layer[static_cast<std::size_t>(run->recompute)][pack] +
-                                   (run->after_offload ? fetched : 0);
+                                   tokens * run->travelling;
     const std::int64_t change =
         left + stores.opened - stores.closed - transients.ended[pack] * w.kept(run->recompute);
     most = std::max({most, held + transient, held + (run->layers - 1) * change + transient});
@@ -252,11 +287,13 @@ std::int64_t whole_bytes(double bytes) {
   return static_cast<std::int64_t>(std::ceil(bytes));
 }
 
-/// TaskBytes with rows of cost.row_bytes per token and layer, scaled by what the layer keeps. Only
-/// offloaded rows in transit and the operands of a split backward count besides, scaled likewise.
+/// TaskBytes with rows of cost.row_bytes per token and layer of any kind, scaled by what the layer
+/// keeps. Only offloaded rows in transit and the operands of a split backward count besides, scaled
+/// likewise.
 TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
                         const HeldPacks& held) {
-  const LayerWidths w(cost.shape, cost.dtype, cost.tp);
+  const std::vector<LayerWidths> widths = widths_of(cost);
+  const LayerWidths& w = widths.front();
   TaskBytes bytes;
   const std::vector<Bytes> no_sequence(held.lengths.size());
   const std::vector<Bytes> no_forward(held.packs.forward.size());
@@ -265,8 +302,8 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
     const auto proportion = [&](std::int64_t bytes_of_model) {
       return cost.row_bytes * static_cast<double>(bytes_of_model) / static_cast<double>(w.row);
     };
-    const std::vector<LayerRun> runs = runs_of(cost, layout, StageId(s));
-    const double row = proportion(kept_rows(w, runs));
+    const std::vector<LayerRun> runs = runs_of(cost, widths, layout, StageId(s));
+    const double row = proportion(kept_rows(widths, runs));
     // In transit to host memory or back: a layer's rows beside those of the layer that runs.
     const auto travelling = static_cast<double>(std::min<std::int64_t>(2, offloading_layers(runs)));
     const std::int64_t on_their_way = whole_bytes(travelling * cost.row_bytes);
@@ -288,42 +325,51 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
 }
 
 /// Adds a stage's rows, keys and values, and the transients of its actions.
-void add_stage(TaskBytes& bytes, const LayerWidths& w, const HeldPacks& held,
-               const PackTransients& transients, const std::vector<LayerRun>& runs, bool last,
-               bool split) {
-  std::int64_t layers = 0;
-  for (const LayerRun& run : runs) layers += run.layers;
-  bytes.kv.push_back(per_sequence(held.lengths, layers * 2 * w.k));
-  bytes.dkv.push_back(per_sequence(held.lengths, layers * w.gradients()));
+void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMemory>& kinds,
+               const std::vector<LayerRun>& runs, bool last, bool split) {
+  const auto sum = [&](auto of) {
+    return sum_of(runs, [&](const LayerRun& run) { return of(kinds[run.kind].widths, run); });
+  };
+  const std::int64_t hidden = kinds.front().widths.hidden;  // of all kinds
+  bytes.kv.push_back(per_sequence(
+      held.lengths, sum([](const LayerWidths& w, const LayerRun&) { return 2 * w.k; })));
+  bytes.dkv.push_back(per_sequence(
+      held.lengths, sum([](const LayerWidths& w, const LayerRun&) { return w.gradients(); })));
   auto& rows = bytes.rows.emplace_back();
   auto& forward = bytes.forward_transient.emplace_back();
-  const std::int64_t kept = kept_rows(w, runs);
+  const std::int64_t kept =
+      sum([](const LayerWidths& w, const LayerRun& run) { return w.kept(run.recompute); });
   for (std::size_t p = 0; p < held.packs.forward.size(); ++p) {
     // The last stage's output is the head's input, which is kept with the rows.
     const std::int64_t tokens = held.packs.forward[p].tokens().count();
-    const std::int64_t head = last ? tokens * w.hidden : 0;
+    const std::int64_t head = last ? tokens * hidden : 0;
     rows.emplace_back(tokens * kept + head);
-    forward.emplace_back(stage_forward_transient(w, transients, runs, p, tokens) - head);
+    forward.emplace_back(stage_forward_transient(kinds, runs, p, tokens) - head);
   }
-  const auto backward = [&](const TransientsByRecompute& layer, std::int64_t left_by_token) {
+  const KindMemory& end = kinds[runs.back().kind];
+  const auto backward = [&](Leaves leaves) {
     std::vector<Bytes> out;
     for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
       const std::int64_t tokens = held.packs.backward[p].tokens().count();
-      const std::int64_t freed = last ? transients.ended[p] * w.hidden : 0;
-      const std::int64_t fetched = tokens * w.row;
-      const std::int64_t stage = stage_backward_transient(w, transients, layer, runs, p, fetched,
-                                                          tokens * left_by_token, freed);
+      const std::int64_t freed = last ? end.transients.ended[p] * hidden : 0;
+      const std::int64_t stage = stage_backward_transient(kinds, runs, p, tokens, leaves, freed);
       // The last layer's rows are fetched while the head runs.
-      const std::int64_t head = transients.head[p] + (runs.back().offloads() ? fetched : 0);
+      const std::int64_t fetched = runs.back().offloads() ? tokens * end.widths.row : 0;
+      const std::int64_t head = end.transients.head[p] + fetched;
       out.emplace_back(last ? std::max(stage, head) : stage);
     }
     return out;
   };
-  bytes.backward_transient.push_back(backward(transients.backward, 0));
+  bytes.backward_transient.push_back(backward(Leaves::kNothing));
   if (!split) return;
-  bytes.weight_operands.push_back(per_pack(held.packs.backward, layers * w.weight_operands()));
-  bytes.input_transient.push_back(backward(transients.input, w.weight_operands()));
-  bytes.weight_transient.push_back(transients.weights);
+  bytes.weight_operands.push_back(
+      per_pack(held.packs.backward,
+               sum([](const LayerWidths& w, const LayerRun&) { return w.weight_operands(); })));
+  bytes.input_transient.push_back(backward(Leaves::kOperands));
+  auto& weights = bytes.weight_transient.emplace_back(held.packs.backward.size());
+  for (const LayerRun& run : runs)
+    for (std::size_t p = 0; p < weights.size(); ++p)
+      weights[p] = std::max(weights[p], kinds[run.kind].transients.weights[p]);
 }
 
 }  // namespace
@@ -336,13 +382,14 @@ Tokens head_block(const ModelShape& shape) {
 Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
                      Tokens tokens) {
   require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
-  const LayerWidths w(cost.shape, cost.dtype, cost.tp);
-  const std::int64_t rows = kept_rows(w, runs_of(cost, layout, stage));
+  const std::vector<LayerWidths> widths = widths_of(cost);
+  const std::vector<LayerRun> runs = runs_of(cost, widths, layout, stage);
+  const std::int64_t rows = kept_rows(widths, runs);
+  const auto row = static_cast<double>(widths.front().row);
   if (cost.row_bytes > 0)
-    return Bytes(
-        whole_bytes(cost.row_bytes * static_cast<double>(rows) / static_cast<double>(w.row)) *
-        tokens.count());
-  return Bytes((rows + layout.layers(stage) * 2 * w.k) * tokens.count());
+    return Bytes(whole_bytes(cost.row_bytes * static_cast<double>(rows) / row) * tokens.count());
+  const std::int64_t kv = sum_of(runs, [&](const LayerRun& run) { return 2 * widths[run.kind].k; });
+  return Bytes((rows + kv) * tokens.count());
 }
 
 TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
@@ -351,14 +398,15 @@ TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths);
   if (cost.row_bytes > 0) return bytes_of_rows(cost, layout, held);
-  const LayerWidths w(cost.shape, cost.dtype, cost.tp);
-  const PackTransients transients = pack_transients(w, cost, packs, held);
+  const std::vector<LayerWidths> widths = widths_of(cost);
+  std::vector<KindMemory> kinds;
+  for (const LayerWidths& w : widths) kinds.push_back({w, pack_transients(w, cost, packs, held)});
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
-    add_stage(bytes, w, held, transients, runs_of(cost, layout, StageId(s)),
+    add_stage(bytes, held, kinds, runs_of(cost, widths, layout, StageId(s)),
               s == layout.stages() - 1, cost.weight_gradient != EdgeTime());
-  bytes.forward_input = per_pack(held.packs.forward, w.hidden);
-  bytes.backward_input = per_pack(held.packs.backward, w.hidden);
+  bytes.forward_input = per_pack(held.packs.forward, widths.front().hidden);
+  bytes.backward_input = per_pack(held.packs.backward, widths.front().hidden);
   return bytes;
 }
 
@@ -367,12 +415,16 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths);
-  const LayerWidths w(cost.shape, cost.dtype, cost.tp);
-  const std::int64_t row = cost.row_bytes > 0 ? whole_bytes(cost.row_bytes) : w.row;
+  const std::vector<LayerWidths> widths = widths_of(cost);
+  const auto offloaded = [&](const LayerRun& run) {
+    const std::int64_t row =
+        cost.row_bytes > 0 ? whole_bytes(cost.row_bytes) : widths[run.kind].row;
+    return run.offloads() ? row : 0;
+  };
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const std::int64_t layers = offloading_layers(runs_of(cost, layout, StageId(s)));
-    bytes.rows.push_back(per_pack(held.packs.forward, layers * row));
+    const std::int64_t row = sum_of(runs_of(cost, widths, layout, StageId(s)), offloaded);
+    bytes.rows.push_back(per_pack(held.packs.forward, row));
     bytes.kv.push_back(per_sequence(lengths, 0));
     bytes.dkv.push_back(bytes.kv.back());
     bytes.forward_transient.push_back(per_pack(packs.forward, 0));

@@ -1,48 +1,74 @@
 // Time of a MicroPack as coefficients: small enough to be copied into a solver's inner loop.
 #pragma once
 
+#include <algorithm>
+
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
 /// Nanoseconds of a MicroPack in one pass on a layer or on a whole stage:
-///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix)
+///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix
+///                        + per_window_pair·window pairs + per_window_prefix·window prefix)
 /// with q tokens and `pairs` causal query–key pairs. per_prefix_token is the bandwidth term: the
-/// pass reads the prefix's keys and values, and backward also writes their gradients.
-/// No coefficient is negative.
+/// pass reads the prefix's keys and values, and backward also writes their gradients. Layers whose
+/// queries attend to at most `window` keys have pairs and prefix within the window
+/// (Slice::window_pairs, window_prefix). No coefficient is negative.
 struct PackCost {
   double per_pack = 0;
   double per_slice = 0;
   double per_token = 0;
   double per_pair = 0;
   double per_prefix_token = 0;
+  double per_window_pair = 0;
+  double per_window_prefix = 0;
+  Tokens window{0};  ///< 0 = no layer has one, and the two terms before are 0
 
   /// The nanoseconds that a slice adds to its MicroPack.
   [[nodiscard]] constexpr double operator()(const Slice& slice) const {
     return per_slice + per_token * static_cast<double>(slice.length().count()) +
-           per_pair * slice.causal_pairs() +
-           per_prefix_token * static_cast<double>(slice.prefix().count());
+           per_pair * slice.causal_pairs() + prefix(slice) +
+           (windowed() ? per_window_pair * slice.window_pairs(window) : 0);
   }
+
+  /// Of that, what the prefix costs.
+  [[nodiscard]] constexpr double prefix(const Slice& slice) const {
+    const auto tokens = [](Tokens count) { return static_cast<double>(count.count()); };
+    return per_prefix_token * tokens(slice.prefix()) +
+           (windowed() ? per_window_prefix * tokens(slice.window_prefix(window)) : 0);
+  }
+
+  [[nodiscard]] constexpr bool windowed() const { return window > Tokens(0); }
 
   bool operator==(const PackCost&) const = default;
 };
 
-/// The cost of running `a` and `b` one after the other.
+/// The cost of running `a` and `b` one after the other. REQUIRES: the same window, if both have one.
 [[nodiscard]] constexpr PackCost operator+(const PackCost& a, const PackCost& b) {
-  return {a.per_pack + b.per_pack, a.per_slice + b.per_slice, a.per_token + b.per_token,
-          a.per_pair + b.per_pair, a.per_prefix_token + b.per_prefix_token};
+  return {a.per_pack + b.per_pack,
+          a.per_slice + b.per_slice,
+          a.per_token + b.per_token,
+          a.per_pair + b.per_pair,
+          a.per_prefix_token + b.per_prefix_token,
+          a.per_window_pair + b.per_window_pair,
+          a.per_window_prefix + b.per_window_prefix,
+          std::max(a.window, b.window)};
 }
 
 /// Multiplies each coefficient by `factor`.
 [[nodiscard]] constexpr PackCost operator*(double factor, const PackCost& a) {
-  return {factor * a.per_pack, factor * a.per_slice, factor * a.per_token, factor * a.per_pair,
-          factor * a.per_prefix_token};
+  return {factor * a.per_pack,          factor * a.per_slice,
+          factor * a.per_token,         factor * a.per_pair,
+          factor * a.per_prefix_token,  factor * a.per_window_pair,
+          factor * a.per_window_prefix, a.window};
 }
 
 /// Divides each coefficient by `divisor`.
 [[nodiscard]] constexpr PackCost operator/(const PackCost& a, double divisor) {
-  return {a.per_pack / divisor, a.per_slice / divisor, a.per_token / divisor, a.per_pair / divisor,
-          a.per_prefix_token / divisor};
+  return {a.per_pack / divisor,          a.per_slice / divisor,
+          a.per_token / divisor,         a.per_pair / divisor,
+          a.per_prefix_token / divisor,  a.per_window_pair / divisor,
+          a.per_window_prefix / divisor, a.window};
 }
 
 }  // namespace slimpack

@@ -18,14 +18,15 @@ struct Again {
 /// Backward never needs the results of the down and value projections again. It needs keys again
 /// only with q/k norms, because rows do not keep them as they were before the norm. It needs the
 /// output projection's result only to compute the MLP behind it again.
-Again again(const ModelShape& shape, Recompute recompute) {
-  const auto h = static_cast<double>(shape.hidden_size);
-  const double q = h * static_cast<double>(shape.q_width());
-  const double k = h * static_cast<double>(shape.kv_width());
-  const double output = q;
-  const double gate_up = 2 * h * static_cast<double>(shape.intermediate_size);
-  const double all = q + 2 * k + output + gate_up * 3 / 2;
-  const double normalised = shape.qk_norm ? q + k : q;
+Again again(const LayerShape& layer, Recompute recompute) {
+  const auto q = static_cast<double>(layer.q_weights());
+  const auto kv = static_cast<double>(layer.kv_weights());
+  const auto output = static_cast<double>(layer.out_width() * layer.hidden_size);
+  const double gate_up = 2.0 * static_cast<double>(layer.hidden_size * layer.active_width());
+  const auto all = static_cast<double>(layer.active_weights());
+  // Of latents, keys are a product like values.
+  const double k = layer.kv_rank > 0 ? kv : kv / 2;
+  const double normalised = layer.qk_norm != QkNorm::kNone ? q + k : q;
   switch (recompute) {
     case Recompute::kNothing:
     case Recompute::kElementwise:
@@ -42,16 +43,15 @@ Again again(const ModelShape& shape, Recompute recompute) {
 }
 
 /// Nanoseconds that a token's row of one layer takes to host memory or back.
-double row_transfer(const Costs& cost) {
-  const double bytes = cost.row_bytes > 0
-                           ? cost.row_bytes
-                           : static_cast<double>(LayerWidths(cost.shape, cost.dtype, cost.tp).row);
+double row_transfer(const Costs& cost, std::size_t kind) {
+  const LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
+  const double bytes = cost.row_bytes > 0 ? cost.row_bytes : static_cast<double>(widths.row);
   return cost.host_per_byte * bytes;
 }
 
 /// The most of row_transfer that another layer hides.
-double cover(const Costs& cost, Pass pass) {
-  return (pass == Pass::kForward ? cost.forward : cost.backward).per_token;
+double cover(const LayerCosts& layer, Pass pass) {
+  return (pass == Pass::kForward ? layer.forward : layer.backward).per_token;
 }
 
 }  // namespace
@@ -74,30 +74,35 @@ std::vector<Recompute> known_recomputations(const Costs& cost) {
   return known;
 }
 
-PackCost backward_time(const Costs& cost, Recompute recompute) {
-  PackCost time = cost.backward;
+PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind) {
+  const LayerCosts& layer = layer_costs(cost, kind);
+  PackCost time = layer.backward;
   if (recompute == Recompute::kNothing) {
-    time.per_pack -= cost.elementwise.per_pack;
-    time.per_token -= cost.elementwise.per_token;
+    time.per_pack -= layer.elementwise.per_pack;
+    time.per_token -= layer.elementwise.per_token;
     return time;
   }
-  const Again share = again(cost.shape, recompute);
-  time.per_pack += share.pack * cost.forward.per_pack;
-  time.per_token += share.linear * cost.forward.per_token;
-  time.per_slice += share.attention * cost.forward.per_slice;
-  time.per_pair += share.attention * cost.forward.per_pair;
-  time.per_prefix_token += share.attention * cost.forward.per_prefix_token;
-  if (recompute == Recompute::kOffload) time.per_token += exposed_transfer(cost, Pass::kBackward);
+  const Again share = again(cost.shape.layer(kind), recompute);
+  time.per_pack += share.pack * layer.forward.per_pack;
+  time.per_token += share.linear * layer.forward.per_token;
+  time.per_slice += share.attention * layer.forward.per_slice;
+  time.per_pair += share.attention * layer.forward.per_pair;
+  time.per_prefix_token += share.attention * layer.forward.per_prefix_token;
+  time.per_window_pair += share.attention * layer.forward.per_window_pair;
+  time.per_window_prefix += share.attention * layer.forward.per_window_prefix;
+  if (recompute == Recompute::kOffload)
+    time.per_token += exposed_transfer(cost, Pass::kBackward, kind);
   return time;
 }
 
-double exposed_transfer(const Costs& cost, Pass pass) {
-  return std::max(0.0, row_transfer(cost) - cover(cost, pass));
+double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind) {
+  return std::max(0.0, row_transfer(cost, kind) - cover(layer_costs(cost, kind), pass));
 }
 
-double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage) {
+double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage, std::size_t kind) {
   const double head = pass == Pass::kBackward && last_stage ? cost.head_backward.per_token : 0;
-  return std::max(0.0, std::min(row_transfer(cost), cover(cost, pass)) - head);
+  const double covered = cover(layer_costs(cost, kind), pass);
+  return std::max(0.0, std::min(row_transfer(cost, kind), covered) - head);
 }
 
 bool attends_again(Recompute recompute) {
@@ -106,12 +111,13 @@ bool attends_again(Recompute recompute) {
 
 std::array<std::int32_t, kRecomputations> layers_by_recompute(const RecomputingCosts& cost,
                                                               const StageLayout& layout,
-                                                              StageId stage) {
+                                                              StageId stage, std::size_t kind) {
   std::array<std::int32_t, kRecomputations> counts{};
   const auto begin = static_cast<std::size_t>(layout.layer_begin[stage.index()]);
   const auto end = static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]);
   for (std::size_t layer = begin; layer < end; ++layer)
-    ++counts[static_cast<std::size_t>(recompute_of(cost.recompute, layer))];
+    if (cost.shape.kind_of(layer) == kind)
+      ++counts[static_cast<std::size_t>(recompute_of(cost.recompute, layer))];
   return counts;
 }
 

@@ -51,10 +51,20 @@ struct PackSums {
   double tokens = 0;
   double pairs = 0;
   double prefix = 0;
+  double window_pairs = 0;
+  double window_prefix = 0;
   std::int32_t replicas = 1;
 };
 
-std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs) {
+/// The one window that layers have; 0 = none has.
+Tokens window_of(const Costs& cost) {
+  Tokens window(0);
+  for (std::size_t kind = 0; kind <= cost.more_kinds.size(); ++kind)
+    window = std::max(window, layer_costs(cost, kind).forward.window);
+  return window;
+}
+
+std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window) {
   std::vector<PackSums> sums;
   sums.reserve(packs.size());
   for (const MicroPack& pack : packs) {
@@ -65,6 +75,9 @@ std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs) {
       sum.tokens += static_cast<double>(slice.length().count());
       sum.pairs += slice.causal_pairs();
       sum.prefix += static_cast<double>(slice.prefix().count());
+      if (window == Tokens(0)) continue;
+      sum.window_pairs += slice.window_pairs(window);
+      sum.window_prefix += static_cast<double>(slice.window_prefix(window).count());
     }
   }
   return sums;
@@ -72,7 +85,9 @@ std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs) {
 
 Nanos time_of(const PackCost& cost, const PackSums& sum) {
   return rounded(cost.per_pack + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
-                 cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix);
+                 cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix +
+                 cost.per_window_pair * sum.window_pairs +
+                 cost.per_window_prefix * sum.window_prefix);
 }
 
 std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
@@ -92,16 +107,29 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
   return times;
 }
 
+/// By kind, the layers of a stage.
+std::vector<std::int64_t> kinds_of_stage(const DecoderShape& shape, const StageLayout& layout,
+                                         StageId stage) {
+  return shape.count_kinds(static_cast<std::size_t>(layout.layer_begin[stage.index()]),
+                           static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]));
+}
+
 /// The weight-gradient parts of a stage's backward times. Each is capped below its whole, so that
 /// input gradients always take time even after rounding or with an invented cost model.
-std::vector<Nanos> weight_times(const EdgeTime& layer, double layers,
+std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, StageId stage,
                                 const std::vector<PackSums>& packs,
                                 const std::vector<Nanos>& backward, double speed) {
+  const auto layers = kinds_of_stage(cost.shape, layout, stage);
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (std::size_t p = 0; p < packs.size(); ++p) {
     const double tokens = packs[p].tokens / packs[p].replicas;
-    const Nanos time = rounded(layers * (layer.per_pack + layer.per_token * tokens) / speed);
+    double all = 0;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      const EdgeTime& layer = layer_costs(cost, kind).weight_gradient;
+      all += static_cast<double>(layers[kind]) * (layer.per_pack + layer.per_token * tokens);
+    }
+    const Nanos time = rounded(all / speed);
     times.push_back(std::max(Nanos(0), std::min(time, backward[p] - Nanos(1))));
   }
   return times;
@@ -142,22 +170,36 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
 
 }  // namespace
 
-std::int64_t stage_parameters(const ModelShape& shape, const StageLayout& layout, StageId stage) {
+std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
   const bool first = stage.value() == 0;
   const bool last = stage.value() == layout.stages() - 1;
   const bool head_is_embedding = first && shape.tie_embeddings;
-  std::int64_t count = layout.layers(stage) * shape.layer_parameters();
+  const auto layers = kinds_of_stage(shape, layout, stage);
+  std::int64_t count = 0;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind)
+    count += layers[kind] * shape.layer(kind).parameters();
   if (first) count += shape.embedding_parameters();
   if (last) count += shape.hidden_size + (head_is_embedding ? 0 : shape.embedding_parameters());
   return count;
+}
+
+EdgeTime stage_weight_gradient(const Costs& cost, const StageLayout& layout, StageId stage) {
+  const auto layers = kinds_of_stage(cost.shape, layout, stage);
+  EdgeTime time;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+    const EdgeTime& layer = layer_costs(cost, kind).weight_gradient;
+    time.per_pack += static_cast<double>(layers[kind]) * layer.per_pack;
+    time.per_token += static_cast<double>(layers[kind]) * layer.per_token;
+  }
+  return time;
 }
 
 TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const Replication& replication) {
   SLIMPACK_CHECK(replication.speed.empty() ||
                  replication.speed.size() == static_cast<std::size_t>(layout.stages()));
-  const std::vector<PackSums> forward = sums_of(packs.forward);
-  const std::vector<PackSums> backward = sums_of(packs.backward);
+  const std::vector<PackSums> forward = sums_of(packs.forward, window_of(cost));
+  const std::vector<PackSums> backward = sums_of(packs.backward, window_of(cost));
   TaskTimes times;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const double speed = speed_of(replication, StageId(s));
@@ -165,8 +207,8 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
     times.backward.push_back(
         stage_times(cost, layout, StageId(s), Pass::kBackward, backward, speed));
     if (cost.weight_gradient != EdgeTime()) {
-      times.weight_gradient.push_back(weight_times(cost.weight_gradient, layout.layers(StageId(s)),
-                                                   backward, times.backward.back(), speed));
+      times.weight_gradient.push_back(
+          weight_times(cost, layout, StageId(s), backward, times.backward.back(), speed));
       times.input_gradient.push_back(times.backward.back());
       for (std::size_t b = 0; b < backward.size(); ++b)
         times.input_gradient.back()[b] -= times.weight_gradient.back()[b];

@@ -13,7 +13,7 @@ Costs on_device(Costs cost, DeviceKind device) {
   return cost;
 }
 
-std::optional<Costs> configured_cost(const RunConfig& config, const ModelShape& shape) {
+std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
@@ -37,7 +37,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const ModelShape& 
   return std::nullopt;
 }
 
-Costs required_cost(const RunConfig& config, const ModelShape& shape, std::string_view origin) {
+Costs required_cost(const RunConfig& config, const DecoderShape& shape, std::string_view origin) {
   std::optional<Costs> cost = configured_cost(config, shape);
   if (!cost)
     invalid_input(

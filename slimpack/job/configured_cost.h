@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -14,11 +14,11 @@ namespace slimpack {
 /// configuration names neither: then the caller has to measure. Throws InvalidInput for a cost file
 /// of another model, number format or tp.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
-                                                   const ModelShape& shape);
+                                                   const DecoderShape& shape);
 
 /// As configured_cost, for commands that do not measure. Throws InvalidInput naming `origin`, the
 /// run configuration, if it names no costs.
-[[nodiscard]] Costs required_cost(const RunConfig& config, const ModelShape& shape,
+[[nodiscard]] Costs required_cost(const RunConfig& config, const DecoderShape& shape,
                                   std::string_view origin);
 
 /// The costs for a run on this device. On a CPU host_per_byte is 0: its memory is the host's.

@@ -30,4 +30,12 @@ PlannableModel planned_model(const RunConfig& config, std::string_view config_js
   return model;
 }
 
+ModelShape measured_shape(const RunConfig& config, const PlannableModel& model) {
+  if (model.shape.kinds.empty()) return model.shape;
+  invalid_input(
+      "{}: this version has no such layers to measure; fit, plan and compare tell its times from "
+      "[hardware]",
+      config.model.config.string());
+}
+
 }  // namespace slimpack

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -15,10 +15,14 @@ void require_positions(const RunConfig& config, const ModelShape& shape);
 /// context beyond its positions.
 [[nodiscard]] ModelShape trained_model(const RunConfig& config);
 
-/// The model, for planning or measuring steps. Allows features that cannot be trained but do not
-/// change costs, and lists them. Throws InvalidInput otherwise as trained_model.
+/// The model, for planning steps. Allows features that cannot be trained if their cost is known, and
+/// lists them. Throws InvalidInput otherwise as trained_model.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config);
 /// The same, of the text of a config.json.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config, std::string_view config_json);
+
+/// The shape of a planned model whose layers PackFlow can run and so measure. Throws InvalidInput
+/// for others.
+[[nodiscard]] ModelShape measured_shape(const RunConfig& config, const PlannableModel& model);
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 #include "slimpack/planner/fit_advice.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -116,8 +117,15 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
   return report;
 }
 
+/// Divisors of this are the numbers of tensor-parallel ranks that share heads and experts evenly.
+std::int64_t shared_evenly(const DecoderShape& shape) {
+  std::int64_t divisible = shape.num_heads;
+  for (const LayerShape& layer : shape.kinds) divisible = std::gcd(divisible, layer.experts);
+  return divisible;
+}
+
 FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
-  return {static_cast<std::int32_t>(cost.shape.num_layers), cost.shape.num_heads,
+  return {static_cast<std::int32_t>(cost.shape.num_layers), shared_evenly(cost.shape),
           std::max(question.most_tp, question.job.grid.tp), !cost.merge.empty(),
           known_recomputations(cost)};
 }

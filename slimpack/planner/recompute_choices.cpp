@@ -15,17 +15,27 @@ struct LayerPolicy {
   double time = 0;
 };
 
+/// Of the model's mean layer.
 LayerPolicy layer_policy(const SequenceLengths& lengths, const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);
-  const StageLayout one{{0, 1}};
-  const StageId stage(std::int32_t{0});
-  const PackCost forward = stage_cost(cost, one, stage, Pass::kForward);
-  const PackCost backward = stage_cost(cost, one, stage, Pass::kBackward);
+  const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
+  const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);
   LayerPolicy policy{recompute};
-  policy.bytes = static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
-  for (const Tokens length : lengths) {
-    const Slice whole{SequenceId(), Tokens(0), length};
-    policy.time += forward(whole) + backward(whole);
+  for (std::int32_t layer = 0, seen = 0; seen < std::ssize(of_kind); ++layer) {
+    const std::size_t kind = cost.shape.kind_of(static_cast<std::size_t>(layer));
+    if (kind != static_cast<std::size_t>(seen)) continue;  // kinds are counted as they come
+    ++seen;
+    const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);
+    const StageLayout one{{layer, layer + 1}};
+    const StageId stage(std::int32_t{0});
+    const PackCost forward = stage_cost(cost, one, stage, Pass::kForward);
+    const PackCost backward = stage_cost(cost, one, stage, Pass::kBackward);
+    policy.bytes +=
+        share * static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
+    for (const Tokens length : lengths) {
+      const Slice whole{SequenceId(), Tokens(0), length};
+      policy.time += share * (forward(whole) + backward(whole));
+    }
   }
   return policy;
 }

@@ -80,8 +80,7 @@ PackOfGranule CutModel::pack_of(const std::vector<double>& values) const {
 /// What a granule adds when a slice begins with it.
 double CutModel::begin_cost(std::size_t granule) const {
   const PackCost& cost = problem_.cost;
-  const auto prefix = static_cast<double>(granules_.pieces[granule].prefix().count());
-  return (cost.per_slice + cost.per_prefix_token * prefix) / unit_;
+  return (cost.per_slice + cost.prefix(granules_.pieces[granule])) / unit_;
 }
 
 void CutModel::add_variables() {

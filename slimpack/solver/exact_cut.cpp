@@ -27,8 +27,8 @@ double pack_time(const MicroPack& pack, const PackCost& cost) {
 
 void check_problem(const ExactCutProblem& problem) {
   const PackCost& cost = problem.cost;
-  for (const double c :
-       {cost.per_pack, cost.per_slice, cost.per_token, cost.per_pair, cost.per_prefix_token}) {
+  for (const double c : {cost.per_pack, cost.per_slice, cost.per_token, cost.per_pair,
+                         cost.per_prefix_token, cost.per_window_pair, cost.per_window_prefix}) {
     SLIMPACK_CHECK(c >= 0 && c < milp::kInfinity, "cost {}", c);
   }
   SLIMPACK_CHECK(problem.stages >= 1 && problem.packs >= 1 && problem.grid >= Tokens(1),
@@ -95,8 +95,7 @@ Least least_time(const ExactCutProblem& problem, const Granules& granules) {
   // Each pack costs per_pack, so the mean of however many is at least that of all.
   least.largest = least.work / problem.packs;
   for (const Slice& piece : granules.pieces) {
-    const double prefix = cost.per_prefix_token * static_cast<double>(piece.prefix().count());
-    least.largest = std::max(least.largest, cost(piece) - prefix);
+    least.largest = std::max(least.largest, cost(piece) - cost.prefix(piece));
   }
   least.largest += cost.per_pack;
   least.work += cost.per_pack;

@@ -70,6 +70,7 @@ class Cuts {
   /// quadratic of the length, so its root is at most a granule off.
   [[nodiscard]] std::int64_t longest_within(double room) const {
     if (count_ == 0) return 0;
+    if (walk_.cost.windowed()) return searched_within(room);
     const auto granule = static_cast<double>(walk_.granularity);
     const double ragged =
         walk_.pass == Pass::kForward
@@ -83,6 +84,19 @@ class Cuts {
   }
 
  private:
+  /// The same where windows bend the cost. From the head pieces cost more the longer they are. From
+  /// the tail the cost is concave: where the longest piece is too much, so are all beyond some
+  /// length.
+  [[nodiscard]] std::int64_t searched_within(double room) const {
+    if (walk_.cost(piece(count_)) <= room) return count_;
+    std::int64_t fits = 0;
+    for (std::int64_t end = count_; end - fits > 1;) {
+      const std::int64_t middle = fits + (end - fits) / 2;
+      (walk_.cost(piece(middle)) <= room ? fits : end) = middle;
+    }
+    return fits;
+  }
+
   /// Length of a piece, off the grid, that costs `room`. With x tokens, e the end of what is left,
   /// a its begin: from the head per_pair·x²/2 + (per_token + per_pair·(a + 1/2))·x are left for x,
   /// from the tail −per_pair·x²/2 + (per_token + per_pair·(e + 1/2) − per_prefix_token)·x.

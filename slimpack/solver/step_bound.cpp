@@ -61,10 +61,9 @@ class Bound {
     const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
     PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, group);
     if (pass == Pass::kInputGradient && s > 0) {
-      const std::int32_t layers = job_.layout.layers(StageId(s));
-      out.per_pack = std::max(0.0, out.per_pack - layers * cost_.weight_gradient.per_pack);
-      out.per_token =
-          std::max(0.0, out.per_token - layers * cost_.weight_gradient.per_token / group);
+      const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(s));
+      out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);
+      out.per_token = std::max(0.0, out.per_token - weights.per_token / group);
     }
     return out;
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/spec/layer_shape.h"
 #include "slimpack/spec/model_family.h"
 
 namespace slimpack {
@@ -109,13 +110,7 @@ std::string_view to_string(ModelFamily family) {
 }
 
 std::int64_t ModelShape::layer_parameters() const {
-  const std::int64_t attention = hidden_size * (2 * q_width() + 2 * kv_width());
-  const std::int64_t mlp = 3 * hidden_size * intermediate_size;
-  const std::int64_t norms = 2 * hidden_size + (qk_norm ? 2 * head_dim : 0);
-  const std::int64_t biases = (qkv_bias ? q_width() + 2 * kv_width() : 0) +
-                              (output_bias ? hidden_size : 0) +
-                              (mlp_bias ? 2 * intermediate_size + hidden_size : 0);
-  return attention + mlp + norms + biases;
+  return layer_shape(*this).parameters();
 }
 
 std::int64_t ModelShape::parameters() const {

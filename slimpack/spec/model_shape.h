@@ -64,18 +64,6 @@ struct ModelShape {
 /// As above, from a file.
 [[nodiscard]] ModelShape read_model_shape(const std::filesystem::path& config_json);
 
-/// A model whose steps can be planned. It may have features that cannot be trained here, if they do
-/// not change the time and memory of a step.
-struct PlannableModel {
-  ModelShape shape;
-  std::vector<std::string> untrainable;  ///< the features; empty = the model can be trained
-};
-
-/// As model_shape_from_json and read_model_shape, but refuses only features that change costs.
-[[nodiscard]] PlannableModel plannable_model_from_json(std::string_view text,
-                                                       std::string_view origin);
-[[nodiscard]] PlannableModel read_plannable_model(const std::filesystem::path& config_json);
-
 /// The config.json that `transformers` (4 and 5) reads back as the same model. `dtype` is
 /// "float32", "bfloat16" or "float64". REQUIRES: shape_errors(shape) is empty.
 [[nodiscard]] std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype);

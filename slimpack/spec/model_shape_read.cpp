@@ -10,6 +10,7 @@
 #include "slimpack/base/nearest.h"
 #include "slimpack/spec/model_family.h"
 #include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/planned_families.h"
 #include "slimpack/spec/unsupported_features.h"
 
 namespace slimpack {
@@ -33,6 +34,11 @@ const FamilyFacts& read_family(const JsonFields& fields) {
     if (facts.model_type == type) return facts;
     known.push_back(facts.model_type);
   }
+  if (is_planned_family(type))
+    invalid_input(
+        "{}: model_type \"{}\" is not supported; supported are {}; fit, plan and compare "
+        "take it",
+        fields.origin(), type, fmt::join(known, ", "));
   const bool other = std::ranges::find(kLookalikes, type) != kLookalikes.end();
   const std::string_view near = other ? "" : nearest(type, known);
   invalid_input("{}: model_type \"{}\" is not supported; supported are {}{}", fields.origin(), type,
@@ -111,10 +117,14 @@ void refuse(const std::vector<UnsupportedFeature>& features, const std::string& 
   if (features.empty()) return;
   std::vector<std::string_view> texts;
   for (const UnsupportedFeature& feature : features) texts.push_back(feature.text);
-  const bool plannable = std::ranges::none_of(features, &UnsupportedFeature::changes_costs);
+  const bool measurable = std::ranges::none_of(features, &UnsupportedFeature::changes_costs);
+  const bool plannable =
+      std::ranges::all_of(features, [](const auto& f) { return !f.changes_costs || f.is_window; });
   invalid_input("{}: {}; this version cannot train such a model, use one without {}{}", origin,
                 fmt::join(texts, ", "), texts.size() == 1 ? "that" : "any of these",
-                plannable ? " (profile, fit, plan and compare take it)" : "");
+                measurable  ? " (profile, fit, plan and compare take it)"
+                : plannable ? " (fit, plan and compare take it)"
+                            : "");
 }
 
 ModelShape read_shape(const json& config, const JsonFields& fields, const FamilyFacts& facts) {
@@ -159,13 +169,26 @@ ModelShape model_shape_from_json(std::string_view text, std::string_view origin)
 PlannableModel plannable_model_from_json(std::string_view text, std::string_view origin) {
   const json config = parse_json(text, origin);
   const JsonFields fields(config, std::string(origin));
-  const FamilyFacts& facts = read_family(fields);
+  const std::string type = fields.text("model_type");
   PlannableModel model;
+  if (is_planned_family(type)) {
+    model.untrainable = features_left_out(config);
+    model.untrainable.insert(model.untrainable.begin(), fmt::format("model_type is \"{}\"", type));
+    model.shape = decoder_shape_from_json(config, fields.origin());
+    return model;
+  }
+  const FamilyFacts& facts = read_family(fields);
   const auto features = unsupported_features(config, fields.origin(), facts.family);
-  if (std::ranges::any_of(features, &UnsupportedFeature::changes_costs))
-    refuse(features, fields.origin());
-  for (const UnsupportedFeature& feature : features) model.untrainable.push_back(feature.text);
-  model.shape = read_shape(config, fields, facts);
+  bool windowed = false;
+  for (const UnsupportedFeature& feature : features) {
+    if (feature.changes_costs && !feature.is_window) refuse(features, fields.origin());
+    windowed = windowed || feature.is_window;
+    model.untrainable.push_back(feature.text);
+  }
+  if (windowed)
+    model.shape = decoder_shape_from_json(config, fields.origin());
+  else
+    model.shape = read_shape(config, fields, facts);
   return model;
 }
 

@@ -1,10 +1,14 @@
 #include "slimpack/spec/unsupported_features.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "slimpack/spec/model_family.h"
 #include "slimpack/spec/rope_scaling.h"
@@ -26,13 +30,15 @@ struct FeatureField {
   std::string_view feature;
 };
 
+constexpr std::string_view kSlidingWindow = "sliding-window attention";
+
 constexpr std::array<FeatureField, 13> kFeatureFields{{
     {"num_local_experts", 0, "mixture of experts"},
     {"num_experts", 0, "mixture of experts"},
     {"n_routed_experts", 0, "mixture of experts"},
     {"num_experts_per_tok", 0, "mixture of experts"},
     {"moe_intermediate_size", 0, "mixture of experts"},
-    {"use_sliding_window", 0, "sliding-window attention"},
+    {"use_sliding_window", 0, kSlidingWindow},
     {"use_bidirectional_attention", 0, "bidirectional attention"},
     {"attention_dropout", 0, "dropout; 0 trains without it"},
     {"pretraining_tp", 1, "sliced projections; 1 is the same model"},
@@ -40,6 +46,18 @@ constexpr std::array<FeatureField, 13> kFeatureFields{{
     {"per_layer_config", 0, "layers that differ"},
     {"quantization_config", 0, "quantized weights"},
     {"auto_map", 0, "custom model code"},
+}};
+
+/// Of models that are planned but not trained.
+constexpr std::array<FeatureField, 8> kUnknownCosts{{
+    {"attention_dropout", 0, "dropout"},
+    {"resid_pdrop", 0, "dropout"},
+    {"embd_pdrop", 0, "dropout"},
+    {"use_bidirectional_attention", 0, "bidirectional attention"},
+    {"pretraining_tp", 1, "sliced projections"},
+    {"moe_layer_freq", 1, "layers that differ"},
+    {"per_layer_config", 0, "layers that differ"},
+    {"clip_qkv", 0, "clipped queries and keys"},
 }};
 
 bool is_off(const json& value, double off) {
@@ -54,12 +72,15 @@ std::string value_text(const json& value) {
   return text.size() <= kMostQuoted ? text : "set";
 }
 
-void add_fields(const json& config, Features& found) {
-  for (const FeatureField& field : kFeatureFields) {
-    const auto it = config.find(field.key);
-    if (it != config.end() && !is_off(*it, field.off))
-      found.push_back({fmt::format("{} is {} ({})", field.key, value_text(*it), field.feature)});
-  }
+void add_field(const json& config, const FeatureField& field, Features& found) {
+  const auto it = config.find(field.key);
+  if (it != config.end() && !is_off(*it, field.off))
+    found.push_back({fmt::format("{} is {} ({})", field.key, value_text(*it), field.feature), true,
+                     field.feature == kSlidingWindow});
+}
+
+void add_fields(const json& config, std::span<const FeatureField> fields, Features& found) {
+  for (const FeatureField& field : fields) add_field(config, field, found);
   if (const auto it = config.find("is_causal"); it != config.end() && *it == false)
     found.push_back({"is_causal is false (only causal models are trained)"});
 }
@@ -71,9 +92,8 @@ void add_activation(const JsonFields& fields, Features& found) {
 }
 
 /// Finds models with another head, say a classifier's.
-void add_architecture(const JsonFields& fields, ModelFamily family, Features& found) {
+void add_architecture(const JsonFields& fields, std::string_view stem, Features& found) {
   if (!fields.has("architectures")) return;
-  const std::string_view stem = facts_of(family).class_stem;
   const std::string expected = fmt::format("{}ForCausalLM", stem);
   const std::string headless = fmt::format("{}Model", stem);
   for (const json& name : fields.array("architectures"))
@@ -82,13 +102,15 @@ void add_architecture(const JsonFields& fields, ModelFamily family, Features& fo
           {fmt::format("architectures has {} (only {} is trained)", value_text(name), expected)});
 }
 
-void add_layer_types(const json& config, Features& found) {
+void add_layer_types(const json& config, ModelFamily family, Features& found) {
+  const bool windows = family == ModelFamily::kQwen2 || family == ModelFamily::kQwen3;
   const auto layers = config.find("layer_types");
   if (layers == config.end() || layers->is_null()) return;
   for (const json& layer : *layers)
     if (layer != "full_attention") {
       found.push_back({fmt::format("layer_types has {} (only \"full_attention\" is trained)",
-                                   value_text(layer))});
+                                   value_text(layer)),
+                       true, windows && layer == "sliding_attention"});
       return;
     }
 }
@@ -124,10 +146,11 @@ void add_mistral_window(const json& config, const JsonFields& fields, Features& 
   const std::int64_t window = stated ? fields.integer("sliding_window", 1) : kMistralDefaultWindow;
   const std::int64_t positions = fields.integer("max_position_embeddings", 1);
   if (window < positions)
-    found.push_back({fmt::format(
-        "sliding_window is {}{}, below max_position_embeddings {} (sliding-window attention; with "
-        "max_position_embeddings {} the window changes nothing)",
-        window, stated ? "" : " by default", positions, window)});
+    found.push_back({fmt::format("sliding_window is {}{}, below max_position_embeddings {} "
+                                 "(sliding-window attention; with "
+                                 "max_position_embeddings {} the window changes nothing)",
+                                 window, stated ? "" : " by default", positions, window),
+                     true, true});
 }
 
 }  // namespace
@@ -135,13 +158,39 @@ void add_mistral_window(const json& config, const JsonFields& fields, Features& 
 Features unsupported_features(const json& config, const std::string& origin, ModelFamily family) {
   const JsonFields fields(config, origin);
   Features found;
-  add_architecture(fields, family, found);
-  add_fields(config, found);
+  add_architecture(fields, facts_of(family).class_stem, found);
+  add_fields(config, kFeatureFields, found);
   add_activation(fields, found);
-  add_layer_types(config, found);
+  add_layer_types(config, family, found);
   for (const char* key : {"rope_scaling", "rope_parameters"}) add_rope(fields, key, found);
   if (family == ModelFamily::kMistral) add_mistral_window(config, fields, found);
   return found;
+}
+
+void refuse_unknown_costs(const json& config, const std::string& origin,
+                          std::string_view class_stem) {
+  const JsonFields fields(config, origin);
+  Features found;
+  add_architecture(fields, class_stem, found);
+  add_fields(config, kUnknownCosts, found);
+  if (found.empty()) return;
+  std::vector<std::string_view> texts;
+  for (const UnsupportedFeature& feature : found) texts.push_back(feature.text);
+  invalid_input("{}: {}; the cost of that is not known, use a model without", origin,
+                fmt::join(texts, ", "));
+}
+
+std::vector<std::string> features_left_out(const json& config) {
+  constexpr std::array<FeatureField, 3> kLeftOut{{
+      {"quantization_config", 0, "planned in train.dtype"},
+      {"num_nextn_predict_layers", 0, "planned without these layers"},
+      {"num_mtp_layers", 0, "planned without these layers"},
+  }};
+  Features found;
+  for (const FeatureField& field : kLeftOut) add_field(config, field, found);
+  std::vector<std::string> texts;
+  for (UnsupportedFeature& feature : found) texts.push_back(std::move(feature.text));
+  return texts;
 }
 
 }  // namespace slimpack

@@ -1,6 +1,7 @@
 // Sequences and their slices: the tokens that a step trains on, before anything is planned.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -20,6 +21,18 @@ struct Slice {
   [[nodiscard]] constexpr double causal_pairs() const {
     const auto q = static_cast<double>(length().count());
     return q * static_cast<double>(begin.count()) + q * (q + 1) / 2;
+  }
+
+  /// The same where a query attends to `window` keys at most, its own among them:
+  /// Σ min(t + 1, window) over the slice's positions t. Exact below 2^53.
+  [[nodiscard]] constexpr double window_pairs(Tokens window) const {
+    const Tokens full = std::clamp(window, begin, end);  // from here on a query has them all
+    const auto rest = static_cast<double>((end - full).count());
+    return Slice{sequence, begin, full}.causal_pairs() + rest * static_cast<double>(window.count());
+  }
+  /// Tokens of the prefix that its first query still attends to, or would but for its own key.
+  [[nodiscard]] constexpr Tokens window_prefix(Tokens window) const {
+    return std::min(begin, window - Tokens(1));
   }
 
   bool operator==(const Slice&) const = default;

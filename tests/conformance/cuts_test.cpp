@@ -45,16 +45,22 @@ void showValue(const CutProblem& problem, std::ostream& out) {
     const PackCost cost = problem.cost_of(pass);
     out << (pass == Pass::kBackward ? ", backward " : ", forward ") << cost.per_pack << " "
         << cost.per_slice << " " << cost.per_token << " " << cost.per_pair << " "
-        << cost.per_prefix_token;
+        << cost.per_prefix_token << " " << cost.per_window_pair << " " << cost.per_window_prefix
+        << " within " << cost.window.count();
   }
 }
 
-/// Coefficients of which any may be 0, of magnitudes at which any may matter.
-PackCost drawn_time() {
+/// Coefficients of which any may be 0, of magnitudes at which any may matter; 0 = no window.
+PackCost drawn_time(Tokens window) {
   const auto up_to = [](int most) {
     return *any_of(0, 2) == 0 ? 0.0 : static_cast<double>(*any_of(0, most));
   };
-  return {up_to(400), up_to(200), up_to(9), up_to(9) / 16, up_to(5)};
+  PackCost time{up_to(400), up_to(200), up_to(9), up_to(9) / 16, up_to(5)};
+  if (window == Tokens(0)) return time;
+  time.window = window;
+  time.per_window_pair = up_to(9) / 16;
+  time.per_window_prefix = up_to(5);
+  return time;
 }
 
 /// So many granules at most, whole ones often, so that sequences of equal length appear.
@@ -75,8 +81,9 @@ rc::Gen<CutProblem> problems(int granules, int packs) {
     problem.layout.layer_begin.resize(static_cast<std::size_t>(1 + *any_of(1, 5)));
     std::iota(problem.layout.layer_begin.begin(), problem.layout.layer_begin.end(), 0);
     problem.cost.shape.num_layers = problem.layout.layer_begin.back();
-    problem.cost.forward = drawn_time();
-    problem.cost.backward = drawn_time();
+    const Tokens window = problem.grid * *any_of(0, 2) - Tokens(*any_of(0, 1));
+    problem.cost.forward = drawn_time(std::max(window, Tokens(0)));
+    problem.cost.backward = drawn_time(std::max(window, Tokens(0)));
     return problem;
   });
 }
@@ -209,12 +216,17 @@ class Enumeration {
   [[nodiscard]] double least() const { return least_; }
 
  private:
-  /// Of rows a … b − 1, which attend to a + 1, …, b rows.
+  /// Of rows a … b − 1, which attend to a + 1, …, b rows, or to the window's at most.
   [[nodiscard]] double cost(std::int64_t from, std::int64_t to) const {
     const auto a = static_cast<double>(std::min(from, to));
     const auto b = static_cast<double>(std::max(from, to));
+    const auto window = static_cast<double>(time_.window.count());
+    double pairs = 0;
+    for (double row = a; row < b; ++row) pairs += std::min(row + 1, window);
+    const double before = window > 0 ? std::min(a, window - 1) : 0;
     return time_.per_slice + time_.per_token * (b - a) +
-           time_.per_pair * (b * (b + 1) - a * (a + 1)) / 2 + time_.per_prefix_token * a;
+           time_.per_pair * (b * (b + 1) - a * (a + 1)) / 2 + time_.per_prefix_token * a +
+           time_.per_window_pair * pairs + time_.per_window_prefix * before;
   }
 
   /// The next slice of sequence `q` begins at its cut `at`, in pack `pack` or later.

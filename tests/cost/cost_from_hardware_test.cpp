@@ -106,7 +106,7 @@ TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
   Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_EQ(cost.source, "hardware: round");
   EXPECT_EQ(cost.dtype, Dtype::kBf16);
-  EXPECT_EQ(cost.shape, llama2_7b());
+  EXPECT_EQ(cost.shape, DecoderShape(llama2_7b()));
   EXPECT_EQ(cost.tp, 1);
   EXPECT_EQ(cost.memory, Bytes(1000));
   EXPECT_EQ(cost.peak_flops, 1000e12);

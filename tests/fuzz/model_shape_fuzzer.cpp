@@ -1,10 +1,27 @@
 // Model configurations (config.json).
+#include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/model_shape.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace slimpack;
 
+namespace {
+
+void plan(const std::uint8_t* data, std::size_t size) {
+  const auto model = fuzz::accepted(
+      [&] { return plannable_model_from_json(fuzz::text_of(data, size), "config.json"); });
+  if (!model) return;
+  const DecoderShape& shape = model->shape;
+  fuzz::require(shape.parameters() >= shape.active_parameters(), "parameters can be counted");
+  fuzz::require(
+      plannable_model_from_json(decoder_shape_to_json(shape, "float32"), "written").shape == shape,
+      "a decoder reads as it is written");
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  plan(data, size);
   const auto shape = fuzz::accepted(
       [&] { return model_shape_from_json(fuzz::text_of(data, size), "config.json"); });
   if (!shape) return 0;

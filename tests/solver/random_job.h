@@ -22,10 +22,17 @@ struct RandomJob : Job, CutLimits {
   }
 };
 
-inline PackCost random_layer_time(Rng& rng, double scale) {
+/// Of a stage's layers, of which some may have this window; 0 = none has.
+inline PackCost random_layer_time(Rng& rng, double scale, Tokens window) {
   const auto up_to = [&](double most) { return scale * most * rng.uniform(); };
-  return {rng.below(3) == 0 ? 0 : up_to(3000), rng.below(3) == 0 ? 0 : up_to(1000), up_to(100),
-          up_to(0.5), up_to(5)};
+  PackCost time{rng.below(3) == 0 ? 0 : up_to(3000), rng.below(3) == 0 ? 0 : up_to(1000),
+                up_to(100), up_to(0.5), up_to(5)};
+  if (window == Tokens(0)) return time;
+  time.window = window;
+  time.per_window_pair = up_to(0.5);
+  time.per_window_prefix = up_to(5);
+  if (rng.below(2) == 0) time.per_pair = time.per_prefix_token = 0;
+  return time;
 }
 
 inline RandomJob random_job(Rng& rng) {
@@ -36,8 +43,9 @@ inline RandomJob random_job(Rng& rng) {
   cost.shape.num_heads = cost.shape.num_kv_heads = 2;
   cost.shape.head_dim = 4;
   cost.shape.vocab_size = 10;
-  cost.forward = random_layer_time(rng, 1);
-  cost.backward = random_layer_time(rng, 2);
+  const Tokens window(rng.below(2) == 0 ? 0 : 1 + static_cast<std::int64_t>(rng.below(200)));
+  cost.forward = random_layer_time(rng, 1, window);
+  cost.backward = random_layer_time(rng, 2, window);
   if (rng.below(2) == 0)
     cost.weight_gradient = {cost.backward.per_pack * rng.uniform(),
                             cost.backward.per_token * rng.uniform()};

@@ -39,8 +39,8 @@ double work_of(const ModelShape& shape, const ProfilePoint& p) {
   const Slice slice = p.slice(0);
   double flops = 0;
   for (const Pass pass : kWholePasses)
-    flops += layer_linear_flops(shape, p.tokens, pass).count() +
-             layer_attention_flops(shape, slice.causal_pairs(), pass).count();
+    flops += layer_linear_flops(layer_shape(shape), p.tokens, pass).count() +
+             layer_attention_flops(layer_shape(shape), slice.causal_pairs(), pass).count();
   return flops * p.slices;
 }
 

@@ -1,0 +1,74 @@
+// The shape of one decoder layer: the widths that its parameters, FLOPs and bytes follow from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+/// Norms of queries and keys before rope.
+enum class QkNorm : std::uint8_t {
+  kNone,
+  kPerHead,  ///< one weight for all heads
+  kWhole,    ///< over the heads together
+};
+
+/// Causal attention, then a gated MLP. A token runs through the dense part of the MLP and, where
+/// there are experts, through `experts_per_token` of them; shared experts are a dense part.
+struct LayerShape {
+  std::int64_t hidden_size = 0;
+  std::int64_t norms = 2;  ///< RMSNorms over hidden_size
+
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;   ///< of queries and keys
+  std::int64_t value_dim = 0;  ///< of values, by head
+  std::int64_t window = 0;     ///< most keys that a query attends to, its own among them; 0 = all
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool sinks = false;  ///< a learned logit by head that takes part in the softmax
+  /// Multi-head latent attention (DeepSeek-V2): keys and values of all heads are products of one
+  /// normalised latent of width kv_rank; shared_key_dim of each key's dimensions are the same for
+  /// all heads. 0 = keys and values are products of the hidden state.
+  std::int64_t kv_rank = 0;
+  std::int64_t shared_key_dim = 0;
+  std::int64_t q_rank = 0;  ///< the same for queries; 0 = products of the hidden state
+
+  std::int64_t dense_width = 0;  ///< 0 = experts alone
+  bool mlp_bias = false;
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_width = 0;
+  bool expert_bias = false;  ///< of each expert's maps and of the router
+
+  [[nodiscard]] std::int64_t q_width() const { return num_heads * head_dim; }
+  [[nodiscard]] std::int64_t k_width() const { return num_kv_heads * head_dim; }
+  [[nodiscard]] std::int64_t v_width() const { return num_kv_heads * value_dim; }
+  [[nodiscard]] std::int64_t out_width() const { return num_heads * value_dim; }
+  /// Columns of gate, and of up, that a token has.
+  [[nodiscard]] std::int64_t active_width() const {
+    return dense_width + experts_per_token * expert_width;
+  }
+
+  /// Elements of the matrices that find q, and k and v; of all that a token is multiplied with.
+  [[nodiscard]] std::int64_t q_weights() const;
+  [[nodiscard]] std::int64_t kv_weights() const;
+  [[nodiscard]] std::int64_t active_weights() const;
+  [[nodiscard]] std::int64_t parameters() const;
+  /// Of those, what a token uses: without the experts that it is not sent to.
+  [[nodiscard]] std::int64_t active_parameters() const;
+
+  bool operator==(const LayerShape&) const = default;
+};
+
+/// A layer of a model that can be trained.
+[[nodiscard]] LayerShape layer_shape(const ModelShape& shape);
+
+/// One line per broken rule: sizes within bounds, so that no product overflows.
+[[nodiscard]] std::vector<std::string> layer_errors(const LayerShape& layer);
+
+}  // namespace slimpack
