@@ -6,6 +6,7 @@ import json
 import sys
 import types
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ import slimpack
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slimpack.balancing import costs_of, fewest_micro_batches
 from slimpack.export import megatron
 from torch.nn.attention.bias import causal_lower_right
 
+ROOT = Path(__file__).parents[2]
 LENGTHS = np.minimum(np.random.default_rng(5).lognormal(6, 1.0, 200).astype(np.int64) + 1, 4096)
 LLAMA = {"hardware": "h100", "memory_cap": "none"}
 
@@ -56,7 +59,8 @@ class PackAssignment:
     metadata: dict
 
     def check(self):
-        assert self.placement_kind in ("data_parallel", "static_cp", "dynamic_cp", "hybrid_ep", "custom")
+        assert self.placement_kind in ("data_parallel", "static_cp", "dynamic_cp", "hybrid_ep",
+                                       "custom")
         assert len(set(self.executor_ranks)) == len(self.executor_ranks) > 0
         assert min(self.executor_ranks) >= 0 and self.local_cp_size > 0
 
@@ -182,7 +186,8 @@ def test_shared_microPacks_run_on_all_their_replicas():
 
 def check_fields(params, align):
     """As PackedSeqParams has them."""
-    assert params["qkv_format"] == "thd" and params["total_tokens"] == params["cu_seqlens_q_padded"][-1]
+    assert params["qkv_format"] == "thd"
+    assert params["total_tokens"] == params["cu_seqlens_q_padded"][-1]
     for which in "q", "kv":
         real, padded = (params[f"cu_seqlens_{which}{end}"] for end in ("", "_padded"))
         assert real.dtype == padded.dtype == torch.int32 and real[0] == padded[0] == 0
@@ -217,7 +222,8 @@ def test_attention_by_packed_seq_params_is_attention_of_whole_sequences():
     job = slimpack.Job("llama-3-8b", {"pp": 2, "tp": 2}, granularity=256, **LLAMA)
     step = job.plan([1700, 4096, 300])
     torch.manual_seed(0)
-    q, k, v = ([torch.randn(1, 1, n, 8, dtype=torch.float64) for n in step.lengths] for _ in range(3))
+    q, k, v = ([torch.randn(1, 1, n, 8, dtype=torch.float64) for n in step.lengths]
+               for _ in range(3))
     attend = torch.nn.functional.scaled_dot_product_attention
     whole_rows = [attend(*of_one, is_causal=True) for of_one in zip(q, k, v, strict=True)]
     packs = step.replicas[0].forward
@@ -231,8 +237,8 @@ def test_attention_by_packed_seq_params_is_attention_of_whole_sequences():
             torch.testing.assert_close(rows, whole_rows[sequence][:, :, known - own:known])
 
 
-@given(st.lists(st.integers(1, 100), min_size=24, max_size=80), st.integers(1, 3), st.integers(1, 3),
-       st.one_of(st.none(), st.integers(1, 2)))
+@given(st.lists(st.integers(1, 100), min_size=24, max_size=80), st.integers(1, 3),
+       st.integers(1, 3), st.one_of(st.none(), st.integers(1, 2)))
 @settings(max_examples=100, deadline=None)
 def test_scheduled_samples_come_once_under_the_cap(lengths, cp_size, dp_size, vpp):
     scheduler = megatron.SlimPackScheduler(100, cp_size, dp_size, vpp)
@@ -257,6 +263,26 @@ def test_scheduled_work_is_equal():
         list(enumerate(LENGTHS.tolist())))
     work = np.array([[costs[ids].sum() for ids in at_once] for at_once in groups])
     assert work.sum(axis=0).max() <= 1.01 * work.sum(axis=0).mean()
+    for of_rank in work.T.tolist():  # light ones at both ends
+        heaviest = int(np.argmax(of_rank))
+        assert of_rank[:heaviest] == sorted(of_rank[:heaviest])
+        assert of_rank[heaviest:] == sorted(of_rank[heaviest:], reverse=True)
+
+
+def test_one_more_micro_batch_is_taken_where_the_fewest_are_too_full_for_equal_work():
+    lengths = slimpack.read_lengths(ROOT / "bench" / "data" / "wlbllm_lengths.txt")[:1024]
+    costs = costs_of(lengths, None)
+
+    def excess(of_rank):
+        work = [costs[np.concatenate(batches)].sum() for batches in of_rank]
+        return max(work) / np.mean(work)
+
+    fewest = next(count for count in itertools.count(1)
+                  if slimpack._planner.micro_batches(costs, lengths, 8, count, 131072))
+    assert excess(slimpack._planner.micro_batches(costs, lengths, 8, fewest, 131072)) > 1.01
+    found = fewest_micro_batches(costs, lengths, 8, 131072)
+    assert len(found[0]) == fewest + 1 and excess(found) < 1.001
+    assert len(fewest_micro_batches(costs, lengths, 1, 131072)[0]) == -(-lengths.sum() // 131072)
 
 
 def test_registering_takes_the_place_of_dp_balanced(monkeypatch):
@@ -288,7 +314,7 @@ def test_registering_takes_the_place_of_dp_balanced(monkeypatch):
     (lambda: megatron.SlimPackScheduler(10, 2, 2).get_groups_and_subsamples([(0, 21), (1, 5)]),
      r"sample 0 has 21 tokens, max_seqlen_per_dp_cp_rank · cp_size is 20"),
     (lambda: megatron.SlimPackScheduler(10, 1, 2).get_groups_and_subsamples([(0, 5)]),
-     r"1 samples fill no micro-batches of 10 tokens on 2 data-parallel ranks.*raise the global batch"),
+     r"1 samples fill no micro-batches of 10 tokens on 2 data-parallel.*raise the global batch"),
     (lambda: megatron.SlimPackScheduler(10, 0, 2), r"cp_size is 0"),
     (lambda: megatron.packed_seq_params(whole(), passes="both"), r"passes is 'both'"),
     (lambda: megatron.packed_seq_params(whole(), align=0), r"align is 0"),

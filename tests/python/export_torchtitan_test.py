@@ -95,10 +95,11 @@ def test_resuming_gives_the_same_batches_as_going_on():
     for _ in range(30):  # in the second epoch
         next(batches)
     other = loader(repeat=True)
-    other.load_state_dict({"version": 1, "dp_world_size": 4, "dp_rank_3": one.state_dict()["dp_rank_0"]})
+    state = one.state_dict()
+    other.load_state_dict({"version": 1, "dp_world_size": 4, "dp_rank_3": state["dp_rank_0"]})
     assert one.sampler.epoch >= 1
-    for (a, labels), (b, other_labels) in zip(itertools.islice(batches, 20), iter(other), strict=False):
-        assert torch.equal(a["input"], b["input"]) and torch.equal(labels, other_labels)
+    for (a, labels), (b, others) in zip(itertools.islice(batches, 20), iter(other), strict=False):
+        assert torch.equal(a["input"], b["input"]) and torch.equal(labels, others)
 
 
 def test_rows_are_batches_without_padding():
@@ -112,8 +113,8 @@ def test_datasets_of_files_are_documents(tmp_path):
     folder.mkdir()
     for name, text in {"a": "abc", "b": "defgh" * 100, "c": "i"}.items():
         (folder / f"{name}.txt").write_text(text)
-    subprocess.run([BUILD / "slimpack", "data", "build", "--from", folder, "--glob", "*.txt", "--out",
-                    tmp_path / "corpus"], check=True, capture_output=True)
+    subprocess.run([BUILD / "slimpack", "data", "build", "--from", folder, "--glob", "*.txt",
+                    "--out", tmp_path / "corpus"], check=True, capture_output=True)
     documents = slimpack.IndexedDataset.open(tmp_path / "corpus")
     rows = list(SlimPackDataLoader(documents, MAX_TOKENS, context=CONTEXT, repeat=False).rows())
     expected = np.concatenate([documents[i] for i in range(len(documents))])

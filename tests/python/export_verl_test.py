@@ -1,4 +1,5 @@
-"""Micro-batches for verl: what its callers do with index lists, a cap that holds, ranks that agree."""
+"""Micro-batches for verl: what its callers do with index lists, a cap that holds, ranks that
+agree."""
 
 import itertools
 import multiprocessing
@@ -16,7 +17,8 @@ LENGTHS = np.minimum(np.random.default_rng(5).lognormal(6, 1.0, 200).astype(np.i
 
 
 def restore(outputs, indices):
-    """As verl's callers do: outputs of the micro-batches in turn, back in the order of the batch."""
+    """As verl's callers do: outputs of the micro-batches in turn, back in the order of the
+    batch."""
     flat = list(itertools.chain.from_iterable(indices))
     assert len(flat) == outputs.shape[0]
     inverse = [0] * len(flat)
@@ -25,8 +27,8 @@ def restore(outputs, indices):
     return outputs[torch.tensor(inverse)]
 
 
-@given(st.lists(st.integers(1, 100), min_size=1, max_size=80), st.integers(100, 300), st.integers(1, 3),
-       st.booleans())
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=80), st.integers(100, 300),
+       st.integers(1, 3), st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_outputs_come_back_in_order_and_the_cap_holds(lengths, cap, multiple, balance):
     lengths = lengths * multiple  # enough sequences for a multiple
@@ -74,7 +76,7 @@ def test_groups_stay_together():
     ([5, 11], {}, r"sequence 1 has 11 tokens, max_token_len is 10; split"),
     ([5, 6], {"force_group_size": 2}, r"group 0 has 11 tokens, max_token_len is 10"),
     ([5, 0], {}, r"has no tokens"),
-    ([1, 1, 1], {"force_group_size": 2}, r"3 sequences are no whole groups of force_group_size = 2"),
+    ([1, 1, 1], {"force_group_size": 2}, r"3 sequences are no whole groups of force_group"),
     ([1, 1], {"min_num_micro_batch": 3}, r"rank 0 has too few sequences for 3 or more"),
     ([1, 1, 1], {"num_batches_divided_by": 0}, r"num_batches_divided_by is 0"),
 ])

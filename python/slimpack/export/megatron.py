@@ -13,14 +13,21 @@ from collections import deque
 from typing import NamedTuple
 
 from slimpack import InvalidInput, MicroPack
-from slimpack.balancing import costs_of, fewest_micro_batches, require_positive, require_under_cap
+from slimpack.balancing import (
+    costs_of,
+    fewest_micro_batches,
+    light_at_both_ends,
+    require_positive,
+    require_under_cap,
+)
 from slimpack.export.slices import replica_of, slices
 from slimpack.lengths import as_lengths
 
 
 class SlimPackScheduler:
-    """Schedules samples as Megatron-Core's BasePackingScheduler does: every data-parallel rank gets the
-    same number of micro-batches of equal work, and none holds more tokens than its ranks may.
+    """Schedules samples as Megatron-Core's BasePackingScheduler does: every data-parallel rank gets
+    equal work in the same number of micro-batches, and none holds more tokens than its ranks may.
+    Light micro-batches come first and last, so that pipelines fill and drain soon.
 
     The arguments are those of Megatron's class. cost: a slimpack.Job, or None for the FLOPs of a 7B
     model. To run in Megatron, derive from its DpBalancedScheduler, too, as `register` does.
@@ -30,7 +37,8 @@ class SlimPackScheduler:
                  microbatch_group_size_per_vp_stage=None, *, cost=None):
         for name, value in (("max_seqlen_per_dp_cp_rank", max_seqlen_per_dp_cp_rank),
                             ("cp_size", cp_size), ("dp_size", dp_size),
-                            ("microbatch_group_size_per_vp_stage", microbatch_group_size_per_vp_stage)):
+                            ("microbatch_group_size_per_vp_stage",
+                             microbatch_group_size_per_vp_stage)):
             require_positive(name, value)
         self.max_seqlen_per_dp_cp_rank = max_seqlen_per_dp_cp_rank
         self.max_seq_len_all_ranks = max_seqlen_per_dp_cp_rank * cp_size
@@ -46,23 +54,25 @@ class SlimPackScheduler:
         """
         ids = [int(sample) for sample, _ in sample_id_seqlens]
         lengths = as_lengths([int(length) for _, length in sample_id_seqlens])
-        require_under_cap(lengths, self.max_seq_len_all_ranks, "max_seqlen_per_dp_cp_rank · cp_size",
-                          "sample")
+        require_under_cap(lengths, self.max_seq_len_all_ranks,
+                          "max_seqlen_per_dp_cp_rank · cp_size", "sample")
         multiple = self.microbatch_group_size_per_vp_stage or 1
-        of_rank = fewest_micro_batches(costs_of(lengths, self.cost), lengths, self.dp_size,
-                                       self.max_seq_len_all_ranks, multiple=multiple)
+        costs = costs_of(lengths, self.cost)
+        of_rank = fewest_micro_batches(costs, lengths, self.dp_size, self.max_seq_len_all_ranks,
+                                       multiple=multiple)
         if of_rank is None:
             raise InvalidInput(
-                f"{len(ids)} samples fill no micro-batches of {self.max_seq_len_all_ranks} tokens on "
-                f"{self.dp_size} data-parallel ranks, in multiples of {multiple}, of which none is empty; "
-                "raise the global batch or max_seqlen_per_dp_cp_rank")
-        return [[[ids[i] for i in one_rank] for one_rank in at_once for _ in range(self.cp_size)]
+                f"{len(ids)} samples fill no micro-batches of {self.max_seq_len_all_ranks} tokens "
+                f"on {self.dp_size} data-parallel ranks, in multiples of {multiple}, of which none "
+                "is empty; raise the global batch or max_seqlen_per_dp_cp_rank")
+        of_rank = [light_at_both_ends(batches, costs) for batches in of_rank]
+        return [[[ids[i] for i in batch] for batch in at_once for _ in range(self.cp_size)]
                 for at_once in zip(*of_rank, strict=True)]
 
 
 def register(cost=None):
-    """Makes Megatron-Core's dp_balanced scheduler this one. Call it before training starts, on every
-    rank. cost: as for SlimPackScheduler."""
+    """Makes Megatron-Core's dp_balanced scheduler this one. Call it before training starts, on
+    every rank. cost: as for SlimPackScheduler."""
     from megatron.core.datasets import data_schedule
 
     class Scheduler(SlimPackScheduler, data_schedule.DpBalancedScheduler):
@@ -75,9 +85,9 @@ def register(cost=None):
 def packed_seq_params(step, *, passes="forward", align=1, device=None):
     """[replica][MicroPack]: the fields of Megatron-Core's PackedSeqParams as a dict.
 
-    Queries are the slices' own tokens. Keys and values are the whole sequence up to a slice's end: its
-    prefix, as earlier MicroPacks computed it, and then its own rows. A causal mask is aligned bottom
-    right where both differ. Whole sequences have equal numbers of both.
+    Queries are the slices' own tokens. Keys and values are the whole sequence up to a slice's end:
+    its prefix, as earlier MicroPacks computed it, and then its own rows. A causal mask is aligned
+    bottom right where both differ. Whole sequences have equal numbers of both.
 
     passes: "forward" or "backward" MicroPacks. align: own rows are padded to a multiple of it; give
     2 · cp with context parallelism. device: of the tensors.
@@ -112,14 +122,15 @@ def _params_of(pack, align, device):
 
 
 def execution_plan(step):
-    """The step in the dataclasses of Megatron-LM's sequence-packing planning API (pull request 5612), as
-    a dict for JSON.
+    """The step in the dataclasses of Megatron-LM's sequence-packing planning API (pull request
+    5612), as a dict for JSON.
 
-    "sequences" are SequenceDescriptors, "packs" PackDescriptors, "plan" is the ExecutionPlan. Forward
-    and backward MicroPacks are packs of their own. `metadata` has what the API has no field for: a
-    pack's "pass" and the "begin" of its slices, an assignment's "micro_packs" by rank, a plan's stages and its
-    schedules, by replica and stage. Executor ranks are replicas. A group holds one MicroPack of each
-    replica, in the order of the last stage; the order of every stage is in the schedules.
+    "sequences" are SequenceDescriptors, "packs" PackDescriptors, "plan" is the ExecutionPlan.
+    Forward and backward MicroPacks are packs of their own. `metadata` has what the API has no field
+    for: a pack's "pass" and the "begin" of its slices, an assignment's "micro_packs" by rank, a
+    plan's stages and its schedules, by replica and stage. Executor ranks are replicas. A group
+    holds one MicroPack of each replica, in the order of the last stage; the order of every stage is
+    in the schedules.
     """
     packs, groups = [], []
     for at_once in _rounds(step):
@@ -164,8 +175,8 @@ def _assigned(packs, action):
 
 
 def _rounds(step):
-    """What runs at once: lists of actions. Follows the last stage of every replica; a MicroPack that
-    replicas share waits until all of them have come to it."""
+    """What runs at once: lists of actions. Follows the last stage of every replica; a MicroPack
+    that replicas share waits until all of them have come to it."""
     orders = [deque(_last_stage(step, replica)) for replica in range(len(step.replicas))]
     while any(orders):
         together = {}  # by MicroPack the replicas that have come to it
@@ -175,7 +186,8 @@ def _rounds(step):
                 action = together.setdefault((passes, *slices(pack)), _Action(passes, pack, [], []))
                 action.replicas.append(replica)
                 action.indices.append(index)
-        complete = [action for action in together.values() if len(action.replicas) == action.pack.replicas]
+        complete = [action for action in together.values()
+                    if len(action.replicas) == action.pack.replicas]
         assert complete, "a checked schedule has no circle"
         for replica in itertools.chain(*(action.replicas for action in complete)):
             orders[replica].popleft()
@@ -183,7 +195,8 @@ def _rounds(step):
 
 
 def _last_stage(step, replica):
-    """(pass, index, MicroPack) in the order of the last stage. Split backwards count where they begin."""
+    """(pass, index, MicroPack) in the order of the last stage. Split backwards count where they
+    begin."""
     plan = step.replicas[replica]
     for action in step.schedule(replica)[-1]:
         kind, index = action.lstrip("0123456789")[0], int(action.lstrip("0123456789")[1:])

@@ -2,14 +2,14 @@
 
     step = job.plan(lengths)
     Path("schedule.csv").write_text(torch_pipelining.schedule_csv(step))
-    runtime = _PipelineScheduleRuntime([stage], n_microbatches=len(torch_pipelining.micro_batches(step)),
-                                       loss_fn=summed_loss, scale_grads=False)
+    count = len(torch_pipelining.micro_batches(step))
+    runtime = _PipelineScheduleRuntime([stage], count, loss_fn=summed_loss, scale_grads=False)
     runtime._load_csv("schedule.csv")
 
-Every replica has a schedule of its own, and its own number of micro-batches. torch sends tensors of one
-shape, so pad every micro-batch to the longest one's tokens and let padding have no loss. Where sequences
-are sliced, a stage keeps the keys and values of earlier slices and adds their gradients, as Seq1F1B's
-stages do.
+Every replica has a schedule of its own, and its own number of micro-batches. torch sends tensors of
+one shape, so pad every micro-batch to the longest one's tokens and let padding have no loss. Where
+sequences are sliced, a stage keeps the keys and values of earlier slices and adds their gradients,
+as Seq1F1B's stages do.
 """
 
 import re
@@ -24,12 +24,12 @@ _ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
 def schedule_csv(step, replica=0):
     """The order of a replica's actions as CSV text: a row for each rank, a column for each tick.
 
-    A cell such as 0F3 is stage 0, forward, micro-batch 3; B is backward, I and W its parts for inputs and
-    weights. An empty cell is an idle tick, with every action taken to last one. The micro-batches are
-    those of `micro_batches`.
+    A cell such as 0F3 is stage 0, forward, micro-batch 3; B is backward, I and W its parts for
+    inputs and weights. An empty cell is an idle tick, with every action taken to last one. The
+    micro-batches are those of `micro_batches`.
 
-    Raises InvalidInput where a backward MicroPack holds other slices than every forward one: torch's
-    schedules have one number for both passes.
+    Raises InvalidInput where a backward MicroPack holds other slices than every forward one:
+    torch's schedules have one number for both passes.
     """
     forward_of = _forward_of_backward(step, replica)
     rows = []
@@ -41,7 +41,7 @@ def schedule_csv(step, replica=0):
 
 
 def micro_batches(step, replica=0):
-    """By micro-batch its slices: (sequence, begin, end), begin 0 and end the length if it is whole."""
+    """By micro-batch its slices: (sequence, begin, end). A whole sequence is one slice."""
     return [slices(pack) for pack in replica_of(step, replica).forward]
 
 
@@ -49,22 +49,24 @@ def _forward_of_backward(step, replica):
     """By backward MicroPack the forward one with the same slices."""
     plan = replica_of(step, replica)
     if not plan.forward:
-        raise InvalidInput(f"replica {replica} has no sequences, torch runs at least one micro-batch; plan "
-                           "as many sequences as there are replicas, or more")
+        raise InvalidInput(
+            f"replica {replica} has no sequences, torch runs at least one micro-batch; plan as "
+            "many sequences as there are replicas, or more")
     index_of = {frozenset(slices(pack)): index for index, pack in enumerate(plan.forward)}
     found = []
     for index, pack in enumerate(plan.backward):
         if frozenset(slices(pack)) not in index_of:
             raise InvalidInput(
-                f"backward MicroPack {index} of replica {replica} holds other slices than every forward one, "
-                "torch's schedules have one micro-batch for both passes; plan with planner=\"packed\", or "
-                "run this plan with SlimPack's own runtime (slimpack.train)")
+                f"backward MicroPack {index} of replica {replica} holds other slices than every "
+                "forward one, torch's schedules have one micro-batch for both passes; plan with "
+                "planner=\"packed\", or run this plan with SlimPack's own runtime (slimpack.train)")
         found.append(index_of[frozenset(slices(pack))])
     return found
 
 
 def _in_ticks(rows):
-    """The actions as text, in columns: each comes after its rank's last one and after what it needs."""
+    """The actions as text, in columns: each comes after its rank's last one and after what it
+    needs."""
     stages = len(rows)
     end_of = {None: 0}  # by output the tick after it
     placed, waiting = [[] for _ in rows], [deque(row) for row in rows]

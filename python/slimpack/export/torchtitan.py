@@ -29,19 +29,21 @@ class Row(NamedTuple):
 
 
 class SlimPackDataLoader:
-    """What torchtitan's BaseDataLoader promises, over whole sequences that SlimPackSampler balances.
+    """What torchtitan's BaseDataLoader promises, over whole sequences that SlimPackSampler
+    balances.
 
     documents: tokens of every document. Longer ones than the context become several sequences.
     max_tokens: tokens of a batch. Fewer are padded, as torchtitan's collator does.
     dp_world_size, dp_rank: of the data-parallel group.
-    micro_batches: batches of a rank in a training step, which balance each other: gradient accumulation
-        steps times micro-batches of the pipeline.
+    micro_batches: batches of a rank in a training step, which balance each other: gradient
+        accumulation steps times micro-batches of the pipeline.
     context: the most tokens of a sequence; max_tokens by default.
     repeat: goes on with the next epoch where one ends.
     cost, shuffle, seed: as for SlimPackSampler.
 
-    `state_dict` is the same on all ranks and goes on with any number of them: no token is lost or comes
-    twice. So its key is dp_rank_0 on every rank, for a checkpoint that ranks of another number load.
+    `state_dict` is the same on all ranks and goes on with any number of them: no token is lost or
+    comes twice. So its key is dp_rank_0 on every rank, for a checkpoint that ranks of another
+    number load.
     """
 
     @dataclasses.dataclass(kw_only=True)
@@ -58,8 +60,8 @@ class SlimPackDataLoader:
         def build(self, *, dp_world_size, dp_rank, max_context_length, num_tokens_per_batch, **_):
             options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
             return SlimPackDataLoader(
-                options.pop("documents"), num_tokens_per_batch, dp_world_size=dp_world_size, dp_rank=dp_rank,
-                context=min(max_context_length, num_tokens_per_batch), **options)
+                options.pop("documents"), num_tokens_per_batch, dp_world_size=dp_world_size,
+                dp_rank=dp_rank, context=min(max_context_length, num_tokens_per_batch), **options)
 
     def __init__(self, documents, max_tokens, *, dp_world_size=1, dp_rank=0, micro_batches=1,
                  context=None, repeat=True, cost=None, shuffle=True, seed=0):
@@ -107,11 +109,12 @@ class SlimPackDataLoader:
         if not state_dict:
             return
         if state_dict.get("version") != VERSION:
-            raise InvalidInput(f"the loader's state has version {state_dict.get('version')!r}, must be "
-                               f"{VERSION}; take the slimpack that wrote it")
+            raise InvalidInput(f"the loader's state has version {state_dict.get('version')!r}, "
+                               f"must be {VERSION}; take the slimpack that wrote it")
         of_ranks = [state for name, state in state_dict.items() if name.startswith("dp_rank_")]
         if not of_ranks:
-            raise InvalidInput("the loader's state has no dp_rank_… entry; give what state_dict returned")
+            raise InvalidInput(
+                "the loader's state has no dp_rank_… entry; give what state_dict returned")
         self.sampler.load_state_dict(of_ranks[0])
 
     def close(self):
