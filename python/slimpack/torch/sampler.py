@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from slimpack import InvalidInput, _planner
+from slimpack.balancing import costs_of, require_positive, require_under_cap
 from slimpack.lengths import as_lengths
 
 VERSION = 1
@@ -56,16 +57,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
         self.epoch = 0
         self._consumed = 0  # documents of the epoch's order
         self._pending = np.empty(0, dtype=np.int64)  # documents that come before the others
-        self._require_documents()
-
-    def _require_documents(self):
-        if self.lengths.size == 0 or self.lengths.min() < 1:
-            raise InvalidInput("a document has no tokens, or there is none; leave empty ones out")
-        longest = int(self.lengths.argmax())
-        if self.lengths[longest] > self.max_tokens:
-            raise InvalidInput(
-                f"document {longest} has {self.lengths[longest]} tokens, max_tokens is {self.max_tokens}; "
-                "split long documents first (slimpack.split_documents), or raise max_tokens")
+        require_under_cap(self.lengths, max_tokens, "max_tokens", "document")
 
     def order(self, epoch):
         """All documents in the order of an epoch."""
@@ -167,20 +159,3 @@ def place(ranks, rank):
     if not 0 <= rank < ranks:
         raise InvalidInput(f"rank is {rank}, must be from 0 to {ranks - 1}")
     return ranks, rank
-
-
-def require_positive(name, value):
-    if value is not None and (not isinstance(value, int) or value < 1):
-        raise InvalidInput(f"{name} is {value!r}, must be a whole number of 1 or more")
-
-
-def costs_of(lengths, cost):
-    """float64, by document."""
-    if cost is None:  # of a model of 7B parameters: work of a token, then of a pair of tokens
-        return 24576.0 * lengths + lengths.astype(np.float64) ** 2
-    if hasattr(cost, "sequence_costs"):
-        return cost.sequence_costs(lengths)
-    costs = np.ascontiguousarray(cost, dtype=np.float64)
-    if costs.shape != lengths.shape or not (np.isfinite(costs).all() and (costs >= 0).all()):
-        raise InvalidInput("cost must be a slimpack.Job or a finite number of 0 or more for every document")
-    return costs

@@ -1,0 +1,131 @@
+"""A data loader for torchtitan: every rank's batches have equal work, and none is cut or dropped.
+
+    trainer_config.dataloader = SlimPackDataLoader.Config(documents, micro_batches=8, cost=job)
+
+`documents` is a slimpack.IndexedDataset, or any sequence of arrays of tokens.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from slimpack import InvalidInput
+from slimpack.balancing import require_positive
+from slimpack.lengths import as_lengths
+from slimpack.torch import SlimPackSampler
+
+VERSION = 1
+IGNORED = -100  # label of a token that no loss is computed for
+
+
+class Row(NamedTuple):
+    """The tokens of a batch, as torchtitan's TextSequence: int64 arrays of one length."""
+
+    input_ids: np.ndarray
+    labels: np.ndarray  # the token that follows; -100 behind a sequence's last one
+    positions: np.ndarray  # 0 starts a sequence
+
+
+class SlimPackDataLoader:
+    """What torchtitan's BaseDataLoader promises, over whole sequences that SlimPackSampler
+    balances.
+
+    documents: tokens of every document. Longer ones than the context become several sequences.
+    max_tokens: tokens of a batch. Fewer are padded, as torchtitan's collator does.
+    dp_world_size, dp_rank: of the data-parallel group.
+    micro_batches: batches of a rank in a training step, which balance each other: gradient
+        accumulation steps times micro-batches of the pipeline.
+    context: the most tokens of a sequence; max_tokens by default.
+    repeat: goes on with the next epoch where one ends.
+    cost, shuffle, seed: as for SlimPackSampler.
+
+    `state_dict` is the same on all ranks and goes on with any number of them: no token is lost or
+    comes twice. So its key is dp_rank_0 on every rank, for a checkpoint that ranks of another
+    number load.
+    """
+
+    @dataclasses.dataclass(kw_only=True)
+    class Config:
+        """What torchtitan builds the loader from: `build` gets the trainer's arguments."""
+
+        documents: Any = dataclasses.field(kw_only=False)
+        micro_batches: int = 1
+        cost: Any = None
+        shuffle: bool = True
+        seed: int = 0
+        repeat: bool = True
+
+        def build(self, *, dp_world_size, dp_rank, max_context_length, num_tokens_per_batch, **_):
+            options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+            return SlimPackDataLoader(
+                options.pop("documents"), num_tokens_per_batch, dp_world_size=dp_world_size,
+                dp_rank=dp_rank, context=min(max_context_length, num_tokens_per_batch), **options)
+
+    def __init__(self, documents, max_tokens, *, dp_world_size=1, dp_rank=0, micro_batches=1,
+                 context=None, repeat=True, cost=None, shuffle=True, seed=0):
+        require_positive("context", context)
+        require_positive("max_tokens", max_tokens)
+        self.documents, self.max_tokens, self.repeat = documents, max_tokens, repeat
+        self._document, self._begin, self._end = _sequences(documents, context or max_tokens)
+        self.sampler = SlimPackSampler(
+            self._end - self._begin, max_tokens, ranks=dp_world_size, rank=dp_rank,
+            micro_batches=micro_batches, cost=cost, shuffle=shuffle, seed=seed)
+
+    def __iter__(self):
+        """({"input": tokens, "positions": …}, labels) by batch: int64 tensors of max_tokens."""
+        for row in self.rows():
+            padding = self.max_tokens - len(row.input_ids)
+            filled = [np.concatenate(part) for part in (
+                (row.input_ids, np.zeros(padding, np.int64)),
+                (row.positions, np.arange(padding)),
+                (row.labels, np.full(padding, IGNORED)))]
+            tokens, positions, labels = map(torch.from_numpy, filled)
+            yield {"input": tokens, "positions": positions}, labels
+
+    def rows(self):
+        """A Row for each batch, without padding, for another collator. Moves the loader on."""
+        while True:
+            for batch in self.sampler:
+                yield self._row(batch)
+            if not self.repeat:
+                return
+
+    def _row(self, batch):
+        tokens = [np.asarray(self.documents[int(self._document[i])], dtype=np.int64)
+                  [self._begin[i]:self._end[i]] for i in batch]
+        labels = [np.append(of_one[1:], IGNORED) for of_one in tokens]
+        positions = [np.arange(len(of_one)) for of_one in tokens]
+        return Row(*map(np.concatenate, (tokens, labels, positions)))
+
+    def state_dict(self):
+        """Batches that were handed out are done."""
+        return {"version": VERSION, "dp_world_size": self.sampler.ranks,
+                "dp_rank_0": self.sampler.state_dict()}
+
+    def load_state_dict(self, state_dict):
+        """Goes on where any rank's state was saved. An empty state is the beginning."""
+        if not state_dict:
+            return
+        if state_dict.get("version") != VERSION:
+            raise InvalidInput(f"the loader's state has version {state_dict.get('version')!r}, "
+                               f"must be {VERSION}; take the slimpack that wrote it")
+        of_ranks = [state for name, state in state_dict.items() if name.startswith("dp_rank_")]
+        if not of_ranks:
+            raise InvalidInput(
+                "the loader's state has no dp_rank_… entry; give what state_dict returned")
+        self.sampler.load_state_dict(of_ranks[0])
+
+    def close(self):
+        """Nothing runs in the background."""
+
+
+def _sequences(documents, context):
+    """(document, begin, end) of every sequence, as arrays. Documents without tokens have none."""
+    lengths = as_lengths(documents.lengths() if hasattr(documents, "lengths")
+                         else [len(document) for document in documents])
+    counts = -(-lengths // context)
+    document = np.repeat(np.arange(lengths.size), counts)
+    begin = (np.arange(document.size) - np.repeat(counts.cumsum() - counts, counts)) * context
+    return document, begin, np.minimum(begin + context, lengths[document])

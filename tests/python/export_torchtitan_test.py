@@ -1,0 +1,143 @@
+"""torchtitan's loader protocol: every token once, on any number of ranks, also after resuming."""
+
+import itertools
+import subprocess
+
+import numpy as np
+import pytest
+import slimpack
+import torch
+from processes import BUILD
+from slimpack.export.torchtitan import IGNORED, SlimPackDataLoader
+from torch.distributed import checkpoint
+
+CONTEXT, MAX_TOKENS = 256, 512
+
+
+def make_documents():
+    """Every token of theirs is another number."""
+    lengths = np.minimum(np.random.default_rng(11).lognormal(4.5, 1.2, 150).astype(int), 1500)
+    return np.split(np.arange(1, lengths.sum() + 1, dtype=np.int32), lengths.cumsum()[:-1])
+
+
+DOCUMENTS = make_documents()
+TOKENS = sum(map(len, DOCUMENTS))
+OF_DOCUMENT = np.repeat(np.arange(len(DOCUMENTS)), [len(d) for d in DOCUMENTS])
+
+
+def loader(ranks=4, rank=0, **changes):
+    arguments = {"micro_batches": 2, "context": CONTEXT, "repeat": False}
+    return SlimPackDataLoader(DOCUMENTS, MAX_TOKENS, dp_world_size=ranks, dp_rank=rank,
+                              **{**arguments, **changes})
+
+
+def read(batch):
+    """The tokens of a batch as torchtitan's trainer takes it; all that it promises is checked."""
+    inputs, labels = batch
+    tokens, positions = inputs["input"], inputs["positions"]
+    assert inputs.keys() == {"input", "positions"}
+    for tensor in (tokens, positions, labels):
+        assert tensor.shape == (MAX_TOKENS,) and tensor.dtype == torch.int64
+    starts = (positions == 0).nonzero().flatten().tolist()
+    assert starts[0] == 0
+    for first, end in itertools.pairwise([*starts, MAX_TOKENS]):
+        of_one = tokens[first:end]
+        assert torch.equal(positions[first:end], torch.arange(end - first))
+        if of_one[0] == 0:  # padding
+            assert end == MAX_TOKENS and not of_one.any() and (labels[first:end] == IGNORED).all()
+            continue
+        assert end - first <= CONTEXT
+        assert len(set(OF_DOCUMENT[of_one.numpy() - 1])) == 1
+        assert torch.equal(labels[first:end - 1], of_one[1:]) and labels[end - 1] == IGNORED
+        assert torch.equal(of_one, torch.arange(int(of_one[0]), int(of_one[0]) + end - first))
+    return tokens[tokens > 0].tolist()
+
+
+def read_all(loaders):
+    return sorted(itertools.chain(*(read(batch) for one in loaders for batch in one)))
+
+
+def test_every_token_comes_once():
+    assert read_all([loader(ranks=1)]) == list(range(1, TOKENS + 1))
+    of_four = [loader(rank=rank) for rank in range(4)]
+    assert len({len(list(one)) for one in [loader(rank=rank) for rank in range(4)]}) == 1
+    seen = read_all(of_four)
+    assert len(seen) == len(set(seen))
+    # What is missing are fewer sequences than ranks, which begin the next epoch.
+    pending = of_four[0].state_dict()["dp_rank_0"]["pending"]
+    assert len(pending) < 4 and TOKENS - len(seen) <= len(pending) * CONTEXT
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.parametrize("batches", [0, 3, 4])
+def test_a_checkpoint_goes_on_with_any_number_of_ranks(ranks, batches, tmp_path):
+    """Through torch's own checkpoints, which read the keys of the loader that loads."""
+    done, state = [], None
+    for rank in range(4):
+        one = loader(rank=rank)
+        done += itertools.chain(*(read(batch) for batch in itertools.islice(one, batches)))
+        assert state in (None, one.state_dict())  # the same on every rank
+        state = one.state_dict()
+    assert state.keys() == {"version", "dp_world_size", "dp_rank_0"} and state["dp_world_size"] == 4
+    checkpoint.save({"dataloader": one}, checkpoint_id=tmp_path, no_dist=True)
+    resumed = [loader(ranks, rank) for rank in range(ranks)]
+    for one in resumed:
+        checkpoint.load({"dataloader": one}, checkpoint_id=tmp_path, no_dist=True)
+    after = read_all(resumed)
+    assert not set(done) & set(after) and len(after) == len(set(after))
+    pending = resumed[0].state_dict()["dp_rank_0"]["pending"]
+    assert TOKENS - len(done) - len(after) <= len(pending) * CONTEXT and len(pending) < ranks
+
+
+def test_resuming_gives_the_same_batches_as_going_on():
+    one = loader(repeat=True)
+    batches = iter(one)
+    for _ in range(30):  # in the second epoch
+        next(batches)
+    other = loader(repeat=True)
+    state = one.state_dict()
+    other.load_state_dict({"version": 1, "dp_world_size": 4, "dp_rank_3": state["dp_rank_0"]})
+    assert one.sampler.epoch >= 1
+    for (a, labels), (b, others) in zip(itertools.islice(batches, 20), iter(other), strict=False):
+        assert torch.equal(a["input"], b["input"]) and torch.equal(labels, others)
+
+
+def test_rows_are_batches_without_padding():
+    for row, batch in zip(loader().rows(), loader(), strict=True):
+        assert row.input_ids.tolist() == read(batch)
+        assert len(row.labels) == len(row.positions) == len(row.input_ids) <= MAX_TOKENS
+
+
+def test_datasets_of_files_are_documents(tmp_path):
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for name, text in {"a": "abc", "b": "defgh" * 100, "c": "i"}.items():
+        (folder / f"{name}.txt").write_text(text)
+    subprocess.run([BUILD / "slimpack", "data", "build", "--from", folder, "--glob", "*.txt",
+                    "--out", tmp_path / "corpus"], check=True, capture_output=True)
+    documents = slimpack.IndexedDataset.open(tmp_path / "corpus")
+    rows = list(SlimPackDataLoader(documents, MAX_TOKENS, context=CONTEXT, repeat=False).rows())
+    expected = np.concatenate([documents[i] for i in range(len(documents))])
+    assert sorted(np.concatenate([row.input_ids for row in rows])) == sorted(expected)
+
+
+def test_the_trainer_builds_it():
+    config = SlimPackDataLoader.Config(DOCUMENTS, micro_batches=2, repeat=False)
+    built = config.build(dp_world_size=4, dp_rank=1, tokenizer=None, max_context_length=CONTEXT,
+                         num_tokens_per_batch=MAX_TOKENS)
+    for batch, same in zip(built, loader(rank=1), strict=True):
+        assert torch.equal(batch[1], same[1])
+    built.close()
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: loader(context=0), r"context is 0"),
+    (lambda: loader(context=MAX_TOKENS + 1), r"has 513 tokens, max_tokens is 512"),
+    (lambda: SlimPackDataLoader([], 8), r"or there is none"),
+    (lambda: loader().load_state_dict({"version": 2}), r"version 2, must be 1"),
+    (lambda: loader().load_state_dict({"version": 1}), r"no dp_rank_… entry"),
+    (lambda: loader(seed=1).load_state_dict(loader().state_dict()), r"of seed 0, here it is 1"),
+])
+def test_bad_input_is_refused(make, message):
+    with pytest.raises(slimpack.InvalidInput, match=message):
+        make()
