@@ -59,6 +59,7 @@ OURS = {"llama", "qwen2", "qwen3", "mistral"}
 TRANSFORMERS_4 = int(transformers.__version__.split(".")[0]) < 5
 if TRANSFORMERS_4:
     del CASES["llama-new-rope"]  # it ignores rope_parameters
+    del CASES["yarn-from-its-positions"]  # it needs a factor
 
 
 def count_parameters(config):
@@ -85,7 +86,7 @@ def read_config(folder, text):
 
 def rope_frequencies(config):
     """Inverse frequencies and the factor of cos and sin."""
-    scaling = config.rope_scaling if TRANSFORMERS_4 else config.rope_parameters
+    scaling = getattr(config, "rope_scaling" if TRANSFORMERS_4 else "rope_parameters", None)
     rope_type = (scaling or {}).get("rope_type", "default")
     if rope_type == "default":
         return rope_theta(config)
