@@ -111,9 +111,9 @@ struct RecomputingCosts : Costs {
 /// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
 /// replica, and `most_replicas` replicas. Neighbouring ranks are the tp ranks of a stage, then its
 /// replicas. Groups that fit into a node use the node's links; other groups and all stage
-/// boundaries use the network. `merge` has groups of 2, 4, … up to most_replicas. Experts are spread
-/// over the tp ranks, which exchange the tokens. Throws InvalidInput unless tp divides heads and
-/// experts.
+/// boundaries use the network. `merge` has groups of 2, 4, … up to most_replicas. Experts are
+/// spread over the tp ranks, which exchange the tokens. Throws InvalidInput unless tp divides heads
+/// and experts.
 [[nodiscard]] Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1);

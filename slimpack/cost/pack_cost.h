@@ -43,7 +43,7 @@ struct PackCost {
   bool operator==(const PackCost&) const = default;
 };
 
-/// The cost of running `a` and `b` one after the other. REQUIRES: the same window, if both have one.
+/// The cost of running `a`, then `b`. REQUIRES: the same window, if both have one.
 [[nodiscard]] constexpr PackCost operator+(const PackCost& a, const PackCost& b) {
   return {a.per_pack + b.per_pack,
           a.per_slice + b.per_slice,

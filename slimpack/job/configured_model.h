@@ -15,8 +15,8 @@ void require_positions(const RunConfig& config, const ModelShape& shape);
 /// context beyond its positions.
 [[nodiscard]] ModelShape trained_model(const RunConfig& config);
 
-/// The model, for planning steps. Allows features that cannot be trained if their cost is known, and
-/// lists them. Throws InvalidInput otherwise as trained_model.
+/// The model, for planning steps. Allows features that cannot be trained if their cost is known,
+/// and lists them. Throws InvalidInput otherwise as trained_model.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config);
 /// The same, of the text of a config.json.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config, std::string_view config_json);
