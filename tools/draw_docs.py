@@ -8,9 +8,9 @@ Prints a line for each picture that is not what the program draws, and exits wit
 """
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from generated_files import ROOT, compare_or_write
+
 LENGTHS = [8192, 6144, 3072, 2048, 1536, 1024, 768, 512]
 
 
@@ -28,19 +28,8 @@ def pictures():
 
 def main():
     sys.path.insert(0, sys.argv[1])
-    stale = 0
-    for name, text in pictures().items():
-        file = ROOT / "docs" / "images" / name
-        if file.exists() and file.read_text() == text:
-            continue
-        if sys.argv[2:] == ["write"]:
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text)
-        else:
-            print(f"{file.relative_to(ROOT)}: not what the program draws; "
-                  "draw it with tools/draw_docs.py build/release/python write")
-            stale = 1
-    return stale
+    folder = ROOT / "docs" / "images"
+    return compare_or_write({folder / name: text for name, text in pictures().items()}, "program draws")
 
 
 if __name__ == "__main__":
