@@ -23,7 +23,18 @@ def pictures():
                                         planner=planner).timeline()
                  for planner in ("packed", "slimpack")}
     end = max(int(timeline.end.max()) for timeline in timelines.values())
-    return {f"{planner}.svg": timeline_svg(timeline, end) for planner, timeline in timelines.items()}
+    drawn = {f"{planner}.svg": timeline_svg(timeline, end)
+             for planner, timeline in timelines.items()}
+    return {**drawn, "tutorial.svg": timeline_svg(tutorial_step().timeline())}
+
+
+def tutorial_step():
+    """The step of docs/tutorial.md."""
+    import slimpack
+
+    documents = slimpack.read_lengths(ROOT / "examples" / "lengths.txt")
+    job = slimpack.Job("llama-3.1-8b", {"pp": 2, "dp": 4, "tp": 4}, "h100")
+    return job.plan(slimpack.split_documents(documents, 65536))
 
 
 def main():
