@@ -41,7 +41,7 @@ def test_a_real_model_trains_with_the_losses_that_transformers_finds(weights, tm
     paths = os.pathsep.join([environment()["PYTHONPATH"], str(weights)])
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "smollm2.py", tmp_path, "--context", "512",
-         "--settings", "train.steps=2", "train.warmup_steps=0", "data.step_tokens=512",
+         "--settings", "train.steps=1", "train.warmup_steps=0", "data.step_tokens=512",
          "evaluation.tokens=1024"],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr
