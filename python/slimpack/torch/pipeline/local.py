@@ -7,6 +7,7 @@ from slimpack.torch.pipeline.stage import Stage
 
 from slimpack.torch.pipeline.actions import actions_of
 from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.gradients import added_to_others
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.stage_step import StageStep
 
@@ -25,11 +26,16 @@ class LocalEngine:
         replicas = [Documents(plan, replica.sequences, documents, labels, device)
                     for replica in plan.replicas]
         divisor = max(sum(replica.target_count() for replica in replicas), 1)
+        parameters = [parameter for stage in self.stages for parameter in stage.parameters()]
+        with added_to_others(parameters):
+            return self._run(plan, replicas, divisor)
+
+    def _run(self, plan, replicas, divisor):
         loss, self.peak_bytes = 0.0, []
         for number, of_replica in enumerate(replicas):
             steps = [StageStep(stage, stage_plan(plan, number, stage.place.index), of_replica.tokens,
                                of_replica.targets, divisor) for stage in self.stages]
-            _run(steps)
+            _run_stages(steps)
             loss += steps[-1].loss.item()
             self.peak_bytes += [step.meter.peak for step in steps]
         self._add_tied()
@@ -45,7 +51,7 @@ class LocalEngine:
                 parameter.grad = total.clone()
 
 
-def _run(steps):
+def _run_stages(steps):
     """Runs every stage as far as it comes, until all are done."""
     waiting = [collections.deque(actions_of(step.plan, step.stage.place)) for step in steps]
     messages = collections.defaultdict(collections.deque)  # by receiving stage and pass
