@@ -13,6 +13,7 @@ from slimpack.torch.pipeline.failure import FailureWatch
 from slimpack.torch.pipeline.gradients import added_to_others, squared_norm, summed
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.saving import write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
 from slimpack.torch.pipeline.trace import RECEIVE, REDUCE, RUN, SEND, Recorder, timeline_json
 
@@ -74,6 +75,16 @@ class Engine:
             spans, peaks = zip(*self.groups.gather_objects(mine), strict=True)
         return timeline_json(spans, list(peaks), self.groups.replicas)
 
+    def save_pretrained(self, folder):
+        """Writes the model where transformers' from_pretrained reads it: the ranks of the first replica
+        write a file each."""
+        with self._watch:
+            shard = write_shard(self.stage, folder) if self.groups.replica == 0 else None
+            shards = self.groups.gather_objects(shard)
+            if self.groups.replica == 0 and self.stage.place.is_first:
+                write_index(self.stage, folder, [of_rank for of_rank in shards if of_rank])
+            self.groups.gather_objects(None)  # nobody goes on before the folder is complete
+
     def _run(self, plan, documents, labels):
         place, groups = self.stage.place, self.groups
         self._require_matching(plan)
@@ -98,9 +109,7 @@ class Engine:
         have a tied parameter."""
         parameters = [p for p in self.stage.parameters() if p.requires_grad]
         summed(parameters, self.groups, "replicas")
-        if self.groups.has("tied"):
-            tied = [self.stage.model.get_parameter(name) for name in self.stage.division.tied]
-            summed(tied, self.groups, "tied")
+        summed(self.stage.tied_parameters(), self.groups, "tied")
 
     def _agree(self, plan, own):
         """Targets of the step; refuses plans that differ between ranks."""

@@ -33,9 +33,7 @@ def summed(parameters, groups, name):
 def squared_norm(stage):
     """The sum of squares of a stage's gradients, fp32 or wider; tied parameters count on the first
     stage alone."""
-    counted_elsewhere = set()
-    if stage.place.is_last:
-        counted_elsewhere = {stage.model.get_parameter(name) for name in stage.division.tied}
+    counted_elsewhere = set() if stage.place.is_first else set(stage.tied_parameters())
     wide = torch.float64 if stage.dtype == torch.float64 else torch.float32
     total = torch.zeros((), dtype=wide, device=stage.device)
     for parameter in stage.parameters():

@@ -43,9 +43,8 @@ class LocalEngine:
 
     def _add_tied(self):
         """Both copies of a tied parameter get the gradients of both."""
-        first, last = self.stages[0], self.stages[-1]
-        for name in first.division.tied:
-            pair = [stage.model.get_parameter(name) for stage in (first, last)]
+        ends = self.stages[0].tied_parameters(), self.stages[-1].tied_parameters()
+        for pair in zip(*ends, strict=True):
             total = sum(parameter.grad for parameter in pair if parameter.grad is not None)
             for parameter in pair:
                 parameter.grad = total.clone()

@@ -43,6 +43,11 @@ def ownership_of(model):
         for p in frozen:
             p.requires_grad_(p.is_floating_point())
         logits = call_model(model, Running())
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InvalidInput(
+            f"{type(model).__name__} does not run without its layers: {reason}; train this model without a "
+            "pipeline") from error
     finally:
         for i, layer in enumerate(mine):
             layers[i] = layer
@@ -57,14 +62,16 @@ def call_model(model, running):
     """Logits of a few tokens, by the model's own code."""
     device = next(model.parameters()).device
     ids_1T = torch.arange(TOKENS, device=device)[None]
-    before = model.config._attn_implementation
-    model.config._attn_implementation = NAME
+    config = model.config
+    before = config._attn_implementation, config.pad_token_id
+    # Families that warn of padding would look at the ids, which the meta device does not have.
+    config._attn_implementation, config.pad_token_id = NAME, None
     try:
         with torch.enable_grad():
             return model(input_ids=ids_1T, position_ids=ids_1T, past_key_values=SliceCache(running),
                          use_cache=True).logits
     finally:
-        model.config._attn_implementation = before
+        config._attn_implementation, config.pad_token_id = before
 
 
 def _require_one_stream(model, cut, names):
@@ -104,15 +111,23 @@ def _tensors(value):
             yield from _tensors(item)
 
 
-def hollow(model, keep):
-    """Replaces every parameter whose name is not in `keep` by zeros that take no memory: the model's
-    code may still name it, but what comes of it is not used."""
-    kept = {parameter for name, parameter in model.named_parameters() if name in keep}
-    for name, parameter in list(model.named_parameters(remove_duplicate=False)):
-        if parameter in kept:
-            continue
-        path, _, leaf = name.rpartition(".")
-        module = model.get_submodule(path)
-        del module._parameters[leaf]
-        zero = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
-        module.register_buffer(leaf, zero.expand(parameter.shape), persistent=False)
+class Hollow:
+    """Parameters that a model's code may still name, but of which nothing that comes is used: zeros of
+    their shapes, without memory and unknown to optimizers and checkpoints."""
+
+    def __init__(self, model, keep):
+        """Replaces every parameter of a model whose name is not in `keep`."""
+        kept = {parameter for name, parameter in model.named_parameters() if name in keep}
+        self._places = []
+        for name, parameter in list(model.named_parameters(remove_duplicate=False)):
+            if parameter not in kept:
+                path, _, leaf = name.rpartition(".")
+                module = model.get_submodule(path)
+                del module._parameters[leaf]
+                self._places.append((module, leaf, parameter.shape))
+                setattr(module, leaf, torch.empty_like(parameter, device="meta"))
+
+    def fill(self, like):
+        """Puts them where `like` is, with its dtype."""
+        for module, leaf, shape in self._places:
+            setattr(module, leaf, torch.zeros((), dtype=like.dtype, device=like.device).expand(shape))

@@ -10,8 +10,9 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
 from slimpack.torch.pipeline.layers import End, Skip, find_layers, with_first_argument
+from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
-from slimpack.torch.pipeline.ownership import hollow, ownership_of
+from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.refusals import require_trainable
 from slimpack.torch.pipeline.work import Stopped
 
@@ -55,6 +56,14 @@ class Division:
     attention: object
     last_gathers: int
     running: Running
+    hollow: Hollow
+
+
+def _with_ties(names, model):
+    """Names of parameters with those that are tied to them, which have no weight of their own; a model on
+    the meta device is not tied yet."""
+    ties = [set(pair) for pair in model.all_tied_weights_keys.items()]
+    return names.union(*(pair for pair in ties if pair & names))
 
 
 def divide(model, place):
@@ -72,15 +81,24 @@ def divide(model, place):
             module.slimpack_sdpa = bool(type(model)._supports_sdpa)
     owned = ownership_of(model)
     attention, last_gathers = observe(model, layers, place.layers, running)
-    keep = (owned.before if place.is_first else set()) | (owned.after if place.is_last else set())
+    before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
+    keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
     keep |= {name for name, parameter in model.named_parameters() if parameter in mine}
     for i in range(len(layers)):
         if i not in place.layers:
             layers[i] = End() if i == place.layers.stop else Skip()
-    hollow(model, keep)
-    tied = sorted(owned.before & owned.after) if place.stages > 1 else []
-    return Division(place, tied, owned.width, attention, last_gathers, running)
+    hollow = Hollow(model, keep)
+    tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
+    _forget_absent_ties(model)
+    return Division(place, tied, owned.width, attention, last_gathers, running, hollow)
+
+
+def _forget_absent_ties(model):
+    """Loading would look for parameters that other stages have."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    model.all_tied_weights_keys = {name: source for name, source in model.all_tied_weights_keys.items()
+                                   if {name, source} <= names}
 
 
 def _require_layers(place, count):
@@ -109,6 +127,7 @@ class Stage(nn.Module):
         self._injected_1TD = None
         self._output_type = None
         model.config._attn_implementation = NAME
+        division.hollow.fill(next(self.parameters()))
         if not self.place.is_first:
             layers[self.place.layers.start].register_forward_pre_hook(self._inject, with_kwargs=True)
 
@@ -116,6 +135,20 @@ class Stage(nn.Module):
     def from_model(cls, model, layer_begin, index):
         """Stage `index` of a whole model, of which the other stages' parameters are removed."""
         return cls(model, divide(model, Place(index, tuple(layer_begin))))
+
+    @classmethod
+    def from_pretrained(cls, folder, layer_begin, index, *, dtype="auto"):
+        """Stage `index` of a model on disk or on the Hub, of which only this stage's weights are loaded.
+
+        Raises InvalidInput, before it loads, for models that this runtime cannot train.
+        """
+        return cls(*load_divided(folder, dtype, lambda model: divide(model, Place(index, tuple(layer_begin)))))
+
+    def tied_parameters(self):
+        """Parameters that another stage has, too, and whose gradients add up."""
+        if self.place.is_first or self.place.is_last:
+            return [self.model.get_parameter(name) for name in self.division.tied]
+        return []
 
     @property
     def device(self):
@@ -132,7 +165,7 @@ class Stage(nn.Module):
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
-            inputs = {"inputs_embeds": rows.detach()[None]}
+            inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}  # some families scale it in place
             self._injected_1TD = rows[None]
         self.division.running.work = work
         try:
@@ -153,6 +186,11 @@ class Stage(nn.Module):
             return self.model(inputs_embeds=hidden_TD[None], use_cache=False).logits[0]
         finally:
             del self.decoder.forward
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        self.division.hollow.fill(next(self.parameters()))
+        return self
 
     def _inject(self, _, args, kwargs):
         """The decoder has treated its inputs as embeddings; the layers take the hidden states."""
