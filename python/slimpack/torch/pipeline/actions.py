@@ -16,9 +16,12 @@ class Action(NamedTuple):
     target: int | None
 
 
-def actions_of(stage_plan, place):
+def phases_of(stage_plan, place, *, forwards_first=False):
     """The Actions of a stage, in the order of its schedule. A stage receives an action's input before the
-    action and sends its output after it."""
+    action and sends its output after it.
+
+    forwards_first: gives two lists, of all forward passes and of all backward passes; else one list.
+    """
     before = None if place.is_first else place.index - 1
     after = None if place.is_last else place.index + 1
     actions = []
@@ -28,4 +31,7 @@ def actions_of(stage_plan, place):
         else:
             tokens, ways = stage_plan.backward[number].tokens, (after, before)
         actions.append(Action(passes, number, tokens, *ways))
-    return actions
+    if not forwards_first:
+        return [actions]
+    return [[action for action in actions if action.passes == FORWARD],
+            [action for action in actions if action.passes != FORWARD]]

@@ -7,8 +7,9 @@ import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.actions import actions_of
+from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import FailureWatch
 from slimpack.torch.pipeline.gradients import added_to_others, squared_norm, summed
 from slimpack.torch.pipeline.groups import Groups
@@ -20,11 +21,13 @@ from slimpack.torch.pipeline.trace import RECEIVE, REDUCE, RUN, SEND, Recorder, 
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """loss: mean over the targets of the whole step, the same on all ranks. targets: their number.
+    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of experts,
+    weighted by its coefficient; 0 = the model has none. targets: how many there are.
     peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this rank
     did when (trace.py)."""
 
     loss: float
+    balance_loss: float
     targets: int
     peak_bytes: int
     spans: list
@@ -37,8 +40,10 @@ class Engine:
     cause, and the engine is of no further use.
     """
 
-    def __init__(self, stage):
-        self.stage = stage
+    def __init__(self, stage, *, load_balancing=MICROPACK):
+        """load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py)."""
+        require_mode(load_balancing)
+        self.stage, self._load_balancing = stage, load_balancing
         self.groups = Groups(stage.place, bool(stage.division.tied))
         self._watch = FailureWatch(self.groups)
         self._last = None
@@ -92,17 +97,22 @@ class Engine:
         sequences = plan.replicas[groups.replica].sequences
         own = Documents(plan, sequences, documents, labels, self.stage.device)
         targets = self._agree(plan, own)
-        step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1))
+        balance = balance_of(self.stage, self._load_balancing, plan)
+        step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
         recorder = Recorder(self.stage.device)
-        for action in actions_of(of_stage, place):
-            _act(action, step, groups, recorder)
-        with recorder.span(SEND):
-            groups.finish_sending()
+        phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
+        for number, actions in enumerate(phases):
+            for action in actions:
+                _act(action, step, groups, recorder)
+            with recorder.span(SEND):
+                groups.finish_sending()
+            if number + 1 < len(phases):
+                groups.sum(balance.counts, "all")
         with recorder.span(REDUCE):
             self._reduce()
-        loss = step.loss.clone()
-        groups.sum(loss, "all")
-        return StepResult(loss.item(), targets, step.meter.peak, recorder.spans())
+        losses = torch.stack([step.loss, step.balance_loss])
+        groups.sum(losses, "all")
+        return StepResult(*losses.tolist(), targets, step.meter.peak, recorder.spans())
 
     def _reduce(self):
         """Gradients become those of the whole step: summed over replicas, and over the two stages that

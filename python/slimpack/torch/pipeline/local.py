@@ -3,43 +3,59 @@ without launching anything. It runs the same code as an Engine."""
 
 import collections
 
-from slimpack.torch.pipeline.stage import Stage
-
-from slimpack.torch.pipeline.actions import actions_of
+from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.gradients import added_to_others
 from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.stage import Stage
 from slimpack.torch.pipeline.stage_step import StageStep
 
 
 class LocalEngine:
     """stages: one Stage for each stage of the plan, all on one device. Replicas share them, so gradients
-    are sums over replicas as they come."""
+    are sums over replicas as they come. load_balancing: as of Engine."""
 
-    def __init__(self, stages):
-        self.stages = stages
+    def __init__(self, stages, *, load_balancing=MICROPACK):
+        require_mode(load_balancing)
+        self.stages, self._load_balancing = stages, load_balancing
         self.peak_bytes = []  # by rank of the last step: most bytes that its stores kept
 
     def step(self, plan, documents, labels=None):
-        """Runs a step; gradients are added to those of the stages' parameters. Returns the loss."""
+        """Runs a step; gradients are added to those of the stages' parameters. Returns (loss,
+        load-balancing loss)."""
+        steps = self._begin(plan, documents, labels)
+        parameters = [parameter for stage in self.stages for parameter in stage.parameters()]
+        with added_to_others(parameters):
+            self._run(steps)
+            self._add_tied()
+        every = [step for of_replica in steps for step in of_replica]
+        self.peak_bytes = [step.meter.peak for step in every]
+        return (sum(step.loss.item() for step in every),
+                sum(step.balance_loss.item() for step in every))
+
+    def _begin(self, plan, documents, labels):
+        """[replica][stage]: StageSteps."""
         device = self.stages[0].device
         replicas = [Documents(plan, replica.sequences, documents, labels, device)
                     for replica in plan.replicas]
         divisor = max(sum(replica.target_count() for replica in replicas), 1)
-        parameters = [parameter for stage in self.stages for parameter in stage.parameters()]
-        with added_to_others(parameters):
-            return self._run(plan, replicas, divisor)
+        return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens, own.targets,
+                           divisor, balance_of(stage, self._load_balancing, plan))
+                 for stage in self.stages] for number, own in enumerate(replicas)]
 
-    def _run(self, plan, replicas, divisor):
-        loss, self.peak_bytes = 0.0, []
-        for number, of_replica in enumerate(replicas):
-            steps = [StageStep(stage, stage_plan(plan, number, stage.place.index), of_replica.tokens,
-                               of_replica.targets, divisor) for stage in self.stages]
-            _run_stages(steps)
-            loss += steps[-1].loss.item()
-            self.peak_bytes += [step.meter.peak for step in steps]
-        self._add_tied()
-        return loss
+    def _run(self, steps):
+        by_count = steps[0][0].counts_routes
+        phases = [[phases_of(step.plan, step.stage.place, forwards_first=by_count)
+                   for step in of_replica] for of_replica in steps]
+        for phase in range(len(phases[0][0])):
+            for of_replica, of_stages in zip(steps, phases, strict=True):
+                _run_stages(of_replica, [of_stage[phase] for of_stage in of_stages])
+            if phase + 1 < len(phases[0][0]):
+                balances = [step.balance for of_replica in steps for step in of_replica]
+                counts = sum(balance.counts for balance in balances)
+                for balance in balances:
+                    balance.counts = counts
 
     def _add_tied(self):
         """Both copies of a tied parameter get the gradients of both."""
@@ -50,16 +66,16 @@ class LocalEngine:
                 parameter.grad = total.clone()
 
 
-def _run_stages(steps):
+def _run_stages(steps, actions):
     """Runs every stage as far as it comes, until all are done."""
-    waiting = [collections.deque(actions_of(step.plan, step.stage.place)) for step in steps]
+    waiting = [collections.deque(of_stage) for of_stage in actions]
     messages = collections.defaultdict(collections.deque)  # by receiving stage and pass
     while any(waiting):
         moved = False
-        for step, actions in zip(steps, waiting, strict=True):
+        for step, left in zip(steps, waiting, strict=True):
             index = step.stage.place.index
-            while actions and (actions[0].source is None or messages[index, actions[0].passes]):
-                action, moved = actions.popleft(), True
+            while left and (left[0].source is None or messages[index, left[0].passes]):
+                action, moved = left.popleft(), True
                 received = None
                 if action.source is not None:
                     received = messages[index, action.passes].popleft()

@@ -9,6 +9,7 @@ from torch import nn
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
+from slimpack.torch.pipeline.experts import Routers, routers_of
 from slimpack.torch.pipeline.layers import End, Skip, find_layers, with_first_argument
 from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
@@ -57,6 +58,7 @@ class Division:
     last_gathers: int
     running: Running
     hollow: Hollow
+    routers: Routers | None
 
 
 def _with_ties(names, model):
@@ -85,13 +87,14 @@ def divide(model, place):
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
     keep |= {name for name, parameter in model.named_parameters() if parameter in mine}
+    routers = routers_of(model, layers, place.layers)
     for i in range(len(layers)):
         if i not in place.layers:
             layers[i] = End() if i == place.layers.stop else Skip()
     hollow = Hollow(model, keep)
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
     _forget_absent_ties(model)
-    return Division(place, tied, owned.width, attention, last_gathers, running, hollow)
+    return Division(place, tied, owned.width, attention, last_gathers, running, hollow, routers)
 
 
 def _forget_absent_ties(model):

@@ -2,6 +2,7 @@
 
 import torch
 
+from slimpack.torch.pipeline.experts import STEP
 from slimpack.torch.pipeline.inputs import StageInputs
 from slimpack.torch.pipeline.loss import loss_and_gradient
 from slimpack.torch.pipeline.packs import FORWARD
@@ -15,18 +16,20 @@ class StageStep:
     tokens, targets: by sequence of the replica, on the stage's device; the first stage needs the
         tokens, the last one the targets.
     divisor: targets of the whole step, on all replicas.
+    balance: the load-balancing loss of experts, or None.
     loss: so far, on the last stage: fp64, on the device.
     """
 
-    def __init__(self, stage, stage_plan, tokens, targets, divisor):
+    def __init__(self, stage, stage_plan, tokens, targets, divisor, balance=None):
         self.stage, self.plan = stage, stage_plan
         self.tokens, self.targets, self.divisor = tokens, targets, divisor
+        self.balance = balance
         self.meter = Meter()
         self.loss = torch.zeros((), dtype=torch.float64, device=stage.device)
         self._inputs = StageInputs(self.meter)
         self._key_values = KeyValues(stage_plan, stage.division.attention.windows, self.meter)
         self._kept_forwards = set(stage_plan.kept.values())
-        self._graphs = {}  # by forward pack: input and output
+        self._graphs = {}  # by forward pack: input, output and router logits
 
     def forward(self, number, rows_TD=None):
         """Runs a forward pack on the rows that the stage before has sent. Returns those for the next
@@ -37,7 +40,7 @@ class StageStep:
         if rows_TD is not None:
             self._inputs.put(pack, rows_TD)
         place, stop_at = self.stage.place, None
-        if place.is_last:
+        if place.is_last and not self.counts_routes:
             if not self._stores(pack):
                 self._skip(pack)
                 return None
@@ -46,14 +49,17 @@ class StageStep:
         work = self._work(pack, forward=True, stop_at=stop_at)
         with torch.no_grad():
             hidden_TD = self.stage(work, self._ids(pack) if rows_TD is None else rows_TD)
+        if self.balance is not None:
+            self.balance.after_forward()
         return None if place.is_last else hidden_TD
 
     def backward(self, number, grad_TD=None):
         """Runs a backward pack on the gradient that the next stage has sent. Adds the gradients of the
         stage's parameters. Returns that for the stage before, or None on the first one."""
         pack, forward = self.plan.backward[number], self.plan.kept.get(number)
+        logits = None
         if forward is not None:
-            rows, hidden_TD = self._graphs.pop(forward)
+            rows, hidden_TD, logits = self._graphs.pop(forward)
         else:
             rows = self._ids(pack)
             if not self.stage.place.is_first:
@@ -63,9 +69,17 @@ class StageStep:
             targets_T = self._of_pack(self.targets, pack)
             loss, grad_TD = loss_and_gradient(self.stage, hidden_TD, targets_T, self.divisor)
             self.loss += loss
-        if hidden_TD.requires_grad:
-            hidden_TD.backward(grad_TD)
+        roots = [(hidden_TD, grad_TD)]
+        if self.balance is not None and (root := self.balance.root(logits)) is not None:
+            roots.append((root, None))
+        roots = [(root, grad) for root, grad in roots if root.requires_grad]  # a stage may be frozen
+        if roots:
+            torch.autograd.backward(*zip(*roots, strict=True))
         return None if self.stage.place.is_first else rows.grad
+
+    @property
+    def balance_loss(self):
+        return torch.zeros_like(self.loss) if self.balance is None else self.balance.loss
 
     def run(self, passes, number, received):
         return (self.forward if passes == FORWARD else self.backward)(number, received)
@@ -73,12 +87,18 @@ class StageStep:
     def _forward_with_graph(self, number, pack, rows_TD):
         rows = self._ids(pack) if rows_TD is None else rows_TD.requires_grad_()
         hidden_TD = self.stage(self._work(pack, forward=True), rows)
-        self._graphs[number] = rows, hidden_TD
+        logits = None if self.balance is None else self.balance.after_forward()
+        self._graphs[number] = rows, hidden_TD, logits
         return None if self.stage.place.is_last else hidden_TD.detach()
 
     def _work(self, pack, *, forward, stop_at=None):
         return SliceWork(pack, self._key_values, self.stage.division.attention, forward=forward,
                          stop_at=stop_at)
+
+    @property
+    def counts_routes(self):
+        """Whether backward passes need what all forward passes have counted."""
+        return self.balance is not None and self.balance.mode == STEP
 
     def _stores(self, pack):
         """Whether later slices need keys and values of the pack."""
