@@ -62,16 +62,17 @@ def call_model(model, running):
     """Logits of a few tokens, by the model's own code."""
     device = next(model.parameters()).device
     ids_1T = torch.arange(TOKENS, device=device)[None]
-    config = model.config
-    before = config._attn_implementation, config.pad_token_id
+    settings = vars(model.config)  # past the validation of single settings
+    before = dict(settings)
     # Families that warn of padding would look at the ids, which the meta device does not have.
-    config._attn_implementation, config.pad_token_id = NAME, None
+    settings.update(_attn_implementation_internal=NAME, pad_token_id=None, output_router_logits=False)
     try:
         with torch.enable_grad():
             return model(input_ids=ids_1T, position_ids=ids_1T, past_key_values=SliceCache(running),
                          use_cache=True).logits
     finally:
-        config._attn_implementation, config.pad_token_id = before
+        settings.clear()
+        settings.update(before)
 
 
 def _require_one_stream(model, cut, names):
