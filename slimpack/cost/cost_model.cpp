@@ -57,6 +57,14 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
   const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
   const LayerCosts& layer = layer_costs(cost, kind);
   add(sum.exchange, merge_time(layer, pass, replicas), all);
+  if (cost.autograd) {
+    const AutogradLayer& own = cost.autograd->layers[kind];
+    const bool kept = keeps_graphs(cost, layout, stage);
+    const PackCost& forward = kept ? own.kept_forward : layer.forward;
+    const PackCost& backward = kept ? own.kept_backward : layer.backward;
+    sum.time = sum.time + all * (pass == Pass::kForward ? forward : backward);
+    return;
+  }
   if (pass == Pass::kForward) {
     sum.time = sum.time + all * layer.forward;
     const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
