@@ -7,7 +7,12 @@ import pytest
 
 def pytest_addoption(parser):
     parser.addoption("--sample", type=int, default=1, metavar="N",
-                     help="of tests with random cases (a parameter 'seed'), every N-th case alone")
+                     help="of tests with random cases (a parameter 'seed'), every N-th case alone; "
+                     "from 2 on none of those marked 'whole'")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "whole: runs something long that others test in parts")
 
 
 def has_module_fixture(item):
@@ -17,6 +22,8 @@ def has_module_fixture(item):
 
 
 def in_sample(item, counts, every):
+    if item.get_closest_marker("whole"):
+        return every == 1
     if "seed" not in getattr(getattr(item, "callspec", None), "params", {}):
         return True
     test = (item.path, item.originalname)

@@ -8,9 +8,9 @@ Prints a line for each picture that is not what the program draws, and exits wit
 """
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from generated_files import ROOT, compare_or_write
+
 LENGTHS = [8192, 6144, 3072, 2048, 1536, 1024, 768, 512]
 
 
@@ -23,24 +23,24 @@ def pictures():
                                         planner=planner).timeline()
                  for planner in ("packed", "slimpack")}
     end = max(int(timeline.end.max()) for timeline in timelines.values())
-    return {f"{planner}.svg": timeline_svg(timeline, end) for planner, timeline in timelines.items()}
+    drawn = {f"{planner}.svg": timeline_svg(timeline, end)
+             for planner, timeline in timelines.items()}
+    return {**drawn, "tutorial.svg": timeline_svg(tutorial_step().timeline())}
+
+
+def tutorial_step():
+    """The step of docs/tutorial.md."""
+    import slimpack
+
+    documents = slimpack.read_lengths(ROOT / "examples" / "lengths.txt")
+    job = slimpack.Job("llama-3.1-8b", {"pp": 2, "dp": 4, "tp": 4}, "h100")
+    return job.plan(slimpack.split_documents(documents, 65536))
 
 
 def main():
     sys.path.insert(0, sys.argv[1])
-    stale = 0
-    for name, text in pictures().items():
-        file = ROOT / "docs" / "images" / name
-        if file.exists() and file.read_text() == text:
-            continue
-        if sys.argv[2:] == ["write"]:
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text)
-        else:
-            print(f"{file.relative_to(ROOT)}: not what the program draws; "
-                  "draw it with tools/draw_docs.py build/release/python write")
-            stale = 1
-    return stale
+    folder = ROOT / "docs" / "images"
+    return compare_or_write({folder / name: text for name, text in pictures().items()}, "program draws")
 
 
 if __name__ == "__main__":

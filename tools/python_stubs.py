@@ -9,9 +9,9 @@ Prints a line for each stub below python/slimpack that is not what the built mod
 
 import importlib
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from generated_files import ROOT, compare_or_write
+
 MODULES = ["_planner", "_training"]
 
 
@@ -28,19 +28,9 @@ def main():
     sys.path.insert(0, sys.argv[1])
     import torch  # noqa: F401  before slimpack._training, which links to it
 
-    stale = 0
-    for name in MODULES:
-        file = ROOT / "python" / "slimpack" / f"{name}.pyi"
-        text = stub_of(name)
-        if file.exists() and file.read_text() == text:
-            continue
-        if sys.argv[2:] == ["write"]:
-            file.write_text(text)
-        else:
-            print(f"{file.relative_to(ROOT)}: not what the built module says; "
-                  "write it with tools/python_stubs.py build/release/python write")
-            stale = 1
-    return stale
+    package = ROOT / "python" / "slimpack"
+    return compare_or_write({package / f"{name}.pyi": stub_of(name) for name in MODULES},
+                            "built module says")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "python/native/bindings.h"
+#include "python/native/columns.h"
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
 #include "slimpack/data/indexed_dataset.h"
@@ -16,15 +17,6 @@ using namespace nb::literals;
 
 namespace slimpack {
 namespace {
-
-using Lengths = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-std::vector<Tokens> tokens_of(const Lengths& lengths) {
-  std::vector<Tokens> tokens;
-  tokens.reserve(lengths.size());
-  for (std::size_t i = 0; i < lengths.size(); ++i) tokens.emplace_back(lengths.data()[i]);
-  return tokens;
-}
 
 void require_document(const IndexedDataset& dataset, std::int64_t document) {
   if (document < 0 || document >= static_cast<std::int64_t>(dataset.documents()))

@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -6,6 +5,7 @@
 #include <vector>
 
 #include "python/native/bindings.h"
+#include "python/native/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/solver/micro_batches.h"
 
@@ -15,21 +15,16 @@ using namespace nb::literals;
 namespace slimpack {
 namespace {
 
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 using ByRank = std::vector<std::vector<std::vector<std::int32_t>>>;
 
-std::optional<ByRank> micro_batches(const Column<double>& work, const Column<std::int64_t>& tokens,
+std::optional<ByRank> micro_batches(const Column<double>& work, const Lengths& tokens,
                                     std::int32_t ranks, std::int32_t per_rank, std::int64_t cap) {
   if (work.size() != tokens.size())
     invalid_input("{} costs and {} lengths; give one of each for every sequence", work.size(),
                   tokens.size());
   const nb::gil_scoped_release unlocked;
-  std::vector<Tokens> lengths;
-  for (std::size_t i = 0; i < tokens.size(); ++i) lengths.emplace_back(tokens.data()[i]);
-  auto balanced =
-      balanced_micro_batches({work.data(), work.size()}, lengths, {ranks, per_rank, Tokens(cap)});
+  auto balanced = balanced_micro_batches({work.data(), work.size()}, tokens_of(tokens),
+                                         {ranks, per_rank, Tokens(cap)});
   if (!balanced) return std::nullopt;
   return std::move(balanced->of_rank);
 }

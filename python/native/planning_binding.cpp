@@ -4,10 +4,13 @@
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "python/native/bindings.h"
+#include "python/native/columns.h"
 #include "python/native/views.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
@@ -24,8 +27,6 @@ using namespace nb::literals;
 
 namespace slimpack {
 namespace {
-
-using Lengths = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 constexpr std::int64_t kLongest = std::numeric_limits<std::int32_t>::max();
 constexpr Nanos kBetweenCalls(50'000'000);  // of Python, while a search runs
@@ -61,16 +62,13 @@ StepPlanning planning_of(const std::string& toml, const std::string& origin,
 
 SequenceLengths checked_lengths(const Lengths& lengths) {
   if (lengths.size() == 0) invalid_input("a step of no sequences has no plan; give 1 or more");
-  SequenceLengths checked;
-  checked.reserve(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const std::int64_t length = lengths.data()[i];
     if (length < 1 || length > kLongest)
       invalid_input("lengths[{}] is {}, must be from 1 to {}; leave empty sequences out", i, length,
                     kLongest);
-    checked.emplace_back(length);
   }
-  return checked;
+  return tokens_of(lengths);
 }
 
 /// With a context that the lengths keep; 0 = as long as the longest.

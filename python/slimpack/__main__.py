@@ -4,10 +4,23 @@ import os
 import sys
 from pathlib import Path
 
+from slimpack import runtime
+
 PROGRAM = Path(__file__).parent / "bin" / "slimpack"
 
 
+def require_torch():
+    """Ends with one line where the command trains and the torch that it needs is not there."""
+    if sys.argv[1:2] not in (["train"], ["profile"]) or {"-h", "--help"} & set(sys.argv):
+        return
+    try:
+        runtime.check_torch()
+    except ImportError as error:
+        sys.exit(f"slimpack: {error}")
+
+
 def main():
+    require_torch()
     environment = {"SLIMPACK_PYTHON": sys.executable, **os.environ}
     try:
         os.execve(PROGRAM, ["slimpack", *sys.argv[1:]], environment)

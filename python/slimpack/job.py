@@ -5,6 +5,7 @@ from pathlib import Path
 
 from slimpack import _planner
 from slimpack.comparison import Comparison
+from slimpack.files import read_text
 from slimpack.fit import Fit
 from slimpack.lengths import as_lengths
 from slimpack.settings import (
@@ -52,8 +53,8 @@ class Job:
             settings.append(setting("data.context", context))
         settings += plan_settings({**plan_options, "memory_cap": memory_cap})
         self._planning = _planner.Planning(
-            _text_of(run), self.name, settings, "." if run is None else str(Path(run).parent),
-            config_json)
+            "" if run is None else read_text(run, "run configuration"), self.name, settings,
+            "." if run is None else str(Path(run).parent), config_json)
 
     def plan(self, lengths, *, progress=None):
         """Plans one step of sequences of these lengths: a StepPlan.
@@ -105,15 +106,6 @@ class Job:
 
     def __repr__(self):
         return f"<slimpack.Job: {self.parameters / 1e9:.3g} B parameters on {self.ranks} ranks>"
-
-
-def _text_of(run):
-    if run is None:
-        return ""
-    try:
-        return Path(run).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _planner.InvalidInput(f"cannot read the run configuration {run}: {error}") from None
 
 
 def plan(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):

@@ -1,25 +1,30 @@
 """The compiled runtime, which needs the torch that it was built for."""
 
-import importlib
+import importlib.util
 import os
+from importlib import metadata
 
 from slimpack import _planner
 
 
-def load():
-    """The module slimpack._training. Raises ImportError with one clear line."""
-    try:
-        import torch
-    except ImportError:
-        raise ImportError("training needs torch, planning does not; "
-                          f"pip install torch=={_planner.built_for_torch or '2.13.*'}") from None
-    built, here = _planner.built_for_torch, torch.__version__
+def check_torch():
+    """Raises ImportError with one clear line, unless the torch is installed that the runtime needs."""
+    built = _planner.built_for_torch
+    if importlib.util.find_spec("torch") is None:
+        raise ImportError(f"training needs torch, planning does not; pip install torch=={built or '2.13.*'}")
+    here = metadata.version("torch")
     if not built:
         raise ImportError("this build of slimpack has no runtime; pip install it again with torch installed")
     if release(built) != release(here):
         raise ImportError(
             f"slimpack was built for torch {release(built)}, installed is {here}; pip install "
             f"'torch=={release(built)}.*', or build slimpack again: pip install --no-build-isolation .")
+
+
+def load():
+    """The module slimpack._training. Raises ImportError as check_torch does."""
+    check_torch()
+    importlib.import_module("torch")  # its libraries, which the module is linked with
     return importlib.import_module("slimpack._training")
 
 

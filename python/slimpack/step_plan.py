@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from slimpack import _planner
+from slimpack.files import read_text
 from slimpack.timeline_svg import timeline_svg
 
 
@@ -18,11 +19,7 @@ class StepPlan:
     def load(cls, file):
         """Reads what `save` or `slimpack plan --out` wrote; checks it and simulates it again."""
         file = os.fspath(file)
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise _planner.InvalidInput(f"cannot read the plan file {file}: {error}") from None
-        return cls.from_json(text, file)
+        return cls.from_json(read_text(file, "plan file"), file)
 
     @classmethod
     def from_json(cls, text, origin="plan"):

@@ -51,9 +51,8 @@ struct SimulationResult {
 ///  - for each stage s: the same way and work, but without weight gradients that can be put off,
 ///    then the cheapest way of any backward pack from s to the first stage, then the first stage's
 ///    reduction;
-///  - for each backward pack b: the forwards that b needs on the first stage, the way of the last
-///  of
-///    them through the other stages, the way of b back to the first stage, then its reduction.
+///  - for each backward pack b: the forwards that b needs on the first stage, the way of their last
+///    one through the other stages, the way of b back to the first stage, then its reduction.
 /// Cost: O(stages · packs).
 [[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times);
 

@@ -186,10 +186,20 @@ def test_planning_needs_no_torch(lengths):
     assert error.startswith("training needs torch, planning does not; pip install torch==")
 
 
-def test_another_torch_is_refused_with_the_remedy(monkeypatch):
-    import torch
+def test_the_command_train_says_in_one_line_that_it_needs_torch():
+    code = ("import sys; sys.modules['torch'] = None\n"
+            "from slimpack.__main__ import main\n"
+            "sys.argv[1:] = ['train', 'run.toml']\n"
+            "main()\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
+                          env={"PYTHONPATH": str(BUILD / "python")})
+    assert done.returncode == 1
+    assert done.stderr.startswith("slimpack: training needs torch, planning does not; pip install torch==")
+    assert done.stderr.count("\n") == 1
 
-    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+
+def test_another_torch_is_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "2.9.1+cpu")
     with pytest.raises(ImportError, match=r"built for torch 2\.\d+, installed is 2\.9\.1\+cpu; pip install"):
         slimpack.train("run.toml")
 

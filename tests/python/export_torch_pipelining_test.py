@@ -1,14 +1,13 @@
 """Schedules as CSV: torch.distributed.pipelining loads them, runs them, and gets the same
 gradients."""
 
-import multiprocessing
 import re
 
 import numpy as np
 import pytest
 import slimpack
 import torch
-from processes import PATIENCE, free_port
+from processes import results_of
 from slimpack.export import torch_pipelining
 from torch import nn
 
@@ -164,18 +163,7 @@ def ran(tmp_path_factory):
         csv.write_text(torch_pipelining.schedule_csv(step))
         cases[name] = csv, [[tuple(part) for part in parts]
                             for parts in torch_pipelining.micro_batches(step)]
-    context = multiprocessing.get_context("spawn")
-    results, port = context.Queue(), free_port()
-    processes = [context.Process(target=run_stage, args=(stage, 2, port, cases, results))
-                 for stage in range(2)]
-    for process in processes:
-        process.start()
-    try:
-        found = sorted(results.get(timeout=PATIENCE) for _ in range(2 * len(cases)))
-    finally:
-        for process in processes:
-            process.join(10)
-            process.kill()
+    found = results_of(run_stage, 2, 2 * len(cases), cases)
     return {name: (sum(loss for of, _, loss, _ in found if of == name),
                    [grads for of, _, _, grads in found if of == name]) for name in cases}
 

@@ -2,7 +2,6 @@
 agree."""
 
 import itertools
-import multiprocessing
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import slimpack
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import PATIENCE, free_port
+from processes import results_of
 from slimpack.export import verl
 
 LENGTHS = np.minimum(np.random.default_rng(5).lognormal(6, 1.0, 200).astype(np.int64) + 1, 4096)
@@ -103,18 +102,7 @@ def run_rank(rank, ranks, port, cases, results):
 def test_ranks_agree_on_the_number_of_micro_batches():
     cases = [([60] * 5, [10] * 8),  # 5 micro-batches each, although the second rank needs 1
              ([60] * 5, [10] * 4)]  # the second rank has no 5
-    context = multiprocessing.get_context("spawn")
-    results, port = context.Queue(), free_port()
-    processes = [context.Process(target=run_rank, args=(rank, 2, port, cases, results))
-                 for rank in range(2)]
-    for process in processes:
-        process.start()
-    try:
-        found = sorted(results.get(timeout=PATIENCE) for _ in range(4))
-    finally:
-        for process in processes:
-            process.join(10)
-            process.kill()
+    found = results_of(run_rank, 2, 4, cases)
     agreed, refused = found[:2], found[2:]
     for _, rank, indices in agreed:
         assert len(indices) == 5 and sorted(itertools.chain(*indices)) == list(range([5, 8][rank]))

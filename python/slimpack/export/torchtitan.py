@@ -15,9 +15,9 @@ from slimpack import InvalidInput
 from slimpack.balancing import require_positive
 from slimpack.lengths import as_lengths
 from slimpack.torch import SlimPackSampler
+from slimpack.torch.collator import IGNORED
 
 VERSION = 1
-IGNORED = -100  # label of a token that no loss is computed for
 
 
 class Row(NamedTuple):

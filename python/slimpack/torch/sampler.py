@@ -55,6 +55,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
         self.costs = costs_of(self.lengths, cost)
         self.shuffle, self.seed = shuffle, seed
         self.epoch = 0
+        self._order = (None, None)  # an epoch, and its order
         self._consumed = 0  # documents of the epoch's order
         self._pending = np.empty(0, dtype=np.int64)  # documents that come before the others
         require_under_cap(self.lengths, max_tokens, "max_tokens", "document")
@@ -92,8 +93,9 @@ class SlimPackSampler(torch.utils.data.Sampler):
 
     def _next_step(self):
         """Takes the next documents. None: the epoch has ended, and the next one begins."""
-        order = self.order(self.epoch)
-        stream = np.concatenate([self._pending, order[self._consumed:]])
+        if self._order[0] != self.epoch:
+            self._order = (self.epoch, self.order(self.epoch))
+        stream = np.concatenate([self._pending, self._order[1][self._consumed:]])
         if len(stream) < self.ranks:
             self.epoch, self._consumed, self._pending = self.epoch + 1, 0, stream
             return None

@@ -1,0 +1,35 @@
+"""What a stage hands to its layers as past_key_values."""
+
+
+class Running:
+    """The work that the layers of a stage do now; autograd's own threads see it, too."""
+
+    work = None
+
+
+class SliceCache:
+    """The part of transformers' Cache that decoders use."""
+
+    is_compileable, layers, is_sliding = False, (), (False,)
+
+    def __init__(self, running):
+        self._running = running
+
+    def update(self, key_states, value_states, layer_idx, *_, **__):
+        return self._running.work.update(key_states, value_states, layer_idx)
+
+    # Masks are asked about positions in a document, not about those in a cache.
+    def get_seq_length(self, *_, **__):
+        return 0
+
+    def get_query_offset(self, *_, **__):
+        return 0
+
+    def get_mask_sizes(self, query_length, *_, **__):
+        return query_length, 0
+
+    def __len__(self):
+        return 0
+
+    def __bool__(self):
+        return True

@@ -1,0 +1,159 @@
+"""One rank of a pipeline of processes: runs a planned step."""
+
+import dataclasses
+import hashlib
+
+import torch
+import torch.distributed as dist
+
+from slimpack import InvalidInput
+from slimpack.torch.pipeline.actions import phases_of
+from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
+from slimpack.torch.pipeline.failure import FailureWatch
+from slimpack.torch.pipeline.gradients import added_to_others, squared_norm, summed
+from slimpack.torch.pipeline.groups import Groups
+from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.saving import write_index, write_shard
+from slimpack.torch.pipeline.stage_step import StageStep
+from slimpack.torch.pipeline.trace import RECEIVE, REDUCE, RUN, SEND, Recorder, timeline_json
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of experts,
+    weighted by its coefficient; 0 = the model has none. targets: how many there are.
+    peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this rank
+    did when (trace.py)."""
+
+    loss: float
+    balance_loss: float
+    targets: int
+    peak_bytes: int
+    spans: list
+
+
+class Engine:
+    """Runs steps on this rank. Rank replica · stages + stage of torch.distributed has that stage.
+
+    Every method is called by all ranks. Where a rank fails, the others raise RanksFailed with its
+    cause, and the engine is of no further use.
+    """
+
+    def __init__(self, stage, *, load_balancing=MICROPACK):
+        """load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py)."""
+        require_mode(load_balancing)
+        self.stage, self._load_balancing = stage, load_balancing
+        self.groups = Groups(stage.place, bool(stage.division.tied))
+        self._watch = FailureWatch(self.groups)
+        self._last = None
+
+    def step(self, plan, documents, labels=None):
+        """Runs one step. Adds its gradients to those of the stage's parameters, summed over replicas.
+
+        plan: a slimpack.StepPlan, the same on all ranks.
+        documents: token ids by sequence of the plan; those of this rank's replica suffice.
+        labels: likewise, for each token itself as a target; -100 is none. By default the tokens.
+
+        Raises InvalidInput where the plan or the documents do not fit.
+        """
+        with self._watch, added_to_others(self.stage.parameters()):
+            self._last = self._run(plan, documents, labels)
+        return self._last
+
+    def clip_grad_norm(self, max_norm):
+        """Scales all gradients where the norm of the whole model's is above max_norm. Returns the norm."""
+        with self._watch:
+            square = squared_norm(self.stage)
+            self.groups.sum(square, "pipeline")
+        norm = square.sqrt()
+        factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+        for parameter in self.stage.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor.to(parameter.grad.dtype))
+        return norm.item()
+
+    def timeline(self):
+        """The last step on all ranks, as JSON text that slimpack draws."""
+        with self._watch:
+            mine = self._last.spans, self._last.peak_bytes
+            spans, peaks = zip(*self.groups.gather_objects(mine), strict=True)
+        return timeline_json(spans, list(peaks), self.groups.replicas)
+
+    def save_pretrained(self, folder):
+        """Writes the model where transformers' from_pretrained reads it: the ranks of the first replica
+        write a file each."""
+        with self._watch:
+            shard = write_shard(self.stage, folder) if self.groups.replica == 0 else None
+            shards = self.groups.gather_objects(shard)
+            if self.groups.replica == 0 and self.stage.place.is_first:
+                write_index(self.stage, folder, [of_rank for of_rank in shards if of_rank])
+            self.groups.gather_objects(None)  # nobody goes on before the folder is complete
+
+    def _run(self, plan, documents, labels):
+        place, groups = self.stage.place, self.groups
+        self._require_matching(plan)
+        of_stage = stage_plan(plan, groups.replica, place.index)
+        sequences = plan.replicas[groups.replica].sequences
+        own = Documents(plan, sequences, documents, labels, self.stage.device)
+        targets = self._agree(plan, own)
+        balance = balance_of(self.stage, self._load_balancing, plan)
+        step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
+        recorder = Recorder(self.stage.device)
+        phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
+        for number, actions in enumerate(phases):
+            for action in actions:
+                _act(action, step, groups, recorder)
+            with recorder.span(SEND):
+                groups.finish_sending()
+            if number + 1 < len(phases):
+                groups.sum(balance.counts, "all")
+        with recorder.span(REDUCE):
+            self._reduce()
+        losses = torch.stack([step.loss, step.balance_loss])
+        groups.sum(losses, "all")
+        return StepResult(*losses.tolist(), targets, step.meter.peak, recorder.spans())
+
+    def _reduce(self):
+        """Gradients become those of the whole step: summed over replicas, and over the two stages that
+        have a tied parameter."""
+        parameters = [p for p in self.stage.parameters() if p.requires_grad]
+        summed(parameters, self.groups, "replicas")
+        summed(self.stage.tied_parameters(), self.groups, "tied")
+
+    def _agree(self, plan, own):
+        """Targets of the step; refuses plans that differ between ranks."""
+        digest = hashlib.blake2b(plan.to_json().encode(), digest_size=7).digest()
+        count = own.target_count() if self.stage.place.is_last else 0
+        said = self.groups.gather_numbers([int.from_bytes(digest), count])
+        for rank, (other, _) in enumerate(said):
+            if other != said[0][0]:
+                raise InvalidInput(
+                    f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand it over "
+                    "(StepPlan.to_json, StepPlan.from_json)")
+        return sum(count for _, count in said)
+
+    def _require_matching(self, plan):
+        place = self.stage.place
+        if list(plan.layer_begin) != list(place.layer_begin):
+            raise InvalidInput(
+                f"the plan divides layers as {list(plan.layer_begin)}, the stages hold "
+                f"{list(place.layer_begin)}; plan with these stages, or load other stages")
+        if len(plan.replicas) != self.groups.replicas:
+            raise InvalidInput(
+                f"the plan has {len(plan.replicas)} replicas, {dist.get_world_size()} ranks of "
+                f"{place.stages} stages are {self.groups.replicas}; start pp · dp ranks")
+
+
+def _act(action, step, groups, recorder):
+    """Receives, runs and sends. Sizes are known from the plan, so none is ever exchanged."""
+    stage, received = step.stage, None
+    if action.source is not None:
+        with recorder.span(RECEIVE, action.number):
+            received = torch.empty(action.tokens, stage.width, dtype=stage.dtype, device=stage.device)
+            groups.receive(received, action.source, action.passes)
+    with recorder.span(RUN[action.passes], action.number):
+        sent = step.run(action.passes, action.number, received)
+    if action.target is not None:
+        with recorder.span(SEND, action.number):
+            groups.send(sent.contiguous(), action.target, action.passes)

@@ -1,0 +1,73 @@
+"""When a rank fails, all ranks end with its cause.
+
+1. The rank that fails writes its cause into the job's store and closes its connections.
+2. A rank whose connection breaks asks the store for the cause, and closes its own connections.
+3. A thread of each rank asks the store, too, and aborts the rank's groups: a GPU that waits for
+   another one does not notice that its connection is gone.
+"""
+
+import threading
+import time
+
+import torch.distributed as dist
+
+_KEY = "slimpack/pipeline/failure"
+_PAUSE = 0.5  # seconds between two looks at the store
+_GRACE = 5.0  # seconds in which a rank that failed by itself has written its cause
+
+
+class RanksFailed(RuntimeError):
+    """Another rank failed; the message is that rank's cause."""
+
+
+class ConnectionLost(Exception):
+    """A message to or from another rank did not get through."""
+
+
+class FailureWatch:
+    """Inside it as a context, an engine's ranks communicate through `groups` (groups.py)."""
+
+    def __init__(self, groups):
+        self._groups = groups
+        self._store = dist.group.WORLD.get_group_store()
+        self._rank = dist.get_rank()
+        self._running, self._done = threading.Event(), False
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def __enter__(self):
+        self._running.set()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self._running.clear()
+        if error is None:
+            return
+        lost = isinstance(error, ConnectionLost)
+        cause = self._cause_of(error, lost)
+        self._done = True
+        self._groups.close()
+        if lost:
+            raise RanksFailed(cause) from None
+
+    def _cause_of(self, error, lost):
+        """What ends the job: this rank's error, or what another rank has written before."""
+        end = time.monotonic() + (_GRACE if lost else 0)
+        own = f"rank {self._rank}: {error}".strip().split("\n")[0]
+        try:
+            while time.monotonic() < end and not self._store.check([_KEY]):
+                time.sleep(_PAUSE / 5)
+            return self._store.compare_set(_KEY, "", own).decode()
+        except RuntimeError:  # the store went down with its rank
+            return own
+
+    def _look(self):
+        while not self._done:
+            self._running.wait()
+            try:
+                failed = self._store.check([_KEY])
+            except RuntimeError:
+                return  # so do the connections
+            if failed:
+                self._groups.abort()
+                return
+            time.sleep(_PAUSE)

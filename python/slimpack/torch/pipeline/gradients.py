@@ -1,0 +1,42 @@
+"""Gradients of a stage: summed over ranks, and beside those that were there before a step."""
+
+import contextlib
+
+import torch
+
+
+@contextlib.contextmanager
+def added_to_others(parameters):
+    """Inside, parameters have no gradients yet; afterwards the earlier ones are added."""
+    parameters = list(parameters)
+    earlier = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    yield
+    for parameter, gradient in zip(parameters, earlier, strict=True):
+        if parameter.grad is None:
+            parameter.grad = gradient
+        elif gradient is not None:
+            parameter.grad += gradient
+
+
+def summed(parameters, groups, name):
+    """Sums gradients over the ranks of a group, in place. A rank without one adds zeros."""
+    if not groups.has(name):
+        return
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        groups.sum(parameter.grad, name)
+
+
+def squared_norm(stage):
+    """The sum of squares of a stage's gradients, fp32 or wider; tied parameters count on the first
+    stage alone."""
+    counted_elsewhere = set() if stage.place.is_first else set(stage.tied_parameters())
+    wide = torch.float64 if stage.dtype == torch.float64 else torch.float32
+    total = torch.zeros((), dtype=wide, device=stage.device)
+    for parameter in stage.parameters():
+        if parameter.grad is not None and parameter not in counted_elsewhere:
+            total += parameter.grad.to(wide).square().sum()
+    return total

@@ -1,0 +1,91 @@
+"""All stages and replicas of a step in one process, one action after another: to try a model or a plan
+without launching anything. It runs the same code as an Engine."""
+
+import collections
+
+from slimpack.torch.pipeline.actions import phases_of
+from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
+from slimpack.torch.pipeline.gradients import added_to_others
+from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.stage import Stage
+from slimpack.torch.pipeline.stage_step import StageStep
+
+
+class LocalEngine:
+    """stages: one Stage for each stage of the plan, all on one device. Replicas share them, so gradients
+    are sums over replicas as they come. load_balancing: as of Engine."""
+
+    def __init__(self, stages, *, load_balancing=MICROPACK):
+        require_mode(load_balancing)
+        self.stages, self._load_balancing = stages, load_balancing
+        self.peak_bytes = []  # by rank of the last step: most bytes that its stores kept
+
+    def step(self, plan, documents, labels=None):
+        """Runs a step; gradients are added to those of the stages' parameters. Returns (loss,
+        load-balancing loss)."""
+        steps = self._begin(plan, documents, labels)
+        parameters = [parameter for stage in self.stages for parameter in stage.parameters()]
+        with added_to_others(parameters):
+            self._run(steps)
+            self._add_tied()
+        every = [step for of_replica in steps for step in of_replica]
+        self.peak_bytes = [step.meter.peak for step in every]
+        return (sum(step.loss.item() for step in every),
+                sum(step.balance_loss.item() for step in every))
+
+    def _begin(self, plan, documents, labels):
+        """[replica][stage]: StageSteps."""
+        device = self.stages[0].device
+        replicas = [Documents(plan, replica.sequences, documents, labels, device)
+                    for replica in plan.replicas]
+        divisor = max(sum(replica.target_count() for replica in replicas), 1)
+        return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens, own.targets,
+                           divisor, balance_of(stage, self._load_balancing, plan))
+                 for stage in self.stages] for number, own in enumerate(replicas)]
+
+    def _run(self, steps):
+        by_count = steps[0][0].counts_routes
+        phases = [[phases_of(step.plan, step.stage.place, forwards_first=by_count)
+                   for step in of_replica] for of_replica in steps]
+        for phase in range(len(phases[0][0])):
+            for of_replica, of_stages in zip(steps, phases, strict=True):
+                _run_stages(of_replica, [of_stage[phase] for of_stage in of_stages])
+            if phase + 1 < len(phases[0][0]):
+                balances = [step.balance for of_replica in steps for step in of_replica]
+                counts = sum(balance.counts for balance in balances)
+                for balance in balances:
+                    balance.counts = counts
+
+    def _add_tied(self):
+        """Both copies of a tied parameter get the gradients of both."""
+        ends = self.stages[0].tied_parameters(), self.stages[-1].tied_parameters()
+        for pair in zip(*ends, strict=True):
+            total = sum(parameter.grad for parameter in pair if parameter.grad is not None)
+            for parameter in pair:
+                parameter.grad = total.clone()
+
+
+def _run_stages(steps, actions):
+    """Runs every stage as far as it comes, until all are done."""
+    waiting = [collections.deque(of_stage) for of_stage in actions]
+    messages = collections.defaultdict(collections.deque)  # by receiving stage and pass
+    while any(waiting):
+        moved = False
+        for step, left in zip(steps, waiting, strict=True):
+            index = step.stage.place.index
+            while left and (left[0].source is None or messages[index, left[0].passes]):
+                action, moved = left.popleft(), True
+                received = None
+                if action.source is not None:
+                    received = messages[index, action.passes].popleft()
+                sent = step.run(action.passes, action.number, received)
+                if action.target is not None:
+                    messages[action.target, action.passes].append(sent)
+        assert moved, "a checked schedule has no circle"
+
+
+def stages_of(make_model, layer_begin):
+    """The stages of copies of one model; make_model() gives one each time."""
+    return [Stage.from_model(make_model(), layer_begin, index)
+            for index in range(len(layer_begin) - 1)]

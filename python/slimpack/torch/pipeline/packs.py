@@ -1,0 +1,87 @@
+"""The share of one stage in a planned step, as plain data: MicroPacks, and the order of its work."""
+
+import dataclasses
+import json
+import re
+
+from slimpack import InvalidInput
+from slimpack.export.slices import Slice, replica_of, slices
+
+FORWARD, BACKWARD = "F", "B"
+_ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pack:
+    """A MicroPack. Its rows are those of its slices, which ascend by sequence, so that a forward and a
+    backward MicroPack of the same slices have the same rows."""
+
+    slices: tuple[Slice, ...]
+
+    @property
+    def tokens(self):
+        return sum(part.end - part.begin for part in self.slices)
+
+
+@dataclasses.dataclass(frozen=True)
+class StagePlan:
+    """What a stage does in a step.
+
+    forward, backward: Packs, by their number in the plan.
+    order: (pass, number of the pack) of every action; a pass is FORWARD or BACKWARD.
+    kept: by number of a backward pack the forward one whose graph it runs. Other backward packs
+        compute their forward again.
+    """
+
+    forward: list[Pack]
+    backward: list[Pack]
+    order: list[tuple[str, int]]
+    kept: dict[int, int]
+
+    def begins(self, passes):
+        """By sequence, ascending: where slices with a prefix begin in some of the passes."""
+        found = {}
+        for packs in (getattr(self, name) for name in passes):
+            for part in (part for pack in packs for part in pack.slices if part.begin > 0):
+                found.setdefault(part.sequence, set()).add(part.begin)
+        return {sequence: sorted(begins) for sequence, begins in found.items()}
+
+
+def stage_plan(plan, replica, stage):
+    """The StagePlan of a StepPlan's stage.
+
+    Raises InvalidInput where the plan holds what this runtime has no form for: MicroPacks shared by
+    replicas, backward passes in two parts, partial recomputation.
+    """
+    of_replica = replica_of(plan, replica)
+    forward, backward = ([Pack(tuple(sorted(slices(pack)))) for pack in packs]
+                         for packs in (of_replica.forward, of_replica.backward))
+    order = []
+    for text in plan.schedule(replica)[stage]:
+        _, kind, number = _ACTION.fullmatch(text).groups()
+        if kind not in (FORWARD, BACKWARD):
+            raise InvalidInput(
+                f"action {text} of replica {replica} splits a backward pass, autograd runs it whole; "
+                "plan without backward=\"split\"")
+        order.append((kind, int(number)))
+    kept = _kept_graphs(forward, backward) if _keeps_graphs(plan, stage) else {}
+    return StagePlan(forward, backward, order, kept)
+
+
+def _keeps_graphs(plan, stage):
+    """Whether the plan computes nothing again on a stage where a forward pack has a graph to keep."""
+    kinds = set(plan.recompute)
+    for kind in sorted(kinds - {"nothing", "full"}):
+        raise InvalidInput(
+            f"the plan computes \"{kind}\" of some layers again, this runtime computes everything again or "
+            "nothing; plan with recompute=\"full\" or recompute=\"nothing\"")
+    if len(kinds) < 2:
+        return kinds != {"full"}
+    by_layer = json.loads(plan.to_json())["plan"]["recompute"]
+    return set(by_layer[plan.layer_begin[stage]:plan.layer_begin[stage + 1]]) == {"nothing"}
+
+
+def _kept_graphs(forward, backward):
+    number_of = {pack.slices: number for number, pack in enumerate(forward)}
+    return {number: number_of[pack.slices] for number, pack in enumerate(backward)
+            if pack.slices in number_of}

@@ -1,0 +1,48 @@
+"""Writes a model from its stages: a folder that from_pretrained reads."""
+
+import json
+import os
+from pathlib import Path
+
+from safetensors.torch import save_file
+from transformers.core_model_loading import revert_weight_conversion
+
+_INDEX = "model.safetensors.index.json"
+
+
+def write_shard(stage, folder):
+    """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the first
+    stage's shard alone. Returns (file name, {weight: bytes})."""
+    folder, place = Path(folder), stage.place
+    folder.mkdir(parents=True, exist_ok=True)
+    state, seen = {}, set() if place.is_first else set(stage.tied_parameters())
+    for name, tensor in stage.model.state_dict(keep_vars=True).items():
+        if tensor not in seen:
+            seen.add(tensor)
+            state[name] = tensor.detach().contiguous().cpu()
+    state = revert_weight_conversion(stage.model, state)
+    file = f"model-{place.index + 1:05d}-of-{place.stages:05d}.safetensors"
+    partial = folder / f".{file}.{os.getpid()}"
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, partial,
+              metadata={"format": "pt"})
+    partial.replace(folder / file)
+    return file, {name: tensor.nbytes for name, tensor in state.items()}
+
+
+def write_index(stage, folder, shards):
+    """Writes what from_pretrained needs beside the shards, when all of them are there. shards: what
+    write_shard returned, by stage. Other files in the folder, such as a tokenizer, stay."""
+    folder, config = Path(folder), stage.model.config
+    config.dtype = str(stage.dtype).removeprefix("torch.")
+    config.architectures = [type(stage.model).__name__]
+    config.save_pretrained(folder)
+    if stage.model.can_generate():
+        stage.model.generation_config.save_pretrained(folder)
+    for stale in folder.glob("model*.safetensors"):
+        if stale.name not in {file for file, _ in shards}:
+            stale.unlink()
+    index = {"metadata": {"total_size": sum(sum(sizes.values()) for _, sizes in shards)},
+             "weight_map": {name: file for file, sizes in shards for name in sizes}}
+    partial = folder / f".{_INDEX}.{os.getpid()}"
+    partial.write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
+    partial.replace(folder / _INDEX)

@@ -1,0 +1,200 @@
+"""A stage: consecutive layers of a Hugging Face causal decoder, whose own code runs them."""
+
+import dataclasses
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from slimpack import InvalidInput
+from slimpack.torch.pipeline.attention import NAME
+from slimpack.torch.pipeline.cache import Running, SliceCache
+from slimpack.torch.pipeline.experts import Routers, routers_of
+from slimpack.torch.pipeline.layers import End, Skip, find_layers, with_first_argument
+from slimpack.torch.pipeline.loading import load_divided
+from slimpack.torch.pipeline.observation import observe
+from slimpack.torch.pipeline.ownership import Hollow, ownership_of
+from slimpack.torch.pipeline.refusals import require_trainable
+from slimpack.torch.pipeline.work import Stopped
+
+
+class Place(NamedTuple):
+    """Where a stage is: its number, and the layers of all stages. Stage s holds the layers from
+    layer_begin[s] to before layer_begin[s + 1]."""
+
+    index: int
+    layer_begin: tuple[int, ...]
+
+    @property
+    def stages(self):
+        return len(self.layer_begin) - 1
+
+    @property
+    def layers(self):
+        return range(self.layer_begin[self.index], self.layer_begin[self.index + 1])
+
+    @property
+    def is_first(self):
+        return self.index == 0
+
+    @property
+    def is_last(self):
+        return self.index == self.stages - 1
+
+
+@dataclasses.dataclass
+class Division:
+    """What is known of a model that was divided.
+
+    tied: names of parameters that the first and the last stage both have, whose gradients add up.
+    width: numbers of a token between stages.
+    last_gathers: how often the stage's last layer hands over keys and values.
+    """
+
+    place: Place
+    tied: list[str]
+    width: int
+    attention: object
+    last_gathers: int
+    running: Running
+    hollow: Hollow
+    routers: Routers | None
+
+
+def _with_ties(names, model):
+    """Names of parameters with those that are tied to them, which have no weight of their own; a model on
+    the meta device is not tied yet."""
+    ties = [set(pair) for pair in model.all_tied_weights_keys.items()]
+    return names.union(*(pair for pair in ties if pair & names))
+
+
+def divide(model, place):
+    """Leaves of a model, in place, what a stage needs: the Division. The model may be on the meta device.
+
+    Raises InvalidInput for models that this runtime cannot train, and for impossible places.
+    """
+    require_trainable(model.config)
+    decoder, layers = find_layers(model)
+    _require_layers(place, len(layers))
+    running = Running()
+    for i in place.layers:
+        for module in layers[i].modules():
+            module.slimpack_layer = i, running
+            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
+    owned = ownership_of(model)
+    attention, last_gathers = observe(model, layers, place.layers, running)
+    before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
+    keep = (before if place.is_first else set()) | (after if place.is_last else set())
+    mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
+    keep |= {name for name, parameter in model.named_parameters() if parameter in mine}
+    routers = routers_of(model, layers, place.layers)
+    for i in range(len(layers)):
+        if i not in place.layers:
+            layers[i] = End() if i == place.layers.stop else Skip()
+    hollow = Hollow(model, keep)
+    tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
+    _forget_absent_ties(model)
+    return Division(place, tied, owned.width, attention, last_gathers, running, hollow, routers)
+
+
+def _forget_absent_ties(model):
+    """Loading would look for parameters that other stages have."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    model.all_tied_weights_keys = {name: source for name, source in model.all_tied_weights_keys.items()
+                                   if {name, source} <= names}
+
+
+def _require_layers(place, count):
+    begins = place.layer_begin
+    rising = all(a < b for a, b in zip(begins, begins[1:], strict=False))
+    if len(begins) < 2 or begins[0] != 0 or begins[-1] != count or not rising:
+        raise InvalidInput(
+            f"layer_begin is {list(begins)}, must rise from 0 to the model's {count} layers; take a plan of "
+            "this model")
+    if not 0 <= place.index < place.stages:
+        raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
+
+
+class Stage(nn.Module):
+    """Made by Stage.from_model or Stage.from_pretrained.
+
+    model: the family's own model. Of its parameters only those of this stage are left.
+    """
+
+    def __init__(self, model, division):
+        super().__init__()
+        self.model, self.division = model, division
+        self.place, self.width = division.place, division.width
+        self.decoder, layers = find_layers(model)
+        self._cache = SliceCache(division.running)
+        self._injected_1TD = None
+        self._output_type = None
+        model.config._attn_implementation = NAME
+        division.hollow.fill(next(self.parameters()))
+        if not self.place.is_first:
+            layers[self.place.layers.start].register_forward_pre_hook(self._inject, with_kwargs=True)
+
+    @classmethod
+    def from_model(cls, model, layer_begin, index):
+        """Stage `index` of a whole model, of which the other stages' parameters are removed."""
+        return cls(model, divide(model, Place(index, tuple(layer_begin))))
+
+    @classmethod
+    def from_pretrained(cls, folder, layer_begin, index, *, dtype="auto"):
+        """Stage `index` of a model on disk or on the Hub, of which only this stage's weights are loaded.
+
+        Raises InvalidInput, before it loads, for models that this runtime cannot train.
+        """
+        return cls(*load_divided(folder, dtype, lambda model: divide(model, Place(index, tuple(layer_begin)))))
+
+    def tied_parameters(self):
+        """Parameters that another stage has, too, and whose gradients add up."""
+        if self.place.is_first or self.place.is_last:
+            return [self.model.get_parameter(name) for name in self.division.tied]
+        return []
+
+    @property
+    def device(self):
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self):
+        return next(self.parameters()).dtype
+
+    def forward(self, work, rows):
+        """Runs the stage's layers on a pack's rows: token ids [T] on the first stage, else hidden
+        states [T, D]. Returns those after the layers, on the last stage after the final norm, [T, D];
+        None where the work stopped before."""
+        positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
+        inputs = {"input_ids": rows[None]}
+        if not self.place.is_first:
+            inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}  # some families scale it in place
+            self._injected_1TD = rows[None]
+        self.division.running.work = work
+        try:
+            output = self.decoder(**inputs, position_ids=positions_T[None].to(rows.device),
+                                  past_key_values=self._cache, use_cache=True)
+        except Stopped as stopped:
+            return None if stopped.hidden_1TD is None else stopped.hidden_1TD[0]
+        finally:
+            self.division.running.work = self._injected_1TD = None
+        self._output_type = type(output)
+        return output.last_hidden_state[0]
+
+    def logits(self, hidden_TD):
+        """The family's own head, with its scale and its soft-capping, on rows after the final norm."""
+        found = self._output_type(last_hidden_state=hidden_TD[None])
+        self.decoder.forward = lambda *_, **__: found
+        try:
+            return self.model(inputs_embeds=hidden_TD[None], use_cache=False).logits[0]
+        finally:
+            del self.decoder.forward
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        self.division.hollow.fill(next(self.parameters()))
+        return self
+
+    def _inject(self, _, args, kwargs):
+        """The decoder has treated its inputs as embeddings; the layers take the hidden states."""
+        return with_first_argument(self._injected_1TD, args, kwargs)

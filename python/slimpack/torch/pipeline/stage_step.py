@@ -1,0 +1,116 @@
+"""What a stage does in one step: forward and backward passes of MicroPacks, and what it keeps between."""
+
+import torch
+
+from slimpack.torch.pipeline.experts import STEP
+from slimpack.torch.pipeline.inputs import StageInputs
+from slimpack.torch.pipeline.loss import loss_and_gradient
+from slimpack.torch.pipeline.packs import FORWARD
+from slimpack.torch.pipeline.token_rows import Meter
+from slimpack.torch.pipeline.work import KeyValues, SliceWork
+
+
+class StageStep:
+    """One stage's state in one step.
+
+    tokens, targets: by sequence of the replica, on the stage's device; the first stage needs the
+        tokens, the last one the targets.
+    divisor: targets of the whole step, on all replicas.
+    balance: the load-balancing loss of experts, or None.
+    loss: so far, on the last stage: fp64, on the device.
+    """
+
+    def __init__(self, stage, stage_plan, tokens, targets, divisor, balance=None):
+        self.stage, self.plan = stage, stage_plan
+        self.tokens, self.targets, self.divisor = tokens, targets, divisor
+        self.balance = balance
+        self.meter = Meter()
+        self.loss = torch.zeros((), dtype=torch.float64, device=stage.device)
+        self._inputs = StageInputs(self.meter)
+        self._key_values = KeyValues(stage_plan, stage.division.attention.windows, self.meter)
+        self._kept_forwards = set(stage_plan.kept.values())
+        self._graphs = {}  # by forward pack: input, output and router logits
+
+    def forward(self, number, rows_TD=None):
+        """Runs a forward pack on the rows that the stage before has sent. Returns those for the next
+        stage, or None on the last one."""
+        pack = self.plan.forward[number]
+        if number in self._kept_forwards:
+            return self._forward_with_graph(number, pack, rows_TD)
+        if rows_TD is not None:
+            self._inputs.put(pack, rows_TD)
+        place, stop_at = self.stage.place, None
+        if place.is_last and not self.counts_routes:
+            if not self._stores(pack):
+                self._skip(pack)
+                return None
+            # Backward computes the rest again, and nobody waits for it.
+            stop_at = place.layers[-1] if self.stage.division.last_gathers == 1 else None
+        work = self._work(pack, forward=True, stop_at=stop_at)
+        with torch.no_grad():
+            hidden_TD = self.stage(work, self._ids(pack) if rows_TD is None else rows_TD)
+        if self.balance is not None:
+            self.balance.after_forward()
+        return None if place.is_last else hidden_TD
+
+    def backward(self, number, grad_TD=None):
+        """Runs a backward pack on the gradient that the next stage has sent. Adds the gradients of the
+        stage's parameters. Returns that for the stage before, or None on the first one."""
+        pack, forward = self.plan.backward[number], self.plan.kept.get(number)
+        logits = None
+        if forward is not None:
+            rows, hidden_TD, logits = self._graphs.pop(forward)
+        else:
+            rows = self._ids(pack)
+            if not self.stage.place.is_first:
+                rows = self._inputs.take(pack).requires_grad_()
+            hidden_TD = self.stage(self._work(pack, forward=False), rows)
+        if self.stage.place.is_last:
+            targets_T = self._of_pack(self.targets, pack)
+            loss, grad_TD = loss_and_gradient(self.stage, hidden_TD, targets_T, self.divisor)
+            self.loss += loss
+        roots = [(hidden_TD, grad_TD)]
+        if self.balance is not None and (root := self.balance.root(logits)) is not None:
+            roots.append((root, None))
+        roots = [(root, grad) for root, grad in roots if root.requires_grad]  # a stage may be frozen
+        if roots:
+            torch.autograd.backward(*zip(*roots, strict=True))
+        return None if self.stage.place.is_first else rows.grad
+
+    @property
+    def balance_loss(self):
+        return torch.zeros_like(self.loss) if self.balance is None else self.balance.loss
+
+    def run(self, passes, number, received):
+        return (self.forward if passes == FORWARD else self.backward)(number, received)
+
+    def _forward_with_graph(self, number, pack, rows_TD):
+        rows = self._ids(pack) if rows_TD is None else rows_TD.requires_grad_()
+        hidden_TD = self.stage(self._work(pack, forward=True), rows)
+        logits = None if self.balance is None else self.balance.after_forward()
+        self._graphs[number] = rows, hidden_TD, logits
+        return None if self.stage.place.is_last else hidden_TD.detach()
+
+    def _work(self, pack, *, forward, stop_at=None):
+        return SliceWork(pack, self._key_values, self.stage.division.attention, forward=forward,
+                         stop_at=stop_at)
+
+    @property
+    def counts_routes(self):
+        """Whether backward passes need what all forward passes have counted."""
+        return self.balance is not None and self.balance.mode == STEP
+
+    def _stores(self, pack):
+        """Whether later slices need keys and values of the pack."""
+        return any(self._key_values.is_needed(part) for part in pack.slices)
+
+    def _skip(self, pack):
+        for part in pack.slices:
+            self._key_values.release(FORWARD, part)
+
+    def _ids(self, pack):
+        return self._of_pack(self.tokens, pack) if self.stage.place.is_first else None
+
+    @staticmethod
+    def _of_pack(by_sequence, pack):
+        return torch.cat([by_sequence[sequence][begin:end] for sequence, begin, end in pack.slices])

@@ -1,0 +1,126 @@
+"""Rows of some tokens of each sequence: keys, values or their gradients, where later slices need them.
+
+Only rows in the prefix of some slice are kept, and of layers with a window only those that the slice
+sees. An uncut sequence keeps nothing.
+"""
+
+import bisect
+
+import torch
+
+
+class Meter:
+    """Counts bytes: now, and at most since the start."""
+
+    def __init__(self):
+        self.now = self.peak = 0
+
+    def add(self, size):
+        self.now += size
+        self.peak = max(self.peak, self.now)
+
+
+def seen_from(begin, window):
+    """The first token of the prefix [0, begin) that the slice beginning there sees. window: tokens that
+    a token sees, itself included; None = all before it."""
+    return 0 if window is None else max(0, begin - window + 1)
+
+
+class Ranges:
+    """Disjoint token ranges, stored one after another."""
+
+    def __init__(self, begins, window):
+        """The union of the prefixes that slices beginning at `begins`, ascending, see."""
+        self.ranges = []  # (first token, end, first row)
+        self.rows = 0
+        for begin in begins:
+            first = seen_from(begin, window)
+            if self.ranges and first <= self.ranges[-1][1]:
+                self.rows += begin - self.ranges[-1][1]
+                self.ranges[-1] = (self.ranges[-1][0], begin, self.ranges[-1][2])
+            else:
+                self.ranges.append((first, begin, self.rows))
+                self.rows += begin - first
+
+    def overlaps(self, begin, end):
+        """Where tokens [begin, end) are kept: (first token, end, first row) of each part."""
+        at = bisect.bisect_right(self.ranges, begin, key=lambda kept: kept[1])
+        for first, last, row in self.ranges[at:]:
+            if first >= end:
+                return
+            low = max(first, begin)
+            yield low, min(last, end), row + low - first
+
+
+class TokenRows:
+    """By key and sequence a tensor [heads, rows, width].
+
+    A key is a tuple whose first entry is the layer. begins: by sequence, ascending, where slices with
+    a prefix begin. windows: by layer what seen_from takes.
+    """
+
+    def __init__(self, begins, windows, meter):
+        self._begins, self._windows, self._meter = begins, windows, meter
+        self._ranges, self._rows = {}, {}
+
+    def put(self, key, sequence, begin, rows_HTD):
+        """Keeps those rows of tokens from `begin` on that some slice will ask for."""
+        for low, high, row in self._overlaps(key, sequence, begin, begin + rows_HTD.shape[1]):
+            kept = self._of(key, sequence, rows_HTD, rows_HTD.dtype)
+            kept[:, row:row + high - low] = rows_HTD[:, low - begin:high - begin]
+
+    def view(self, key, sequence, begin, end):
+        """The rows of tokens [begin, end). REQUIRES: they are one range, and were put."""
+        (_, high, row), = self._overlaps(key, sequence, begin, end)
+        return self._rows[key, sequence][:, row:row + high - begin]
+
+    def add(self, key, sequence, begin, rows_HTD, dtype):
+        """Adds to rows of tokens from `begin` on, which are 0 at first and have that dtype."""
+        for low, high, row in self._overlaps(key, sequence, begin, begin + rows_HTD.shape[1]):
+            kept = self._of(key, sequence, rows_HTD, dtype)
+            kept[:, row:row + high - low] += rows_HTD[:, low - begin:high - begin]
+
+    def added_to(self, key, sequence, begin, rows_HTD):
+        """Rows of tokens from `begin` on, plus what `add` has left for them."""
+        kept = self._rows.get((key, sequence))
+        if kept is None:
+            return rows_HTD
+        total = rows_HTD.to(kept.dtype, copy=True)
+        for low, high, row in self._overlaps(key, sequence, begin, begin + rows_HTD.shape[1]):
+            total[:, low - begin:high - begin] += kept[:, row:row + high - low]
+        return total.to(rows_HTD.dtype)
+
+    def drop(self, key, sequence):
+        rows = self._rows.pop((key, sequence), None)
+        if rows is not None:
+            self._meter.add(-rows.nbytes)
+
+    def drop_sequence(self, sequence):
+        for key, of in list(self._rows):
+            if of == sequence:
+                self.drop(key, sequence)
+
+    def last_begin(self, sequence):
+        """Where the sequence's last slice with a prefix begins; 0 = there is none."""
+        return self._begins[sequence][-1] if sequence in self._begins else 0
+
+    def _overlaps(self, key, sequence, begin, end):
+        window = self._windows[key[0]]
+        place = sequence, window
+        if place not in self._ranges:
+            self._ranges[place] = Ranges(self._begins.get(sequence, ()), window)
+        return self._ranges[place].overlaps(begin, end)
+
+    def _of(self, key, sequence, like_HTD, dtype):
+        rows = self._rows.get((key, sequence))
+        if rows is None:
+            count = self._ranges[sequence, self._windows[key[0]]].rows
+            rows = like_HTD.new_zeros((like_HTD.shape[0], count, like_HTD.shape[2]), dtype=dtype)
+            self._rows[key, sequence] = rows
+            self._meter.add(rows.nbytes)
+        return rows
+
+
+def accumulator_dtype(dtype):
+    """What gradients of this dtype are summed in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

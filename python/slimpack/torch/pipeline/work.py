@@ -1,0 +1,168 @@
+"""What the layers of a stage work on: one MicroPack in one pass."""
+
+from typing import NamedTuple
+
+import torch
+
+from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
+from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype, seen_from
+
+
+class Part(NamedTuple):
+    """A slice in the tensors of its pack: its first query row, its first key row, and the token whose
+    key that is."""
+
+    sequence: int
+    begin: int
+    end: int
+    query_row: int
+    key_row: int
+    first_key: int
+
+
+class Stopped(Exception):
+    """The stage's layers have run as far as this pass needs them. hidden_1TD is None where nothing of
+    them is needed."""
+
+    def __init__(self, hidden_1TD):
+        super().__init__()
+        self.hidden_1TD = hidden_1TD
+
+
+def parts_of(pack, window):
+    """The Parts of a Pack in a layer with this window."""
+    parts, query_row, key_row = [], 0, 0
+    for sequence, begin, end in pack.slices:
+        first_key = seen_from(begin, window)
+        parts.append(Part(sequence, begin, end, query_row, key_row, first_key))
+        query_row += end - begin
+        key_row += end - first_key
+    return parts
+
+
+class KeyValues:
+    """Keys and values of a stage's sequences, and their gradients, where slices of a step need them.
+
+    Both are freed as soon as no slice needs them any more.
+    """
+
+    def __init__(self, stage_plan, windows, meter):
+        recomputed = [pack for number, pack in enumerate(stage_plan.backward)
+                      if number not in stage_plan.kept]
+        self.rows = TokenRows(stage_plan.begins(["forward", "backward"]), windows, meter)
+        self.gradients = TokenRows(stage_plan.begins(["backward"]), windows, meter)
+        self._last_read = {}  # by sequence: pass and begin of the last slice that reads a prefix
+        for pack in stage_plan.forward:
+            for part in pack.slices:
+                if part.begin > 0:
+                    self._last_read[part.sequence] = FORWARD, part.begin
+        for part in (part for pack in recomputed for part in pack.slices if part.begin > 0):
+            self._last_read[part.sequence] = BACKWARD, part.begin
+
+    def is_last_read(self, passes, part):
+        return self._last_read.get(part.sequence) == (passes, part.begin)
+
+    def is_needed(self, part):
+        """Whether some later slice has tokens of this one in its prefix."""
+        return self.rows.last_begin(part.sequence) > part.begin
+
+    def release(self, passes, part):
+        """What reading does to keys and values, for a slice that does not read them."""
+        if self.is_last_read(passes, part):
+            self.rows.drop_sequence(part.sequence)
+
+
+class SliceWork:
+    """Runs the attention of a stage's layers on the slices of a Pack.
+
+    forward: whether this pass stores keys and values; a backward pass only reads them.
+    stop_at: the layer whose keys and values are the last thing this pass needs, or None.
+    """
+
+    def __init__(self, pack, key_values, attention, *, forward, stop_at=None):
+        self.pack, self.key_values, self.attention = pack, key_values, attention
+        self.forward, self.stop_at = forward, stop_at
+        self._parts = {}  # by window
+        self._calls = {}  # by layer, where attention gathers
+
+    def parts(self, layer):
+        window = self.attention.windows[layer]
+        if window not in self._parts:
+            self._parts[window] = parts_of(self.pack, window)
+        return self._parts[window]
+
+    def update(self, key_1HTD, value_1HTD, layer):
+        """What a cache returns: keys and values of all tokens that the slices' tokens see, slice after
+        slice, [1, H, tokens, D]."""
+        if not self.attention.by_cache:
+            return key_1HTD, value_1HTD
+        return self._gather(key_1HTD, value_1HTD, layer, 0)
+
+    def attend(self, module, layer, query_1HTD, key_1HTD, value_1HTD, mask, options):
+        """What an attention function of transformers returns: [1, T, H, D]."""
+        if not self.attention.by_cache:
+            call = self._calls[layer] = self._calls.get(layer, 0) + 1
+            key_1HTD, value_1HTD = self._gather(key_1HTD, value_1HTD, layer, call)
+        return self.attention.run(module, self.parts(layer), query_1HTD, key_1HTD, value_1HTD, mask,
+                                  options)
+
+    def _gather(self, key_1HTD, value_1HTD, layer, call):
+        gathered = [Gather.apply(own, self, (layer, call, name)) if self._shares(layer) else own
+                    for name, own in (("k", key_1HTD), ("v", value_1HTD))]
+        if layer == self.stop_at:
+            raise Stopped(None)
+        return gathered
+
+    def _shares(self, layer):
+        """Whether some slice of the pack has a prefix, or is in the prefix of another slice."""
+        kept = self.key_values.rows
+        return any(kept.last_begin(part.sequence) > 0 for part in self.parts(layer))
+
+    def gather(self, key, own_1HTD):
+        rows, pieces = self.key_values.rows, []
+        for part in self.parts(key[0]):
+            own_HTD = own_1HTD[0, :, part.query_row:part.query_row + part.end - part.begin]
+            if self.forward:
+                rows.put(key, part.sequence, part.begin, own_HTD)
+            if part.first_key < part.begin:
+                pieces.append(rows.view(key, part.sequence, part.first_key, part.begin))
+            pieces.append(own_HTD)
+        gathered = torch.cat(pieces, 1)[None]
+        for part in self.parts(key[0]):
+            if self.key_values.is_last_read(FORWARD if self.forward else BACKWARD, part):
+                rows.drop(key, part.sequence)
+        return gathered
+
+    def scatter(self, key, grad_1HTD):
+        """Leaves prefix rows of the gathered keys' gradient to earlier slices, and returns that of own
+        rows, with what later slices have left."""
+        gradients, pieces = self.key_values.gradients, []
+        dtype = accumulator_dtype(grad_1HTD.dtype)
+        for part in self.parts(key[0]):
+            own_row = part.key_row + part.begin - part.first_key
+            if own_row > part.key_row:
+                gradients.add(key, part.sequence, part.first_key,
+                              grad_1HTD[0, :, part.key_row:own_row], dtype)
+            own_HTD = grad_1HTD[0, :, own_row:own_row + part.end - part.begin]
+            pieces.append(gradients.added_to(key, part.sequence, part.begin, own_HTD))
+            if part.begin == 0:
+                gradients.drop(key, part.sequence)
+        return torch.cat(pieces, 1)[None]
+
+
+class Gather(torch.autograd.Function):
+    """Own keys or values of a pack to those of all tokens that its slices see.
+
+    Keys of a prefix come from the store; their gradient goes to an accumulator of the sequence, and own
+    tokens take what later slices have left there. Backward passes run a sequence's slices from the
+    last to the first.
+    """
+
+    @staticmethod
+    def forward(ctx, own_1HTD, work, key):
+        ctx.work, ctx.key = work, key
+        return work.gather(key, own_1HTD)
+
+    @staticmethod
+    def backward(ctx, grad_1HTD):
+        return ctx.work.scatter(ctx.key, grad_1HTD), None, None

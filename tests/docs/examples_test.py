@@ -1,0 +1,122 @@
+"""The examples of the documentation run, and print what the pages show."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import BUILD
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
+# How long planning took, in tables: it depends on the machine.
+PLANNED_IN = re.compile(r"[\d.]+ (?:ns|µs|ms|s)(?= +[\d.]+%$)", re.MULTILINE)
+
+# What the reader of docs/python.md is said to have.
+PREPARED = """
+import torch
+dataset = [{"input_ids": torch.zeros(n, dtype=torch.int64)} for n in (5, 6, 7)]
+"""
+RUN = """
+[model]
+config = "{root}/models/demo.json"
+[data]
+prefix = "corpus"
+context = 256
+step_tokens = 512
+[hardware]
+[output]
+dir = "run"
+"""
+SHELL = """
+import subprocess
+subprocess.run(["bash", "-euo", "pipefail", "-c", {code!r}], check=True)
+"""
+
+
+def with_changes(text, changes):
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def outputs(text):
+    """What a page says that its Python examples print: the lines of the block after the example, if
+    it has no title. A line "…" stands for others."""
+    blocks = BLOCK.findall(text)
+    return [line for before, (language, title, shown) in zip(blocks, blocks[1:], strict=False)
+            if before[0] == "python" and language == "text" and not title
+            for line in lines(shown) if line != "…"]
+
+
+def lines(text):
+    """Lines that hold text, without what depends on the machine or on the width of a column."""
+    return [" ".join(line.split()) for line in PLANNED_IN.sub("", text).splitlines()
+            if line.strip("─ ")]
+
+
+def run(code, folder):
+    """What the program prints, in a folder where `slimpack` is the command line."""
+    command = folder / "bin" / "slimpack"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m slimpack "$@"\n')
+    command.chmod(0o755)
+    path = [command.parent, Path(sys.executable).parent, os.environ["PATH"]]
+    done = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True,
+                          check=False, cwd=folder,
+                          env={**os.environ, "PATH": os.pathsep.join(map(str, path)),
+                               "PYTHONPATH": str(BUILD / "python")})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return lines(done.stdout)
+
+
+def shows(line, printed):
+    """Whether a line of a page is a printed one; "…" at its end stands for what follows."""
+    return line == printed or line.endswith("…") and printed.startswith(line.removesuffix("…"))
+
+
+def require_in_order(wanted, printed):
+    assert wanted
+    rest = iter(printed)
+    assert [line for line in wanted if not any(shows(line, other) for other in rest)] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_python_examples_run_and_print_what_is_shown(page, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "text.txt").write_bytes(b"some text of the demo " * 40)
+    (tmp_path / "run.toml").write_text(RUN.format(root=ROOT))
+    subprocess.run([BUILD / "slimpack", "data", "build", "--from", tmp_path, "--glob", "text.txt",
+                    "--out", tmp_path / "corpus"], check=True, capture_output=True)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = [code for language, _, code in BLOCK.findall(text) if language == "python"]
+    code = "".join([PREPARED, *blocks])
+    code = code.replace("train.steps=100", "train.steps=2")  # a hundred say no more
+    require_in_order(outputs(text), run(code, tmp_path))
+
+
+def test_the_tutorial_runs_and_prints_what_it_shows(tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    folder = tmp_path / "runs" / "tutorial"
+    (folder / "model").mkdir(parents=True)
+    text = with_changes((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"), {
+        '"$LIBRARY"/*.py': '"$LIBRARY"/a*.py',  # less of everything
+        "steps = 10\n": "steps = 2\n", "context = 4096 ": "context = 512 ",
+        "step_tokens = 16384": "step_tokens = 1024",
+        "train.steps=20": "train.steps=4", "step-00000020": "step-00000004",
+        'dir = "run"\n': 'dir = "run"\n[hardware]\n',  # and no measuring
+    })
+    code = ""
+    for language, title, block in BLOCK.findall(text):
+        if language in ("json", "toml"):
+            (folder / title).write_text(block)
+        elif language == "python":
+            code += block
+        elif language == "sh" and not block.startswith("make setup"):
+            code += SHELL.format(code=block)
+    require_in_order(outputs(text), run(code, folder))
+    assert (folder / "run" / "checkpoints" / "step-00000004" / "tokenizer.json").exists()
+    assert len((folder / "run" / "metrics.jsonl").read_text().splitlines()) == 4

@@ -1,0 +1,105 @@
+"""Tiny models of many families: 4 layers, and a window, soft-capping, sinks or experts where the family
+has them."""
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+BASE = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0,
+            bos_token_id=1, eos_token_id=2, tie_word_embeddings=False)
+HEADS = dict(head_dim=8)
+EXPERTS = dict(num_experts=6, num_local_experts=6, num_experts_per_tok=2, moe_intermediate_size=24)
+WINDOW = dict(sliding_window=16)
+WINDOWS = dict(sliding_window=16, layer_types=["sliding_attention", "full_attention"] * 2)
+NO_DROPOUT = dict(embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
+LATENT = dict(kv_lora_rank=16, q_lora_rank=12, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=12,
+              num_key_value_heads=4)
+ROUTED = dict(n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, n_shared_experts=1,
+              moe_intermediate_size=16, first_k_dense_replace=1)
+
+# Those that the runtime promises by name.
+NAMED = {
+    "llama": HEADS,
+    "qwen2": {},
+    "qwen3": HEADS,
+    "mistral": HEADS | WINDOW,
+    "gemma2": HEADS | WINDOWS | dict(query_pre_attn_scalar=8, attn_logit_softcapping=2.0,
+                                     tie_word_embeddings=True),
+    "gemma3_text": HEADS | WINDOWS | dict(query_pre_attn_scalar=8, tie_word_embeddings=True),
+    "phi3": {},
+    "gpt_neox": {},
+    "granite": dict(logits_scaling=4.0, residual_multiplier=0.5, embedding_multiplier=3.0),
+    "olmo2": {},
+    "smollm3": {},
+    "mixtral": HEADS | EXPERTS,
+    "qwen3_moe": HEADS | EXPERTS | dict(decoder_sparse_step=1),
+    "olmoe": EXPERTS,
+    "glm4_moe": HEADS | ROUTED,
+    "deepseek_v3": LATENT | ROUTED,
+    "gpt_oss": HEADS | EXPERTS | WINDOWS,
+}
+OTHERS = {
+    "afmoe": HEADS | EXPERTS | WINDOW,
+    "apertus": {},
+    "arcee": HEADS,
+    "biogpt": dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, layerdrop=0.0,
+                   activation_dropout=0.0),
+    "bitnet": {},
+    "cohere": {},
+    "cohere2": HEADS | WINDOWS,
+    "ctrl": dict(dff=48, embd_pdrop=0.0, resid_pdrop=0.0),
+    "cwm": HEADS | WINDOWS,
+    "deepseek_v2": LATENT | ROUTED | dict(topk_method="greedy", head_dim=8),
+    "diffllama": HEADS,
+    "dots1": HEADS | ROUTED,
+    "ernie4_5": HEADS,
+    "ernie4_5_moe": EXPERTS | dict(moe_num_experts=6, moe_k=2, moe_num_shared_experts=1),
+    "exaone4": HEADS | WINDOWS,
+    "exaone_moe": HEADS | EXPERTS | WINDOWS,
+    "flex_olmo": EXPERTS,
+    "gemma": HEADS,
+    "glm": HEADS,
+    "glm4": HEADS,
+    "gpt2": NO_DROPOUT,
+    "gpt_bigcode": NO_DROPOUT,
+    "granitemoe": EXPERTS,
+    "granitemoeshared": EXPERTS | dict(shared_intermediate_size=24),
+    "helium": HEADS,
+    "hunyuan_v1_dense": HEADS,
+    "hunyuan_v1_moe": HEADS | EXPERTS,
+    "jais2": HEADS,
+    "llama4_text": HEADS | EXPERTS | dict(attention_chunk_size=16, no_rope_layers=[1, 1, 0, 1]),
+    "minimax_m2": HEADS | EXPERTS,
+    "ministral": HEADS | WINDOWS,
+    "modernbert-decoder": dict(local_attention=16),
+    "nanochat": {},
+    "nemotron": HEADS,
+    "olmo": {},
+    "olmo3": WINDOWS,
+    "opt": dict(ffn_dim=48, dropout=0.0, word_embed_proj_dim=32),
+    "persimmon": {},
+    "phi": dict(resid_pdrop=0.0),
+    "phimoe": EXPERTS | dict(router_jitter_noise=0.0, input_jitter_noise=0.0),
+    "qwen2_moe": EXPERTS | dict(shared_expert_intermediate_size=24, decoder_sparse_step=1),
+    "seed_oss": HEADS | dict(attention_dropout=0.0, residual_dropout=0.0),
+    "stablelm": {},
+    "starcoder2": WINDOW | dict(residual_dropout=0.0, embedding_dropout=0.0),
+    "vaultgemma": HEADS | WINDOWS | dict(query_pre_attn_scalar=8),
+}
+FAMILIES = NAMED | OTHERS
+
+
+def config_of(family, **settings):
+    return AutoConfig.for_model(family, **{**BASE, **FAMILIES[family], **settings})
+
+
+def model_of(config, seed, dtype=torch.float64):
+    """A model of random weights, in which biases, sinks and norms are not 0 and 1."""
+    torch.manual_seed(seed)
+    experts = {"experts_implementation": "eager"}  # grouped products have no fp64
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", **experts)
+    model = model.to(dtype).train()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model

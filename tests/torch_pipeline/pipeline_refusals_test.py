@@ -1,0 +1,95 @@
+"""What the runtime does not train is refused by name, before any weight is loaded."""
+
+import random
+import re
+
+import pytest
+import torch
+from families import config_of, model_of
+from slimpack import InvalidInput, Job
+from slimpack.torch.pipeline import LocalEngine, Stage
+from slimpack.torch.pipeline.local import stages_of
+from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.random_plan import random_plan
+from transformers import AutoConfig, AutoModelForCausalLM
+
+TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
+
+
+def refused(config):
+    """The line that refuses a model of this configuration."""
+    with pytest.raises(InvalidInput) as raised:
+        Stage.from_model(AutoModelForCausalLM.from_config(config), [0, 1, 2], 0)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("family", "settings", "reason"), [
+    ("gpt2", {}, r"resid_pdrop is 0.1, must be 0"),
+    ("mixtral", dict(router_jitter_noise=0.1), r"router_jitter_noise is 0.1"),
+    ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
+     r"rope_type is \"dynamic\""),
+    ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
+    ("gptj", dict(resid_pdrop=0.0, rotary_dim=4), r"GPTJForCausalLM does not run without its layers"),
+    ("xglm", dict(d_model=16, ffn_dim=24, num_layers=2, attention_heads=2, dropout=0.0,
+                  attention_dropout=0.0), r"cannot run on slices"),
+])
+def test_models_that_slices_cannot_train_are_refused(family, settings, reason):
+    assert re.search(reason, refused(AutoConfig.for_model(family, **{**TINY, **settings})))
+
+
+def test_a_model_is_refused_before_its_weights_are_read(tmp_path):
+    config = AutoConfig.for_model("gptj", **TINY, resid_pdrop=0.0, rotary_dim=4)
+    config.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(InvalidInput, match="does not run without its layers"):
+        Stage.from_pretrained(tmp_path, [0, 1, 2], 0, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(("layer_begin", "index", "reason"), [
+    ([0, 2, 3], 0, r"layer_begin is \[0, 2, 3\], must rise from 0 to the model's 4 layers"),
+    ([0, 2, 2, 4], 0, r"must rise"),
+    ([0, 2, 4], 2, r"stage 2 of 2 does not exist"),
+])
+def test_impossible_stages_are_refused(layer_begin, index, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        Stage.from_model(model_of(config_of("llama"), 1), layer_begin, index)
+
+
+def plan_of(**options):
+    job = Job("llama-3-8b", {"pp": 2, "dp": 2, "tp": 4}, "h100", memory_cap="none", **options)
+    return job.plan([8192, 100, 100])
+
+
+def test_plans_that_the_runtime_has_no_form_for_are_refused():
+    with pytest.raises(InvalidInput, match=r"is shared by 2 replicas.*most_merged=1"):
+        stage_plan(plan_of(most_merged=2), 0, 0)
+    split = Job("llama-3-8b", {"pp": 2}, "h100", memory_cap="none", backward="split", granularity=1024,
+                recompute="full").plan([4096] * 4)
+    if any("I" in action for line in split.schedule() for action in line):
+        with pytest.raises(InvalidInput, match=r"splits a backward pass"):
+            stage_plan(split, 0, 0)
+    with pytest.raises(InvalidInput, match=r"computes \"mlp\" of some layers again.*recompute=\"full\""):
+        stage_plan(random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"), 0, 0)
+
+
+def engine_and_plan():
+    stages = stages_of(lambda: model_of(config_of("llama"), 1), [0, 2, 4])
+    return LocalEngine(stages), random_plan([5, 9], [0, 2, 4], random.Random(1))
+
+
+@pytest.mark.parametrize(("lengths", "labels", "reason"), [
+    ([5], None, r"documents has no entry 1"),
+    ([5, 8], None, r"documents\[1\] has shape \[8\], the plan has 9 tokens"),
+    ([5, 9], [5, 8], r"labels\[1\] has shape \[8\], its document has 9 tokens"),
+])
+def test_documents_that_are_not_those_of_the_plan_are_refused(lengths, labels, reason):
+    engine, plan = engine_and_plan()
+    documents = [torch.full((n,), 7) for n in lengths]
+    with pytest.raises(InvalidInput, match=reason):
+        engine.step(plan, documents, labels and [torch.full((n,), 7) for n in labels])
+
+
+def test_an_unknown_way_to_balance_experts_is_refused():
+    with pytest.raises(InvalidInput, match=r"load_balancing is 'batch', must be \"step\" or \"micropack\""):
+        LocalEngine([], load_balancing="batch")
