@@ -10,7 +10,9 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
 constexpr std::int64_t kMostVocabulary = std::int64_t{1} << 24;
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 49;
+// With these bounds a model's state can be counted in 64 bits.
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 40;
+constexpr double kMostStateBytes = 256;
 constexpr std::int64_t kMostTokens = (std::int64_t{1} << 31) - 1;
 constexpr std::size_t kMostLayers = 4096;
 constexpr std::size_t kMostKinds = 255;
@@ -88,6 +90,14 @@ void read_layers(const JsonFields& fields, Costs& cost) {
         fields.origin(), seen, layers.size());
 }
 
+double state_bytes(const JsonFields& fields, const char* key) {
+  const double bytes = non_negative(fields, key);
+  if (bytes > kMostStateBytes)
+    invalid_input("{}: field \"{}\" is {} bytes of a parameter, must be at most {}; profile again",
+                  fields.origin(), key, bytes, kMostStateBytes);
+  return bytes;
+}
+
 }  // namespace
 
 json autograd_to_json(const Costs& cost) {
@@ -104,7 +114,8 @@ json autograd_to_json(const Costs& cost) {
           {"parameters_shared", edges.shared},
           {"kind_of_layer", cost.shape.kind_of_layer},
           {"layers", std::move(layers)},
-          {"head_peak", pack_cost_to_json(autograd.head_peak)},
+          {"stage", edge_time_to_json(autograd.stage)},
+          {"head_peak", edge_time_to_json(autograd.head_peak)},
           {"state_bytes",
            {{"weights", autograd.state.weights},
             {"gradients", autograd.state.gradients},
@@ -123,10 +134,11 @@ void read_autograd(const JsonFields& fields, const json& config, Costs& cost) {
   edges.shared = fields.integer("parameters_shared", 0, std::min(edges.before, edges.after));
   AutogradCosts& autograd = cost.autograd.emplace();
   read_layers(fields, cost);
-  autograd.head_peak = pack_cost_field(fields.object("head_peak"), 0);
+  autograd.stage = edge_time_field(fields.object("stage"));
+  autograd.head_peak = edge_time_field(fields.object("head_peak"));
   const JsonFields state = fields.object("state_bytes");
-  autograd.state = {non_negative(state, "weights"), non_negative(state, "gradients"),
-                    non_negative(state, "optimizer")};
+  autograd.state = {state_bytes(state, "weights"), state_bytes(state, "gradients"),
+                    state_bytes(state, "optimizer")};
   json kept = config;
   for (const char* key : {"dtype", "torch_dtype"}) kept.erase(key);  // the run's to choose
   shape.config = kept.dump();

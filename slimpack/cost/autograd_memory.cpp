@@ -106,6 +106,11 @@ class StageMemory {
     return bytes;
   }
 
+  [[nodiscard]] double head_peak(Tokens tokens) const {
+    return costs_.head_peak.per_pack +
+           costs_.head_peak.per_token * static_cast<double>(tokens.count());
+  }
+
   [[nodiscard]] double forward_peak(const MicroPack& pack) const {
     double most = 0;
     for (const StageLayers& run : runs_)
@@ -119,7 +124,7 @@ class StageMemory {
   [[nodiscard]] double backward_peak(const MicroPack& pack, bool kept, const Begins& opened,
                                      double scale) const {
     double held = (kept ? 0 : graph(pack)) + input(pack.tokens());  // with the output's gradient
-    double most = last_ ? held + sum_over(costs_.head_peak, pack) : held;
+    double most = last_ ? held + head_peak(pack.tokens()) : held;
     for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
       const AutogradLayer& layer = costs_.layers[run->kind];
       const double peak = sum_over(layer.backward_peak, pack);

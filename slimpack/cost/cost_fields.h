@@ -12,6 +12,9 @@ namespace slimpack {
 /// Throws InvalidInput for a number below 0.
 [[nodiscard]] double non_negative(const JsonFields& fields, const char* key);
 
+[[nodiscard]] nlohmann::json edge_time_to_json(const EdgeTime& time);
+[[nodiscard]] EdgeTime edge_time_field(const JsonFields& fields);
+
 [[nodiscard]] nlohmann::json pack_cost_to_json(const PackCost& cost);
 /// Of a layer with this window, 0 = none.
 [[nodiscard]] PackCost pack_cost_field(const JsonFields& fields, std::int64_t window);

@@ -17,22 +17,13 @@ constexpr std::int64_t kAutogradVersion = 3;
 constexpr std::size_t kMostMerges = 16;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << kMostMerges;
 
-json to_json(const EdgeTime& t) {
-  return {{"per_pack", t.per_pack}, {"per_token", t.per_token}};
-}
-
-EdgeTime edge_time(const JsonFields& f) {
-  return EdgeTime{.per_pack = non_negative(f, "per_pack"),
-                  .per_token = non_negative(f, "per_token")};
-}
-
 /// A part of backward: with `other`, another part, at most the whole. Zero if the file lacks it,
 /// because nobody measured it there.
 EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& backward,
                    const EdgeTime& other = {}) {
   if (!fields.has(field)) return {};
   const JsonFields f = fields.object(field);
-  const EdgeTime time = edge_time(f);
+  const EdgeTime time = edge_time_field(f);
   const auto require_part = [&](const char* key, double part, double whole) {
     if (part <= whole) return;
     invalid_input("{}: field \"{}\" is {}, must be at most {}, backward's {}{}; measure again",
@@ -47,7 +38,8 @@ EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& 
 json to_json(const std::vector<MergeTime>& merges) {
   json array = json::array();
   for (const MergeTime& m : merges)
-    array.push_back({{"forward", to_json(m.forward)}, {"backward", to_json(m.backward)}});
+    array.push_back(
+        {{"forward", edge_time_to_json(m.forward)}, {"backward", edge_time_to_json(m.backward)}});
   return array;
 }
 
@@ -60,7 +52,7 @@ std::vector<MergeTime> merge_times(const JsonFields& fields) {
   std::vector<MergeTime> merges;
   for (const json& element : array) {
     const JsonFields f(element, fmt::format("{}: merge[{}]", fields.origin(), merges.size()));
-    merges.push_back({edge_time(f.object("forward")), edge_time(f.object("backward"))});
+    merges.push_back({edge_time_field(f.object("forward")), edge_time_field(f.object("backward"))});
   }
   return merges;
 }
@@ -88,8 +80,8 @@ Dtype dtype_field(const JsonFields& fields) {
 void add_layer(json& out, const LayerCosts& layer) {
   out["forward"] = pack_cost_to_json(layer.forward);
   out["backward"] = pack_cost_to_json(layer.backward);
-  out["elementwise"] = to_json(layer.elementwise);
-  out["weight_gradient"] = to_json(layer.weight_gradient);
+  out["elementwise"] = edge_time_to_json(layer.elementwise);
+  out["weight_gradient"] = edge_time_to_json(layer.weight_gradient);
   out["merge"] = to_json(layer.merge);
 }
 
@@ -175,6 +167,15 @@ PackCost pack_cost_field(const JsonFields& f, std::int64_t window) {
   return time;
 }
 
+nlohmann::json edge_time_to_json(const EdgeTime& t) {
+  return {{"per_pack", t.per_pack}, {"per_token", t.per_token}};
+}
+
+EdgeTime edge_time_field(const JsonFields& f) {
+  return EdgeTime{.per_pack = non_negative(f, "per_pack"),
+                  .per_token = non_negative(f, "per_token")};
+}
+
 std::string cost_to_json(const Costs& cost) {
   json file = {
       {"format", kFormat},
@@ -184,9 +185,9 @@ std::string cost_to_json(const Costs& cost) {
       {"dtype", to_string(cost.dtype)},
       {"tp", cost.tp},
       {"row_bytes", cost.row_bytes},
-      {"embedding_forward", to_json(cost.embedding_forward)},
-      {"embedding_backward", to_json(cost.embedding_backward)},
-      {"head_backward", to_json(cost.head_backward)},
+      {"embedding_forward", edge_time_to_json(cost.embedding_forward)},
+      {"embedding_backward", edge_time_to_json(cost.embedding_backward)},
+      {"head_backward", edge_time_to_json(cost.head_backward)},
       {"optimizer_per_parameter", cost.optimizer_per_parameter},
       {"transfer_latency", cost.transfer_latency},
       {"transfer_per_byte", cost.transfer_per_byte},
@@ -220,9 +221,9 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   static_cast<LayerCosts&>(cost) =
       layer_field(fields, cost.shape.kinds.empty() ? 0 : cost.shape.kinds.front().window);
   read_more_kinds(fields, cost);
-  cost.embedding_forward = edge_time(fields.object("embedding_forward"));
-  cost.embedding_backward = edge_time(fields.object("embedding_backward"));
-  cost.head_backward = edge_time(fields.object("head_backward"));
+  cost.embedding_forward = edge_time_field(fields.object("embedding_forward"));
+  cost.embedding_backward = edge_time_field(fields.object("embedding_backward"));
+  cost.head_backward = edge_time_field(fields.object("head_backward"));
   cost.optimizer_per_parameter = non_negative(fields, "optimizer_per_parameter");
   cost.transfer_latency = non_negative(fields, "transfer_latency");
   cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");

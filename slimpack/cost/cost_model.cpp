@@ -24,6 +24,8 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   const bool backward = pass == Pass::kBackward;
   EdgeTime edge;
   if (s.value() == 0) edge = backward ? cost.embedding_backward : cost.embedding_forward;
+  if (cost.autograd && (!backward || !keeps_graphs(cost, layout, s)))
+    add(edge, cost.autograd->stage, 1);
   const bool last = s.value() == layout.stages() - 1;
   if (last && backward) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);

@@ -21,14 +21,6 @@
 
 namespace slimpack {
 
-/// per_pack + per_token·tokens, in nanoseconds.
-struct EdgeTime {
-  double per_pack = 0;
-  double per_token = 0;
-
-  bool operator==(const EdgeTime&) const = default;
-};
-
 /// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
 /// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack.
 struct MergeTime {

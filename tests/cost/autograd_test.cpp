@@ -57,6 +57,18 @@ TEST(AutogradTimes, OfKeptGraphsAreThoseOfPairsAndOthersRunAgain) {
   EXPECT_EQ(kept.backward, again.backward);
 }
 
+TEST(AutogradTimes, CountAStagesOwnWorkInEveryForward) {
+  Costs known = counted_costs({0, 0, 0});
+  known.autograd->stage = {.per_pack = 7, .per_token = 1};
+  const auto full = with_recompute(known, Recompute::kFull);
+  const auto kept = with_recompute(known, Recompute::kNothing);
+  // 6 tokens: 13 more in forward; in backward of 6 tokens only where it runs forward again.
+  EXPECT_EQ(counts(task_times(full, kTwoStages, kPaired).forward[0]), Counts({73, 73}));
+  EXPECT_EQ(counts(task_times(full, kTwoStages, kPaired).backward[0]), Counts({193, 193}));
+  EXPECT_EQ(counts(task_times(kept, kTwoStages, kPaired).forward[0]), Counts({79, 79}));
+  EXPECT_EQ(counts(task_times(kept, kTwoStages, kPaired).backward[0]), Counts({114, 114}));
+}
+
 TEST(AutogradTimes, OfTheStepsEndReduceWholeGradientsAndUpdateOnEveryReplica) {
   Costs known = counted_costs({0, 0, 0});
   known.reduce_latency = 7;
@@ -205,6 +217,7 @@ TEST(AutogradJson, RefusesWhatIsMissingOrDoesNotBelong) {
   refused([](auto& f) { f["autograd"]["kind_of_layer"].clear(); }, {"kind_of_layer", "0 layers"});
   refused([](auto& f) { f["autograd"]["layers"][1]["weights"] = 101; }, {"weights", "101"});
   refused([](auto& f) { f["autograd"]["layers"][0]["kv_bytes"] = -1; }, {"kv_bytes", "-1"});
+  refused([](auto& f) { f["autograd"]["state_bytes"]["weights"] = 257; }, {"weights", "257"});
   refused([](auto& f) { f["autograd"]["parameters_shared"] = 41; }, {"parameters_shared", "41"});
   refused(
       [](auto& f) {
