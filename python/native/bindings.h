@@ -8,6 +8,7 @@ namespace slimpack {
 void bind_data(nanobind::module_& m);           ///< length lists, datasets
 void bind_plans(nanobind::module_& m);          ///< StepPlan with its MicroPacks; Timeline
 void bind_micro_batches(nanobind::module_& m);  ///< balanced_micro_batches
+void bind_costs(nanobind::module_& m);          ///< fits and cost files, for profiles
 void bind_planning(nanobind::module_& m);       ///< Planning: plan, compare, fit
 
 }  // namespace slimpack

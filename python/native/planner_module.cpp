@@ -14,5 +14,6 @@ NB_MODULE(_planner, m) {
   slimpack::bind_data(m);
   slimpack::bind_micro_batches(m);
   slimpack::bind_plans(m);
+  slimpack::bind_costs(m);
   slimpack::bind_planning(m);
 }

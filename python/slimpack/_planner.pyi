@@ -169,6 +169,17 @@ class StepPlan:
     def predict(self) -> Timeline:
         """Simulates the step."""
 
+def fit_packs(points: Sequence[Sequence[float]], window: int) -> tuple[str, float]:
+    """
+    The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their largest relative error. A window of 0 is none.
+    """
+
+def fit_edge(points: Sequence[Sequence[float]]) -> tuple[str, float]:
+    """As fit_packs, of (tokens, figure)."""
+
+def checked_cost(text: str, origin: str) -> str:
+    """A cost file as `slimpack profile` writes it, of one that is checked."""
+
 class Planning:
     """Everything that planning a run's steps takes."""
 

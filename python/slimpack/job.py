@@ -32,7 +32,7 @@ class Job:
     memory_cap: activations of a rank, in bytes or "40GiB", "none" = any; by default what its memory
         leaves beside weights, gradients and optimizer.
     Further keywords are the keys of [plan]: planner, granularity, most_merged, recompute, backward,
-    solver, time_budget.
+    cuts, solver, time_budget.
 
     Raises InvalidInput.
     """

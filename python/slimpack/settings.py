@@ -8,7 +8,7 @@ from pathlib import Path
 from slimpack import _planner
 
 PACKAGE = Path(__file__).parent
-PLAN_KEYS = ["planner", "granularity", "memory_cap", "most_merged", "recompute", "backward", "solver",
+PLAN_KEYS = ["planner", "granularity", "memory_cap", "most_merged", "recompute", "backward", "cuts", "solver",
              "time_budget"]
 
 

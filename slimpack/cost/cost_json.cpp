@@ -2,6 +2,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/cost/cost_fields.h"
 #include "slimpack/cost/cost_model.h"
 
 namespace slimpack {
@@ -12,52 +13,9 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "slimpack-cost";
 constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kAutogradVersion = 3;
 constexpr std::size_t kMostMerges = 16;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << kMostMerges;
-
-double non_negative(const JsonFields& fields, const char* key) {
-  const double value = fields.number(key);
-  if (value < 0) {
-    invalid_input("{}: field \"{}\" is {}, but no time or error is negative; measure again",
-                  fields.origin(), key, value);
-  }
-  return value;
-}
-
-json to_json(const PackCost& t) {
-  json out = {{"per_pack", t.per_pack},
-              {"per_slice", t.per_slice},
-              {"per_token", t.per_token},
-              {"per_pair", t.per_pair},
-              {"per_prefix_token", t.per_prefix_token}};
-  if (!t.windowed()) return out;
-  out["per_window_pair"] = t.per_window_pair;
-  out["per_window_prefix"] = t.per_window_prefix;
-  return out;
-}
-
-/// Of a layer with this window, 0 = none.
-PackCost pack_cost(const JsonFields& f, std::int64_t window) {
-  PackCost time{.per_pack = non_negative(f, "per_pack"),
-                .per_slice = non_negative(f, "per_slice"),
-                .per_token = non_negative(f, "per_token"),
-                .per_pair = non_negative(f, "per_pair"),
-                .per_prefix_token = non_negative(f, "per_prefix_token"),
-                .window = Tokens(window)};
-  if (!time.windowed()) return time;
-  time.per_window_pair = non_negative(f, "per_window_pair");
-  time.per_window_prefix = non_negative(f, "per_window_prefix");
-  return time;
-}
-
-json to_json(const EdgeTime& t) {
-  return {{"per_pack", t.per_pack}, {"per_token", t.per_token}};
-}
-
-EdgeTime edge_time(const JsonFields& f) {
-  return EdgeTime{.per_pack = non_negative(f, "per_pack"),
-                  .per_token = non_negative(f, "per_token")};
-}
 
 /// A part of backward: with `other`, another part, at most the whole. Zero if the file lacks it,
 /// because nobody measured it there.
@@ -65,7 +23,7 @@ EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& 
                    const EdgeTime& other = {}) {
   if (!fields.has(field)) return {};
   const JsonFields f = fields.object(field);
-  const EdgeTime time = edge_time(f);
+  const EdgeTime time = edge_time_field(f);
   const auto require_part = [&](const char* key, double part, double whole) {
     if (part <= whole) return;
     invalid_input("{}: field \"{}\" is {}, must be at most {}, backward's {}{}; measure again",
@@ -80,7 +38,8 @@ EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& 
 json to_json(const std::vector<MergeTime>& merges) {
   json array = json::array();
   for (const MergeTime& m : merges)
-    array.push_back({{"forward", to_json(m.forward)}, {"backward", to_json(m.backward)}});
+    array.push_back(
+        {{"forward", edge_time_to_json(m.forward)}, {"backward", edge_time_to_json(m.backward)}});
   return array;
 }
 
@@ -93,7 +52,7 @@ std::vector<MergeTime> merge_times(const JsonFields& fields) {
   std::vector<MergeTime> merges;
   for (const json& element : array) {
     const JsonFields f(element, fmt::format("{}: merge[{}]", fields.origin(), merges.size()));
-    merges.push_back({edge_time(f.object("forward")), edge_time(f.object("backward"))});
+    merges.push_back({edge_time_field(f.object("forward")), edge_time_field(f.object("backward"))});
   }
   return merges;
 }
@@ -105,7 +64,8 @@ void require_version(const JsonFields& fields) {
         "does; profile again with slimpack profile",
         fields.origin(), kVersion);
   }
-  fields.require_format(kFormat, kVersion);
+  const bool autograd = fields.has("autograd");
+  fields.require_format(kFormat, autograd ? kAutogradVersion : kVersion);
 }
 
 Dtype dtype_field(const JsonFields& fields) {
@@ -118,17 +78,17 @@ Dtype dtype_field(const JsonFields& fields) {
 }
 
 void add_layer(json& out, const LayerCosts& layer) {
-  out["forward"] = to_json(layer.forward);
-  out["backward"] = to_json(layer.backward);
-  out["elementwise"] = to_json(layer.elementwise);
-  out["weight_gradient"] = to_json(layer.weight_gradient);
+  out["forward"] = pack_cost_to_json(layer.forward);
+  out["backward"] = pack_cost_to_json(layer.backward);
+  out["elementwise"] = edge_time_to_json(layer.elementwise);
+  out["weight_gradient"] = edge_time_to_json(layer.weight_gradient);
   out["merge"] = to_json(layer.merge);
 }
 
 LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
   LayerCosts layer;
-  layer.forward = pack_cost(fields.object("forward"), window);
-  layer.backward = pack_cost(fields.object("backward"), window);
+  layer.forward = pack_cost_field(fields.object("forward"), window);
+  layer.backward = pack_cost_field(fields.object("backward"), window);
   layer.weight_gradient = part_time(fields, "weight_gradient", layer.backward);
   layer.elementwise = part_time(fields, "elementwise", layer.backward, layer.weight_gradient);
   layer.merge = merge_times(fields);
@@ -155,20 +115,79 @@ void read_more_kinds(const JsonFields& fields, Costs& cost) {
   }
 }
 
+/// Whatever PackFlow's layers have and others lack.
+void require_plain(const Costs& cost, std::string_view origin) {
+  const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host_per_byte == 0;
+  bool plain_layers = true;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+    const LayerCosts& layer = layer_costs(cost, kind);
+    plain_layers = plain_layers && layer.elementwise == EdgeTime() &&
+                   layer.weight_gradient == EdgeTime() && layer.merge.empty();
+  }
+  if (!plain || !plain_layers)
+    invalid_input(
+        "{}: field \"autograd\" says that layers run under autograd, where tp is 1 and row_bytes, "
+        "host_per_byte, elementwise, weight_gradient and merge are 0 or empty; profile again",
+        origin);
+}
+
 }  // namespace
+
+double non_negative(const JsonFields& fields, const char* key) {
+  const double value = fields.number(key);
+  if (value < 0) {
+    invalid_input("{}: field \"{}\" is {}, but no time or error is negative; measure again",
+                  fields.origin(), key, value);
+  }
+  return value;
+}
+
+nlohmann::json pack_cost_to_json(const PackCost& t) {
+  json out = {{"per_pack", t.per_pack},
+              {"per_slice", t.per_slice},
+              {"per_token", t.per_token},
+              {"per_pair", t.per_pair},
+              {"per_prefix_token", t.per_prefix_token}};
+  if (!t.windowed()) return out;
+  out["per_window_pair"] = t.per_window_pair;
+  out["per_window_prefix"] = t.per_window_prefix;
+  return out;
+}
+
+PackCost pack_cost_field(const JsonFields& f, std::int64_t window) {
+  PackCost time{.per_pack = non_negative(f, "per_pack"),
+                .per_slice = non_negative(f, "per_slice"),
+                .per_token = non_negative(f, "per_token"),
+                .per_pair = non_negative(f, "per_pair"),
+                .per_prefix_token = non_negative(f, "per_prefix_token"),
+                .window = Tokens(window)};
+  if (!time.windowed()) return time;
+  time.per_window_pair = non_negative(f, "per_window_pair");
+  time.per_window_prefix = non_negative(f, "per_window_prefix");
+  return time;
+}
+
+nlohmann::json edge_time_to_json(const EdgeTime& t) {
+  return {{"per_pack", t.per_pack}, {"per_token", t.per_token}};
+}
+
+EdgeTime edge_time_field(const JsonFields& f) {
+  return EdgeTime{.per_pack = non_negative(f, "per_pack"),
+                  .per_token = non_negative(f, "per_token")};
+}
 
 std::string cost_to_json(const Costs& cost) {
   json file = {
       {"format", kFormat},
-      {"version", kVersion},
+      {"version", cost.autograd ? kAutogradVersion : kVersion},
       {"source", cost.source},
       {"model", json::parse(decoder_shape_to_json(cost.shape, hugging_face_name(cost.dtype)))},
       {"dtype", to_string(cost.dtype)},
       {"tp", cost.tp},
       {"row_bytes", cost.row_bytes},
-      {"embedding_forward", to_json(cost.embedding_forward)},
-      {"embedding_backward", to_json(cost.embedding_backward)},
-      {"head_backward", to_json(cost.head_backward)},
+      {"embedding_forward", edge_time_to_json(cost.embedding_forward)},
+      {"embedding_backward", edge_time_to_json(cost.embedding_backward)},
+      {"head_backward", edge_time_to_json(cost.head_backward)},
       {"optimizer_per_parameter", cost.optimizer_per_parameter},
       {"transfer_latency", cost.transfer_latency},
       {"transfer_per_byte", cost.transfer_per_byte},
@@ -181,6 +200,7 @@ std::string cost_to_json(const Costs& cost) {
       {"fit_error", cost.fit_error}};
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
+  if (cost.autograd) file["autograd"] = autograd_to_json(cost);
   return file.dump(2) + "\n";
 }
 
@@ -191,16 +211,19 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   const JsonFields model = fields.object("model");
   Costs cost;
   cost.source = fields.text("source");
-  cost.shape = plannable_model_from_json(fields.at("model").dump(), model.origin()).shape;
+  if (fields.has("autograd"))
+    read_autograd(fields.object("autograd"), fields.at("model"), cost);
+  else
+    cost.shape = plannable_model_from_json(fields.at("model").dump(), model.origin()).shape;
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");
   static_cast<LayerCosts&>(cost) =
       layer_field(fields, cost.shape.kinds.empty() ? 0 : cost.shape.kinds.front().window);
   read_more_kinds(fields, cost);
-  cost.embedding_forward = edge_time(fields.object("embedding_forward"));
-  cost.embedding_backward = edge_time(fields.object("embedding_backward"));
-  cost.head_backward = edge_time(fields.object("head_backward"));
+  cost.embedding_forward = edge_time_field(fields.object("embedding_forward"));
+  cost.embedding_backward = edge_time_field(fields.object("embedding_backward"));
+  cost.head_backward = edge_time_field(fields.object("head_backward"));
   cost.optimizer_per_parameter = non_negative(fields, "optimizer_per_parameter");
   cost.transfer_latency = non_negative(fields, "transfer_latency");
   cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");
@@ -212,6 +235,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.replicas_per_node =
       static_cast<std::int32_t>(fields.integer("replicas_per_node", 0, kMostRanks));
   cost.fit_error = non_negative(fields, "fit_error");
+  if (cost.autograd) require_plain(cost, origin);
   return cost;
 }
 

@@ -24,6 +24,8 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   const bool backward = pass == Pass::kBackward;
   EdgeTime edge;
   if (s.value() == 0) edge = backward ? cost.embedding_backward : cost.embedding_forward;
+  if (cost.autograd && (!backward || !keeps_graphs(cost, layout, s)))
+    add(edge, cost.autograd->stage, 1);
   const bool last = s.value() == layout.stages() - 1;
   if (last && backward) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
@@ -57,6 +59,14 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
   const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
   const LayerCosts& layer = layer_costs(cost, kind);
   add(sum.exchange, merge_time(layer, pass, replicas), all);
+  if (cost.autograd) {
+    const AutogradLayer& own = cost.autograd->layers[kind];
+    const bool kept = keeps_graphs(cost, layout, stage);
+    const PackCost& forward = kept ? own.kept_forward : layer.forward;
+    const PackCost& backward = kept ? own.kept_backward : layer.backward;
+    sum.time = sum.time + all * (pass == Pass::kForward ? forward : backward);
+    return;
+  }
   if (pass == Pass::kForward) {
     sum.time = sum.time + all * layer.forward;
     const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];

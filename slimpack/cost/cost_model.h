@@ -3,12 +3,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/autograd_costs.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
@@ -18,14 +20,6 @@
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
-
-/// per_pack + per_token·tokens, in nanoseconds.
-struct EdgeTime {
-  double per_pack = 0;
-  double per_token = 0;
-
-  bool operator==(const EdgeTime&) const = default;
-};
 
 /// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
 /// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack.
@@ -84,6 +78,9 @@ struct Costs : LayerCosts {
   std::int32_t replicas_per_node = 0;  ///< of one stage, tp ranks each; 0 = not known
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
+  /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing and
+  /// kFull, any other counts as kFull, and nothing is merged, split or offloaded.
+  std::optional<AutogradCosts> autograd;
 
   bool operator==(const Costs&) const = default;
 };
@@ -118,10 +115,11 @@ struct RecomputingCosts : Costs {
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1);
 
-/// Time of a MicroPack on all layers of the stage, with embedding and head. If `replicas` replicas
-/// run it together, each takes 1/replicas of the token, pair and prefix terms; the other terms and
-/// the exchange stay whole. Throws InvalidInput if the cost model knows no merging of so many
-/// replicas. REQUIRES: kForward or kBackward.
+/// Time of a MicroPack on all layers of the stage, with embedding and head; of a forward that is
+/// not cut short (AutogradCosts). If `replicas` replicas run it together, each takes 1/replicas of
+/// the token, pair and prefix terms; the other terms and the exchange stay whole. Throws
+/// InvalidInput if the cost model knows no merging of so many replicas. REQUIRES: kForward or
+/// kBackward.
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                   StageId stage, Pass pass, std::int32_t replicas = 1);
 
@@ -142,7 +140,15 @@ void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = 
 void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
 
 /// The recomputations whose times `cost` knows: all of them, but kOffload only with host_per_byte.
+/// Under autograd: kNothing and kFull.
 [[nodiscard]] std::vector<Recompute> known_recomputations(const Costs& cost);
+
+/// Whether the stage keeps graphs: a run under autograd with kNothing on all of its layers. Then
+/// times are those of MicroPacks that keep theirs.
+[[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost, const StageLayout& layout,
+                                StageId stage);
+/// Whether some stage does.
+[[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost);
 
 /// Backward time of a layer with this recomputation, from cost.backward:
 ///  - kAttention, kMlp and kFull add the recomputed products' share of the forward's linear time,
@@ -192,10 +198,10 @@ struct Replication {
 [[nodiscard]] std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layout,
                                             StageId stage);
 
-/// Cost file: JSON with "format": "slimpack-cost" and "version": 2. Reading checks every field and
-/// throws InvalidInput naming `origin`. Files of version 1 lack figures and are refused. A file may
-/// omit "weight_gradient" (backward is not split), "elementwise" (keeping everything saves no time)
-/// and "host_per_byte" (nothing is offloaded).
+/// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 3 with "autograd". Reading
+/// checks every field and throws InvalidInput naming `origin`. Files of version 1 lack figures and
+/// are refused. A file may omit "weight_gradient" (backward is not split), "elementwise" (keeping
+/// everything saves no time) and "host_per_byte" (nothing is offloaded).
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

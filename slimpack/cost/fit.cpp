@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -39,12 +40,14 @@ Fit<std::vector<double>> fit_relative(std::vector<std::vector<double>> features,
 
 }  // namespace
 
-Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements) {
+Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements, Tokens window) {
   std::vector<double> packs;
   std::vector<double> slices;
   std::vector<double> tokens;
   std::vector<double> pairs;
   std::vector<double> prefixes;
+  std::vector<double> window_pairs;
+  std::vector<double> window_prefixes;
   std::vector<double> times;
   for (const LayerMeasurement& m : measurements) {
     const Slice slice{SequenceId(), m.prefix, m.prefix + m.tokens};
@@ -54,14 +57,24 @@ Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements) {
     pairs.push_back(m.slices * slice.causal_pairs());
     prefixes.push_back(m.slices * static_cast<double>(slice.prefix().count()));
     times.push_back(static_cast<double>(m.time.count()));
+    if (window == Tokens(0)) continue;
+    window_pairs.push_back(m.slices * slice.window_pairs(window));
+    window_prefixes.push_back(m.slices * static_cast<double>(slice.window_prefix(window).count()));
   }
-  const auto fit = fit_relative({packs, slices, tokens, pairs, prefixes}, times, times);
-  return {PackCost{.per_pack = fit.time[0],
-                   .per_slice = fit.time[1],
-                   .per_token = fit.time[2],
-                   .per_pair = fit.time[3],
-                   .per_prefix_token = fit.time[4]},
-          fit.largest_error, fit.worst};
+  std::vector<std::vector<double>> features{packs, slices, tokens, pairs, prefixes};
+  if (window > Tokens(0)) features.insert(features.end(), {window_pairs, window_prefixes});
+  const auto fit = fit_relative(std::move(features), times, times);
+  PackCost time{.per_pack = fit.time[0],
+                .per_slice = fit.time[1],
+                .per_token = fit.time[2],
+                .per_pair = fit.time[3],
+                .per_prefix_token = fit.time[4],
+                .window = window};
+  if (window > Tokens(0)) {
+    time.per_window_pair = fit.time[5];
+    time.per_window_prefix = fit.time[6];
+  }
+  return {time, fit.largest_error, fit.worst};
 }
 
 Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {

@@ -37,8 +37,10 @@ struct Fit {
   std::size_t worst = 0;     ///< the measurement with the largest error; the first of several
 };
 
+/// `window`: the layer's, 0 = none; with one, the terms within the window are fitted as well.
 /// REQUIRES: at least one measurement, all times positive.
-[[nodiscard]] Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements);
+[[nodiscard]] Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements,
+                                           Tokens window = Tokens(0));
 [[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
 /// As fit_edge_time, for a part of a layer's pass: neither term exceeds that of the `whole` pass.

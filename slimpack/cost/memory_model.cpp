@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/autograd_memory.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/plan/regroup.h"
@@ -381,6 +382,7 @@ Tokens head_block(const ModelShape& shape) {
 
 Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
                      Tokens tokens) {
+  if (cost.autograd) return autograd_sequence_bytes(cost, layout, stage, tokens);
   require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
   const std::vector<LayerWidths> widths = widths_of(cost);
   const std::vector<LayerRun> runs = runs_of(cost, widths, layout, stage);
@@ -394,6 +396,7 @@ Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, St
 
 TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths) {
+  if (cost.autograd) return autograd_bytes(cost, layout, packs, lengths);
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths);
@@ -438,6 +441,13 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
 ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas) {
   const std::int64_t held = share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
+  if (cost.autograd) {
+    const StateBytes& state = cost.autograd->state;
+    const auto parameters = static_cast<double>(held);
+    return {Bytes(whole_bytes(parameters * state.weights)),
+            Bytes(whole_bytes(parameters * state.gradients)),
+            Bytes(whole_bytes(parameters * state.optimizer))};
+  }
   const std::int64_t element = element_bytes(cost.dtype);
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
   const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);

@@ -7,6 +7,14 @@
 
 namespace slimpack {
 
+/// per_pack + per_token·tokens, in nanoseconds.
+struct EdgeTime {
+  double per_pack = 0;
+  double per_token = 0;
+
+  bool operator==(const EdgeTime&) const = default;
+};
+
 /// Nanoseconds of a MicroPack in one pass on a layer or on a whole stage:
 ///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix
 ///                        + per_window_pair·window pairs + per_window_prefix·window prefix)

@@ -69,9 +69,24 @@ RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere) {
 }
 
 std::vector<Recompute> known_recomputations(const Costs& cost) {
+  if (cost.autograd) return {Recompute::kNothing, Recompute::kFull};
   std::vector<Recompute> known(all_recomputations().begin(), all_recomputations().end());
   if (cost.host_per_byte == 0) std::erase(known, Recompute::kOffload);
   return known;
+}
+
+bool keeps_graphs(const RecomputingCosts& cost, const StageLayout& layout, StageId stage) {
+  if (!cost.autograd) return false;
+  for (std::int32_t l = layout.layer_begin[stage.index()];
+       l < layout.layer_begin[stage.index() + 1]; ++l)
+    if (recompute_of(cost.recompute, static_cast<std::size_t>(l)) != Recompute::kNothing)
+      return false;
+  return true;
+}
+
+bool keeps_graphs(const RecomputingCosts& cost) {
+  return cost.autograd &&
+         std::ranges::find(cost.recompute, Recompute::kNothing) != cost.recompute.end();
 }
 
 PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind) {

@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/paired_packs.h"
 
 namespace slimpack {
 namespace {
@@ -90,6 +91,53 @@ Nanos time_of(const PackCost& cost, const PackSums& sum) {
                  cost.per_window_prefix * sum.window_prefix);
 }
 
+/// What each MicroPack of a run under autograd does.
+struct AutogradPacks {
+  std::vector<bool> kept_forward, kept_backward;  ///< whether its graph is kept from F to B
+  std::vector<bool> feeds;  ///< by forward pack: whether other slices need its keys and values
+
+  explicit AutogradPacks(const PackPlan& packs)
+      : kept_forward(packs.forward.size()), feeds(feeds_others(packs)) {
+    for (const std::optional<PackId>& forward : forward_pairs(packs)) {
+      kept_backward.push_back(forward.has_value());
+      if (forward) kept_forward[forward->index()] = true;
+    }
+  }
+};
+
+/// A forward without a graph on the last stage: no further than keys and values that are needed.
+PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
+  const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
+  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of(last_layer)).forward;
+  const PackCost rest = forward + skipped;
+  return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
+          std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),
+          std::max(0.0, rest.per_prefix_token),  std::max(0.0, rest.per_window_pair),
+          std::max(0.0, rest.per_window_prefix), rest.window};
+}
+
+/// The times of a stage under autograd.
+std::vector<Nanos> autograd_times(const RecomputingCosts& cost, const StageLayout& layout,
+                                  StageId stage, Pass pass, const std::vector<PackSums>& packs,
+                                  const AutogradPacks& how, double speed) {
+  const bool forward = pass == Pass::kForward;
+  const bool keeps = keeps_graphs(cost, layout, stage);
+  const PackCost kept = stage_cost(cost, layout, stage, pass);
+  PackCost again =
+      keeps ? stage_cost(with_recompute(static_cast<const Costs&>(cost), Recompute::kFull), layout,
+                         stage, pass)
+            : kept;
+  const bool last = stage.value() == layout.stages() - 1;
+  if (forward && last) again = cut_short(cost, layout, again);
+  std::vector<Nanos> times;
+  for (std::size_t p = 0; p < packs.size(); ++p) {
+    const bool with_graph = keeps && (forward ? how.kept_forward : how.kept_backward)[p];
+    const bool skipped = forward && last && !with_graph && !how.feeds[p];
+    times.push_back(skipped ? Nanos(0) : time_of((with_graph ? kept : again) / speed, packs[p]));
+  }
+  return times;
+}
+
 std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
                                StageId stage, Pass pass, const std::vector<PackSums>& packs,
                                double speed) {
@@ -153,12 +201,35 @@ double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
 }
 
+/// Under autograd every replica has all gradients of its stage, and updates all parameters. Tied
+/// parameters have a gradient on the first and one on the last stage.
+void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
+                        StageId stage, const Replication& replication) {
+  const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
+  const double gradient = cost.autograd->state.gradients;
+  const bool edge = stage.value() == 0 || stage.value() == layout.stages() - 1;
+  const double tied = edge && layout.stages() > 1 && cost.shape.edges
+                          ? static_cast<double>(cost.shape.edges->shared)
+                          : 0;
+  const double exchanged =
+      tied > 0 ? cost.transfer_latency + cost.transfer_per_byte * gradient * tied : 0;
+  // An all-reduce is a ring that sums and a ring that hands out.
+  times.reduce.push_back(
+      rounded(2 * ring_time(cost, parameters * gradient, replication.replicas) + exchanged));
+  times.step_end.push_back(
+      rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, stage)));
+}
+
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
     const double held = parameters / cost.tp;
     const std::int32_t replicas = replication.replicas;
+    if (cost.autograd) {
+      add_plain_step_end(times, cost, layout, StageId(s), replication);
+      continue;
+    }
     times.reduce.push_back(rounded(
         ring_time(cost, held * static_cast<double>(accumulator_bytes(cost.dtype)), replicas)));
     const double update = cost.optimizer_per_parameter * parameters / replicas;
@@ -178,6 +249,11 @@ std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layo
   std::int64_t count = 0;
   for (std::size_t kind = 0; kind < layers.size(); ++kind)
     count += layers[kind] * shape.layer(kind).parameters();
+  if (shape.edges) {
+    const CountedEdges& edges = *shape.edges;
+    return count + (first ? edges.before : 0) + (last ? edges.after : 0) -
+           (first && last ? edges.shared : 0);
+  }
   if (first) count += shape.embedding_parameters();
   if (last) count += shape.hidden_size + (head_is_embedding ? 0 : shape.embedding_parameters());
   return count;
@@ -201,8 +277,17 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
   const std::vector<PackSums> forward = sums_of(packs.forward, window_of(cost));
   const std::vector<PackSums> backward = sums_of(packs.backward, window_of(cost));
   TaskTimes times;
+  const std::optional<AutogradPacks> autograd =
+      cost.autograd ? std::optional<AutogradPacks>(packs) : std::nullopt;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const double speed = speed_of(replication, StageId(s));
+    if (autograd) {
+      times.forward.push_back(
+          autograd_times(cost, layout, StageId(s), Pass::kForward, forward, *autograd, speed));
+      times.backward.push_back(
+          autograd_times(cost, layout, StageId(s), Pass::kBackward, backward, *autograd, speed));
+      continue;
+    }
     times.forward.push_back(stage_times(cost, layout, StageId(s), Pass::kForward, forward, speed));
     times.backward.push_back(
         stage_times(cost, layout, StageId(s), Pass::kBackward, backward, speed));

@@ -17,6 +17,11 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
+    if (cost.autograd && !shape.edges)
+      invalid_input(
+          "{}: measured by slimpack.torch.profile for slimpack.torch.pipeline, which runs the "
+          "model's own layers; train with that, or measure with 'slimpack profile'",
+          name);
     cost.shape.rope_scaling = shape.rope_scaling;  // which changes no cost
     if (cost.shape != shape)
       invalid_input("{}: measured for another model than {}; profile this one again", name,

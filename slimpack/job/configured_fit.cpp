@@ -14,6 +14,7 @@ FitJob wished_job(const RunConfig& config, const Costs& cost) {
                       .granularity = config.plan.granularity,
                       .most_merged = config.plan.most_merged,
                       .solver = config.plan.solver,
+                      .cuts = config.plan.cuts,
                       .recompute = allowed_recomputations(config, cost),
                       .mixed_recompute = !config.plan.recompute},
           .memory_cap = config.plan.memory_cap};

@@ -39,13 +39,15 @@ Choices configured_choices(const RunConfig& config, const Costs& cost) {
           .most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost),
           .backward = config.plan.backward,
           .solver = config.plan.solver,
+          .cuts = config.plan.cuts,
           .time_budget = from_seconds(config.plan.time_budget),
           .recompute = allowed_recomputations(config, cost),
           .mixed_recompute = !config.plan.recompute};
 }
 
 std::vector<Recompute> allowed_recomputations(const RunConfig& config, const Costs& cost) {
-  if (config.plan.recompute) return {*config.plan.recompute};
+  const bool usual = config.plan.recompute == PlanConfig().recompute;
+  if (config.plan.recompute && !(cost.autograd && usual)) return {*config.plan.recompute};
   return known_recomputations(cost);
 }
 

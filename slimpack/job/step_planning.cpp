@@ -1,10 +1,12 @@
 #include "slimpack/job/step_planning.h"
 
+#include <optional>
 #include <utility>
 
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
 #include "slimpack/job/configured_model.h"
+#include "slimpack/job/counted_model.h"
 
 namespace slimpack {
 namespace {
@@ -29,12 +31,15 @@ RatedPlan StepPlanning::plan(const SequenceLengths& lengths,
 }
 
 StepPlanning step_planning(const RunConfig& config, std::string_view origin) {
-  return planning_of(config, planned_model(config), origin);
+  std::optional<PlannableModel> counted = counted_model(config);
+  return planning_of(config, counted ? std::move(*counted) : planned_model(config), origin);
 }
 
 StepPlanning step_planning(const RunConfig& config, std::string_view config_json,
                            std::string_view origin) {
-  return planning_of(config, planned_model(config, config_json), origin);
+  std::optional<PlannableModel> counted = counted_model(config, config_json);
+  return planning_of(config, counted ? std::move(*counted) : planned_model(config, config_json),
+                     origin);
 }
 
 }  // namespace slimpack

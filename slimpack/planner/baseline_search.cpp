@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/baselines/baseline.h"
+#include "slimpack/plan/paired_packs.h"
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"
@@ -53,10 +54,16 @@ class BaselineSearch {
       if (!has_chance(least)) continue;
       BaselinePlan made = baseline_plan(baseline, problem_.job, problem_.lengths, problem_.cost);
       if (most_merged(made.plan) > problem_.choices.most_merged) continue;
+      if (problem_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) continue;
       const Nanos bound = std::max(least, plan_bound(made));
       if (has_chance(bound)) plans.push_back({&baseline, std::move(made), bound});
     }
     return plans;
+  }
+
+  static bool symmetric(const StepPlan& plan) {
+    return std::ranges::all_of(plan.replicas,
+                               [](const ReplicaPlan& r) { return all_paired(r.packs); });
   }
 
   [[nodiscard]] Nanos kind_bound(std::int32_t most_merged, Tokens granularity) const {

@@ -57,8 +57,10 @@ std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
     Candidate& candidate = candidates.emplace_back();
     candidate.cut.fluid.granularity = space.granularity;
     candidate.cut.fluid.packs = allowed_packs(space, packs);
+    candidate.cut.paired = space.paired;
     candidate.cut.fluid.asymmetric = space.first.asymmetric;
-    set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
+    if (!space.paired)
+      set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
     candidate.cut.short_first = allowed_short(space, space.first.short_first);
     candidate.split_per_stage = space.split ? space.first.split_per_stage : 0;
   }
@@ -79,11 +81,13 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpa
         change([&](UnitCutOptions& c) {
           const bool tapered = c.fluid.taper_front > 0;
           c.fluid.packs = allowed_packs(space, factor * c.fluid.packs);
+          if (c.paired) return;
           set_taper(c, tapered ? c.fluid.taper_front : space.first.taper_per_stage * p,
                     tapered ? c.fluid.taper : space.first.taper);
         });
       break;
     case SearchDirection::kTaper:
+      if (space.paired) break;
       change([&](UnitCutOptions& c) { set_taper(c, 0, 1.0); });
       for (const int packs : wide ? Counts{p, 2 * p, 3 * p, 4 * p, 6 * p} : Counts{p, 2 * p, 4 * p})
         for (const double taper :
@@ -96,6 +100,7 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpa
         change([&](UnitCutOptions& c) { c.short_first = allowed_short(space, short_first); });
       break;
     case SearchDirection::kCuts:
+      if (space.paired) break;
       change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
       break;
     case SearchDirection::kSplit:

@@ -26,7 +26,8 @@ struct CandidateSpace {
   std::int64_t sequences = 1;  ///< on its fullest replica
   std::int64_t longest = 1;    ///< granules of the longest sequence of any replica
   Tokens granularity{128};
-  bool split = false;  ///< whether backwards may be split
+  bool split = false;   ///< whether backwards may be split
+  bool paired = false;  ///< whether backward runs forward's MicroPacks
   PackLimits limits = {};
   FirstCandidates first = {};
 };

@@ -102,7 +102,10 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
   };
   PackPlan exact;
   exact.forward = longest_first(solved(Pass::kForward), share.lengths);
-  exact.backward = solved(Pass::kBackward);
+  if (problem.paired())
+    exact.backward.assign(exact.forward.rbegin(), exact.forward.rend());
+  else
+    exact.backward = solved(Pass::kBackward);
   exact.backward = readiest_first(exact);
   return exact;
 }

@@ -48,6 +48,12 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
         "{}: the schedule splits backward, but the cost model has no weight_gradient to say what "
         "the parts take; plan again",
         origin);
+  for (const Recompute recompute : plan.recompute)
+    if (file.cost.autograd && recompute != Recompute::kNothing && recompute != Recompute::kFull)
+      invalid_input(
+          "{}: the plan computes \"{}\" again, but the cost model's layers run under autograd, "
+          "again in whole or not at all; plan again",
+          origin, to_string(recompute));
   if (file.cost.host_per_byte == 0 && first_offloading(plan.recompute))
     invalid_input(
         "{}: the plan offloads rows, but the cost model has no host_per_byte to say what that "

@@ -37,6 +37,9 @@ struct Choices {
   /// kMilp and, on small steps, kAuto also rate exact answers on coarse grids. Never a longer step
   /// than with kFluid.
   SolverKind solver = SolverKind::kFluid;
+  /// kSymmetric: every backward MicroPack holds the slices of a forward one, so that a runtime with
+  /// one number for both can run it.
+  CutsKind cuts = CutsKind::kAny;
   /// How long to look for shorter steps, counted from the start: with more effort, and with exact
   /// answers from larger programs. 0 = stop after the usual search. Never a longer step than with
   /// 0, but not always the same step.

@@ -81,6 +81,31 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t m
   return layers;
 }
 
+/// The smaller one of each term. REQUIRES: the same window.
+PackCost smaller_terms(const PackCost& a, const PackCost& b) {
+  return {std::min(a.per_pack, b.per_pack),
+          std::min(a.per_slice, b.per_slice),
+          std::min(a.per_token, b.per_token),
+          std::min(a.per_pair, b.per_pair),
+          std::min(a.per_prefix_token, b.per_prefix_token),
+          std::min(a.per_window_pair, b.per_window_pair),
+          std::min(a.per_window_prefix, b.per_window_prefix),
+          a.window};
+}
+
+/// Graphs that cost no more to keep than to make again: measurements may say otherwise of a term.
+/// Where a forward is left to its backward, that backward has both.
+Costs cheapest_graphs(Costs cost) {
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+    const LayerCosts& again = layer_costs(cost, kind);
+    AutogradLayer& kept = cost.autograd->layers[kind];
+    kept.kept_backward = smaller_terms(kept.kept_backward, again.backward);
+    const PackCost rest = again.backward + (-1.0) * kept.kept_backward;
+    kept.kept_forward = smaller_terms(kept.kept_forward, smaller_terms(again.forward, rest));
+  }
+  return cost;
+}
+
 }  // namespace
 
 std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLengths& lengths,
@@ -93,7 +118,7 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
     timed.push_back(
         {policy.time * static_cast<double>(layers), {RecomputeByLayer(layers, recompute), false}});
   }
-  if (choices.mixed_recompute) {
+  if (choices.mixed_recompute && !cost.autograd) {  // a graph is kept by all layers or by none
     const std::vector<LayerPolicy> hull = efficient(policies);
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
       for (const std::int32_t n : mixed_layers(job.layout, choices.search.mixtures)) {
@@ -124,6 +149,7 @@ bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& c
 
 RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed) {
   if (allowed.size() == 1) return with_recompute(cost, allowed.front());
+  if (cost.autograd) return with_recompute(cheapest_graphs(cost), Recompute::kNothing);
   // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
   return with_recompute(
       cost, std::min(*std::min_element(allowed.begin(), allowed.end()), Recompute::kElementwise));

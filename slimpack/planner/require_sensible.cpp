@@ -55,6 +55,15 @@ void require_times(const Job& job, const SequenceLengths& lengths, const Costs& 
         cost.source, share * 1e-9, kLongest * 1e-9);
 }
 
+void require_known(const std::vector<Recompute>& recompute, const Costs& cost) {
+  for (const Recompute asked : recompute)
+    if (asked != Recompute::kNothing && asked != Recompute::kFull)
+      invalid_input(
+          "plan.recompute is \"{}\", the cost model ({}) is of layers under autograd, which run "
+          "again in whole or not at all; give \"nothing\", \"full\" or \"auto\"",
+          to_string(asked), cost.source);
+}
+
 void require_replicas(const Job& job, const Choices& choices, const Costs& cost) {
   if (job.replicas < 1)
     invalid_input("{} replicas (parallel.dp), the least is 1; give 1 or more", job.replicas);
@@ -104,6 +113,7 @@ void require_sensible(const Job& job, const SequenceLengths& lengths, const Choi
         "choose another policy",
         cost.source);
   SLIMPACK_CHECK(!choices.recompute.empty());
+  if (cost.autograd) require_known(choices.recompute, cost);
 }
 
 std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const Costs& cost) {

@@ -52,6 +52,12 @@ struct StepProblem {
   std::optional<Nanos> below = std::nullopt;
   /// Called after each candidate; may be null.
   const std::function<void()>* progress = nullptr;
+
+  /// Whether backward MicroPacks are to hold the slices of forward ones: because that is asked for,
+  /// or because only then graphs are kept.
+  [[nodiscard]] bool paired() const {
+    return choices.cuts == CutsKind::kSymmetric || keeps_graphs(cost);
+  }
 };
 
 /// The problem with its pacing filled in. Cost: O(stages · (sequences + replicas)).

@@ -59,6 +59,7 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
                                                    static_cast<std::size_t>(problem.depth.effort)
                                              : 0) {
   space_.split = problem.cost.weight_gradient != EdgeTime();
+  space_.paired = problem.paired();
   enqueue(hints);
   if (!problem.candidates.empty()) {
     enqueue(problem.candidates);

@@ -59,6 +59,7 @@ class Bound {
   /// weight gradients can wait and the output goes anywhere.
   [[nodiscard]] PackCost cost(std::int32_t s, Pass pass, std::int32_t group = 1) const {
     const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
+    if (may_skip(s, pass)) return {};
     PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, group);
     if (pass == Pass::kInputGradient && s > 0) {
       const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(s));
@@ -66,6 +67,12 @@ class Bound {
       out.per_token = std::max(0.0, out.per_token - weights.per_token / group);
     }
     return out;
+  }
+
+  /// Whether a stage under autograd can leave a forward to its backward.
+  [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const {
+    return cost_.autograd && pass == Pass::kForward && s == stages() - 1 &&
+           !keeps_graphs(cost_, job_.layout, StageId(s));
   }
 
   /// Of a MicroPack of one slice, at the fastest replica's speed.
@@ -102,7 +109,7 @@ class Bound {
     for (std::int32_t s = 0; s < stages(); ++s)
       for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
         for (const Pass pass : {Pass::kForward, Pass::kInputGradient})
-          least = std::min(least, time_of(s, pass, group, slice));
+          if (!may_skip(s, pass)) least = std::min(least, time_of(s, pass, group, slice));
     return least;
   }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "slimpack/base/error.h"
+#include "slimpack/solver/paired_cut.h"
 
 namespace slimpack {
 namespace {
@@ -95,10 +96,13 @@ PackPlan cut_share(const Unit& unit, const ReplicaShare& share, const UnitCost& 
     if (!first) fluid.taper_front = 0;
     if (!is_last(unit, share, segment)) fluid.taper_back = 0;
     const std::size_t k = entry(segment.replicas);
+    const std::vector<SequenceId> order =
+        fluid_order(share.lengths, segment.sequences, first ? options.short_first : 0);
     append(packs,
-           fluid_cut(share.lengths,
-                     fluid_order(share.lengths, segment.sequences, first ? options.short_first : 0),
-                     cost.forward[k], cost.backward[k], fluid),
+           options.paired
+               ? paired_cut(share.lengths, order, cost.forward[k] + cost.backward[k], fluid.packs,
+                            fluid.granularity)
+               : fluid_cut(share.lengths, order, cost.forward[k], cost.backward[k], fluid),
            segment.replicas);
   }
   return packs;

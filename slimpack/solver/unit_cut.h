@@ -55,6 +55,7 @@ struct UnitCost {
 struct UnitCutOptions {
   FluidCutOptions fluid;
   int short_first = 0;  ///< shortest sequences ahead of the longest, where nothing is merged
+  bool paired = false;  ///< backward runs forward's MicroPacks: paired_cut in place of fluid_cut
 
   bool operator==(const UnitCutOptions&) const = default;
 };

@@ -10,7 +10,8 @@ namespace {
 template <class Count>
 std::int64_t counted(const DecoderShape& shape, Count count) {
   const std::int64_t matrices = shape.tie_embeddings ? 1 : 2;
-  std::int64_t sum = matrices * shape.embedding_parameters() + shape.hidden_size;
+  std::int64_t sum = shape.edges ? shape.edges->before + shape.edges->after - shape.edges->shared
+                                 : matrices * shape.embedding_parameters() + shape.hidden_size;
   for (std::size_t l = 0; l < static_cast<std::size_t>(shape.num_layers); ++l)
     sum += count(shape.layer(shape.kind_of(l)));
   return sum;

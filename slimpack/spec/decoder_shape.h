@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,15 @@
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
+
+/// Parameters outside the layers, of a model that is known only as somebody counted it.
+struct CountedEdges {
+  std::int64_t before = 0;  ///< that the first stage needs
+  std::int64_t after = 0;   ///< that the last stage needs
+  std::int64_t shared = 0;  ///< of those, what both need: tied embeddings
+
+  bool operator==(const CountedEdges&) const = default;
+};
 
 /// A model that can be trained is its ModelShape: `kinds` is empty and its layers are alike. Of
 /// other models ModelShape has the sizes of embedding and head, the number of layers and of heads,
@@ -22,6 +32,7 @@ struct DecoderShape : ModelShape {
 
   std::vector<LayerShape> kinds;
   std::vector<std::uint8_t> kind_of_layer;  ///< index into `kinds`; empty where that is
+  std::optional<CountedEdges> edges;        ///< empty: they follow from the sizes
   std::string config;  ///< config.json, where the shape does not say it all: where there are kinds
 
   /// At least 1.

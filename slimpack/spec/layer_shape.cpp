@@ -42,15 +42,18 @@ std::int64_t LayerShape::kv_weights() const {
 }
 
 std::int64_t LayerShape::active_weights() const {
+  if (counted_parameters > 0) return counted_weights;
   return q_weights() + kv_weights() + out_width() * hidden_size + 3 * hidden_size * active_width() +
          experts * hidden_size;
 }
 
 std::int64_t LayerShape::parameters() const {
+  if (counted_parameters > 0) return counted_parameters;
   return layer_parameters(*this, experts);
 }
 
 std::int64_t LayerShape::active_parameters() const {
+  if (counted_parameters > 0) return counted_weights;
   return layer_parameters(*this, experts_per_token);
 }
 

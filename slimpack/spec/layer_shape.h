@@ -45,6 +45,11 @@ struct LayerShape {
   std::int64_t expert_width = 0;
   bool expert_bias = false;  ///< of each expert's maps and of the router
 
+  /// Of a layer that is known only as somebody counted it: its parameters, and the elements of all
+  /// matrices that a token is multiplied with. 0 = both follow from the widths.
+  std::int64_t counted_parameters = 0;
+  std::int64_t counted_weights = 0;
+
   [[nodiscard]] std::int64_t q_width() const { return num_heads * head_dim; }
   [[nodiscard]] std::int64_t k_width() const { return num_kv_heads * head_dim; }
   [[nodiscard]] std::int64_t v_width() const { return num_kv_heads * value_dim; }

@@ -126,6 +126,10 @@ std::string_view to_string(BackwardKind kind) {
   return kind == BackwardKind::kWhole ? "whole" : "split";
 }
 
+std::string_view to_string(CutsKind kind) {
+  return kind == CutsKind::kAny ? "any" : "symmetric";
+}
+
 std::string_view to_string(ClockKind kind) {
   return kind == ClockKind::kWall ? "wall" : "virtual";
 }

@@ -38,6 +38,13 @@ enum class BackwardKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(BackwardKind kind);
 
+/// Which MicroPacks the backward pass may have.
+enum class CutsKind : std::uint8_t {
+  kAny,
+  kSymmetric,  ///< those of the forward pass, in an order of their own
+};
+[[nodiscard]] std::string_view to_string(CutsKind kind);
+
 /// The clock that measures a training run's times (design §6).
 enum class ClockKind : std::uint8_t {
   kWall,
@@ -133,6 +140,7 @@ struct PlanConfig {
   /// so that the step fits and is as short as possible.
   std::optional<Recompute> recompute = Recompute::kElementwise;
   BackwardKind backward = BackwardKind::kWhole;
+  CutsKind cuts = CutsKind::kAny;
   SolverKind solver = SolverKind::kAuto;
   double time_budget = 0;         ///< seconds to keep looking for a shorter step; 0 = none
   bool unlimited_memory = false;  ///< TOML: memory_cap = "none"

@@ -230,6 +230,8 @@ std::vector<ConfigField> plan_fields() {
       recompute(),
       choice({"plan", "backward", "split: weight gradients may wait"}, &R::plan, &P::backward,
              std::array{BackwardKind::kWhole, BackwardKind::kSplit}),
+      choice({"plan", "cuts", "symmetric: backward runs the MicroPacks of forward"}, &R::plan,
+             &P::cuts, std::array{CutsKind::kAny, CutsKind::kSymmetric}),
       choice({"plan", "solver", "milp also solves programs on coarse grids"}, &R::plan, &P::solver,
              std::array{SolverKind::kAuto, SolverKind::kFluid, SolverKind::kMilp}),
       real({"plan", "time_budget", "seconds to look for shorter steps; 0 = none"}, &R::plan,

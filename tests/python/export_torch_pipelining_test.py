@@ -32,7 +32,14 @@ def sliced(**options):
     return job.plan([4096] * 2)
 
 
-PLANS = {"packed": packed, "sliced": sliced, "split": lambda: sliced(backward="split")}
+def symmetric():
+    """Long sequences among short ones, most of them in slices."""
+    lengths = np.random.default_rng(2).integers(1, 60, 20).tolist() + [900, 400]
+    return planned(lengths, granularity=16, cuts="symmetric")
+
+
+PLANS = {"packed": packed, "sliced": sliced, "split": lambda: sliced(backward="split"),
+         "symmetric": symmetric}
 
 
 def cells(text):
@@ -93,7 +100,7 @@ def test_replicas_have_schedules_of_their_own():
 def test_what_torch_has_no_form_for_is_refused():
     asymmetric = planned(np.random.default_rng(2).integers(20, 500, 60), granularity=16)
     with pytest.raises(slimpack.InvalidInput, match=r"backward MicroPack \d+ of replica 0 holds "
-                       r"other slices than every forward one.*planner=\"packed\""):
+                       r"other slices than every forward one.*cuts=\"symmetric\""):
         torch_pipelining.schedule_csv(asymmetric)
     merged = slimpack.Job("llama-3-8b", {"pp": 2, "dp": 2, "tp": 4}, "h100", most_merged=2,
                           memory_cap="none").plan([8192, 100, 100])

@@ -23,6 +23,7 @@ struct PlanRequest {
   std::int32_t effort = 1;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kFluid;
+  CutsKind cuts = CutsKind::kAny;
   Nanos time_budget{0};
   std::vector<Recompute> recompute = {Recompute::kElementwise};
   bool mixed_recompute = false;
@@ -41,6 +42,7 @@ struct PlanRequest {
             .effort = effort,
             .backward = backward,
             .solver = solver,
+            .cuts = cuts,
             .time_budget = time_budget,
             .recompute = recompute,
             .mixed_recompute = mixed_recompute};

@@ -59,7 +59,7 @@ def _forward_of_backward(step, replica):
             raise InvalidInput(
                 f"backward MicroPack {index} of replica {replica} holds other slices than every "
                 "forward one, torch's schedules have one micro-batch for both passes; plan with "
-                "planner=\"packed\", or run this plan with SlimPack's own runtime (slimpack.train)")
+                "cuts=\"symmetric\", or run this plan with SlimPack's own runtime (slimpack.train)")
         found.append(index_of[frozenset(slices(pack))])
     return found
 

@@ -1,0 +1,114 @@
+"""What is known of a model without running it: kinds of layers, and how many parameters they have."""
+
+import dataclasses
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+
+from slimpack import InvalidInput
+from slimpack.torch.pipeline.layers import find_layers
+from slimpack.torch.pipeline.ownership import ownership_of
+from slimpack.torch.pipeline.stage import Place, divide
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerKind:
+    """Layers that cost the same.
+
+    layer: the first of them. window: the most tokens that a token sees; 0 = all before it.
+    weights: elements of the matrices that a token is multiplied with.
+    """
+
+    layer: int
+    window: int
+    parameters: int
+    weights: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CountedModel:
+    """before, after: parameters that the first and the last stage need beside their layers; shared: of
+    those, what both need."""
+
+    kinds: tuple[LayerKind, ...]
+    kind_of_layer: tuple[int, ...]
+    before: int
+    after: int
+    shared: int
+
+
+def config_of(model):
+    """The configuration of a model, a configuration, or a name or folder of one.
+
+    Raises InvalidInput where it is of no causal language model.
+    """
+    if isinstance(model, torch.nn.Module):
+        model = model.config
+    config = model if isinstance(model, PretrainedConfig) else AutoConfig.from_pretrained(model)
+    if type(config) not in AutoModelForCausalLM._model_mapping:
+        raise InvalidInput(
+            f"model_type {config.model_type} is no causal language model; give the configuration of one")
+    return config
+
+
+def unloaded(config, dtype):
+    """The model without memory for its parameters."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager")
+
+
+def counted(config):
+    """The CountedModel. Raises InvalidInput for models that slimpack.torch.pipeline cannot train."""
+    model = unloaded(config, torch.float32)
+    owned = ownership_of(model)
+    ties = model.all_tied_weights_keys
+    before, after = ({ties.get(name, name) for name in names} for names in (owned.before, owned.after))
+    sizes = {name: p.numel() for name, p in model.named_parameters(remove_duplicate=False)}
+    _, layers = find_layers(model)
+    layers = list(layers)
+    windows = divide(model, Place(0, (0, len(layers)))).attention.windows
+    kinds, kind_of_layer, known = [], [], {}
+    for number, layer in enumerate(layers):
+        window = windows[number] or 0
+        if window >= getattr(config.get_text_config(), "max_position_embeddings", window + 1):
+            window = 0
+        signature = _signature(layer), window
+        if signature not in known:
+            known[signature] = len(kinds)
+            kinds.append(LayerKind(number, window, sum(p.numel() for p in layer.parameters()),
+                                   _weights(layer, config.get_text_config())))
+        kind_of_layer.append(known[signature])
+    _require_one_window(kinds)
+
+    def total(names):
+        return sum(sizes[name] for name in names)
+
+    return CountedModel(tuple(kinds), tuple(kind_of_layer), total(before), total(after),
+                        total(before & after))
+
+
+def _signature(layer):
+    """Equal for layers of the same modules and shapes."""
+    return (tuple((name, type(module).__qualname__) for name, module in layer.named_modules()),
+            tuple((name, tuple(p.shape)) for name, p in layer.named_parameters()))
+
+
+def _weights(layer, config):
+    """Of experts those that a token is sent to."""
+    everyone = next((value for name in ("num_experts", "num_local_experts", "n_routed_experts")
+                     if (value := getattr(config, name, None))), 1)
+    chosen = getattr(config, "num_experts_per_tok", None) or 1
+    weights = 0
+    for name, parameter in layer.named_parameters():
+        if parameter.ndim > 1:
+            share = chosen / everyone if ".experts." in f".{name}." else 1
+            weights += round(parameter.numel() * share)
+    return weights
+
+
+def _require_one_window(kinds):
+    windows = sorted({kind.window for kind in kinds} - {0})
+    if len(windows) > 1:
+        raise InvalidInput(
+            f"layers have windows of {windows[0]} and {windows[1]} tokens, plans know one; profile a model "
+            "whose windows are alike")

@@ -1,0 +1,86 @@
+"""Times and bytes of what is not a layer: the embedding, and the head with the loss."""
+
+import torch
+
+from slimpack.export.slices import Slice
+from slimpack.torch.pipeline.loss import loss_and_gradient
+from slimpack.torch.pipeline.packs import Pack, StagePlan
+from slimpack.torch.pipeline.token_rows import Meter
+from slimpack.torch.pipeline.work import KeyValues, SliceWork
+from slimpack.torch.profiling.lone_layer import lone_stage
+
+TOKENS = (64, 512, 2048)
+_TURNS = 3
+
+
+class Embedding:
+    """The embedding of token ids."""
+
+    def __init__(self, config, dtype, device, clock):
+        self._clock = clock
+        text = config.get_text_config()
+        self._module = torch.nn.Embedding(text.vocab_size, text.hidden_size, dtype=dtype, device=device)
+
+    def times(self, tokens):
+        """Nanoseconds of (forward, backward)."""
+        device = self._module.weight.device
+        ids_T = torch.randint(self._module.num_embeddings, (tokens,), device=device)
+        begin = self._clock.now()
+        rows_TD = self._module(ids_T)
+        forward = self._clock.now() - begin
+        grad_TD = torch.randn_like(rows_TD)
+        begin = self._clock.now()
+        rows_TD.backward(grad_TD)
+        return forward, self._clock.now() - begin
+
+
+class Head:
+    """The last stage's head, and the loss and its gradient, in the model's own code."""
+
+    def __init__(self, config, dtype, device, clock):
+        self._clock = clock
+        layers = config.get_text_config().num_hidden_layers
+        self._stage = lone_stage(config, layers - 1, dtype, device, last=True)
+        self._vocabulary = config.get_text_config().vocab_size
+        with torch.no_grad():  # the head takes what the decoder returns
+            pack = Pack((Slice(0, 0, 2),))
+            plan = StagePlan([pack], [pack], [], {})
+            attention = self._stage.division.attention
+            work = SliceWork(pack, KeyValues(plan, attention.windows, Meter()), attention, forward=True)
+            only = self._stage.place.is_first
+            self._stage(work, torch.zeros(2, dtype=torch.long, device=device) if only else self._rows(2))
+
+    def time(self, tokens):
+        """Nanoseconds."""
+        inputs = self._inputs(tokens)
+        begin = self._clock.now()
+        loss_and_gradient(self._stage, *inputs)
+        return self._clock.now() - begin
+
+    def peak(self, tokens, meter):
+        """Bytes beyond its input and that one's gradient."""
+        inputs = self._inputs(tokens)
+        meter.restart()
+        before = meter.now
+        loss_and_gradient(self._stage, *inputs)
+        return meter.peak - before - inputs[0].nbytes
+
+    def _inputs(self, tokens):
+        targets_T = torch.randint(self._vocabulary, (tokens,), device=self._stage.device)
+        return self._rows(tokens), targets_T, tokens
+
+    def _rows(self, tokens):
+        return torch.randn(tokens, self._stage.width, dtype=self._stage.dtype, device=self._stage.device)
+
+
+def fastest_of(run, context):
+    """(tokens, figures) by number of tokens, of a few turns."""
+    sizes = sorted({min(tokens, context) for tokens in TOKENS})
+    run(sizes[0])  # warms up
+    best = {}
+    for _ in range(_TURNS):
+        for tokens in sizes:
+            figures = run(tokens)
+            figures = figures if isinstance(figures, tuple) else (figures,)
+            best[tokens] = tuple(map(min, zip(best.get(tokens, figures), figures, strict=True)))
+    return list(best.items())

@@ -1,0 +1,147 @@
+"""A stage of one layer in the middle of a model, without the rest: what a profile measures."""
+
+from typing import NamedTuple
+
+import torch
+
+from slimpack.export.slices import Slice
+from slimpack.torch.pipeline.layers import End, find_layers
+from slimpack.torch.pipeline.packs import Pack, StagePlan
+from slimpack.torch.pipeline.stage import Place, Stage, divide
+from slimpack.torch.pipeline.stage_step import StageStep
+from slimpack.torch.pipeline.token_rows import Meter
+from slimpack.torch.pipeline.work import KeyValues, SliceWork
+from slimpack.torch.profiling.counted_model import unloaded
+
+
+class Point(NamedTuple):
+    """A MicroPack of `slices` equal slices of `tokens` tokens after `prefix`."""
+
+    tokens: int
+    prefix: int
+    slices: int
+
+
+class Passes(NamedTuple):
+    """Figures of the passes of a MicroPack; kept: where its graph is kept from forward to backward."""
+
+    forward: float
+    backward: float
+    kept_forward: float
+    kept_backward: float
+
+
+class _Middle(Place):
+    """Neither embedding nor head."""
+
+    is_first = is_last = False
+
+
+def lone_stage(config, layer, dtype, device, *, last=False):
+    """A Stage of one layer with random weights; last: with the head, which is then of the last stage."""
+    model = unloaded(config, dtype)
+    count = config.get_text_config().num_hidden_layers
+    begins = sorted({0, layer, layer + 1, count})
+    place = (Place if last else _Middle)(begins.index(layer), tuple(begins))
+    division = divide(model, place)
+    model.to_empty(device=device)
+    model.init_weights()
+    return Stage(model.train(), division)
+
+
+class LoneLayer:
+    """Runs MicroPacks through a lone stage as slimpack.torch.pipeline does."""
+
+    def __init__(self, config, layer, dtype, device, clock):
+        self.stage = lone_stage(config, layer, dtype, device)
+        self.device, self._dtype, self._layer, self._clock = device, dtype, layer, clock
+
+    def times(self, point):
+        """Nanoseconds by Passes."""
+        return Passes(*self._timed(point, keep=False), *self._timed(point, keep=True))
+
+    def _timed(self, point, *, keep):
+        step, number, rows_TD = self._prepared(point, keep=keep)
+        begin = self._clock.now()
+        hidden_TD = step.forward(number, rows_TD)
+        forward = self._clock.now() - begin
+        grad_TD = torch.randn_like(hidden_TD)
+        begin = self._clock.now()
+        step.backward(0, grad_TD)
+        return forward, self._clock.now() - begin
+
+    def bytes(self, point, meter):
+        """(peak of a forward without a graph, bytes of a graph, peak of the backward that uses it): each
+        beyond what the step keeps and what was there before. meter: of live_bytes, entered."""
+        step, number, rows_TD = self._prepared(point, keep=False)
+        peak = _beyond(step, meter, lambda: step.forward(number, rows_TD))[1]
+        step, number, rows_TD = self._prepared(point, keep=True)
+        graph, _ = _beyond(step, meter, lambda: step.forward(number, rows_TD))
+        grad_TD = rows_TD.detach().clone()
+        _, backward = _beyond(step, meter, lambda: step.backward(0, grad_TD))
+        return peak, graph, backward
+
+    def preamble(self, tokens):
+        """Nanoseconds that a stage takes for a forward before its first layer."""
+        layers = find_layers(self.stage.model)[1]
+        mine, layers[self._layer] = layers[self._layer], End()
+        try:
+            plan = _plan(Point(tokens, 0, 1), keep=False)
+            work = SliceWork(plan.forward[0], KeyValues(plan, self.stage.division.attention.windows, Meter()),
+                             self.stage.division.attention, forward=True)
+            rows_TD = self._rows(tokens)
+            begin = self._clock.now()
+            with torch.no_grad():
+                self.stage(work, rows_TD)
+            return self._clock.now() - begin
+        finally:
+            layers[self._layer] = mine
+
+    def key_value_bytes(self, window):
+        """Of a token, as the layer hands keys and values to its cache."""
+        tokens = 4
+        step, _, _ = self._prepared(Point(1, tokens, 1), keep=False)
+        seen = min(tokens, window - 1) if window else tokens
+        inputs = tokens * self.stage.width * self._dtype.itemsize
+        return (step.meter.now - inputs) / seen if seen else 0.0
+
+    def optimizer_time(self):
+        """Nanoseconds of AdamW by parameter."""
+        optimizer = torch.optim.AdamW(self.stage.parameters(), lr=1e-9)
+        self.times(Point(16, 0, 1))
+        fastest = None
+        for _ in range(4):
+            begin = self._clock.now()
+            optimizer.step()
+            taken = self._clock.now() - begin
+            fastest = taken if fastest is None else min(fastest, taken)
+        return fastest / sum(p.numel() for p in self.stage.parameters())
+
+    def _prepared(self, point, *, keep):
+        """(a step in which all prefixes have passed forward, the number of the pack, its rows)."""
+        step = StageStep(self.stage, _plan(point, keep=keep), None, None, 1)
+        if point.prefix:
+            step.forward(0, self._rows(point.slices * point.prefix))
+        return step, 1 if point.prefix else 0, self._rows(point.slices * point.tokens)
+
+    def _rows(self, tokens):
+        return torch.randn(tokens, self.stage.width, dtype=self._dtype, device=self.device)
+
+
+def _plan(point, *, keep):
+    """The prefixes as one pack, then the slices."""
+    prefix = Pack(tuple(Slice(s, 0, point.prefix) for s in range(point.slices)))
+    own = Pack(tuple(Slice(s, point.prefix, point.prefix + point.tokens) for s in range(point.slices)))
+    forward = [prefix, own] if point.prefix else [own]
+    return StagePlan(forward, [own], [], {0: len(forward) - 1} if keep else {})
+
+
+def _beyond(step, meter, run):
+    """(bytes that are left, peak) of a call, beyond what the step's stores have taken."""
+    meter.restart()
+    before, stored = meter.now, step.meter.now
+    result = run()
+    peak = meter.peak - before - max(0, step.meter.now - stored)
+    left = meter.now - before - (step.meter.now - stored)
+    del result
+    return left, peak

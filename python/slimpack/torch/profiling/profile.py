@@ -1,0 +1,157 @@
+"""Measures a model and writes the cost file that plans are made from."""
+
+import json
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from slimpack import InvalidInput, _planner
+from slimpack.torch.profiling.clock import Clock
+from slimpack.torch.profiling.counted_model import config_of, counted
+from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
+from slimpack.torch.profiling.live_bytes import live_bytes
+from slimpack.torch.profiling.lone_layer import LoneLayer
+from slimpack.torch.profiling.transfers import measured_transfer
+from slimpack.torch.profiling.turns import in_turns, points_up_to
+
+_DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
+_NO_TIME = {"per_pack": 0.0, "per_token": 0.0}
+_LONGEST_COUNTED = 1024  # tokens of a sequence whose bytes are counted, which repeat exactly
+_LEAST = 0.05  # share of a measurement that is left to a layer beside the stage's own work
+
+
+def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seconds=10.0, latency=5e-5,
+            bandwidth=1e10, clock="wall", progress=None):
+    """Measures what the layers of a Hugging Face causal decoder cost under slimpack.torch.pipeline, as
+    they are, and writes a cost file: its path. `Job(model, cost=file)` plans from it.
+
+    model: a model, a configuration, or a name or folder of one. Only its configuration is used: one
+        layer of each kind is made with random weights.
+    context: the most tokens of a sequence that is measured. seconds: how long to measure layers, about.
+    latency, bandwidth: seconds and bytes per second between ranks. In a process group of two or more
+        these are measured instead; all ranks call this, slow each other as they will in training, and
+        rank 0 writes.
+    clock: "wall", or "processor" on a CPU that others use, too: processor time, for one thread.
+    progress: called with a line of text now and then.
+
+    Raises InvalidInput for models that slimpack.torch.pipeline cannot train.
+    """
+    if dtype not in _DTYPES:
+        raise InvalidInput(f"dtype is {dtype}, must be torch.float32, torch.bfloat16 or torch.float64")
+    if context < 32 or seconds <= 0 or latency < 0 or bandwidth <= 0:
+        raise InvalidInput(
+            f"context is {context}, seconds {seconds}, latency {latency}, bandwidth {bandwidth}: must be at "
+            "least 32, above 0, at least 0, above 0")
+    tell = progress or (lambda text: None)
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    clock = Clock(device, clock)
+    config = config_of(model)
+    known = counted(config)
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None) or (1 << 31) - 1
+    context = min(context, positions)
+    several = dist.is_initialized() and dist.get_world_size() > 1
+    transfer = measured_transfer(device) if several else (latency, 1 / bandwidth)
+    layers, errors, optimizer = [], [], 0.0
+    for number, kind in enumerate(known.kinds):
+        tell(f"measures kind {number + 1} of {len(known.kinds)} of layers")
+        lone = LoneLayer(config, kind.layer, dtype, device, clock)
+        if number == 0:
+            optimizer = lone.optimizer_time()
+            stage = _fit_edge([(tokens, *time) for tokens, time in fastest_of(lone.preamble, context)])
+        figures, error = _measured_layer(lone, kind, stage, context, seconds / len(known.kinds))
+        layers.append(figures)
+        errors.append(error)
+    tell("measures embedding and head")
+    cost = _cost_file(config, dtype, known, layers, transfer)
+    cost["autograd"] |= {"max_positions": positions, "stage": stage}
+    cost |= _measured_edges(config, dtype, device, clock, context, cost["autograd"])
+    cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device), "fit_error": max(errors),
+             "source": f"slimpack.torch.profile of {config.model_type} on {_name(device)}"}
+    file = Path(file)
+    if not several or dist.get_rank() == 0:
+        file.write_text(_planner.checked_cost(json.dumps(cost), str(file)), encoding="utf-8")
+    if several:
+        dist.barrier()
+    return file
+
+
+def _measured_layer(lone, kind, stage, context, seconds):
+    """(the layer's part of a cost file, the largest error of a fit)."""
+    measured = in_turns(points_up_to(context), lone.times, seconds, lambda: None)
+    # Of a stage with one layer: the rest is counted once for all layers.
+    again = [True, True, True, False]
+    fits = []
+    for index, with_stage in enumerate(again):
+        rows = []
+        for point, times in measured.items():
+            beside = stage["per_pack"] + stage["per_token"] * point.tokens * point.slices
+            own = max(times[index] - beside * with_stage, _LEAST * times[index])
+            rows.append((*point, own))
+        fits.append(_planner.fit_packs(rows, kind.window))
+    with live_bytes(lone.device) as meter:
+        found = [(point, lone.bytes(point, meter)) for point in points_up_to(min(context, _LONGEST_COUNTED))]
+    sizes = [_planner.fit_packs([(*point, max(1.0, bytes_[index])) for point, bytes_ in found], kind.window)
+             for index in range(3)]
+    forward, backward, kept_forward, kept_backward = (json.loads(text) for text, _ in fits)
+    forward_peak, graph, backward_peak = (json.loads(text) for text, _ in sizes)
+    return ({"forward": forward, "backward": backward,
+             "autograd": {"window": kind.window, "parameters": kind.parameters, "weights": kind.weights,
+                          "kv_bytes": lone.key_value_bytes(kind.window), "kept_forward": kept_forward,
+                          "kept_backward": kept_backward, "graph": graph, "forward_peak": forward_peak,
+                          "backward_peak": backward_peak}},
+            max(error for _, error in fits))
+
+
+def _measured_edges(config, dtype, device, clock, context, autograd):
+    """Fields of embedding and head; sets the head's bytes in `autograd`."""
+    embedding = fastest_of(Embedding(config, dtype, device, clock).times, context)
+    head = Head(config, dtype, device, clock)
+    times = fastest_of(head.time, context)
+    with live_bytes(device) as meter:
+        peaks = [(tokens, max(1, head.peak(tokens, meter))) for tokens, _ in times]
+    autograd["head_peak"] = _fit_edge(peaks)
+    return {"embedding_forward": _fit_edge([(tokens, time[0]) for tokens, time in embedding]),
+            "embedding_backward": _fit_edge([(tokens, time[1]) for tokens, time in embedding]),
+            "head_backward": _fit_edge([(tokens, *time) for tokens, time in times])}
+
+
+def _fit_edge(rows):
+    return json.loads(_planner.fit_edge([tuple(map(float, row)) for row in rows])[0])
+
+
+def _cost_file(config, dtype, known, layers, transfer):
+    """The fields that are not measured here."""
+    text = config.get_text_config()
+    heads = text.num_attention_heads
+    query = getattr(text, "qk_head_dim", None) or getattr(text, "head_dim", None) or text.hidden_size // heads
+    output = getattr(text, "v_head_dim", None) or query
+    latency, per_byte = (1e9 * seconds for seconds in transfer)
+    parts = [{"forward": layer["forward"], "backward": layer["backward"], "elementwise": _NO_TIME,
+              "weight_gradient": _NO_TIME, "merge": []} for layer in layers]
+    widths = {"query_width": heads * query, "output_width": heads * output}
+    size = dtype.itemsize
+    return {
+        "format": "slimpack-cost", "version": 3, "model": json.loads(config.to_json_string(use_diff=False)),
+        "dtype": _DTYPES[dtype], "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
+        **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
+        "transfer_per_byte": per_byte, "reduce_latency": latency, "reduce_per_byte": per_byte,
+        "peak_flops": 0, "replicas_per_node": 0,
+        "autograd": {
+            "hidden_size": text.hidden_size, "vocab_size": text.vocab_size,
+            "parameters_before": known.before, "parameters_after": known.after,
+            "parameters_shared": known.shared, "kind_of_layer": list(known.kind_of_layer),
+            "layers": [layer["autograd"] | widths for layer in layers],
+            "state_bytes": {"weights": size, "gradients": size, "optimizer": 2 * size}}}
+
+
+def _memory(device):
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    processes = dist.get_world_size() if dist.is_initialized() else 1
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // processes
+
+
+def _name(device):
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"

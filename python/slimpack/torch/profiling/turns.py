@@ -1,0 +1,47 @@
+"""Measurements that take turns, so that what slows a machine for a moment hits all of them alike."""
+
+import time
+
+from slimpack.torch.profiling.lone_layer import Point
+
+_MOST_OF_A_POINT = 0.2  # of the seconds that all points have
+_LEAST_POINTS = 5  # for as many terms
+
+
+def points_up_to(context):
+    """Short and long slices, with and without prefixes, alone and several in a MicroPack."""
+    c = context
+    points = [Point(32, 0, 1), Point(128, 0, 1), Point(512, 0, 1), Point(2048, 0, 1), Point(64, 0, 8),
+              Point(256, 0, 4), Point(128, c // 2, 1), Point(512, c // 4, 1), Point(512, c // 2, 1),
+              Point(256, c - 256, 1), Point(1024, c - 1024, 1), Point(32, c // 4, 4)]
+    points = [p for p in points if p.prefix >= 0 and p.tokens + p.prefix <= c]
+    return points or [Point(c, 0, 1)]
+
+
+def in_turns(points, run, seconds, progress):
+    """By point the fastest of its runs, figure by figure. Points that would take too long are left out,
+    but for the five cheapest. run: a point to a tuple of nanoseconds."""
+    deadline = time.perf_counter() + seconds
+    left = sorted(points, key=_work)
+    run(left[0])  # warms up
+    best, rate = {}, 0.0
+    for point in left:
+        if len(best) >= _LEAST_POINTS and rate * _work(point) > _MOST_OF_A_POINT * seconds:
+            break
+        begin = time.perf_counter()
+        best[point] = run(point)
+        rate = (time.perf_counter() - begin) / _work(point)
+        progress()
+    while time.perf_counter() < deadline:
+        for point, fastest in best.items():
+            best[point] = type(fastest)(*map(min, zip(fastest, run(point), strict=True)))
+            progress()
+            if time.perf_counter() > deadline:
+                break
+    return best
+
+
+def _work(point):
+    """About what a point takes, with its prefix, in tokens of linear work."""
+    end = point.prefix + point.tokens
+    return point.slices * (end + end * end / 4096)

@@ -1,0 +1,71 @@
+// What a run costs whose layers are a model's own, under autograd (slimpack.torch.pipeline), where
+// that differs from PackFlow's.
+#pragma once
+
+#include <vector>
+
+#include "slimpack/cost/pack_cost.h"
+#include "slimpack/plan/plan.h"
+
+namespace slimpack {
+
+/// Bytes of a MicroPack, in the form of its times: per_pack + Σ slices (per_slice + …).
+using PackBytes = PackCost;
+
+/// A layer of one kind. LayerCosts::forward is that without a graph, LayerCosts::backward that
+/// which runs the layer's forward again.
+struct AutogradLayer {
+  PackCost kept_forward;    ///< nanoseconds, where the graph is kept until backward
+  PackCost kept_backward;   ///< nanoseconds of the backward that follows
+  PackBytes graph;          ///< what forward leaves for backward, its output included
+  PackBytes forward_peak;   ///< the peak of a forward without a graph beyond its input
+  PackBytes backward_peak;  ///< the peak of backward beyond its input, the graph and what it leaves
+  double kv_bytes = 0;      ///< of a token's keys and values, as the layer hands them to its cache
+
+  bool operator==(const AutogradLayer&) const = default;
+};
+
+/// Bytes that a rank holds of each parameter.
+struct StateBytes {
+  double weights = 0;
+  double gradients = 0;
+  double optimizer = 0;  ///< on every replica
+
+  bool operator==(const StateBytes&) const = default;
+};
+
+/// The rules of that runtime:
+///  - A stage keeps the graph of a forward MicroPack (Recompute::kNothing on all of its layers) if
+///  a
+///    backward MicroPack has the same slices. Everything else runs again (Recompute::kFull): from
+///    the stage's inputs, which are kept once for all of its layers.
+///  - Keys and values are kept of the tokens that are in the prefix of some slice, of layers with a
+///    window those that the slice sees; the sums of their gradients likewise, in the accumulate
+///    type.
+///  - Without a graph the last stage runs forward only for slices whose keys and values other
+///    slices need, and its last layer no further than these.
+///  - There is one backward MicroPack's graph at a time beside those that are kept.
+struct AutogradCosts {
+  std::vector<AutogradLayer> layers;  ///< by kind
+  /// Nanoseconds that a stage takes for a forward MicroPack beside its layers: positions, masks.
+  /// Also of a forward that runs again.
+  EdgeTime stage;
+  EdgeTime head_peak;  ///< bytes of the head and the loss, beyond their input
+  StateBytes state;
+
+  bool operator==(const AutogradCosts&) const = default;
+};
+
+/// The sum of a form over a MicroPack's slices.
+[[nodiscard]] double sum_over(const PackCost& form, const MicroPack& pack);
+
+/// By sequence, where a sequence's slices with a prefix begin in the packs; ascending, each once.
+using Begins = std::vector<std::vector<Tokens>>;
+/// REQUIRES: the packs name sequences below `sequences`.
+void add_begins(Begins& begins, const std::vector<MicroPack>& packs);
+
+/// For each forward MicroPack, whether it has a slice with tokens in the prefix of another slice of
+/// either pass. REQUIRES: valid packs.
+[[nodiscard]] std::vector<bool> feeds_others(const PackPlan& packs);
+
+}  // namespace slimpack

@@ -1,0 +1,232 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/error.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/memory_model.h"
+#include "tests/cost/round_model.h"
+#include "tests/support/counted_costs.h"
+#include "tests/support/expect_error.h"
+
+namespace slimpack {
+namespace {
+
+using testing::counted_costs;
+using testing::slice;
+
+const StageLayout kTwoStages{{0, 1, 3}};
+const SequenceLengths kLengths{Tokens(10), Tokens(2)};
+/// Cuts of backward that forward does not have.
+const PackPlan kAsymmetric{{{{slice(0, 0, 6)}}, {{slice(0, 6, 10), slice(1, 0, 2)}}},
+                           {{{slice(0, 5, 10)}}, {{slice(1, 0, 2), slice(0, 0, 5)}}}};
+const PackPlan kPaired{{{{slice(0, 0, 6)}}, {{slice(0, 6, 10), slice(1, 0, 2)}}},
+                       {{{slice(1, 0, 2), slice(0, 6, 10)}}, {{slice(0, 0, 6)}}}};
+
+std::vector<std::int64_t> counts(const auto& quantities) {
+  std::vector<std::int64_t> out;
+  for (const auto& q : quantities) out.push_back(q.count());
+  return out;
+}
+using Counts = std::vector<std::int64_t>;
+
+TEST(AutogradTimes, OfRecomputationRunEveryLayerAgainInBackward) {
+  const auto cost = with_recompute(counted_costs({0, 0, 0}), Recompute::kFull);
+  const TaskTimes times = task_times(cost, kTwoStages, kAsymmetric);
+  // One layer: 10 ns a token in forward, 30 in backward.
+  EXPECT_EQ(counts(times.forward[0]), Counts({60, 60}));
+  EXPECT_EQ(counts(times.backward[0]), Counts({150, 210}));
+  // Two layers. The last stage runs the first MicroPack as far as its last layer's keys, which the
+  // second one needs: one layer. Nobody needs keys of the second MicroPack.
+  EXPECT_EQ(counts(times.forward[1]), Counts({60, 0}));
+  EXPECT_EQ(counts(times.backward[1]), Counts({300, 420}));
+}
+
+TEST(AutogradTimes, OfKeptGraphsAreThoseOfPairsAndOthersRunAgain) {
+  const auto cost = with_recompute(counted_costs({0, 0, 0}), Recompute::kNothing);
+  const TaskTimes paired = task_times(cost, kTwoStages, kPaired);
+  // 11 ns a token and layer in forward, 19 in backward, on the last stage as well.
+  EXPECT_EQ(counts(paired.forward[0]), Counts({66, 66}));
+  EXPECT_EQ(counts(paired.backward[0]), Counts({114, 114}));
+  EXPECT_EQ(counts(paired.forward[1]), Counts({132, 132}));
+  EXPECT_EQ(counts(paired.backward[1]), Counts({228, 228}));
+  const auto full = with_recompute(counted_costs({0, 0, 0}), Recompute::kFull);
+  const TaskTimes kept = task_times(cost, kTwoStages, kAsymmetric);
+  const TaskTimes again = task_times(full, kTwoStages, kAsymmetric);
+  EXPECT_EQ(kept.forward, again.forward);
+  EXPECT_EQ(kept.backward, again.backward);
+}
+
+TEST(AutogradTimes, CountAStagesOwnWorkInEveryForward) {
+  Costs known = counted_costs({0, 0, 0});
+  known.autograd->stage = {.per_pack = 7, .per_token = 1};
+  const auto full = with_recompute(known, Recompute::kFull);
+  const auto kept = with_recompute(known, Recompute::kNothing);
+  // 6 tokens: 13 more in forward; in backward of 6 tokens only where it runs forward again.
+  EXPECT_EQ(counts(task_times(full, kTwoStages, kPaired).forward[0]), Counts({73, 73}));
+  EXPECT_EQ(counts(task_times(full, kTwoStages, kPaired).backward[0]), Counts({193, 193}));
+  EXPECT_EQ(counts(task_times(kept, kTwoStages, kPaired).forward[0]), Counts({79, 79}));
+  EXPECT_EQ(counts(task_times(kept, kTwoStages, kPaired).backward[0]), Counts({114, 114}));
+}
+
+TEST(AutogradTimes, OfTheStepsEndReduceWholeGradientsAndUpdateOnEveryReplica) {
+  Costs known = counted_costs({0, 0, 0});
+  known.reduce_latency = 7;
+  known.reduce_per_byte = 0.25;
+  const auto cost = with_recompute(known, Recompute::kFull);
+  const TaskTimes one = task_times(cost, kTwoStages, kPaired, {.replicas = 1});
+  const TaskTimes two = task_times(cost, kTwoStages, kPaired, {.replicas = 2});
+  // First stage: 100 of its layer and 40 before it; last stage: 200 and 44 after them. The 40 that
+  // both have are exchanged: 5 + 0.5 · 4 · 40.
+  EXPECT_EQ(counts(one.reduce), Counts({85, 85}));
+  EXPECT_EQ(counts(one.step_end), Counts({280, 488}));
+  // Twice a ring of one step over two: 2 · (7 + 0.25 · 560 / 2) and 2 · (7 + 0.25 · 976 / 2).
+  EXPECT_EQ(counts(two.reduce), Counts({85 + 154, 85 + 258}));
+  EXPECT_EQ(two.step_end, one.step_end);
+}
+
+TEST(AutogradMemory, OfRecomputationIsInputsKeysAndTheGraphOfOneBackward) {
+  const auto cost = with_recompute(counted_costs({0, 0}), Recompute::kFull);
+  const TaskBytes bytes = task_bytes(cost, {{0, 1, 2}}, kAsymmetric, kLengths);
+  // The first stage's inputs are token ids. The last stage keeps 6 rows of 16 bytes twice.
+  EXPECT_EQ(counts(bytes.rows[0]), Counts({0, 0}));
+  EXPECT_EQ(counts(bytes.rows[1]), Counts({96, 96}));
+  for (const std::size_t stage : {0, 1}) {
+    // Slices with a prefix begin at 5 and 6 in both passes, at 5 in backward: 6 and 5 tokens of 8
+    // bytes. Sums of fp32 gradients are as wide.
+    EXPECT_EQ(counts(bytes.kv[stage]), Counts({48, 0}));
+    EXPECT_EQ(counts(bytes.dkv[stage]), Counts({40, 0}));
+    EXPECT_EQ(counts(bytes.forward_transient[stage]), Counts({300, 300}));
+  }
+  // First backward: 5 rows of 16 bytes, again as a gradient, and a graph of 5 · 100 + 5 · 8; in the
+  // layer 5 · 30 and the new sums, 40: 890. Second: 7 · (16 + 16 + 100) + 7 · 30.
+  EXPECT_EQ(counts(bytes.backward_transient[0]), Counts({890, 1134}));
+  EXPECT_EQ(bytes.backward_transient[1], bytes.backward_transient[0]);  // the head needs less
+  EXPECT_EQ(counts(bytes.forward_input), Counts({96, 96}));
+  EXPECT_EQ(counts(bytes.backward_input), Counts({80, 112}));
+}
+
+TEST(AutogradMemory, OfKeptGraphsIsHeldFromForwardToBackward) {
+  const auto cost = with_recompute(counted_costs({0, 0}), Recompute::kNothing);
+  const TaskBytes bytes = task_bytes(cost, {{0, 1, 2}}, kPaired, kLengths);
+  // 6 · (16 + 100) and, with a prefix of 6, 48 more.
+  EXPECT_EQ(counts(bytes.rows[0]), Counts({696, 744}));
+  EXPECT_EQ(bytes.rows[1], bytes.rows[0]);
+  EXPECT_EQ(counts(bytes.kv[0]), Counts({48, 0}));
+  // The output's gradient, 6 · 16; in the layer 6 · 30, and first the sums of 6 tokens, 48.
+  EXPECT_EQ(counts(bytes.backward_transient[0]), Counts({96 + 180 + 48, 96 + 180}));
+}
+
+TEST(AutogradMemory, OfManyLayersPeaksWhereGraphsOrTheSumsOfGradientsAreMost) {
+  const auto cost = with_recompute(counted_costs({0, 0, 0, 0, 0, 0, 0, 0}), Recompute::kFull);
+  auto wide = cost;
+  wide.autograd->layers[0].kv_bytes = 16;
+  const auto peak_of = [&](const RecomputingCosts& costs, std::int64_t begin, std::int64_t end) {
+    const StageLayout one{{0, 8}};
+    const SequenceLengths lengths{Tokens(end)};
+    const PackPlan packs{{{{slice(0, 0, end)}}},
+                         {{{slice(0, begin, end)}}, {{slice(0, 0, begin)}}}};
+    return task_bytes(costs, one, packs, lengths).backward_transient[0][0].count();
+  };
+  // Ten tokens: input and gradient 320, graphs 8 · 1,720, in the last layer 300 and sums of 720.
+  EXPECT_EQ(peak_of(cost, 90, 100), 320 + 8 * 1720 + 300 + 720);
+  // Keys of twice the width: a graph of 892, sums of 1,584. The first layer comes last, with the
+  // sums of all layers and its own graph.
+  EXPECT_EQ(peak_of(wide, 99, 100), 32 + 892 + 30 + 8 * 1584);
+}
+
+TEST(AutogradMemory, OfWindowsKeepsWhatSlicesSee) {
+  const auto cost = with_recompute(counted_costs({0, 1}), Recompute::kFull);
+  const TaskBytes bytes = task_bytes(cost, {{0, 1, 2}}, kAsymmetric, kLengths);
+  // A token sees two before it: 3 and 4 from 5 on, 4 and 5 from 6 on.
+  EXPECT_EQ(counts(bytes.kv[1]), Counts({24, 0}));
+  EXPECT_EQ(counts(bytes.dkv[1]), Counts({16, 0}));
+}
+
+TEST(AutogradMemory, OfTheModelCountsEveryParameterOnEveryReplica) {
+  const Costs cost = counted_costs({0, 0, 0});
+  // 100 of a layer and 40 before it; 200 and 44 after them.
+  for (const std::int32_t replicas : {1, 4}) {
+    EXPECT_EQ(model_state(cost, kTwoStages, StageId(0), replicas),
+              (ModelState{Bytes(560), Bytes(560), Bytes(1120)}));
+    EXPECT_EQ(model_state_bytes(cost, kTwoStages, StageId(1), replicas), Bytes(244 * 16));
+  }
+  EXPECT_EQ(cost.shape.parameters(), 300 + 44);
+  EXPECT_EQ(stage_parameters(cost.shape, {{0, 3}}, StageId(0)), 300 + 44);
+}
+
+TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
+  Costs cost = counted_costs({0, 0});
+  cost.autograd->layers[0].graph.per_token = 1e300;
+  expect_invalid_input(
+      [&] {
+        (void)task_bytes(with_recompute(cost, Recompute::kFull), {{0, 1, 2}}, kPaired, kLengths);
+      },
+      {"cannot be counted in 64 bits"});
+}
+
+TEST(AutogradCosts, KnowTwoRecomputationsAndNoMerging) {
+  const Costs cost = counted_costs({0, 1});
+  EXPECT_EQ(known_recomputations(cost),
+            (std::vector<Recompute>{Recompute::kNothing, Recompute::kFull}));
+  const auto chosen = with_recompute(cost, Recompute::kFull);
+  expect_invalid_input(
+      [&] {
+        (void)stage_cost(chosen, {{0, 2}}, StageId(0), Pass::kForward, 2);
+      },
+      {"merging"});
+}
+
+TEST(AutogradCosts, KeepGraphsOnStagesAllOfWhoseLayersDo) {
+  const auto cost = with_recompute(counted_costs({0, 0, 0}),
+                                   {Recompute::kNothing, Recompute::kNothing, Recompute::kFull});
+  EXPECT_TRUE(keeps_graphs(cost, kTwoStages, StageId(0)));
+  EXPECT_FALSE(keeps_graphs(cost, kTwoStages, StageId(1)));
+  EXPECT_TRUE(keeps_graphs(cost));
+}
+
+TEST(AutogradJson, RoundTripsToTheLastBit) {
+  Costs cost = counted_costs({0, 1, 0});
+  cost.autograd->layers[1].graph.per_window_pair = 1.0 / 3;
+  const nlohmann::json file = nlohmann::json::parse(cost_to_json(cost));
+  EXPECT_EQ(file["version"], 3);
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), cost);
+}
+
+TEST(AutogradJson, RefusesWhatIsMissingOrDoesNotBelong) {
+  const nlohmann::json good = nlohmann::json::parse(cost_to_json(counted_costs({0, 1})));
+  const auto refused = [&](auto change, std::initializer_list<std::string_view> parts) {
+    nlohmann::json file = good;
+    change(file);
+    expect_invalid_input([&] { (void)cost_from_json(file.dump(), "cost.json"); }, parts);
+  };
+  for (const auto& item : good["autograd"].items())
+    refused([&](auto& f) { f["autograd"].erase(item.key()); },
+            {"cost.json", "autograd", item.key()});
+  for (const auto& item : good["autograd"]["layers"][0].items())
+    refused([&](auto& f) { f["autograd"]["layers"][0].erase(item.key()); },
+            {"layers[0]", item.key()});
+  refused([](auto& f) { f["version"] = 2; }, {"version"});
+  refused([](auto& f) { f.erase("autograd"); }, {"version"});
+  refused([](auto& f) { f["row_bytes"] = 1; }, {"row_bytes", "autograd"});
+  refused([](auto& f) { f["weight_gradient"]["per_token"] = 1; }, {"weight_gradient"});
+  refused([](auto& f) { f["autograd"]["layers"].clear(); }, {"layers", "0 kinds"});
+  refused([](auto& f) { f["autograd"]["kind_of_layer"] = {0, 2}; }, {"kind_of_layer", "2"});
+  refused([](auto& f) { f["autograd"]["kind_of_layer"] = {1, 0}; }, {"kind_of_layer", "order"});
+  refused([](auto& f) { f["autograd"]["kind_of_layer"] = {0, 0}; }, {"kind_of_layer", "1 of 2"});
+  refused([](auto& f) { f["autograd"]["kind_of_layer"].clear(); }, {"kind_of_layer", "0 layers"});
+  refused([](auto& f) { f["autograd"]["layers"][1]["weights"] = 101; }, {"weights", "101"});
+  refused([](auto& f) { f["autograd"]["layers"][0]["kv_bytes"] = -1; }, {"kv_bytes", "-1"});
+  refused([](auto& f) { f["autograd"]["state_bytes"]["weights"] = 257; }, {"weights", "257"});
+  refused([](auto& f) { f["autograd"]["parameters_shared"] = 41; }, {"parameters_shared", "41"});
+  refused(
+      [](auto& f) {
+        auto& layer = f["autograd"]["layers"][0];
+        layer = f["autograd"]["layers"][1];
+        layer["window"] = 4;
+      },
+      {"window", "3", "4"});
+}
+
+}  // namespace
+}  // namespace slimpack

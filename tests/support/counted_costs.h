@@ -1,0 +1,60 @@
+// Costs of a small model under autograd, whose sums can be done in the head.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack::testing {
+
+/// The kinds of layers are numbered as they come. Those of the first kind see everything, those of
+/// the second a window of 3 tokens. fp32, hidden size 4: a row has 16 bytes.
+inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
+  Costs cost;
+  cost.source = "made up";
+  cost.shape.hidden_size = 4;
+  cost.shape.vocab_size = 10;
+  cost.shape.max_positions = Tokens(1 << 20);
+  cost.shape.num_heads = cost.shape.num_kv_heads = 1;
+  cost.shape.num_layers = static_cast<std::int64_t>(kind_of_layer.size());
+  cost.shape.kind_of_layer = std::move(kind_of_layer);
+  cost.shape.edges = {.before = 40, .after = 44, .shared = 40};
+  cost.shape.config = R"({"model_type":"unheard_of","vocab_size":10})";
+  LayerShape layer{
+      .hidden_size = 4, .num_heads = 1, .num_kv_heads = 1, .head_dim = 4, .value_dim = 4};
+  layer.counted_parameters = 100;
+  layer.counted_weights = 90;
+  cost.shape.kinds = {layer};
+  cost.forward.per_token = 10;
+  cost.backward.per_token = 30;
+  AutogradLayer own{.kept_forward = {.per_token = 11},
+                    .kept_backward = {.per_token = 19},
+                    .graph = {.per_token = 100, .per_prefix_token = 8},
+                    .forward_peak = {.per_token = 50},
+                    .backward_peak = {.per_token = 30},
+                    .kv_bytes = 8};
+  cost.autograd = {.layers = {own},
+                   .head_peak = {.per_token = 20},
+                   .state = {.weights = 4, .gradients = 4, .optimizer = 8}};
+  if (std::ranges::count(cost.shape.kind_of_layer, 1) > 0) {
+    cost.shape.kinds.push_back(layer);
+    cost.shape.kinds[1].window = 3;
+    LayerCosts times = cost;
+    cost.autograd->layers.push_back(own);
+    AutogradLayer& windowed = cost.autograd->layers[1];
+    for (PackCost* of :
+         {&times.forward, &times.backward, &windowed.kept_forward, &windowed.kept_backward,
+          &windowed.graph, &windowed.forward_peak, &windowed.backward_peak})
+      of->window = Tokens(3);
+    cost.more_kinds.push_back(std::move(times));
+  }
+  cost.optimizer_per_parameter = 2;
+  cost.transfer_latency = 5;
+  cost.transfer_per_byte = 0.5;
+  return cost;
+}
+
+}  // namespace slimpack::testing

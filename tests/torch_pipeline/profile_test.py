@@ -1,0 +1,220 @@
+"""Profiles: which layers are alike, what they hold, and plans that are made from what was measured."""
+
+import dataclasses
+import json
+
+import pytest
+import slimpack
+import torch
+from slimpack import InvalidInput, _planner
+from slimpack.torch.pipeline import LocalEngine, Stage
+from slimpack.torch.profiling import counted_model, profile
+from slimpack.torch.profiling.clock import Clock
+from slimpack.torch.profiling.counted_model import counted
+from slimpack.torch.profiling.live_bytes import CountedBytes
+from slimpack.torch.profiling.lone_layer import LoneLayer, Point
+from transformers import AutoConfig, AutoModelForCausalLM
+
+TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=4, num_attention_heads=4,
+            num_key_value_heads=2, intermediate_size=24, max_position_embeddings=1024)
+CPU = torch.device("cpu")
+LENGTHS = [400, 90, 70, 33, 20, 20, 11, 5]
+
+
+def config_of(family, **settings):
+    return AutoConfig.for_model(family, **{**TINY, **settings})
+
+
+GEMMA2 = config_of("gemma2", head_dim=4, sliding_window=8,
+                   layer_types=["sliding_attention", "full_attention"] * 2)
+MIXTRAL = config_of("mixtral", num_local_experts=8, num_experts_per_tok=2, router_jitter_noise=0.0)
+DEEPSEEK = config_of("deepseek_v3", num_key_value_heads=4, q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4,
+                     qk_rope_head_dim=4, v_head_dim=4, n_routed_experts=4, num_experts_per_tok=2,
+                     n_group=1, topk_group=1, first_k_dense_replace=1, moe_intermediate_size=8)
+LLAMA = config_of("llama", hidden_size=64, intermediate_size=128)
+
+
+def parameters_of(config):
+    return sum(p.numel() for p in AutoModelForCausalLM.from_config(config).parameters())
+
+
+@pytest.mark.parametrize(("config", "kind_of_layer", "windows"), [
+    (GEMMA2, (0, 1, 0, 1), [8, 0]), (MIXTRAL, (0, 0, 0, 0), [0]), (DEEPSEEK, (0, 1, 1, 1), [0, 0]),
+    (LLAMA, (0, 0, 0, 0), [0])], ids=lambda value: getattr(value, "model_type", None))
+def test_layers_of_the_same_shapes_and_window_are_of_one_kind(config, kind_of_layer, windows):
+    known = counted(config)
+    assert known.kind_of_layer == kind_of_layer
+    assert [kind.window for kind in known.kinds] == windows
+    layers = sum(known.kinds[kind].parameters for kind in kind_of_layer)
+    assert layers + known.before + known.after - known.shared == parameters_of(config)
+
+
+def test_a_tied_embedding_is_needed_at_both_ends():
+    known = counted(GEMMA2)
+    assert (known.before, known.after, known.shared) == (61 * 16, 61 * 16 + 16, 61 * 16)
+
+
+def test_a_token_is_multiplied_with_the_experts_that_it_is_sent_to():
+    # q and output 16 · 16, k and v 16 · 8, the router 16 · 8, three maps of 16 · 24 in two experts.
+    assert counted(MIXTRAL).kinds[0].weights == 2 * 256 + 2 * 128 + 128 + 2 * 3 * 384
+
+
+def lone(config, layer=0):
+    return LoneLayer(config, layer, torch.float32, CPU, Clock(CPU))
+
+
+@pytest.mark.parametrize(("config", "layer", "elements"), [
+    (LLAMA, 0, 2 * 2 * 16),  # keys and values of two heads
+    (GEMMA2, 0, 2 * 2 * 4), (GEMMA2, 1, 2 * 2 * 4),
+    (DEEPSEEK, 0, 8 + 4)],  # the latent, and the part of keys that heads share
+    ids=["llama", "gemma2 window", "gemma2", "deepseek_v3"])
+def test_keys_and_values_have_the_bytes_that_the_cache_is_given(config, layer, elements):
+    window = counted(config).kinds[layer].window
+    assert lone(config, layer).key_value_bytes(window) == 4 * elements
+
+
+def test_a_storage_counts_once_from_its_making_to_its_end():
+    with CountedBytes() as meter:
+        first = torch.zeros(10)
+        part = first[2:5]
+        part += 1
+        assert (meter.now, meter.peak) == (40, 40)
+        second = first + part.sum()  # 4 bytes for a moment
+        assert (meter.now, meter.peak) == (80, 84)
+        meter.restart()
+        del first
+        assert (meter.now, meter.peak) == (80, 80)  # the part is alive
+        del part, second
+        assert meter.now == 0
+
+
+def test_a_graph_has_the_bytes_that_autograd_saves():
+    layer, point, saved = lone(LLAMA), Point(24, 0, 2), {}
+    layer.times(point)
+    with CountedBytes() as meter:
+        _, graph, _ = layer.bytes(point, meter)
+    step, number, rows_TD = layer._prepared(point, keep=True)
+    known = {p.untyped_storage()._cdata for p in [*layer.stage.parameters(), rows_TD]}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        saved[storage._cdata] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        step.forward(number, rows_TD)
+    output = rows_TD.nbytes  # which the next layer would save
+    assert graph == pytest.approx(sum(size for key, size in saved.items() if key not in known) + output,
+                                  rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def cost(tmp_path_factory):
+    return profile(LLAMA, tmp_path_factory.mktemp("profile") / "cost.json", context=512, seconds=0.4)
+
+
+def job_of(cost, config=LLAMA, **options):
+    return slimpack.Job(config, {"pp": 2}, cost=cost, dtype="fp32", **{"granularity": 16, **options})
+
+
+def test_a_plan_from_a_profile_keeps_its_cap(cost):
+    free = job_of(cost, memory_cap="none").plan(LENGTHS)
+    for share in (0.9, 0.5):
+        cap = int(max(free.peak_activation_bytes) * share)
+        step = job_of(cost, memory_cap=cap).plan(LENGTHS)
+        assert max(step.peak_activation_bytes) <= cap
+        assert step.makespan >= free.makespan >= free.lower_bound
+    assert slimpack.StepPlan.from_json(step.to_json()).makespan == step.makespan
+    assert set(step.recompute) <= {"nothing", "full"}
+
+
+def test_a_profile_counts_the_model(cost):
+    assert job_of(cost).parameters == parameters_of(LLAMA)
+    assert job_of(cost).untrainable == []
+
+
+def test_a_profile_of_a_model_compares_and_fits(cost):
+    comparison = job_of(cost, memory_cap="none").compare(LENGTHS, planners=["slimpack", "best-fit"])
+    assert comparison.speedup("best-fit") >= 1
+    assert job_of(cost).fit(LENGTHS)
+
+
+def test_a_model_that_only_its_profile_knows_is_planned(tmp_path):
+    config = config_of("olmo2")
+    with pytest.raises(InvalidInput, match="olmo2"):
+        slimpack.Job(config, {"pp": 2}, "h100")
+    step = job_of(profile(config, tmp_path / "cost.json", context=64, seconds=0.1), config).plan([60, 30, 5])
+    assert step.stages == 2
+
+
+@pytest.mark.parametrize("recompute", ["full", "nothing"])
+def test_a_stage_holds_what_was_predicted(cost, recompute):
+    step = job_of(cost, memory_cap="none", recompute=recompute).plan(LENGTHS)
+    documents = [torch.randint(0, 61, (length,)) for length in LENGTHS]
+    torch.manual_seed(0)
+    engine = LocalEngine([Stage.from_model(AutoModelForCausalLM.from_config(LLAMA), step.layer_begin, index)
+                          for index in range(2)])
+    engine.step(step, documents)  # gradients are there from now on
+    with CountedBytes() as meter:
+        steps = engine._begin(step, documents, None)
+        peaks = [_watch(of_stage, meter) for of_stage in steps[0]]
+        engine._run(steps)
+    for predicted, measured in zip(step.peak_activation_bytes, peaks, strict=True):
+        # Of attention with a mask the model knows causal pairs, the kernel holds all of them.
+        assert 0.9 <= predicted / measured[-1] <= 1.2
+
+
+def _watch(stage_step, meter):
+    """A list to which the peak of a stage's bytes, as its actions have run, is added."""
+    peaks, run, held = [0], stage_step.run, 0
+
+    def watched(passes, number, received):
+        nonlocal held
+        meter.restart()
+        before = meter.now
+        sent = run(passes, number, received)
+        peaks.append(max(peaks[-1], held + meter.peak - before))
+        held += meter.now - before - (0 if sent is None else sent.nbytes)
+        return sent
+
+    stage_step.run = watched
+    return peaks
+
+
+def test_another_model_is_refused_by_the_field_that_differs(cost):
+    with pytest.raises(InvalidInput, match="another model than model: intermediate_size differs"):
+        job_of(cost, config_of("llama", hidden_size=64, intermediate_size=132))
+
+
+@pytest.mark.parametrize(("settings", "reason"), [
+    (dict(recompute="mlp"), '"mlp".*autograd'), (dict(backward="split"), "split"),
+    (dict(dtype="bf16"), "measured in fp32")])
+def test_plans_of_another_runtime_are_refused(cost, settings, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        slimpack.Job(LLAMA, {"pp": 2}, cost=cost, **{"dtype": "fp32", **settings}).plan(LENGTHS)
+
+
+@pytest.mark.parametrize(("settings", "reason"), [
+    (dict(dtype=torch.float16), "dtype is torch.float16"), (dict(context=8), "context is 8"),
+    (dict(clock="sun"), "clock is 'sun'")])
+def test_bad_arguments_are_refused(tmp_path, settings, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        profile(LLAMA, tmp_path / "cost.json", **settings)
+    assert not (tmp_path / "cost.json").exists()
+
+
+def test_models_with_several_windows_are_refused():
+    config = config_of("gemma2", head_dim=4, sliding_window=8)
+    kinds = counted(config).kinds
+    other = dataclasses.replace(kinds[0], window=16)
+    with pytest.raises(InvalidInput, match="windows of 8 and 16"):
+        counted_model._require_one_window([kinds[0], other])
+
+
+def test_fits_refuse_figures_that_are_not_positive():
+    for points in ([], [(1.0, 0.0, 1.0, 0.0)], [(0.0, 0.0, 1.0, 1.0)], [(1.0, 2.0)]):
+        with pytest.raises(InvalidInput):
+            _planner.fit_packs(points, 0)
+    # 3 + 2 a token, exactly.
+    assert json.loads(_planner.fit_edge([(1.0, 5.0), (10.0, 23.0)])[0]) == pytest.approx(
+        {"per_pack": 3.0, "per_token": 2.0})
