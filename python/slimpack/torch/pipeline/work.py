@@ -51,6 +51,7 @@ class KeyValues:
                       if number not in stage_plan.kept]
         self.rows = TokenRows(stage_plan.begins(["forward", "backward"]), windows, meter)
         self.gradients = TokenRows(stage_plan.begins(["backward"]), windows, meter)
+        self.lengths = stage_plan.lengths()
         self._last_read = {}  # by sequence: pass and begin of the last slice that reads a prefix
         for pack in stage_plan.forward:
             for part in pack.slices:
