@@ -15,6 +15,7 @@ from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.refusals import require_trainable
+from slimpack.torch.pipeline.ropes import hook_ropes
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -115,6 +116,12 @@ def _require_layers(place, count):
         raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
 
 
+def _require_exact(model):
+    from slimpack.torch.pipeline.once import require_exact  # which runs stages itself
+
+    require_exact(model)
+
+
 class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
@@ -131,20 +138,32 @@ class Stage(nn.Module):
         self._output_type = None
         model.config._attn_implementation = NAME
         division.hollow.fill(next(self.parameters()))
+        hook_ropes(self.decoder, division.running)
         if not self.place.is_first:
             layers[self.place.layers.start].register_forward_pre_hook(self._inject, with_kwargs=True)
 
     @classmethod
-    def from_model(cls, model, layer_begin, index):
-        """Stage `index` of a whole model, of which the other stages' parameters are removed."""
+    def from_model(cls, model, layer_begin, index, *, check=True):
+        """Stage `index` of a whole model, of which the other stages' parameters are removed.
+
+        check: whether a family that is met for the first time is tried before (slimpack.torch.check).
+
+        Raises InvalidInput for models that this runtime cannot train.
+        """
+        if check:
+            _require_exact(model)
         return cls(model, divide(model, Place(index, tuple(layer_begin))))
 
     @classmethod
-    def from_pretrained(cls, folder, layer_begin, index, *, dtype="auto"):
+    def from_pretrained(cls, folder, layer_begin, index, *, dtype="auto", check=True):
         """Stage `index` of a model on disk or on the Hub, of which only this stage's weights are loaded.
+
+        check: as of from_model.
 
         Raises InvalidInput, before it loads, for models that this runtime cannot train.
         """
+        if check:
+            _require_exact(folder)
         return cls(*load_divided(folder, dtype, lambda model: divide(model, Place(index, tuple(layer_begin)))))
 
     def tied_parameters(self):
@@ -166,18 +185,21 @@ class Stage(nn.Module):
         states [T, D]. Returns those after the layers, on the last stage after the final norm, [T, D];
         None where the work stopped before."""
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
+        positions_T = positions_T.to(rows.device)
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
             inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}  # some families scale it in place
             self._injected_1TD = rows[None]
-        self.division.running.work = work
+        running = self.division.running
+        running.work = work
+        running.offsets_T = positions_T - torch.arange(len(positions_T), device=rows.device)
         try:
-            output = self.decoder(**inputs, position_ids=positions_T[None].to(rows.device),
+            output = self.decoder(**inputs, position_ids=positions_T[None],
                                   past_key_values=self._cache, use_cache=True)
         except Stopped as stopped:
             return None if stopped.hidden_1TD is None else stopped.hidden_1TD[0]
         finally:
-            self.division.running.work = self._injected_1TD = None
+            running.work = self._injected_1TD = None
         self._output_type = type(output)
         return output.last_hidden_state[0]
 
