@@ -31,6 +31,8 @@ SUPPLIED = {
     "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 16, "moe_topk": 2},
     "lfm2": {"full_attn_idxs": [2, 5, 8, 10, 12, 14]},
     "lfm2_moe": {"num_hidden_layers": 6, "layer_types": ["conv", "conv", "full_attention"] * 2},
+    "minimax_m3_vl_text": {"num_hidden_layers": 4,
+                           "layer_types": ["full_attention", *["minimax_m3_sparse"] * 3]},
     "ministral": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 8},
     "xmod": {"default_language": "en_XX"},
@@ -80,7 +82,7 @@ def table(results):
     """Exact families first."""
     ordered = sorted(results.items(), key=lambda item: (not item[1].startswith(EXACT), item[0]))
     count = sum(result.startswith(EXACT) for result in results.values())
-    return (f"\n{count} of {len(results)} are exact.\n\n| `model_type` | class | result |\n| --- | --- | --- |\n"
+    return (f"\n{count} of {len(results)} are exact.\n\n| model_type | class | result |\n| --- | --- | --- |\n"
             + "".join(row(*item) for item in ordered) + "\n")
 
 

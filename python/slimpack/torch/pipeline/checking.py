@@ -25,10 +25,13 @@ _LENGTHS = (1, 2, 3, 40)  # 40 is past every window of the small model; two more
 class Report:
     """What `check` found.
 
-    model: the class that was tried. by_cache: whether its keys and values were taken where it caches
-    them; otherwise where it attends. layers, stages, lengths: of the small model and its documents.
+    model: the class that was tried.
+    by_cache: whether its keys and values were taken where it caches them; otherwise where it attends.
+    layers, stages, lengths: of the small model and its documents.
     gradient_error: the largest difference of a gradient's entry, over that gradient's largest entry.
-    parameter: whose that was. loss_error: relative. seconds: the whole check took.
+    parameter: the one whose gradient that was.
+    loss_error: of the loss, relative.
+    seconds: that the whole check took.
     """
 
     model: str
@@ -53,7 +56,7 @@ class Report:
             f"{tokens} tokens",
             "  keys from  " + ("the cache" if self.by_cache else "attention"),
             f"  gradients  differ by at most {self.gradient_error:.0e} of their largest entry",
-            f"             in {_shortened(self.parameter, 66)}",
+            f"             in {_shortened(self.parameter, 64)}",
             f"  loss       differs by {self.loss_error:.0e}",
             f"  seconds    {self.seconds:.1f}"])
 

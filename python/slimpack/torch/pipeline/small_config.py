@@ -19,7 +19,7 @@ _MOST = {  # what a number is at most
     "zero_expert_num": 4, "n_group": 2, "num_expert_group": 2, "topk_group": 1,
     "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2, "moe_k": 2, "index_n_heads": 2,
     "n_shared_experts": 1, "num_shared_experts": 1, "moe_num_shared_experts": 1,
-    "log_scaling_n_floor": 16, "rel_extent": 16,
+    "log_scaling_n_floor": 16, "rel_extent": 16, "index_topk_blocks": 2, "index_block_size": 4,
 }
 _MOST_NARROW = {
     "head_dim": 8, "swa_head_dim": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 12,
