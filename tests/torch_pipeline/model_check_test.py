@@ -7,7 +7,7 @@ import slimpack.torch
 import torch
 from own_model import GatedModel, ShiftedModel, own
 from slimpack import InvalidInput
-from slimpack.torch.pipeline import attention, cache, ropes, token_rows
+from slimpack.torch.pipeline import attention, cache, stage, token_rows
 from slimpack.torch.pipeline.checking import EXACT, Report
 from transformers import AutoConfig
 
@@ -56,7 +56,7 @@ def test_a_runtime_that_takes_row_numbers_for_positions_is_not_exact(monkeypatch
 
 def test_a_runtime_whose_ropes_do_not_know_documents_is_not_exact(monkeypatch):
     assert check("phi3", **LONGROPE).exact
-    monkeypatch.setattr(ropes, "KIND", "no rope")
+    monkeypatch.setattr(stage, "by_document", lambda *_: None)
     assert check("phi3", **LONGROPE).gradient_error > 0.01
 
 

@@ -39,7 +39,7 @@ class StagePlan:
     kept: dict[int, int]
 
     def lengths(self):
-        """Tokens by sequence."""
+        """By sequence its tokens."""
         return {part.sequence: part.end for pack in self.forward for part in pack.slices}
 
     def begins(self, passes):
