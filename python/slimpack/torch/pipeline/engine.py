@@ -118,8 +118,7 @@ class Engine:
     def _reduce(self):
         """Gradients become those of the whole step: summed over replicas, and over the two stages that
         have a tied parameter."""
-        parameters = [p for p in self.stage.parameters() if p.requires_grad]
-        summed(parameters, self.groups, "replicas")
+        summed(self.stage.parameters(), self.groups, "replicas")
         summed(self.stage.tied_parameters(), self.groups, "tied")
 
     def _agree(self, plan, own):
