@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tries every causal language model of the installed transformers in slices, with slimpack.torch.check.
+"""Tries every causal language model of the installed transformers with slimpack.torch.check.
 
     tools/any_model_table.py             writes the table of docs/any-model.md: minutes
-    tools/any_model_table.py --compare   prints the rows that differ from the page's, and exits with 1
-                                         where there is one
+    tools/any_model_table.py --compare   prints the rows that differ from the page's, and exits
+                                         with 1 where there is one
 """
 
 import sys
@@ -22,9 +22,10 @@ EXACT = "exact"
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 # What published models have and the default configurations of transformers lack.
 SUPPLIED = {
-    "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
-    "deepseek_v2": {"num_experts_per_tok": 6, "first_k_dense_replace": 1, "n_group": 8, "topk_group": 3,
-                    "topk_method": "group_limited_greedy"},
+    "cohere_compass_text": {
+        "rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
+    "deepseek_v2": {"num_experts_per_tok": 6, "first_k_dense_replace": 1, "n_group": 8,
+                    "topk_group": 3, "topk_method": "group_limited_greedy"},
     "dots1": {"n_routed_experts": 64, "num_experts_per_tok": 6, "n_group": 1, "topk_group": 1,
               "n_shared_experts": 2, "moe_intermediate_size": 128, "first_k_dense_replace": 1},
     "hunyuan_v1_dense": {"head_dim": 128},
@@ -60,7 +61,8 @@ def _config_of(family):
     try:
         config = CONFIG_MAPPING[family](**SUPPLIED.get(family, {}))
     except Exception as error:  # of the family's own rules
-        raise InvalidInput(f"its default configuration is invalid: {type(error).__name__}") from error
+        reason = type(error).__name__
+        raise InvalidInput(f"its default configuration is invalid: {reason}") from error
     parts = [config]
     try:
         parts.append(config.get_text_config(decoder=True))
@@ -82,8 +84,9 @@ def table(results):
     """Exact families first."""
     ordered = sorted(results.items(), key=lambda item: (not item[1].startswith(EXACT), item[0]))
     count = sum(result.startswith(EXACT) for result in results.values())
-    return (f"\n{count} of {len(results)} are exact.\n\n| model_type | class | result |\n| --- | --- | --- |\n"
-            + "".join(row(*item) for item in ordered) + "\n")
+    head = "| model_type | class | result |\n| --- | --- | --- |\n"
+    rows = "".join(row(*item) for item in ordered)
+    return f"\n{count} of {len(results)} are exact.\n\n{head}{rows}\n"
 
 
 def main():
@@ -100,7 +103,8 @@ def main():
         return 0
     known = set(written.splitlines())
     differing = [row(*item) for item in results.items() if row(*item).rstrip() not in known]
-    print("".join(["", "not on the page:\n", *differing] if differing else ["the page has every row\n"]), end="")
+    print("not on the page:" if differing else "the page has every row")
+    print("".join(differing), end="")
     return 1 if differing else 0
 
 

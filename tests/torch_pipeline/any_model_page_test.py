@@ -1,4 +1,4 @@
-"""The table of docs/any-model.md is that of the installed transformers. `make soak` compares every row."""
+"""docs/any-model.md has the table of the installed transformers. `make soak` compares all of it."""
 
 import re
 import sys

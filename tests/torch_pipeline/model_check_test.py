@@ -64,12 +64,15 @@ def test_a_runtime_whose_ropes_do_not_know_documents_is_not_exact(monkeypatch):
     ("gpt2", {}, r"resid_pdrop is 0.1, must be 0: .*; set config.resid_pdrop = 0.0"),
     ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
     ("deepseek_v32", {}, r"layer 0 of deepseek_v32 is \"indexed_attention\""),
-    ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)), r"\"dynamic\""),
+    ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
+     r"rope_type is \"dynamic\""),
     ("gemma3n_text", {}, r"num_kv_shared_layers is 15"),
     ("gemma4_text", {}, r"every layer of Gemma4ForCausalLM depends on model.embed_tokens.weight"),
-    ("bloom", dict(hidden_dropout=0.0, attention_dropout=0.0), r"does not go through transformers' interface"),
+    ("bloom", dict(hidden_dropout=0.0, attention_dropout=0.0),
+     r"its attention does not go through transformers' interface"),
     ("doge", {}, r"it computes with the attention mask"),
-    ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), r"its tokens see later ones"),
+    ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+     r"its tokens see later ones"),
     ("gemma3", {}, r"Gemma3ForConditionalGeneration is more than a language model"),
     ("vit", {}, r"model_type is vit, which is no causal language model"),
     ("blt", {}, r"no small model of BltForCausalLM can be made"),
@@ -82,14 +85,14 @@ def test_models_that_cannot_be_exact_are_refused_with_the_reason(family, setting
 
 
 def test_a_module_without_transformers_interfaces_is_refused():
-    with pytest.raises(InvalidInput, match=r"Linear is no transformers.PreTrainedModel.*; derive it"):
+    with pytest.raises(InvalidInput, match=r"Linear is no transformers.PreTrainedModel"):
         slimpack.torch.check(torch.nn.Linear(2, 2))
 
 
 def report(**changes):
     fields = dict(model="LlamaForCausalLM", by_cache=True, layers=4, stages=3, lengths=(1, 40),
-                  gradient_error=2.4e-15, parameter="model.layers.0.mlp.up_proj.weight", loss_error=0.0,
-                  seconds=1.26)
+                  gradient_error=2.4e-15, parameter="model.layers.0.mlp.up_proj.weight",
+                  loss_error=0.0, seconds=1.26)
     return Report(**fields | changes)
 
 

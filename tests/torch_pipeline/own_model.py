@@ -3,8 +3,8 @@
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-TINY = dict(vocab_size=61, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
-            num_key_value_heads=2)
+TINY = dict(vocab_size=61, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=2)
 
 
 class GatedModel(LlamaForCausalLM):
@@ -13,7 +13,7 @@ class GatedModel(LlamaForCausalLM):
     def __init__(self, config):
         super().__init__(config)
         for layer in self.model.layers:
-            layer.mlp.down_proj.register_forward_hook(lambda _, args, output: output * output.sigmoid())
+            layer.mlp.register_forward_hook(lambda _, args, output: output * output.sigmoid())
 
 
 class ShiftedModel(LlamaForCausalLM):
@@ -22,7 +22,8 @@ class ShiftedModel(LlamaForCausalLM):
     def __init__(self, config):
         super().__init__(config)
         for layer in self.model.layers:
-            layer.mlp.register_forward_pre_hook(lambda _, args: (args[0] + torch.roll(args[0], 1, 1) / 2,))
+            layer.mlp.register_forward_pre_hook(
+                lambda _, args: (args[0] + torch.roll(args[0], 1, 1) / 2,))
 
 
 def own(kind):

@@ -1,4 +1,4 @@
-"""Small configurations keep every kind of layer and every feature, within the reach of short documents."""
+"""Small configurations keep every kind of layer and every feature, which short documents reach."""
 
 from slimpack.torch.pipeline.small_config import MIN_LAYERS, NARROW, OWN_HEADS, WINDOW, small_config
 from transformers import AutoConfig
@@ -16,7 +16,7 @@ def test_one_layer_of_every_kind_is_kept():
 
 
 def test_layers_that_are_named_by_number_keep_their_kind():
-    # Layers 7 and 9 are dense and the others have experts, so the first four would not show a dense one.
+    # Layers 7 and 9 are dense and the others have experts: the first four show no dense one.
     config = small("qwen3_moe", mlp_only_layers=[7, 9], num_hidden_layers=12)
     assert config.num_hidden_layers == MIN_LAYERS
     assert config.mlp_only_layers == [3]  # the fourth of the kept layers 0, 1, 2 and 7
@@ -42,7 +42,8 @@ def test_short_documents_go_past_windows_chunks_and_ropes():
 
 def test_heads_stay_in_groups():
     for widths, head in ((NARROW, 8), (OWN_HEADS, 128)):
-        config = small("llama", widths, hidden_size=4096, num_attention_heads=32, num_key_value_heads=8)
+        config = small("llama", widths, hidden_size=4096, num_attention_heads=32,
+                       num_key_value_heads=8)
         assert (config.num_attention_heads, config.num_key_value_heads) == (4, 2)
         assert config.hidden_size == 4 * head
     single = small("llama", num_attention_heads=32, num_key_value_heads=1)

@@ -21,7 +21,8 @@ class SliceCache:
 
     # Masks are asked about positions in a document, not about those in a cache.
     def get_seq_length(self, layer_idx=None, **__):
-        return 0 if layer_idx is None else self._running.offsets_T  # a layer adds it to its row numbers
+        # A layer adds it to its row numbers.
+        return 0 if layer_idx is None else self._running.offsets_T
 
     def get_query_offset(self, *_, **__):
         return 0

@@ -1,4 +1,4 @@
-"""Tries whether a model is trained exactly in slices, on a small random model of the same family."""
+"""Tries whether a model is trained exactly in slices, on a small random model of its family."""
 
 import copy
 import dataclasses
@@ -26,9 +26,11 @@ class Report:
     """What `check` found.
 
     model: the class that was tried.
-    by_cache: whether its keys and values were taken where it caches them; otherwise where it attends.
+    by_cache: whether its keys and values were taken where it caches them; otherwise where it
+        attends.
     layers, stages, lengths: of the small model and its documents.
-    gradient_error: the largest difference of a gradient's entry, over that gradient's largest entry.
+    gradient_error: the largest difference of a gradient's entry, over that gradient's largest
+        entry.
     parameter: the one whose gradient that was.
     loss_error: of the loss, relative.
     seconds: that the whole check took.
@@ -52,8 +54,8 @@ class Report:
         tokens = f"{min(self.lengths)} to {max(self.lengths)}"
         return "\n".join([
             f"{self.model}: " + ("exact" if self.exact else "NOT EXACT"),
-            f"  tried      {self.layers} layers on {self.stages} stages, {len(self.lengths)} documents of "
-            f"{tokens} tokens",
+            f"  tried      {self.layers} layers on {self.stages} stages, "
+            f"{len(self.lengths)} documents of {tokens} tokens",
             "  keys from  " + ("the cache" if self.by_cache else "attention"),
             f"  gradients  differ by at most {self.gradient_error:.0e} of their largest entry",
             f"             in {_shortened(self.parameter, 64)}",
@@ -64,9 +66,9 @@ class Report:
 def check(model, *, seed=0):
     """Compares a random step in slices with plain training, one document at a time: a Report.
 
-    The step cuts documents differently forward and backward and runs on several stages, in this process,
-    in fp64. The model that runs is a small one with random weights: fewer layers, but one of every kind,
-    and the same rope, windows and experts.
+    The step cuts documents differently forward and backward and runs on several stages, in this
+    process, in fp64. The model that runs is a small one with random weights: fewer layers, but one
+    of every kind, and the same rope, windows and experts.
 
     model: a transformers model, its configuration, its name on the Hub or its folder.
     seed: of weights, documents and cuts.
@@ -89,7 +91,8 @@ def check(model, *, seed=0):
             stages = stages_of(lambda: _without_gradients(small), layer_begin)
             plan = random_plan(lengths, layer_begin, rng, kind=kind, recompute=recompute)
             loss = _run(stages, plan, documents)
-            errors.append((*largest_difference(small, stages), abs(loss - expected) / abs(expected)))
+            difference = largest_difference(small, stages)
+            errors.append((*difference, abs(loss - expected) / abs(expected)))
     gradient_error, parameter, _ = max(errors)
     return Report(family.__name__, stages[0].division.attention.by_cache, layers, len(stages),
                   tuple(lengths), gradient_error, parameter, max(loss for *_, loss in errors),
@@ -99,8 +102,8 @@ def check(model, *, seed=0):
 def _is_model(model):
     if isinstance(model, torch.nn.Module) and not isinstance(model, PreTrainedModel):
         raise InvalidInput(
-            f"{type(model).__name__} is no transformers.PreTrainedModel, whose cache and attention interfaces "
-            "slices need; derive it from that class")
+            f"{type(model).__name__} is no transformers.PreTrainedModel, whose cache and attention "
+            "interfaces slices need; derive it from that class")
     return isinstance(model, PreTrainedModel)
 
 
@@ -122,9 +125,10 @@ def _run(stages, plan, documents):
     except InvalidInput:
         raise
     except Exception as error:  # the family's own code, of any kind
-        reason = reason_of(stages[0].model, error)
+        model = stages[0].model
         raise InvalidInput(
-            f"{type(stages[0].model).__name__} fails on slices: {reason}; train this model without a pipeline") from error
+            f"{type(model).__name__} fails on slices: {reason_of(model, error)}; train this model "
+            "without a pipeline") from error
 
 
 def _shortened(text, width):

@@ -5,8 +5,8 @@ from slimpack.torch.pipeline.family import family_of
 
 
 def load_divided(folder, dtype, divide):
-    """(model, what divide returned) of a Hugging Face model. `divide` is called on the model before its
-    weights are there; only what it leaves is loaded."""
+    """(model, what divide returned) of a Hugging Face model. `divide` is called on the model before
+    its weights are there; only what it leaves is loaded."""
     family, config = family_of(folder)
 
     class Divided(family):
@@ -16,8 +16,8 @@ def load_divided(folder, dtype, divide):
             super().__init__(*args, **kwargs)
             self.division = divide(self)
 
-    model, info = Divided.from_pretrained(folder, config=config, dtype=dtype, attn_implementation="eager",
-                                          output_loading_info=True)
+    model, info = Divided.from_pretrained(folder, config=config, dtype=dtype,
+                                          attn_implementation="eager", output_loading_info=True)
     missing = sorted(info["missing_keys"])
     if missing:
         raise InvalidInput(f"{folder} has no weights for {missing[0]}; give a complete model")

@@ -29,9 +29,9 @@ def require_exact(model):
     if not report.exact:
         raise InvalidInput(
             f"{report.model} is not exact in slices: the gradient of {report.parameter} differs by "
-            f"{report.gradient_error:.0e} of its largest entry; train it without a pipeline, or give "
-            "check=False")
-    with contextlib.suppress(OSError):  # a home that cannot be written: it is checked again next time
+            f"{report.gradient_error:.0e} of its largest entry; train it without a pipeline, or "
+            "give check=False")
+    with contextlib.suppress(OSError):  # a home that cannot be written: the next time checks again
         known.parent.mkdir(parents=True, exist_ok=True)
         unfinished = known.with_name(f"{known.name}.{os.getpid()}")
         unfinished.write_text(f"{report}\n")
@@ -45,7 +45,8 @@ def _folder():
 
 def _digest(model):
     """Of all that decides whether a model is exact."""
-    family, config = (type(model), model.config) if isinstance(model, PreTrainedModel) else family_of(model)
+    known = isinstance(model, PreTrainedModel)
+    family, config = (type(model), model.config) if known else family_of(model)
     digest = hashlib.blake2b(digest_size=16)
     settings = json.dumps(config.to_dict(), sort_keys=True, default=str)
     for text in (family.__qualname__, settings, torch.__version__, transformers.__version__):

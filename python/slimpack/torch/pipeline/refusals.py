@@ -15,8 +15,8 @@ def require_trainable(config):
     _require_fixed_rope(text)
     for name, value in random_settings(text).items():
         raise InvalidInput(
-            f"{name} is {value}, must be 0: what is computed again would be dropped differently; set "
-            f"config.{name} = 0.0")
+            f"{name} is {value}, must be 0: what is computed again would be dropped differently; "
+            f"set config.{name} = 0.0")
 
 
 def random_settings(config):
@@ -30,16 +30,16 @@ def _require_attention_layers(config):
     for layer, kind in enumerate(getattr(config, "layer_types", None) or ()):
         if kind not in _LAYER_KINDS:
             raise InvalidInput(
-                f"layer {layer} of {config.model_type} is \"{kind}\", slices need layers that keep keys and "
-                "values alone; train this model without a pipeline")
+                f"layer {layer} of {config.model_type} is \"{kind}\", slices need layers that keep "
+                "keys and values alone; train this model without a pipeline")
 
 
 def _require_own_keys(config):
     shared = getattr(config, "num_kv_shared_layers", None)
     if shared:
         raise InvalidInput(
-            f"num_kv_shared_layers is {shared}: these layers use the keys and values of others, which may lie "
-            "on another stage; train this model without a pipeline")
+            f"num_kv_shared_layers is {shared}: these layers use the keys and values of others, "
+            "which may lie on another stage; train this model without a pipeline")
 
 
 def _require_fixed_rope(config):
@@ -47,8 +47,8 @@ def _require_fixed_rope(config):
     kinds = [rope] if "rope_type" in rope else [r for r in rope.values() if isinstance(r, dict)]
     if any(kind.get("rope_type") == "dynamic" for kind in kinds):
         raise InvalidInput(
-            "rope_type is \"dynamic\", whose frequencies depend on the documents that ran before; set "
-            "another rope_type")
+            "rope_type is \"dynamic\", whose frequencies depend on the documents that ran before; "
+            "set another rope_type")
 
 
 def reason_of(model, error):

@@ -1,4 +1,4 @@
-"""Configurations of small models that have every feature of a large one: to try a family in seconds.
+"""Configurations of small models that have every feature of a large one: to try a family.
 
 1. Layers: one of every kind that the configuration tells apart, and at least MIN_LAYERS.
 2. Windows, ropes, low ranks, groups of experts: small enough that short documents go past them.
@@ -13,23 +13,27 @@ _WINDOWS = ("sliding_window", "sliding_window_size", "attention_chunk_size", "wi
 _LEADING_LAYERS = ("first_k_dense_replace", "num_dense_layers", "max_window_layers",
                    "moe_layer_start_index", "moe_layer_end_index")
 _MOST = {  # what a number is at most
-    "vocab_size": 97, "unpadded_vocab_size": 97, "vocab_size_per_layer_input": 97, "max_position_embeddings": 256,
-    "n_positions": 256, "max_target_positions": 256, "max_seq_len": 256, "n_ctx": 256, "floor_scale": 16,
+    "vocab_size": 97, "unpadded_vocab_size": 97, "vocab_size_per_layer_input": 97,
+    "max_position_embeddings": 256, "n_positions": 256, "max_target_positions": 256,
+    "max_seq_len": 256, "n_ctx": 256, "floor_scale": 16,
     "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "moe_num_experts": 8,
     "zero_expert_num": 4, "n_group": 2, "num_expert_group": 2, "topk_group": 1,
-    "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2, "moe_k": 2, "index_n_heads": 2,
+    "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2, "moe_k": 2,
+    "index_n_heads": 2,
     "n_shared_experts": 1, "num_shared_experts": 1, "moe_num_shared_experts": 1,
     "log_scaling_n_floor": 16, "rel_extent": 16, "index_topk_blocks": 2, "index_block_size": 4,
 }
 _MOST_NARROW = {
-    "head_dim": 8, "swa_head_dim": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 12,
-    "qk_head_dim": 16, "swa_v_head_dim": 12, "kv_channels": 8, "index_head_dim": 8, "rotary_dim": 4,
+    "head_dim": 8, "swa_head_dim": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+    "v_head_dim": 12, "qk_head_dim": 16, "swa_v_head_dim": 12, "kv_channels": 8, "index_head_dim": 8,
+    "rotary_dim": 4,
     "q_lora_rank": 12, "kv_lora_rank": 16, "o_lora_rank": 12, "router_hidden_size": 16,
     "attention_head_dim": 8, "dim_head": 8, "hidden_size_per_layer_input": 8,
 }
 _INNER = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner", "dim_ff", "dff",
           "intermediate_size_mlp")  # ends of names
 _INNER_WIDTH = 24
+_OF_WIDTH = ("_size", "_dim", "d_model", "_embd")  # ends of names of what may be the hidden size
 _HEADS = ("num_attention_heads", "n_heads", "swa_num_attention_heads", "encoder_attention_heads",
           "decoder_attention_heads")
 _KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "swa_num_key_value_heads")
@@ -83,15 +87,16 @@ def _keep_layers(values, count_name):
     leading = [name for name in _LEADING_LAYERS if _is_number(values.get(name))]
 
     def kind(layer):
-        return repr([[values[name][layer] for name in by_layer], [layer in values[name] for name in listed],
+        return repr([[values[name][layer] for name in by_layer],
+                     [layer in values[name] for name in listed],
                      [layer < values[name] for name in leading]])
 
     first = {}
     for layer in range(count):
         first.setdefault(kind(layer), layer)
     kept = set(first.values())
-    kept |= set([layer for layer in range(count) if layer not in kept][:max(0, MIN_LAYERS - len(kept))])
-    kept = sorted(kept)
+    others = [layer for layer in range(count) if layer not in kept]
+    kept = sorted(kept.union(others[:max(0, MIN_LAYERS - len(kept))]))
     for name in by_layer:
         values[name] = [values[name][layer] for layer in kept]
     for name in listed:
@@ -121,7 +126,7 @@ def _narrow(values, names):
     if not _is_number(width):
         return
     for name, value in values.items():
-        if name != width_name and value == width and name.endswith(("_size", "_dim", "d_model", "_embd")):
+        if name != width_name and value == width and name.endswith(_OF_WIDTH):
             values[name] = heads * 8
         elif name.endswith(_INNER) and _is_number(value) and value:
             values[name] = _INNER_WIDTH
@@ -129,8 +134,10 @@ def _narrow(values, names):
 
 
 def _fewer_heads(values, names, keep_width=True):
-    """Fewer heads, in groups as before. keep_width: the hidden size shrinks so that a head keeps its own.
-    Returns the number of heads."""
+    """Fewer heads, in groups as before. Returns their number.
+
+    keep_width: the hidden size shrinks so that a head keeps its own.
+    """
     heads_names = {names.get(name, name) for name in _HEADS}
     key_names = {names.get(name, name) for name in _KEY_HEADS}
     before = values.get(names.get("num_attention_heads", "num_attention_heads"), 4)
@@ -139,7 +146,8 @@ def _fewer_heads(values, names, keep_width=True):
         _limit(values, {name: heads})
     for name in key_names:
         if _is_number(values.get(name)):
-            values[name] = heads if values[name] >= before else min(values[name], max(heads // 2, 1))
+            grouped = min(values[name], max(heads // 2, 1))
+            values[name] = heads if values[name] >= before else grouped
     width_name = names.get("hidden_size", "hidden_size")
     if keep_width and _is_number(values.get(width_name)) and values[width_name] % before == 0:
         head = values[width_name] // before
@@ -160,8 +168,10 @@ def _shrink_ropes(values):
 
 def _fit_factors(rope, values):
     """Factors by frequency are as many as a head has frequencies."""
-    head = values.get("head_dim") or values.get("hidden_size", 0) // max(values.get("num_attention_heads", 1), 1)
-    frequencies = int(head * rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))) // 2
+    heads = max(values.get("num_attention_heads", 1), 1)
+    head = values.get("head_dim") or values.get("hidden_size", 0) // heads
+    rotated = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
+    frequencies = int(head * rotated) // 2
     for name in ("short_factor", "long_factor"):
         if isinstance(rope.get(name), list):
             rope[name] = rope[name][:frequencies]

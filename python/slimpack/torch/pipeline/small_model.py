@@ -13,7 +13,7 @@ MOST_PARAMETERS = 1 << 24
 
 
 def small_model(family, config, seed):
-    """A random small model of a transformers class, fp64, in training mode, with the config's features.
+    """A small model of a transformers class, random and in fp64, with the features of a config.
 
     Raises InvalidInput where neither a smaller configuration nor config itself makes one.
     """
@@ -28,8 +28,8 @@ def small_model(family, config, seed):
         if model is not None:
             return model
     raise InvalidInput(
-        f"no small model of {family.__name__} can be made to check it ({reason or 'all are too large'}); give "
-        f"one of at most {MOST_PARAMETERS:,} parameters")
+        f"no small model of {family.__name__} can be made to check it "
+        f"({reason or 'all are too large'}); give one of at most {MOST_PARAMETERS:,} parameters")
 
 
 def _random_model(family, config, seed):
