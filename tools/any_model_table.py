@@ -92,12 +92,12 @@ def table(results):
 def main():
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    written, _, after = rest.partition(END)
     results = {}
     for family in families():
         results[family] = result_of(family)
         print(row(family, results[family]), end="", flush=True)
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    written, _, after = rest.partition(END)
     if sys.argv[1:] != ["--compare"]:
         PAGE.write_text(before + BEGIN + table(results) + END + after)
         return 0

@@ -25,8 +25,8 @@ _MOST = {  # what a number is at most
 }
 _MOST_NARROW = {
     "head_dim": 8, "swa_head_dim": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
-    "v_head_dim": 12, "qk_head_dim": 16, "swa_v_head_dim": 12, "kv_channels": 8, "index_head_dim": 8,
-    "rotary_dim": 4,
+    "v_head_dim": 12, "qk_head_dim": 16, "swa_v_head_dim": 12, "kv_channels": 8,
+    "index_head_dim": 8, "rotary_dim": 4,
     "q_lora_rank": 12, "kv_lora_rank": 16, "o_lora_rank": 12, "router_hidden_size": 16,
     "attention_head_dim": 8, "dim_head": 8, "hidden_size_per_layer_input": 8,
 }
