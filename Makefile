@@ -54,12 +54,13 @@ test: configure-tests fuzzers  ## build everything and run every test
 	@SLIMPACK_BUILD=$(BUILD) $(PYTEST)
 	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
 
-soak: configure-tests fuzzers  ## hours: ten times as many random cases, kills, FUZZ_SECONDS=60 each
+soak: configure-tests fuzzers  ## hours: more random cases, all models, kills, FUZZ_SECONDS=60 each
 	@cmake --build $(BUILD) -j $(JOBS)
 	@RC_PARAMS="max_success=1000" ctest --preset $(PRESET)
 	@SLIMPACK_KILLS=20 SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -k "killed or loses" \
 	  tests/apps/checkpoints_test.py
 	@SLIMPACK_FAMILIES=all SLIMPACK_BUILD=$(BUILD) $(PYTEST) tests/torch_pipeline
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tools/any_model_table.py --compare
 	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 
 tsan: PRESET := tsan

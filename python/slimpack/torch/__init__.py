@@ -1,13 +1,17 @@
-"""SlimPack for PyTorch training loops: balanced packing of whole documents for a DataLoader."""
+"""SlimPack for PyTorch training loops: balanced packing of whole documents for a DataLoader, and
+plans that run on Hugging Face models (slimpack.torch.pipeline)."""
+
+import importlib
 
 from slimpack.torch.collator import PackedCollator
 from slimpack.torch.sampler import SlimPackSampler
 
-__all__ = ["PackedCollator", "SlimPackSampler"]
+__all__ = ["PackedCollator", "SlimPackSampler", "check", "profile"]
+# Import transformers, which the others do not need.
+_LATER = {"check": "slimpack.torch.pipeline.checking", "profile": "slimpack.torch.profiling"}
 
 
 def __getattr__(name):
-    if name == "profile":  # needs transformers
-        from slimpack.torch.profiling import profile
-        return profile
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)

@@ -5,6 +5,7 @@ class Running:
     """The work that the layers of a stage do now; autograd's own threads see it, too."""
 
     work = None
+    offsets_T = 0  # of the work's rows: position in the document less number of the row
 
 
 class SliceCache:
@@ -19,8 +20,9 @@ class SliceCache:
         return self._running.work.update(key_states, value_states, layer_idx)
 
     # Masks are asked about positions in a document, not about those in a cache.
-    def get_seq_length(self, *_, **__):
-        return 0
+    def get_seq_length(self, layer_idx=None, **__):
+        # A layer adds it to its row numbers.
+        return 0 if layer_idx is None else self._running.offsets_T
 
     def get_query_offset(self, *_, **__):
         return 0

@@ -1,5 +1,7 @@
 """A model's decoder layers, and what takes the place of layers that another stage has."""
 
+import inspect
+
 from torch import nn
 
 from slimpack import InvalidInput
@@ -7,18 +9,28 @@ from slimpack.torch.pipeline.work import Stopped
 
 
 def find_layers(model):
-    """(decoder, its list of layers) of a causal language model, wherever the family keeps them.
+    """(decoder, its list of layers) of a causal language model, wherever the family keeps them. The
+    decoder is the innermost module that has the list and takes token ids.
 
     Raises InvalidInput where no list has one entry for each of the model's layers.
     """
     count = model.config.get_text_config().num_hidden_layers
-    for module in model.modules():
+    for name, module in model.named_modules():
         for child in module.children():
             if isinstance(child, nn.ModuleList) and len(child) == count:
-                return module, child
+                return _innermost_decoder(model, name), child
     raise InvalidInput(
         f"{type(model).__name__} has no list of its {count} decoder layers, so it cannot be "
         "divided into stages; give a causal decoder")
+
+
+def _innermost_decoder(model, name):
+    """The module of that name, or what it is inside of."""
+    module = model.get_submodule(name)
+    while name and "input_ids" not in inspect.signature(module.forward).parameters:
+        name = name.rpartition(".")[0]
+        module = model.get_submodule(name)
+    return module
 
 
 def first_argument(args, kwargs):

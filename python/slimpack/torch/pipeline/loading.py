@@ -1,18 +1,13 @@
 """Loads the weights of one stage."""
 
-from transformers import AutoConfig, AutoModelForCausalLM
-
 from slimpack import InvalidInput
+from slimpack.torch.pipeline.family import family_of
 
 
 def load_divided(folder, dtype, divide):
     """(model, what divide returned) of a Hugging Face model. `divide` is called on the model before
     its weights are there; only what it leaves is loaded."""
-    config = AutoConfig.from_pretrained(folder)
-    if type(config) not in AutoModelForCausalLM._model_mapping:
-        raise InvalidInput(
-            f"{folder} is no causal language model, its type is {config.model_type}; give one")
-    family = AutoModelForCausalLM._model_mapping[type(config)]
+    family, config = family_of(folder)
 
     class Divided(family):
         _keys_to_ignore_on_load_unexpected = (".*",)  # those of other stages

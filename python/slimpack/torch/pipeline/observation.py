@@ -6,6 +6,7 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.attention import Attention, Reach
 from slimpack.torch.pipeline.layers import End, Skip
 from slimpack.torch.pipeline.ownership import call_model
+from slimpack.torch.pipeline.refusals import reason_of
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -25,6 +26,13 @@ class _LookingWork:
         self.mask, self.options = mask, options
         shape = (1, query_1HTD.shape[2], query_1HTD.shape[1], value_1HTD.shape[3])
         return query_1HTD.new_zeros(shape)
+
+    def sees_later_tokens(self):
+        first, second = torch.arange(2, device="cpu").split(1)
+        try:
+            return self.mask is not None and bool(self.mask.sees(first, second))
+        except RuntimeError:  # a rule that holds tensors of the meta device
+            return False
 
 
 def observe(model, layers, own, running):
@@ -68,18 +76,19 @@ def _look(model, layers, own, running):
         pass
     except Exception as error:
         if not look.calls:
-            raise _unusable(model, own, str(error)) from error
+            raise _unusable(model, own, reason_of(model, error)) from error
     finally:
         running.work = None
         for i, layer in enumerate(mine):
             layers[i] = layer
     if not look.calls:
-        raise _unusable(model, own, "it does not call transformers' attention interface")
+        raise _unusable(model, own, "its attention does not go through transformers' interface")
+    if look.sees_later_tokens():
+        raise _unusable(model, own, "its tokens see later ones")
     return look
 
 
 def _unusable(model, layer, reason):
-    reason = reason.strip().split("\n")[0]
     return InvalidInput(
         f"layer {layer} of {type(model).__name__} cannot run on slices: {reason}; train this model "
         "without a pipeline")

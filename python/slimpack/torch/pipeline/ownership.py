@@ -6,6 +6,7 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
 from slimpack.torch.pipeline.layers import Skip, find_layers, first_argument
+from slimpack.torch.pipeline.refusals import reason_of
 
 TOKENS = 2  # of the model's calls here
 
@@ -44,10 +45,9 @@ def ownership_of(model):
             p.requires_grad_(p.is_floating_point())
         logits = call_model(model, Running())
     except Exception as error:
-        reason = str(error).strip().split("\n")[0]
         raise InvalidInput(
-            f"{type(model).__name__} does not run without its layers: {reason}; train this model "
-            "without a pipeline") from error
+            f"{type(model).__name__} does not run without its layers: {reason_of(model, error)}; "
+            "train this model without a pipeline") from error
     finally:
         for i, layer in enumerate(mine):
             layers[i] = layer

@@ -1,4 +1,4 @@
-"""Models that this runtime does not train, by what their configuration says."""
+"""Models that this runtime does not train, by what their configuration says or by how they fail."""
 
 from slimpack import InvalidInput
 
@@ -11,13 +11,19 @@ def require_trainable(config):
     """Raises InvalidInput naming what a configuration has that slices cannot be trained with."""
     text = config.get_text_config()
     _require_attention_layers(text)
+    _require_own_keys(text)
     _require_fixed_rope(text)
-    for name, value in text.to_dict().items():
-        random = ("drop" in name or "jitter" in name) and not name.startswith(_OTHER_HEADS)
-        if random and isinstance(value, float) and value > 0:
-            raise InvalidInput(
-                f"{name} is {value}, must be 0: what is computed again would be dropped "
-                f"differently; set config.{name} = 0.0")
+    for name, value in random_settings(text).items():
+        raise InvalidInput(
+            f"{name} is {value}, must be 0: what is computed again would be dropped differently; "
+            f"set config.{name} = 0.0")
+
+
+def random_settings(config):
+    """By name the probabilities above 0 with which a model drops or changes numbers in training."""
+    return {name: value for name, value in config.to_dict().items()
+            if ("drop" in name or "jitter" in name) and not name.startswith(_OTHER_HEADS)
+            and isinstance(value, float) and value > 0}
 
 
 def _require_attention_layers(config):
@@ -28,6 +34,14 @@ def _require_attention_layers(config):
                 "keys and values alone; train this model without a pipeline")
 
 
+def _require_own_keys(config):
+    shared = getattr(config, "num_kv_shared_layers", None)
+    if shared:
+        raise InvalidInput(
+            f"num_kv_shared_layers is {shared}: these layers use the keys and values of others, "
+            "which may lie on another stage; train this model without a pipeline")
+
+
 def _require_fixed_rope(config):
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [r for r in rope.values() if isinstance(r, dict)]
@@ -35,3 +49,12 @@ def _require_fixed_rope(config):
         raise InvalidInput(
             "rope_type is \"dynamic\", whose frequencies depend on the documents that ran before; "
             "set another rope_type")
+
+
+def reason_of(model, error):
+    """Why the code of a model or its class fails on slices, in a few words."""
+    if not model._supports_attention_backend:
+        return "its attention does not go through transformers' interface"
+    if "MaskRule" in str(error):
+        return "it computes with the attention mask, of which slices have the rule alone"
+    return f"{type(error).__name__}: {error}".strip().split("\n")[0]

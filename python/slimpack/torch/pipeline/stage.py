@@ -128,6 +128,12 @@ def _require_layers(place, count):
         raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
 
 
+def _require_exact(model):
+    from slimpack.torch.pipeline.once import require_exact  # which runs stages itself
+
+    require_exact(model)
+
+
 class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
@@ -150,19 +156,28 @@ class Stage(nn.Module):
             first.register_forward_pre_hook(self._inject, with_kwargs=True)
 
     @classmethod
-    def from_model(cls, model, layout, index=None):
+    def from_model(cls, model, layout, index=None, *, check=True):
         """A stage of a whole model, of which the other stages' parameters are removed.
 
-        layout: a StepPlan, or its layer_begin. index: of the stage; by default rank modulo stages.
+        layout: a StepPlan, or its layer_begin.
+        index: of the stage; by default rank modulo stages.
+        check: whether a family that is met for the first time is tried before, as
+            slimpack.torch.check does.
+
         Raises InvalidInput for models and plans that this runtime cannot run.
         """
-        return cls(model, divide(model, place_of(layout, index)))
+        place = place_of(layout, index)
+        if check:
+            _require_exact(model)
+        return cls(model, divide(model, place))
 
     @classmethod
-    def from_pretrained(cls, folder, layout, index=None, *, dtype="auto"):
+    def from_pretrained(cls, folder, layout, index=None, *, dtype="auto", check=True):
         """As from_model, of a model on disk or on the Hub. Only the stage's weights are loaded, and
         nothing before model and plan are known to run."""
         place = place_of(layout, index)
+        if check:
+            _require_exact(folder)
         return cls(*load_divided(folder, dtype, lambda model: divide(model, place)))
 
     def tied_parameters(self):
@@ -184,19 +199,22 @@ class Stage(nn.Module):
         states [T, D]. Returns those after the layers, on the last stage after the final norm, [T,
         D]; None where the work stopped before."""
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
+        positions_T = positions_T.to(rows.device)
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
             # Its values do not matter; some families scale them in place.
             inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}
             self._injected_1TD = rows[None]
-        self.division.running.work = work
+        running = self.division.running
+        running.work = work
+        running.offsets_T = positions_T - torch.arange(len(positions_T), device=rows.device)
         try:
-            output = self.decoder(**inputs, position_ids=positions_T[None].to(rows.device),
+            output = self.decoder(**inputs, position_ids=positions_T[None],
                                   past_key_values=self._cache, use_cache=True)
         except Stopped as stopped:
             return None if stopped.hidden_1TD is None else stopped.hidden_1TD[0]
         finally:
-            self.division.running.work = self._injected_1TD = None
+            running.work = self._injected_1TD = None
         self._output_type = type(output)
         return output.last_hidden_state[0]
 

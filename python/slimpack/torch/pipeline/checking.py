@@ -1,0 +1,135 @@
+"""Tries whether a model is trained exactly in slices, on a small random model of its family."""
+
+import copy
+import dataclasses
+import random
+import time
+
+import torch
+from transformers import PreTrainedModel
+
+from slimpack import InvalidInput
+from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
+from slimpack.torch.pipeline.family import family_of
+from slimpack.torch.pipeline.local import LocalEngine, stages_of
+from slimpack.torch.pipeline.random_plan import random_layer_begin, random_plan
+from slimpack.torch.pipeline.refusals import reason_of, require_trainable
+from slimpack.torch.pipeline.small_model import small_model
+
+EXACT = 1e-9  # of a gradient's largest entry; fp64 sums in another order differ by some 1e-14
+STAGES = 3
+_LENGTHS = (1, 2, 3, 40)  # 40 is past every window of the small model; two more are random
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `check` found.
+
+    model: the class that was tried.
+    by_cache: whether its keys and values were taken where it caches them; otherwise where it
+        attends.
+    layers, stages, lengths: of the small model and its documents.
+    gradient_error: the largest difference of a gradient's entry, over that gradient's largest
+        entry.
+    parameter: the one whose gradient that was.
+    loss_error: of the loss, relative.
+    seconds: that the whole check took.
+    """
+
+    model: str
+    by_cache: bool
+    layers: int
+    stages: int
+    lengths: tuple[int, ...]
+    gradient_error: float
+    parameter: str
+    loss_error: float
+    seconds: float
+
+    @property
+    def exact(self):
+        return max(self.gradient_error, self.loss_error) <= EXACT
+
+    def __str__(self):
+        tokens = f"{min(self.lengths)} to {max(self.lengths)}"
+        return "\n".join([
+            f"{self.model}: " + ("exact" if self.exact else "NOT EXACT"),
+            f"  tried      {self.layers} layers on {self.stages} stages, "
+            f"{len(self.lengths)} documents of {tokens} tokens",
+            "  keys from  " + ("the cache" if self.by_cache else "attention"),
+            f"  gradients  differ by at most {self.gradient_error:.0e} of their largest entry",
+            f"             in {_shortened(self.parameter, 64)}",
+            f"  loss       differs by {self.loss_error:.0e}",
+            f"  seconds    {self.seconds:.1f}"])
+
+
+def check(model, *, seed=0):
+    """Compares a random step in slices with plain training, one document at a time: a Report.
+
+    The step cuts documents differently forward and backward and runs on several stages, in this
+    process, in fp64. The model that runs is a small one with random weights: fewer layers, but one
+    of every kind, and the same rope, windows and experts.
+
+    model: a transformers model, its configuration, its name on the Hub or its folder.
+    seed: of weights, documents and cuts.
+
+    Raises InvalidInput for a model that cannot be trained in slices, with the reason.
+    """
+    start = time.perf_counter()
+    family, config = (type(model), model.config) if _is_model(model) else family_of(model)
+    require_trainable(config)
+    small = small_model(family, config, seed)
+    rng = random.Random(seed)
+    lengths = [*_LENGTHS, rng.randint(4, 12), rng.randint(12, 30)]
+    documents = _random_documents(small.config, lengths, seed)
+    layers = small.config.get_text_config().num_hidden_layers
+    layer_begin = random_layer_begin(layers, min(STAGES, layers), rng)
+    with torch.device("cpu"), torch.enable_grad(), Fp64Casts():
+        expected = plain_step(small, documents)
+        errors = []
+        for kind, recompute in (("sliced", "full"), ("symmetric", "nothing")):
+            stages = stages_of(lambda: _without_gradients(small), layer_begin)
+            plan = random_plan(lengths, layer_begin, rng, kind=kind, recompute=recompute)
+            loss = _run(stages, plan, documents)
+            difference = largest_difference(small, stages)
+            errors.append((*difference, abs(loss - expected) / abs(expected)))
+    gradient_error, parameter, _ = max(errors)
+    return Report(family.__name__, stages[0].division.attention.by_cache, layers, len(stages),
+                  tuple(lengths), gradient_error, parameter, max(loss for *_, loss in errors),
+                  time.perf_counter() - start)
+
+
+def _is_model(model):
+    if isinstance(model, torch.nn.Module) and not isinstance(model, PreTrainedModel):
+        raise InvalidInput(
+            f"{type(model).__name__} is no transformers.PreTrainedModel, whose cache and attention "
+            "interfaces slices need; derive it from that class")
+    return isinstance(model, PreTrainedModel)
+
+
+def _without_gradients(model):
+    copied = copy.deepcopy(model)
+    copied.zero_grad()
+    return copied
+
+
+def _random_documents(config, lengths, seed):
+    generator = torch.Generator().manual_seed(seed)
+    vocabulary = config.get_text_config().vocab_size
+    return [torch.randint(3, vocabulary, (length,), generator=generator) for length in lengths]
+
+
+def _run(stages, plan, documents):
+    try:
+        return LocalEngine(stages).step(plan, documents)[0]
+    except InvalidInput:
+        raise
+    except Exception as error:  # the family's own code, of any kind
+        model = stages[0].model
+        raise InvalidInput(
+            f"{type(model).__name__} fails on slices: {reason_of(model, error)}; train this model "
+            "without a pipeline") from error
+
+
+def _shortened(text, width):
+    return text if len(text) <= width else "…" + text[1 - width:]

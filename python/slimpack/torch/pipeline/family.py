@@ -1,0 +1,31 @@
+"""Which transformers class a configuration stands for."""
+
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
+
+from slimpack import InvalidInput
+
+
+def family_of(config):
+    """(class, its configuration) of a causal language model, as AutoModelForCausalLM chooses it.
+
+    config: a configuration, or its name on the Hub or its folder. Where it is of more than a
+    language model and the class takes that part alone, the configuration returned is the part's.
+
+    Raises InvalidInput for configurations of anything else.
+    """
+    if not isinstance(config, PreTrainedConfig):
+        config = AutoConfig.from_pretrained(config)
+    if type(config) not in AutoModelForCausalLM._model_mapping:
+        raise InvalidInput(
+            f"model_type is {config.model_type}, which is no causal language model of "
+            "transformers; give one, or a model of your own class")
+    family = AutoModelForCausalLM._model_mapping[type(config)]
+    try:
+        text = config.get_text_config(decoder=True)
+    except ValueError:  # several
+        text = None
+    if text is not None and type(text) in (type(config), family.config_class):
+        return family, text
+    raise InvalidInput(
+        f"{family.__name__} is more than a language model, stages are made of one; give its "
+        "language model and that model's configuration")

@@ -1,0 +1,56 @@
+"""Checks a family when it is met for the first time, and remembers on disk that it was exact."""
+
+import contextlib
+import hashlib
+import inspect
+import json
+import os
+from pathlib import Path
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from slimpack import InvalidInput
+from slimpack.torch.pipeline.checking import check
+from slimpack.torch.pipeline.family import family_of
+
+
+def require_exact(model):
+    """Raises InvalidInput where `check` refuses a model or finds it not exact.
+
+    model: what `check` takes. What was exact once is not tried again with the same configuration,
+    code and libraries.
+    """
+    known = _folder() / _digest(model)
+    if known.exists():
+        return
+    report = check(model)
+    if not report.exact:
+        raise InvalidInput(
+            f"{report.model} is not exact in slices: the gradient of {report.parameter} differs by "
+            f"{report.gradient_error:.0e} of its largest entry; train it without a pipeline, or "
+            "give check=False")
+    with contextlib.suppress(OSError):  # a home that cannot be written: the next time checks again
+        known.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = known.with_name(f"{known.name}.{os.getpid()}")
+        unfinished.write_text(f"{report}\n")
+        unfinished.replace(known)
+
+
+def _folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "slimpack" / "exact"
+
+
+def _digest(model):
+    """Of all that decides whether a model is exact."""
+    known = isinstance(model, PreTrainedModel)
+    family, config = (type(model), model.config) if known else family_of(model)
+    digest = hashlib.blake2b(digest_size=16)
+    settings = json.dumps(config.to_dict(), sort_keys=True, default=str)
+    for text in (family.__qualname__, settings, torch.__version__, transformers.__version__):
+        digest.update(text.encode() + b"\0")
+    for file in [Path(inspect.getfile(family)), *sorted(Path(__file__).parent.glob("*.py"))]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,31 @@
+"""docs/any-model.md has the table of the installed transformers. `make soak` compares all of it."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import any_model_table as page  # noqa: E402
+
+ROWS = page.PAGE.read_text().partition(page.BEGIN)[2].partition(page.END)[0].splitlines()
+
+
+def test_every_family_has_one_row():
+    assert sorted(re.findall(r"^\| `([^`]+)` \|", "\n".join(ROWS), re.M)) == sorted(page.families())
+
+
+@pytest.mark.parametrize("family", ["gemma2", "deepseek_v2", "roberta", "qwen3_5_moe", "falcon"])
+def test_a_row_says_what_the_check_finds(family):
+    assert page.row(family, page.result_of(family)).rstrip() in ROWS
+
+
+def test_the_table_counts_what_is_exact():
+    results = dict.fromkeys(page.families(), "exact")
+    results["mamba"], results["zamba"] = "refused", "not exact"
+    lines = page.table(results).splitlines()
+    assert lines[1] == f"{len(results) - 2} of {len(results)} are exact."
+    assert [line.split("`")[1] for line in lines if "`" in line][-2:] == ["mamba", "zamba"]

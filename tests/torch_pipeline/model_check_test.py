@@ -1,0 +1,120 @@
+"""slimpack.torch.check tells models that are exact in slices from those that are not."""
+
+import re
+
+import pytest
+import slimpack.torch
+import torch
+from own_model import GatedModel, ShiftedModel, own
+from slimpack import InvalidInput
+from slimpack.torch.pipeline import attention, cache, stage, token_rows
+from slimpack.torch.pipeline.checking import EXACT, Report
+from transformers import AutoConfig
+
+LONGROPE = dict(original_max_position_embeddings=4096, rope_parameters=dict(
+    rope_type="longrope", rope_theta=1e4, short_factor=[1 + i / 48 for i in range(48)],
+    long_factor=[4 + i / 2 for i in range(48)]))
+
+
+def check(family, **settings):
+    return slimpack.torch.check(AutoConfig.for_model(family, **settings))
+
+
+def test_a_configuration_a_model_and_a_folder_are_checked_alike(tmp_path):
+    config = AutoConfig.for_model("qwen3", num_hidden_layers=3)
+    config.save_pretrained(tmp_path)
+    reports = [slimpack.torch.check(config), slimpack.torch.check(tmp_path)]
+    for report in reports:
+        assert report.exact
+        assert (report.model, report.layers, report.stages) == ("Qwen3ForCausalLM", 3, 3)
+    assert reports[0].gradient_error == reports[1].gradient_error
+
+
+def test_models_of_a_users_own_are_checked():
+    assert slimpack.torch.check(own(GatedModel)).exact
+    assert not slimpack.torch.check(own(ShiftedModel)).exact  # a slice lacks the token before it
+
+
+@pytest.mark.parametrize("forgotten", ["add", "added_to"])
+def test_a_runtime_that_forgets_prefix_gradients_is_not_exact(monkeypatch, forgotten):
+    instead = {"add": lambda *_: None, "added_to": lambda self, key, sequence, begin, rows: rows}
+    monkeypatch.setattr(token_rows.TokenRows, forgotten, instead[forgotten])
+    assert check("llama").gradient_error > 0.01
+
+
+def test_a_runtime_that_forgets_windows_is_not_exact(monkeypatch):
+    monkeypatch.setattr(attention.MaskRule, "sees",
+                        lambda self, queries, keys: keys[None] <= queries[:, None])
+    assert check("mistral").gradient_error > 0.01
+
+
+def test_a_runtime_that_takes_row_numbers_for_positions_is_not_exact(monkeypatch):
+    assert check("llama4_text").exact
+    monkeypatch.setattr(cache.SliceCache, "get_seq_length", lambda *_, **__: 0)
+    assert check("llama4_text").gradient_error > 0.01
+
+
+def test_a_runtime_whose_ropes_do_not_know_documents_is_not_exact(monkeypatch):
+    assert check("phi3", **LONGROPE).exact
+    monkeypatch.setattr(stage, "by_document", lambda *_: None)
+    assert check("phi3", **LONGROPE).gradient_error > 0.01
+
+
+@pytest.mark.parametrize(("family", "settings", "reason"), [
+    ("gpt2", {}, r"resid_pdrop is 0.1, must be 0: .*; set config.resid_pdrop = 0.0"),
+    ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
+    ("deepseek_v32", {}, r"layer 0 of deepseek_v32 is \"indexed_attention\""),
+    ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
+     r"rope_type is \"dynamic\""),
+    ("gemma3n_text", {}, r"num_kv_shared_layers is 15"),
+    ("gemma4_text", {}, r"every layer of Gemma4ForCausalLM depends on model.embed_tokens.weight"),
+    ("bloom", dict(hidden_dropout=0.0, attention_dropout=0.0),
+     r"its attention does not go through transformers' interface"),
+    ("doge", {}, r"it computes with the attention mask"),
+    ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+     r"its tokens see later ones"),
+    ("gemma3", {}, r"Gemma3ForConditionalGeneration is more than a language model"),
+    ("vit", {}, r"model_type is vit, which is no causal language model"),
+    ("blt", {}, r"no small model of BltForCausalLM can be made"),
+])
+def test_models_that_cannot_be_exact_are_refused_with_the_reason(family, settings, reason):
+    with pytest.raises(InvalidInput, match=reason) as raised:
+        check(family, **settings)
+    assert "\n" not in str(raised.value)
+    assert "; " in str(raised.value)  # a remedy
+
+
+def test_a_module_without_transformers_interfaces_is_refused():
+    with pytest.raises(InvalidInput, match=r"Linear is no transformers.PreTrainedModel"):
+        slimpack.torch.check(torch.nn.Linear(2, 2))
+
+
+def report(**changes):
+    fields = dict(model="LlamaForCausalLM", by_cache=True, layers=4, stages=3, lengths=(1, 40),
+                  gradient_error=2.4e-15, parameter="model.layers.0.mlp.up_proj.weight",
+                  loss_error=0.0, seconds=1.26)
+    return Report(**fields | changes)
+
+
+def test_a_report_says_what_was_tried_and_found():
+    assert str(report()) == """\
+LlamaForCausalLM: exact
+  tried      4 layers on 3 stages, 2 documents of 1 to 40 tokens
+  keys from  the cache
+  gradients  differ by at most 2e-15 of their largest entry
+             in model.layers.0.mlp.up_proj.weight
+  loss       differs by 0e+00
+  seconds    1.3"""
+
+
+@pytest.mark.parametrize("changes", [dict(gradient_error=2 * EXACT), dict(loss_error=2 * EXACT)])
+def test_a_report_is_exact_where_gradients_and_loss_are(changes):
+    assert report().exact
+    assert not report(**changes).exact
+    assert "NOT EXACT" in str(report(**changes))
+
+
+def test_a_report_fits_a_terminal():
+    long = report(parameter="model.language_model." + "layers.31." * 9 + "self_attn.q_proj.weight")
+    assert max(map(len, str(long).splitlines())) <= 80
+    assert re.search(r"in ….*self_attn.q_proj.weight$", str(long), re.M)
