@@ -36,29 +36,35 @@ def _rank(function, rank, world, port, results, arguments):
 
 
 def outcomes(world, function, *arguments):
-    """By rank (whether it raised, what it returned or (kind, message, trace))."""
+    """By rank (whether it raised, what it returned or (kind, message, trace)); a rank that was killed has
+    raised ("Killed", "", "")."""
     results, port = _context.Queue(), free_port()
     ranks = [_context.Process(target=_rank, args=(function, rank, world, port, results, arguments))
              for rank in range(world)]
     for process in ranks:
         process.start()
     try:
-        got = sorted(_next(results, ranks) for _ in ranks)
+        got = _collected(results, ranks)
     finally:
         for process in ranks:
             process.kill()
             process.join()
-    return [(failed, result) for _, failed, result in got]
+    return [got.get(rank, (True, ("Killed", "", ""))) for rank in range(world)]
 
 
-def _next(results, ranks):
-    end = time.monotonic() + PATIENCE
-    while True:
+def _collected(results, ranks):
+    """By rank what came, until all ranks have ended."""
+    got, end = {}, time.monotonic() + PATIENCE
+    while len(got) < len(ranks):
         running = any(process.is_alive() for process in ranks)
         try:
-            return results.get(timeout=1)
+            rank, *outcome = results.get(timeout=0.5)
+            got[rank] = tuple(outcome)
         except queue.Empty:
-            assert running and time.monotonic() < end, "a rank ended without a result, or hangs"
+            if not running:
+                break
+            assert time.monotonic() < end, f"ranks hang; there are results of {sorted(got)}"
+    return got
 
 
 def run(world, function, *arguments):

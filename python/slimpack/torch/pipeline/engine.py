@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 
 import torch
 import torch.distributed as dist
@@ -10,14 +11,14 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
-from slimpack.torch.pipeline.failure import FailureWatch
+from slimpack.torch.pipeline.failure import FailureWatch, RunFailed
 from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.packs import BACKWARD, stage_plan
 from slimpack.torch.pipeline.replication import replication_of
 from slimpack.torch.pipeline.saving import write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
-from slimpack.torch.pipeline.trace import RECEIVE, REDUCE, RUN, SEND, Recorder, timeline_json
+from slimpack.torch.pipeline.trace import OPTIMIZER, RECEIVE, REDUCE, RUN, SEND, Recorder, timeline_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Engine:
         self.groups = Groups(stage.place, bool(stage.division.tied))
         self.watch = FailureWatch(self.groups)
         self._replication = replication_of(stage, self.groups, shard_replicas)
-        self._last = None
+        self._recorder = self._last = None
 
     def step(self, plan, documents, labels=None):
         """Runs one step. Adds its gradients to those of the stage's parameters, summed over replicas.
@@ -78,10 +79,24 @@ class Engine:
                 local(parameter.grad).mul_(factor.to(parameter.grad.dtype))
         return norm.item()
 
+    def update(self, optimizer, max_norm):
+        """Ends a step: clips the gradients (clip_grad_norm), updates the stage's parameters and clears their
+        gradients. Returns the norm. The step's timeline shows it.
+
+        Raises RunFailed, before parameters change, where the norm is not finite.
+        """
+        with self._recorder.span(OPTIMIZER):
+            norm = self.clip_grad_norm(max_norm)
+            if not math.isfinite(norm):
+                raise RunFailed(f"the gradient norm is {norm}, so training has diverged; lower the learning rate")
+            optimizer.step()
+            optimizer.zero_grad()
+        return norm
+
     def timeline(self):
         """The last step on all ranks, as JSON text that slimpack draws."""
         with self.watch:
-            mine = self._last.spans, self._last.peak_bytes
+            mine = self._recorder.spans(), self._last.peak_bytes
             spans, peaks = zip(*self.groups.gather_objects(mine), strict=True)
         return timeline_json(spans, list(peaks), self.groups.replicas)
 
@@ -105,7 +120,7 @@ class Engine:
         targets = self._agree(plan, own)
         balance = balance_of(self.stage, self._load_balancing, plan)
         step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
-        recorder = Recorder(self.stage.device)
+        recorder = self._recorder = Recorder(self.stage.device)
         phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
         last_backward = max((a.number for a in phases[-1] if a.passes == BACKWARD), default=None)
         for number, actions in enumerate(phases):
