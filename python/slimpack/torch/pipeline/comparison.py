@@ -4,7 +4,8 @@ import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from slimpack.torch.pipeline.loss import IGNORED, targets_of
+from slimpack.torch.collator import IGNORED
+from slimpack.torch.pipeline.loss import targets_of
 
 _FLOOR = 1e-5  # of the model's largest gradient: some gradients are 0 but for rounding
 

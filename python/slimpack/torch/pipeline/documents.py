@@ -3,7 +3,8 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.loss import IGNORED, targets_of
+from slimpack.torch.collator import IGNORED
+from slimpack.torch.pipeline.loss import targets_of
 
 
 class Documents:

@@ -132,6 +132,7 @@ class Engine:
                 groups.finish_sending()
             if number + 1 < len(phases):
                 groups.sum(balance.counts, "all")
+        assert step.meter.now == 0, "backward passes use everything that was kept"
         with recorder.span(REDUCE):
             self._replication.reduce()
         losses = torch.stack([step.loss, step.balance_loss])

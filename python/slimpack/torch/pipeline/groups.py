@@ -35,11 +35,15 @@ class Groups:
         pipeline = [self.rank_of(stage) for stage in range(stages)]
         members_of = {"F": pipeline, "B": pipeline, "pipeline": pipeline,
                       "replicas": list(range(index, world, stages)), "all": list(range(world))}
-        if tied and (place.is_first or place.is_last):
-            members_of["tied"] = [pipeline[0], pipeline[-1]]
-        # Only members take part, so that a job of thousands starts as fast as one of eight.
-        self.by_name = {name: dist.new_group(members, use_local_synchronization=True)
-                        for name, members in members_of.items() if len(members) > 1}
+        if tied:
+            at_an_end = place.is_first or place.is_last
+            members_of["tied"] = [pipeline[0], pipeline[-1]] if at_an_end else [rank]
+        # Only members take part, so that a job of thousands starts as fast as one of eight. torch names
+        # such groups by how many a rank has, so every rank makes as many.
+        groups = {name: dist.new_group(members, use_local_synchronization=True)
+                  for name, members in members_of.items()}
+        self.by_name = {name: group for name, group in groups.items() if len(members_of[name]) > 1}
+        self.name = groups["all"].group_name  # the same on all ranks, and of these groups alone
         self._sending = collections.defaultdict(collections.deque)  # by group name
 
     def close(self):

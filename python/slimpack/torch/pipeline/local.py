@@ -30,6 +30,7 @@ class LocalEngine:
             self._run(steps)
             self._add_tied()
         every = [step for of_replica in steps for step in of_replica]
+        assert not any(step.meter.now for step in every), "backward passes use everything that was kept"
         self.peak_bytes = [step.meter.peak for step in every]
         return (sum(step.loss.item() for step in every),
                 sum(step.balance_loss.item() for step in every))

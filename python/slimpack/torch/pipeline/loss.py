@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional
 
-IGNORED = -100  # as torch's cross-entropy and transformers have it
+from slimpack.torch.collator import IGNORED
+
 LOGITS_AT_ONCE = 1 << 24
 
 

@@ -38,6 +38,10 @@ class StagePlan:
     order: list[tuple[str, int]]
     kept: dict[int, int]
 
+    def lengths(self):
+        """By sequence its tokens."""
+        return {part.sequence: part.end for pack in self.forward for part in pack.slices}
+
     def begins(self, passes):
         """By sequence, ascending: where slices with a prefix begin in some of the passes."""
         found = {}

@@ -15,6 +15,7 @@ from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.refusals import require_trainable
+from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -131,6 +132,7 @@ class Stage(nn.Module):
         self._output_type = None
         model.config._attn_implementation = NAME
         division.hollow.fill(next(self.parameters()))
+        by_document(self.decoder, division.running)
         if not self.place.is_first:
             layers[self.place.layers.start].register_forward_pre_hook(self._inject, with_kwargs=True)
 

@@ -47,6 +47,7 @@ class KeyValues:
     """
 
     def __init__(self, stage_plan, windows, meter):
+        self.lengths = stage_plan.lengths()
         recomputed = [pack for number, pack in enumerate(stage_plan.backward)
                       if number not in stage_plan.kept]
         self.rows = TokenRows(stage_plan.begins(["forward", "backward"]), windows, meter)
