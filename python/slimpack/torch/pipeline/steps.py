@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from slimpack import InvalidInput, StepPlan, _planner
 from slimpack.balancing import require_positive
@@ -120,5 +121,6 @@ class PlannedSteps:
         documents = {}
         for sequence in map(int, plan.replicas[groups.replica].sequences):
             begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
-            documents[sequence] = self._read(int(drawn.documents[sequence]), begin, begin + length)
+            tokens = self._read(int(drawn.documents[sequence]), begin, begin + length)
+            documents[sequence] = tokens if isinstance(tokens, torch.Tensor) else torch.tensor(tokens)
         return PlannedStep(plan, drawn, documents, planning_ns, waited_ns)
