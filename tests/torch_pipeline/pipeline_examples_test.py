@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import slimpack
 import torch
+import training_ranks
 from processes import environment, job
+from ranks import run
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
@@ -47,10 +49,9 @@ def fixture_corpus(tmp_path_factory):
 
 
 def trained(folder, *command):
-    """The losses of a run on two processes."""
-    with job(folder, command, command) as processes:
-        assert processes.codes() == [0, 0], processes.text()
-    return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    """The losses of an example on two ranks."""
+    run(2, training_ranks.run_example, *command)
+    return [line["loss"] for line in training_ranks.lines(folder)]
 
 
 def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
@@ -79,7 +80,10 @@ def test_bad_input_is_told_in_one_line(corpus, tmp_path):
 
 
 def test_a_module_of_ones_own_trains_on_two_stages(corpus, tmp_path):
-    losses = trained(tmp_path, OWN, corpus, tmp_path)
+    command = [OWN, corpus, tmp_path]
+    with job(tmp_path, command, command) as processes:  # as torchrun starts them
+        assert processes.codes() == [0, 0], processes.text()
+    losses = [line["loss"] for line in training_ranks.lines(tmp_path)]
     assert len(losses) == 10 and losses[-1] < losses[0]
 
 

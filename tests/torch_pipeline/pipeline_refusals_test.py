@@ -1,12 +1,13 @@
 """What the runtime does not train is refused by name, before any weight is loaded."""
 
+import json
 import random
 import re
 
 import pytest
 import torch
 from families import config_of, model_of
-from slimpack import InvalidInput, Job
+from slimpack import InvalidInput, Job, StepPlan
 from slimpack.torch.pipeline import LocalEngine, Stage
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.pipeline.packs import stage_plan
@@ -56,21 +57,34 @@ def test_impossible_stages_are_refused(layer_begin, index, reason):
         Stage.from_model(model_of(config_of("llama"), 1), layer_begin, index)
 
 
-def plan_of(**options):
-    job = Job("llama-3-8b", {"pp": 2, "dp": 2, "tp": 4}, "h100", memory_cap="none", **options)
-    return job.plan([8192, 100, 100])
+def plan_of(parallel, **options):
+    options = dict(memory_cap="none", granularity=1024, recompute="full") | options
+    return Job("llama-3-8b", parallel, "h100", **options).plan([8192, 1000, 1000])
 
 
-def test_plans_that_the_runtime_has_no_form_for_are_refused():
-    with pytest.raises(InvalidInput, match=r"is shared by 2 replicas.*most_merged=1"):
-        stage_plan(plan_of(most_merged=2), 0, 0)
-    split = Job("llama-3-8b", {"pp": 2}, "h100", memory_cap="none", backward="split", granularity=1024,
-                recompute="full").plan([4096] * 4)
-    if any("I" in action for line in split.schedule() for action in line):
-        with pytest.raises(InvalidInput, match=r"splits a backward pass"):
-            stage_plan(split, 0, 0)
-    with pytest.raises(InvalidInput, match=r"computes \"mlp\" of some layers again.*recompute=\"full\""):
-        stage_plan(random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"), 0, 0)
+PLANS = {
+    "merged": (lambda: plan_of({"pp": 2, "dp": 2}, most_merged=2, memory_cap="none"),
+               r"is shared by 2 replicas.*most_merged=1"),
+    "tensor": (lambda: plan_of({"pp": 2, "tp": 2}), r"the plan is for tp = 2, .*plan with tp = 1"),
+    "split": (lambda: split_plan(), r"action \dI\d of replica 0 splits a backward pass"),
+    "mlp": (lambda: random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"),
+            r"computes \"mlp\" of some layers again.*recompute=\"full\""),
+}
+
+
+def split_plan():
+    content = json.loads(random_plan([5], [0, 4], random.Random(1), kind="packed").to_json())
+    content["schedules"] = ["0F0,0I0,0W0\n"]
+    return StepPlan.from_json(json.dumps(content), "plan")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_that_the_runtime_has_no_form_for_are_refused_before_a_model_is_read(name):
+    make, reason = PLANS[name]
+    with pytest.raises(InvalidInput, match=reason):
+        Stage.from_pretrained("no such folder", make(), 0)
+    with pytest.raises(InvalidInput, match=reason):
+        stage_plan(make(), 0, 0)
 
 
 def engine_and_plan():

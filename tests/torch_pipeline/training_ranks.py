@@ -2,6 +2,8 @@
 
 import json
 import os
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +101,11 @@ def diverge(output):
         for parameter in trainer.engine.stage.parameters():
             parameter.mul_(float("inf"))
     trainer.train(2)
+
+
+def run_example(file, *arguments):
+    sys.argv = list(map(str, [file, *arguments]))
+    runpy.run_path(file, run_name="example")["main"]()
 
 
 def lines(output):

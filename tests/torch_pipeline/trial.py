@@ -39,7 +39,10 @@ def run_locally(model, plan, documents, **options):
 
 def assert_equals_plain_training(family, seed, **settings):
     """The gradients of a random step, against one document at a time."""
-    model = model_of(config_of(family), seed)
+    assert_model_equals_plain_training(model_of(config_of(family), seed), seed, **settings)
+
+
+def assert_model_equals_plain_training(model, seed, **settings):
     plan, documents = random_case(seed, **settings)
     engine, (loss, _) = run_locally(model, plan, documents)
     with Fp64Casts():

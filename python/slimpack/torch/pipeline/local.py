@@ -62,9 +62,9 @@ class LocalEngine:
         """Both copies of a tied parameter get the gradients of both."""
         ends = self.stages[0].tied_parameters(), self.stages[-1].tied_parameters()
         for pair in zip(*ends, strict=True):
-            total = sum(parameter.grad for parameter in pair if parameter.grad is not None)
-            for parameter in pair:
-                parameter.grad = total.clone()
+            gradients = [parameter.grad for parameter in pair if parameter.grad is not None]
+            for parameter in pair if gradients else ():  # none: it is frozen
+                parameter.grad = sum(gradients[1:], gradients[0].clone())
 
 
 def _run_stages(steps, actions):

@@ -3,7 +3,7 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.attention import Attention
+from slimpack.torch.pipeline.attention import Attention, Reach
 from slimpack.torch.pipeline.layers import End, Skip
 from slimpack.torch.pipeline.ownership import call_model
 from slimpack.torch.pipeline.work import Stopped
@@ -47,7 +47,7 @@ def observe(model, layers, own, running):
             raise InvalidInput(
                 f"layer {i} of {type(model).__name__} uses the keys and values of another layer, which may "
                 "lie on another stage; train this model without a pipeline")
-    attention = Attention(by_cache, {i: _window(look) for i, look in looks.items()})
+    attention = Attention(by_cache, {i: _reach(look) for i, look in looks.items()})
     last = looks[max(own)]
     return attention, last.updates if by_cache else last.calls
 
@@ -83,10 +83,10 @@ def _unusable(model, layer, reason):
         "a pipeline")
 
 
-def _window(look):
+def _reach(look):
     if look.mask is None:
-        return look.options.get("sliding_window")
+        return Reach(look.options.get("sliding_window"), True)
     try:
-        return look.mask.window()
+        return look.mask.reach()
     except RuntimeError:  # a rule that holds tensors of the meta device
-        return None
+        return Reach(None, False)

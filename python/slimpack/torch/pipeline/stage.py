@@ -4,6 +4,7 @@ import dataclasses
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from slimpack import InvalidInput
@@ -14,6 +15,7 @@ from slimpack.torch.pipeline.layers import End, Skip, find_layers, with_first_ar
 from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
+from slimpack.torch.pipeline.packs import require_runnable
 from slimpack.torch.pipeline.refusals import require_trainable
 from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.work import Stopped
@@ -41,6 +43,15 @@ class Place(NamedTuple):
     @property
     def is_last(self):
         return self.index == self.stages - 1
+
+
+def place_of(layout, index):
+    """The Place of a stage of a StepPlan, which is checked, or of a layer_begin."""
+    if hasattr(layout, "layer_begin"):
+        require_runnable(layout)
+        layout = layout.layer_begin
+    stages = len(layout) - 1
+    return Place(dist.get_rank() % stages if index is None else index, tuple(layout))
 
 
 @dataclasses.dataclass
@@ -137,17 +148,20 @@ class Stage(nn.Module):
             layers[self.place.layers.start].register_forward_pre_hook(self._inject, with_kwargs=True)
 
     @classmethod
-    def from_model(cls, model, layer_begin, index):
-        """Stage `index` of a whole model, of which the other stages' parameters are removed."""
-        return cls(model, divide(model, Place(index, tuple(layer_begin))))
+    def from_model(cls, model, layout, index=None):
+        """A stage of a whole model, of which the other stages' parameters are removed.
+
+        layout: a StepPlan, or its layer_begin. index: of the stage; by default rank modulo stages.
+        Raises InvalidInput for models and plans that this runtime cannot run.
+        """
+        return cls(model, divide(model, place_of(layout, index)))
 
     @classmethod
-    def from_pretrained(cls, folder, layer_begin, index, *, dtype="auto"):
-        """Stage `index` of a model on disk or on the Hub, of which only this stage's weights are loaded.
-
-        Raises InvalidInput, before it loads, for models that this runtime cannot train.
-        """
-        return cls(*load_divided(folder, dtype, lambda model: divide(model, Place(index, tuple(layer_begin)))))
+    def from_pretrained(cls, folder, layout, index=None, *, dtype="auto"):
+        """As from_model, of a model on disk or on the Hub. Only the stage's weights are loaded, and nothing
+        before model and plan are known to run."""
+        place = place_of(layout, index)
+        return cls(*load_divided(folder, dtype, lambda model: divide(model, place)))
 
     def tied_parameters(self):
         """Parameters that another stage has, too, and whose gradients add up."""

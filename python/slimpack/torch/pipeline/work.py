@@ -1,23 +1,10 @@
 """What the layers of a stage work on: one MicroPack in one pass."""
 
-from typing import NamedTuple
-
 import torch
 
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
-from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype, seen_from
-
-
-class Part(NamedTuple):
-    """A slice in the tensors of its pack: its first query row, its first key row, and the token whose
-    key that is."""
-
-    sequence: int
-    begin: int
-    end: int
-    query_row: int
-    key_row: int
-    first_key: int
+from slimpack.torch.pipeline.parts import parts_of
+from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype
 
 
 class Stopped(Exception):
@@ -27,17 +14,6 @@ class Stopped(Exception):
     def __init__(self, hidden_1TD):
         super().__init__()
         self.hidden_1TD = hidden_1TD
-
-
-def parts_of(pack, window):
-    """The Parts of a Pack in a layer with this window."""
-    parts, query_row, key_row = [], 0, 0
-    for sequence, begin, end in pack.slices:
-        first_key = seen_from(begin, window)
-        parts.append(Part(sequence, begin, end, query_row, key_row, first_key))
-        query_row += end - begin
-        key_row += end - first_key
-    return parts
 
 
 class KeyValues:
@@ -104,8 +80,8 @@ class SliceWork:
         if not self.attention.by_cache:
             call = self._calls[layer] = self._calls.get(layer, 0) + 1
             key_1HTD, value_1HTD = self._gather(key_1HTD, value_1HTD, layer, call)
-        return self.attention.run(module, self.parts(layer), query_1HTD, key_1HTD, value_1HTD, mask,
-                                  options)
+        return self.attention.run(module, layer, self.parts(layer), query_1HTD, key_1HTD, value_1HTD,
+                                  mask, options)
 
     def _gather(self, key_1HTD, value_1HTD, layer, call):
         gathered = [Gather.apply(own, self, (layer, call, name)) if self._shares(layer) else own
