@@ -44,8 +44,8 @@ std::string recompute_names(const StepPlan& plan) {
   return recompute_figures(plan.recompute).dump();
 }
 
-/// `documents` and `begins` say by sequence which document it is of, and how many of its tokens come
-/// before it.
+/// `documents` and `begins` say by sequence which document it is of, and how many of its tokens
+/// come before it.
 std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
                          const std::vector<std::int64_t>& documents,
                          const std::vector<std::int64_t>& begins) {

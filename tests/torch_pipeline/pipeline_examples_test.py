@@ -71,12 +71,17 @@ def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
     assert losses[2] < losses[0]
 
 
-def test_bad_input_is_told_in_one_line(corpus, tmp_path):
-    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, "--hardware", "abacus"]
+@pytest.mark.parametrize("options, code, message", [
+    (["--hardware", "abacus"], 2, "hardware 'abacus' is no file"),
+    (["--learning-rate", "1e30", "--step-tokens", "64"], 1, "the gradient norm is nan"),
+])
+def test_a_run_that_cannot_go_on_ends_with_one_line(corpus, tmp_path, options, code, message):
+    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, *options]
     with job(tmp_path, command, command) as processes:
-        assert processes.codes() == [2, 2]
+        assert processes.codes() == [code, code], processes.text()
         told = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
-    assert len(told) == 1 and "abacus" in told[0]
+    assert len(told) == 1 and message in told[0]
+    assert "Traceback" not in processes.text()
 
 
 def test_a_module_of_ones_own_trains_on_two_stages(corpus, tmp_path):

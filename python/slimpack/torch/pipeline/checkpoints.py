@@ -40,7 +40,8 @@ class Checkpoints:
         """The steps of all complete checkpoints, ascending."""
         if not self.folder.is_dir():
             return []
-        return sorted(int(found[1]) for path in self.folder.iterdir() if (found := _NAME.fullmatch(path.name)))
+        names = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted(int(name[1]) for name in names if name)
 
     def folder_of(self, step):
         return self.folder / f"step-{step:08d}"
@@ -57,7 +58,8 @@ class Checkpoints:
                 self._clear()
             engine.groups.gather_objects(None)
             with _one_line(f"save {self.folder_of(step)}"), lost("all ranks"):
-                dcp.save(_tensors(engine.stage, optimizer), checkpoint_id=partial, process_group=_group(engine))
+                dcp.save(_tensors(engine.stage, optimizer), checkpoint_id=partial,
+                         process_group=_group(engine))
             if engine.groups.rank == 0:
                 content = {"format": "slimpack-pipeline", "version": VERSION, "step": step, **state}
                 _write(partial / _STATE, json.dumps(content, indent=2) + "\n")
@@ -74,10 +76,11 @@ class Checkpoints:
             state = read_state(folder)
             with _one_line(f"load {folder}"), lost("all ranks"):
                 stored = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
-                weights = _weights(engine.stage)
                 states = _empty_states(engine.stage, optimizer, stored)
-                flat = {f"optimizer/{key}/{name}": value for name, of in states.items() for key, value in of.items()}
-                dcp.load({**weights, **flat}, checkpoint_id=folder, process_group=_group(engine))
+                tensors = {f"optimizer/{key}/{name}": value for name, of in states.items()
+                           for key, value in of.items()}
+                dcp.load({**_weights(engine.stage), **tensors}, checkpoint_id=folder,
+                         process_group=_group(engine))
             for name, parameter in _trained(engine.stage, optimizer):
                 if states[name]:
                     optimizer.state[parameter] = states[name]

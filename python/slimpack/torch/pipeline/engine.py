@@ -88,7 +88,8 @@ class Engine:
         with self._recorder.span(OPTIMIZER):
             norm = self.clip_grad_norm(max_norm)
             if not math.isfinite(norm):
-                raise RunFailed(f"the gradient norm is {norm}, so training has diverged; lower the learning rate")
+                raise RunFailed(
+                    f"the gradient norm is {norm}, so training has diverged; lower the learning rate")
             optimizer.step()
             optimizer.zero_grad()
         return norm

@@ -48,7 +48,8 @@ def _code_of(main):
         if not tells:
             return code
         if isinstance(error, _EXPECTED):
-            print(f"slimpack: {(str(error).strip() or type(error).__name__).splitlines()[0]}", file=sys.stderr)
+            cause = str(error).strip() or type(error).__name__
+            print(f"slimpack: {cause.splitlines()[0]}", file=sys.stderr)
         else:
             traceback.print_exception(error)
         return code

@@ -53,12 +53,14 @@ class StepSampler:
         here = self.state_dict(state["cursor"])
         for name, value in here.items():
             if state[name] != value:
-                raise InvalidInput(f"the sampler's {name} was {state[name]}, here it is {value}; go on with the same "
-                                   "documents, context and step_tokens")
+                raise InvalidInput(
+                    f"the sampler's {name} was {state[name]}, here it is {value}; go on with the same "
+                    "documents, context and step_tokens")
         self._go_to(state["cursor"])
 
     def _go_to(self, cursor):
-        self._native = _planner.Sampler.make(self._lengths, self._context, self._step_tokens, json.dumps(cursor))
+        self._native = _planner.Sampler.make(self._lengths, self._context, self._step_tokens,
+                                             json.dumps(cursor))
 
 
 class PlannedStep(NamedTuple):
