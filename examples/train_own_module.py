@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a decoder written here by SlimPack's plans. What such a module needs is marked with numbers.
+"""Trains a decoder written here by SlimPack's plans. What such a module needs is marked with
+numbers.
 
     slimpack data build --from ~/src --glob '*.py' --out runs/mine/corpus
     torchrun --nproc-per-node 2 examples/train_own_module.py runs/mine/corpus runs/own
 
-Two processes are two stages. The embedding goes to the first one, the norm and the head to the last.
+Two processes are two stages. The embedding goes to the first one, the norm and the head to the
+last.
 """
 
 import sys
@@ -28,16 +30,18 @@ class Layer(nn.Module):
     def __init__(self, config, index):
         super().__init__()
         width = config.hidden_size
-        self.config, self.index, self.scaling = config, index, (width // config.num_attention_heads) ** -0.5
+        self.config, self.index = config, index
+        self.scaling = (width // config.num_attention_heads) ** -0.5
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query_key_value, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
+                                 nn.Linear(4 * width, width))
 
     def forward(self, hidden_states, past_key_values=None):
         """2. A layer takes hidden states, [1, tokens, width], first, and returns the next ones."""
         heads = (*hidden_states.shape[:2], self.config.num_attention_heads, -1)
-        query, key, value = (part.reshape(heads).transpose(1, 2)
-                             for part in self.query_key_value(self.norm1(hidden_states)).chunk(3, -1))
+        parts = self.query_key_value(self.norm1(hidden_states)).chunk(3, -1)
+        query, key, value = (part.reshape(heads).transpose(1, 2) for part in parts)
         # 3. Keys and values go through the cache, attention through transformers' registry by name.
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.index)
@@ -54,10 +58,11 @@ class Decoder(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.positions = nn.Embedding(4096, config.hidden_size)
-        self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(Layer(config, i) for i in range(config.num_hidden_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
 
-    def forward(self, input_ids=None, inputs_embeds=None, position_ids=None, past_key_values=None, **_):
+    def forward(self, input_ids=None, inputs_embeds=None, position_ids=None, past_key_values=None,
+                **_):
         hidden_states = self.tokens(input_ids) if inputs_embeds is None else inputs_embeds
         if position_ids is None:  # a whole document
             position_ids = torch.arange(hidden_states.shape[1])[None]
@@ -68,7 +73,8 @@ class Decoder(nn.Module):
 
 
 class OwnModel(PreTrainedModel):
-    config_class, _supports_sdpa = OwnConfig, True  # 5. Attention is softmax(q k) v and nothing more.
+    config_class = OwnConfig
+    _supports_sdpa = True  # 5. Attention is softmax(q k) v and nothing more.
 
     def __init__(self, config):
         super().__init__(config)
@@ -85,18 +91,21 @@ def main():
     prefix, output = sys.argv[1:]
     stages = dist.get_world_size()
     layers, width = OwnConfig.num_hidden_layers, OwnConfig.hidden_size
-    like = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": layers,
-            "hidden_size": width, "intermediate_size": 4 * width, "num_attention_heads": 4,
-            "num_key_value_heads": 4, "vocab_size": 320, "rms_norm_eps": 1e-6, "max_position_embeddings": 4096,
+    like = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 320,
+            "num_hidden_layers": layers, "hidden_size": width, "intermediate_size": 4 * width,
+            "num_attention_heads": 4, "num_key_value_heads": 4, "rms_norm_eps": 1e-6,
+            "max_position_embeddings": 4096,
             "tie_word_embeddings": False}  # a known model that takes about as long
-    job = slimpack.Job(like, {"pp": stages}, "h100", dtype="fp32", recompute="full", backward="whole")
+    job = slimpack.Job(like, {"pp": stages}, "h100", dtype="fp32", recompute="full",
+                       backward="whole")
     torch.manual_seed(0)
     stage = pipeline.Stage.from_model(OwnModel(OwnConfig()), job.layer_begin, dist.get_rank())
     engine = pipeline.Engine(stage)
     dataset = slimpack.IndexedDataset.open(prefix)
     sampler = pipeline.StepSampler(dataset.lengths(), context=1024, step_tokens=4096)
     steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
-    pipeline.Trainer(engine, torch.optim.AdamW(stage.parameters(), lr=1e-3), steps, output).train(10)
+    optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-3)
+    pipeline.Trainer(engine, optimizer, steps, output).train(10)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,8 @@ class Job:
 
     @property
     def layer_begin(self):
-        """Stage s of every step holds the layers from layer_begin[s] to before layer_begin[s + 1]."""
+        """Stage s of every step holds the layers from layer_begin[s] to before
+        layer_begin[s + 1]."""
         return self.plan([1] * self.ranks).layer_begin
 
     @property

@@ -117,11 +117,11 @@ class StepPlan:
         return self._native.predict()
 
     def chrome_trace(self, timelines, documents=None, begins=None):
-        """Chrome trace JSON, for Perfetto, of Timelines of this step, such as the simulated and the measured
-        one.
+        """Chrome trace JSON, for Perfetto, of Timelines of this step, such as the simulated and the
+        measured one.
 
-        documents, begins: by sequence the document that the trace names, and how many of its tokens come
-            before the sequence; by default the sequence's number, and none.
+        documents, begins: by sequence the document that the trace names, and how many of its tokens
+            come before the sequence; by default the sequence's number, and none.
         """
         count = len(self.lengths)
         return self._native.chrome_trace(

@@ -17,8 +17,9 @@ def fixture_step():
 
 def timeline_of(spans, replicas=1):
     return slimpack.Timeline.from_json(json.dumps({
-        "format": "slimpack-timeline", "version": 2, "origin": "measured", "ranks": 2, "replicas": replicas,
-        "tensor": 1, "spans": spans, "memory": [], "peak_activation": [7, 8]}), "here")
+        "format": "slimpack-timeline", "version": 2, "origin": "measured", "ranks": 2,
+        "replicas": replicas, "tensor": 1, "spans": spans, "memory": [],
+        "peak_activation": [7, 8]}), "here")
 
 
 def test_a_measured_timeline_has_its_figures():
@@ -43,7 +44,8 @@ def test_a_broken_timeline_is_refused():
 def test_a_trace_shows_both_and_names_the_documents(step):
     trace = json.loads(step.chrome_trace([step.timeline(), timeline_of(SPANS)], [12, 31], [0, 512]))
     assert [of["origin"] for of in trace["otherData"]["timelines"]] == ["predicted", "measured"]
-    texts = {text for event in trace["traceEvents"] for text in event.get("args", {}).get("slices", [])}
+    arguments = [event.get("args", {}) for event in trace["traceEvents"]]
+    texts = {text for of_event in arguments for text in of_event.get("slices", [])}
     assert "document 31 [512, 532)" in texts
     assert all(text.startswith(("document 12 [", "document 31 [")) for text in texts)
 

@@ -1,5 +1,5 @@
-"""Functions that run as the ranks of a job: processes that fork from one which has imported all they
-need, so that a job starts in moments."""
+"""Functions that run as the ranks of a job: processes that fork from one which has imported all
+they need, so that a job starts in moments."""
 
 import datetime
 import multiprocessing
@@ -36,8 +36,8 @@ def _rank(function, rank, world, port, results, arguments):
 
 
 def outcomes(world, function, *arguments):
-    """By rank (whether it raised, what it returned or (kind, message, trace)); a rank that was killed has
-    raised ("Killed", "", "")."""
+    """By rank (whether it raised, what it returned or (kind, message, trace)); a rank that was
+    killed has raised ("Killed", "", "")."""
     results, port = _context.Queue(), free_port()
     ranks = [_context.Process(target=_rank, args=(function, rank, world, port, results, arguments))
              for rank in range(world)]

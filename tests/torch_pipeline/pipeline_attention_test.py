@@ -1,4 +1,5 @@
-"""How slices attend: what is found out about a family, blocks of queries, one call on GPUs, precision."""
+"""How slices attend: what is found out about a family, blocks of queries, one call on GPUs,
+precision."""
 
 import copy
 import random
@@ -16,7 +17,8 @@ from trial import assert_equals_plain_training
 
 
 @pytest.mark.parametrize(("family", "windows"), [
-    ("llama", [None, None]), ("mistral", [16, 16]), ("gemma2", [16, None]), ("llama4_text", [None, None])])
+    ("llama", [None, None]), ("mistral", [16, 16]), ("gemma2", [16, None]),
+    ("llama4_text", [None, None])])
 def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
     model_of(config_of(family), 1, torch.float32).save_pretrained(tmp_path)
     stage = Stage.from_pretrained(tmp_path, [0, 2, 4], 0, dtype=torch.float32)
@@ -45,7 +47,8 @@ def test_blocks_cover_a_slice_and_what_it_sees(seed):
         assert (block.end - block.begin) * keys <= most or block.end - block.begin == 1
         assert block.query_row - part.query_row == block.begin - part.begin
         assert block.key_row - part.key_row == block.first_key - part.first_key
-        assert block.first_key == max(0 if window is None else block.begin - window + 1, part.first_key)
+        seen = 0 if window is None else block.begin - window + 1
+        assert block.first_key == max(seen, part.first_key)
 
 
 def gradient(parameters, names):
@@ -56,7 +59,8 @@ def gradient(parameters, names):
 @pytest.mark.parametrize("family", ["llama", "mistral", "gpt_oss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gradients_in_other_precisions_are_as_good_as_plain_ones(family, dtype):
-    # As one vector, against the same weights in fp64: as far off as plain training in this precision is.
+    # As one vector, against the same weights in fp64: as far off as plain training in this
+    # precision is.
     model = model_of(config_of(family), 1, dtype)
     exact = copy.deepcopy(model).double()
     documents = [torch.arange(n) % 90 + 3 for n in (90, 3, 200, 64)]
@@ -95,6 +99,7 @@ def test_one_call_for_all_slices_equals_slices_by_themselves(window):
     alone = torch.cat(alone, 1)
     torch.testing.assert_close(together.float(), alone, rtol=2e-2, atol=2e-2)
     weight = torch.randn_like(alone)
-    for got, expected in zip(torch.autograd.grad((together.float() * weight).sum(), (query, key, value)),
-                             torch.autograd.grad((alone * weight).sum(), (query, key, value)), strict=True):
+    gradients = [torch.autograd.grad((output.float() * weight).sum(), (query, key, value))
+                 for output in (together, alone)]
+    for got, expected in zip(*gradients, strict=True):
         torch.testing.assert_close(got, expected, rtol=5e-2, atol=5e-2)

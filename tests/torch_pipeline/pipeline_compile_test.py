@@ -14,7 +14,8 @@ FP32 = 1e-5
 
 
 def trained(config, seeds):
-    """(relative difference of gradients from plain training, by step how many graphs were compiled)."""
+    """(relative difference of gradients from plain training, by step how many graphs were
+    compiled)."""
     graphs, counts = [], []
 
     def count(graph, inputs):
@@ -28,7 +29,8 @@ def trained(config, seeds):
     compile_layers(engine.stages[0], backend=count)
     for seed in seeds:
         before = len(graphs)
-        plan, documents = random_case(seed, layers=layers, stages=1, kind="sliced", replicas=1, recompute="full")
+        plan, documents = random_case(seed, layers=layers, stages=1, kind="sliced", replicas=1,
+                                      recompute="full")
         engine.step(plan, documents)
         plain_step(model, documents)
         counts.append(len(graphs) - before)

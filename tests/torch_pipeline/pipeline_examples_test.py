@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import slimpack
 import torch
@@ -29,13 +28,14 @@ QWEN3_MOE = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"
              "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_experts": 6,
              "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1,
              "mlp_only_layers": [], "vocab_size": 257, "max_position_embeddings": 4096,
-             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False}
+             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu",
+             "tie_word_embeddings": False}
 SMOLLM2 = Path(os.environ.get("SLIMPACK_SMOLLM2", EXAMPLES.parent / "runs" / "smollm2" / "model"))
 
 
 def build_dataset(*arguments):
-    subprocess.run([sys.executable, "-m", "slimpack", "data", "build", *arguments], check=True, capture_output=True,
-                   env=environment())
+    subprocess.run([sys.executable, "-m", "slimpack", "data", "build", *arguments], check=True,
+                   capture_output=True, env=environment())
 
 
 @pytest.fixture(name="corpus", scope="module")
@@ -66,8 +66,9 @@ def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
 
 def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_MOE))
-    losses = trained(tmp_path, ANY, corpus, "--model", tmp_path / "config.json", "--output", tmp_path,
-                     "--stages", "1", "--shard", "--context", "256", "--step-tokens", "512", "--steps", "3")
+    losses = trained(tmp_path, ANY, corpus, "--model", tmp_path / "config.json", "--output",
+                     tmp_path, "--stages", "1", "--shard", "--context", "256", "--step-tokens",
+                     "512", "--steps", "3")
     assert losses[2] < losses[0]
 
 
@@ -110,22 +111,26 @@ def test_a_module_of_ones_own_has_the_gradients_of_plain_training():
 
 
 @pytest.mark.whole
-@pytest.mark.skipif(not SMOLLM2.is_dir(), reason=f"{SMOLLM2} has no weights; examples/smollm2.py writes them")
+@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="examples/smollm2.py has written no weights")
 def test_a_real_model_goes_on_with_the_loss_that_transformers_finds(tmp_path):
     text = "A cat sat on the mat, and the other cat sat beside it. " * 8
-    (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": text[:n]}) + "\n" for n in (90, 200, 440)))
+    lines = [json.dumps({"text": text[:n]}) + "\n" for n in (90, 200, 440)]
+    (tmp_path / "text.jsonl").write_text("".join(lines))
     build_dataset("--from", tmp_path / "text.jsonl", "--tokenizer", SMOLLM2 / "tokenizer.json",
                 "--eod-token", "<|endoftext|>", "--out", tmp_path / "corpus")
     dataset = slimpack.IndexedDataset.open(tmp_path / "corpus")
     step_tokens = int(dataset.lengths().sum())
-    losses = trained(tmp_path, ANY, tmp_path / "corpus", "--model", SMOLLM2, "--output", tmp_path, "--context",
-                     "64", "--step-tokens", step_tokens, "--steps", "2", "--learning-rate", "1e-5")
+    losses = trained(tmp_path, ANY, tmp_path / "corpus", "--model", SMOLLM2, "--output", tmp_path,
+                     "--context", "64", "--step-tokens", step_tokens, "--steps", "2",
+                     "--learning-rate", "1e-5")
     assert losses[1] < losses[0]
-    model, summed, targets = AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype=torch.float32), 0.0, 0
+    model = AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype=torch.float32)
+    summed = targets = 0
     drawn = pipeline.StepSampler(dataset.lengths(), context=64, step_tokens=step_tokens).next_step()
     with torch.no_grad():
         for document, begin, length in zip(*drawn[:3], strict=True):
-            tokens = torch.tensor(np.array(dataset[document][begin:begin + length]), dtype=torch.int64)
-            summed += cross_entropy(model(tokens[None]).logits[0, :-1], tokens[1:], reduction="sum").item()
+            tokens = torch.tensor(dataset[document][begin:begin + length], dtype=torch.int64)
+            logits = model(tokens[None]).logits[0, :-1]
+            summed += cross_entropy(logits, tokens[1:], reduction="sum").item()
             targets += len(tokens) - 1
     assert losses[0] == pytest.approx(summed / targets, rel=1e-5)

@@ -11,8 +11,8 @@ from families import FAMILIES, NAMED, config_of, model_of
 from slimpack.torch.pipeline.random_plan import KINDS
 from trial import STAGES, assert_equals_plain_training, assert_model_equals_plain_training
 
-# Plain attention; windows with soft-capping and a tied embedding; sinks; latent keys; learned positions
-# and biases; chunks that only the mask knows; attention that runs twice a layer.
+# Plain attention; windows with soft-capping and a tied embedding; sinks; latent keys; learned
+# positions and biases; chunks that only the mask knows; attention that runs twice a layer.
 CASES = [(family, len(family), None) for family in
          ("llama", "gemma2", "gpt_oss", "deepseek_v3", "gpt2", "llama4_text", "diffllama")]
 if os.environ.get("SLIMPACK_FAMILIES") == "all":

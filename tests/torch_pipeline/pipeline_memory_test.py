@@ -27,26 +27,28 @@ def plan_of(lengths, forward, backward):
 
 def peak_bytes(family, lengths, forward, backward):
     documents = [torch.arange(n) % 90 + 3 for n in lengths]
-    engine, _ = run_locally(model_of(config_of(family), 1), plan_of(lengths, forward, backward), documents)
+    plan = plan_of(lengths, forward, backward)
+    engine, _ = run_locally(model_of(config_of(family), 1), plan, documents)
     return engine.peak_bytes
 
 
 def test_a_cut_document_keeps_inputs_and_the_keys_of_prefixes():
-    # F0 = [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). Prefixes cover tokens 0 to 5: 6 rows of keys
-    # and values in 2 layers. B0 reads them for the last time; 5 rows of gradients take their place. The
-    # last stage keeps its inputs, too, and that is the most: after F1.
+    # F0 = [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). Prefixes cover tokens 0 to 5: 6 rows of
+    # keys and values in 2 layers. B0 reads them for the last time; 5 rows of gradients take their
+    # place. The last stage keeps its inputs, too, and that is the most: after F1.
     keys = 6 * 2 * 2 * KEY
     peaks = peak_bytes("llama", [10], [[[0, 0, 6]], [[0, 6, 10]]], [[[0, 5, 10]], [[0, 0, 5]]])
     assert peaks == [keys, keys + 10 * ROW]
 
 
 def test_whole_documents_keep_inputs_alone():
-    assert peak_bytes("llama", [10, 7], [[[0, 0, 10], [1, 0, 7]]], [[[1, 0, 7], [0, 0, 10]]]) == [0, 17 * ROW]
+    whole = [[[0, 0, 10], [1, 0, 7]]]
+    assert peak_bytes("llama", [10, 7], whole, whole) == [0, 17 * ROW]
 
 
 def test_layers_with_a_window_keep_what_a_slice_sees():
-    # Of gemma2's layers 0 and 2 have a window of 16 tokens: a slice that begins at 50 sees 15 of those
-    # before it, the other layers see 50.
+    # Of gemma2's layers 0 and 2 have a window of 16 tokens: a slice that begins at 50 sees 15 of
+    # those before it, the other layers see 50.
     keys = (15 + 50) * 2 * KEY
     cut = [[[0, 0, 50]], [[0, 50, 60]]]
     assert peak_bytes("gemma2", [60], cut, cut[::-1]) == [keys, keys + 60 * ROW]
@@ -58,7 +60,8 @@ def test_rows_of_tokens_are_found_again(seed):
     rng = random.Random(seed)
     length, window = rng.randint(2, 40), rng.choice([None, 1, 2, 5, 50])
     begins = sorted(rng.sample(range(1, length), rng.randint(1, min(4, length - 1))))
-    seen = {begin: [t for t in range(begin) if window is None or t > begin - window] for begin in begins}
+    seen = {begin: [t for t in range(begin) if window is None or t > begin - window]
+            for begin in begins}
     kept = set().union(*seen.values())
     assert Ranges(begins, window).rows == len(kept)
 

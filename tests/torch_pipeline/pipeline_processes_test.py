@@ -1,5 +1,5 @@
-"""Stages in processes of their own, over Gloo: gradients of plain training, the same bits every time,
-and one cause for all where a rank fails."""
+"""Stages in processes of their own, over Gloo: gradients of plain training, the same bits every
+time, and one cause for all where a rank fails."""
 
 import json
 
@@ -91,14 +91,16 @@ def test_the_timeline_has_every_action_of_every_rank(ran, folder):
 def test_the_ranks_write_the_model(folder):
     for number, (family, seed, _) in enumerate(CASES):
         expected = model_of(config_of(family), seed).state_dict()
-        written = AutoModelForCausalLM.from_pretrained(folder / f"model-{number}", dtype=torch.float64)
+        written = AutoModelForCausalLM.from_pretrained(folder / f"model-{number}",
+                                                       dtype=torch.float64)
         for name, tensor in written.state_dict().items():
             assert torch.equal(tensor, expected[name]), (family, name)
 
 
 @pytest.fixture(scope="module")
 def ended():
-    """By the way in which rank 1 failed: (rank, error, message, seconds) of every rank that lives."""
+    """By the way in which rank 1 failed: (rank, error, message, seconds) of every rank that
+    lives."""
     found = {}
     for how, *of_rank in results_of(pipeline_worker.fail, 3, 8, [free_port(), free_port()]):
         found.setdefault(how, []).append(of_rank)

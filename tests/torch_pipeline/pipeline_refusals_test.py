@@ -14,7 +14,8 @@ from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_plan
 from transformers import AutoConfig, AutoModelForCausalLM
 
-TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
+TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=24)
 
 
 def refused(config):
@@ -31,7 +32,8 @@ def refused(config):
     ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
      r"rope_type is \"dynamic\""),
     ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
-    ("gptj", dict(resid_pdrop=0.0, rotary_dim=4), r"GPTJForCausalLM does not run without its layers"),
+    ("gptj", dict(resid_pdrop=0.0, rotary_dim=4),
+     r"GPTJForCausalLM does not run without its layers"),
     ("xglm", dict(d_model=16, ffn_dim=24, num_layers=2, attention_heads=2, dropout=0.0,
                   attention_dropout=0.0), r"cannot run on slices"),
 ])
@@ -105,5 +107,6 @@ def test_documents_that_are_not_those_of_the_plan_are_refused(lengths, labels, r
 
 
 def test_an_unknown_way_to_balance_experts_is_refused():
-    with pytest.raises(InvalidInput, match=r"load_balancing is 'batch', must be \"step\" or \"micropack\""):
+    reason = r"load_balancing is 'batch', must be \"step\" or \"micropack\""
+    with pytest.raises(InvalidInput, match=reason):
         LocalEngine([], load_balancing="batch")

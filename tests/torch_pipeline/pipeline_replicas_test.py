@@ -1,5 +1,5 @@
-"""Replicas of a pipeline, with whole and with shared-out weights: weights after some steps of AdamW with
-clipped gradients are those of plain training."""
+"""Replicas of a pipeline, with whole and with shared-out weights: weights after some steps of AdamW
+with clipped gradients are those of plain training."""
 
 import pytest
 from ranks import run
@@ -12,8 +12,10 @@ FAMILIES = {"llama": "sliced", "gemma2": "symmetric", "qwen3_moe": "sliced"}  # 
 
 @pytest.fixture(name="ran", scope="module")
 def fixture_ran():
-    """By whether weights are shared out and by rank: what differs from plain training, by family."""
-    return {sharded: run(4, differences, FAMILIES, 3, MAX_NORM, sharded) for sharded in (False, True)}
+    """By whether weights are shared out and by rank: what differs from plain training, by
+    family."""
+    return {sharded: run(4, differences, FAMILIES, 3, MAX_NORM, sharded)
+            for sharded in (False, True)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,4 +1,5 @@
-"""Training runs of a pipeline: plans ahead, metrics, timelines, and checkpoints that give the same bits."""
+"""Training runs of a pipeline: plans ahead, metrics, timelines, and checkpoints that give the same
+bits."""
 
 import json
 
@@ -9,10 +10,10 @@ from ranks import outcomes, run
 from slimpack.torch.pipeline import Checkpoints
 from training_ranks import train
 
-METRICS = {"step", "loss", "gradient_norm", "learning_rate", "documents", "sequences", "tokens", "longest",
-           "clock", "step_ns", "predicted_step_ns", "tokens_per_second", "bubble", "predicted_bubble",
-           "peak_activation_bytes", "predicted_peak_activation_bytes", "planning_ns", "planning_wait_ns",
-           "unix_ms"}  # docs/metrics.md
+METRICS = {"step", "loss", "gradient_norm", "learning_rate", "documents", "sequences", "tokens",
+           "longest", "clock", "step_ns", "predicted_step_ns", "tokens_per_second", "bubble",
+           "predicted_bubble", "peak_activation_bytes", "predicted_peak_activation_bytes",
+           "planning_ns", "planning_wait_ns", "unix_ms"}  # docs/metrics.md
 
 
 @pytest.fixture(name="whole", scope="module")

@@ -15,7 +15,8 @@ from trial import random_case
 
 def join(rank, ranks, port):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+                            world_size=ranks)
 
 
 def engine_of(family, seed, plan, **options):
@@ -26,7 +27,8 @@ def engine_of(family, seed, plan, **options):
 
 
 def gradients_of(engine):
-    return {name: parameter.grad.clone() for name, parameter in engine.stage.model.named_parameters()
+    parameters = engine.stage.model.named_parameters()
+    return {name: parameter.grad.clone() for name, parameter in parameters
             if parameter.grad is not None}
 
 
@@ -42,7 +44,8 @@ def run_cases(rank, ranks, port, cases, folder, results):
             for parameter in engine.stage.parameters():
                 parameter.grad = None
             again = engine.step(plan, documents)
-        same_bits = all(torch.equal(gradient, first[name]) for name, gradient in gradients_of(engine).items())
+        same_bits = all(torch.equal(gradient, first[name])
+                        for name, gradient in gradients_of(engine).items())
         timeline = engine.timeline()
         norm = engine.clip_grad_norm(1e-3)
         engine.save_pretrained(folder / f"model-{number}")
@@ -54,8 +57,8 @@ def run_cases(rank, ranks, port, cases, folder, results):
 
 
 def fail(rank, ranks, port, more_ports, results):
-    """Three jobs, one after another, that fail: rank 1 has another plan, raises an error, is killed. Every
-    rank says how that ended, and after how many seconds."""
+    """Three jobs, one after another, that fail: rank 1 has another plan, raises an error, is
+    killed. Every rank says how that ended, and after how many seconds."""
     plan, documents = random_case(3, stages=ranks, replicas=1, kind="sliced")
     for how, of_job in zip(("plan", "raise", "kill"), (port, *more_ports), strict=True):
         join(rank, ranks, of_job)

@@ -43,14 +43,18 @@ def plain_training(model, seed, max_norm):
     return {name: p.detach() for name, p in model.named_parameters()}, norms
 
 
+def difference(found, expected):
+    return ((found - expected).abs().max() / expected.abs().max()).item()
+
+
 def whole(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 class Found(NamedTuple):
-    """of_weights, of_norms: largest relative differences from plain training, of this rank's weights after
-    some steps and of the norms of gradients. norms: those of plain training. kept: numbers of weights
-    that this rank keeps."""
+    """of_weights, of_norms: largest relative differences from plain training, of this rank's
+    weights after some steps and of the norms of gradients. norms: those of plain training. kept:
+    numbers of weights that this rank keeps."""
 
     of_weights: float
     of_norms: float
@@ -60,7 +64,8 @@ class Found(NamedTuple):
 
 def differences(kinds, seed, max_norm, sharded):
     """By family what this rank Found; kinds: by family that of the plans."""
-    return {family: trained(family, kind, seed, max_norm, sharded) for family, kind in kinds.items()}
+    return {family: trained(family, kind, seed, max_norm, sharded)
+            for family, kind in kinds.items()}
 
 
 def trained(family, kind, seed, max_norm, sharded):
@@ -76,7 +81,8 @@ def trained(family, kind, seed, max_norm, sharded):
             optimizer.step()
             optimizer.zero_grad()
         weights, plain_norms = plain_training(whole_model, seed, max_norm)
-    of_weights = max(float((whole(p.detach()) - weights[name]).abs().max() / weights[name].abs().max())
+    of_weights = max(difference(whole(p.detach()), weights[name])
                      for name, p in stage.model.named_parameters())
     of_norms = max(abs(a - b) / b for a, b in zip(norms, plain_norms, strict=True))
-    return Found(of_weights, of_norms, plain_norms, sum(local(p).numel() for p in stage.parameters()))
+    kept = sum(local(p).numel() for p in stage.parameters())
+    return Found(of_weights, of_norms, plain_norms, kept)

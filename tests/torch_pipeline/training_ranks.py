@@ -64,8 +64,8 @@ def resume(output, stages, until, sharded=False):
 
 
 def train_and_die(output, where):
-    """Is killed while the second checkpoint is written: rank 1 in its part, or rank 0 before the folder
-    gets its name."""
+    """Is killed while the second checkpoint is written: rank 1 in its part, or rank 0 before the
+    folder gets its name."""
     saves = []
 
     def dying_save(*arguments, **options):

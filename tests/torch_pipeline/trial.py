@@ -31,7 +31,8 @@ def random_case(seed, layers=4, **settings):
 
 
 def run_locally(model, plan, documents, **options):
-    """(the engine, (loss, load-balancing loss)) of a step on copies of a model, which stays as it is."""
+    """(the engine, (loss, load-balancing loss)) of a step on copies of a model, which stays as it
+    is."""
     engine = LocalEngine(stages_of(lambda: copy.deepcopy(model), plan.layer_begin), **options)
     with Fp64Casts():
         return engine, engine.step(plan, documents)

@@ -61,7 +61,8 @@ struct ScheduledPlan {
 };
 
 /// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.
-ScheduledPlan random_step(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
+ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
+                          const SequenceLengths& lengths) {
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
   const auto pp = static_cast<std::int32_t>(step.integer("pp"));
   ScheduledPlan out;

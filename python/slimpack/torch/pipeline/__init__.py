@@ -1,4 +1,5 @@
-"""Trains Hugging Face causal decoders, their own code unchanged, by SlimPack's plans over c10d processes.
+"""Trains Hugging Face causal decoders, their own code unchanged, by SlimPack's plans over c10d
+processes.
 
     from slimpack.torch import pipeline
 
@@ -24,5 +25,5 @@ from slimpack.torch.pipeline.stage import Stage
 from slimpack.torch.pipeline.steps import PlannedStep, PlannedSteps, StepSampler
 from slimpack.torch.pipeline.trainer import Trainer
 
-__all__ = ["Checkpoints", "Engine", "LocalEngine", "PlannedStep", "PlannedSteps", "RanksFailed", "RunFailed",
-           "Stage", "StepResult", "StepSampler", "Trainer", "compile_layers", "launch"]
+__all__ = ["Checkpoints", "Engine", "LocalEngine", "PlannedStep", "PlannedSteps", "RanksFailed",
+           "RunFailed", "Stage", "StepResult", "StepSampler", "Trainer", "compile_layers", "launch"]

@@ -1,13 +1,14 @@
 """Attention of slices, with the model's own rules and arithmetic.
 
-transformers asks two registries by name: for the mask and for the attention function. Here the "mask"
-is the family's rule itself, so that it can be asked about positions in a document, and the function
-runs slice by slice:
+transformers asks two registries by name: for the mask and for the attention function. Here the
+"mask" is the family's rule itself, so that it can be asked about positions in a document, and the
+function runs slice by slice:
 
 - one call for all slices of a MicroPack, where torch's kernel for sequences of several lengths can
   (variable_length.py);
 - torch's scaled_dot_product_attention, where attention is softmax(q k) v;
-- else the family's own function. Long slices run in blocks of queries, computed again in backward, so
+- else the family's own function. Long slices run in blocks of queries, computed again in backward,
+so
   that the scores of a block are all that exists at a time.
 """
 
@@ -25,14 +26,14 @@ NAME = "slimpack_slices"
 SCORES_AT_ONCE = 1 << 26
 # What families pass that says nothing new about a slice.
 _SAID_OTHERWISE = {"dropout", "scaling", "sliding_window", "position_ids", "is_causal", "use_cache",
-                   "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
-                   "cache_position", "position_embeddings", "past_key_values"}
+                   "output_attentions", "output_hidden_states", "output_router_logits",
+                   "return_dict", "cache_position", "position_embeddings", "past_key_values"}
 _FAR = 1 << 16  # a position behind every window that counts as one
 
 
 class MaskRule:
-    """Which keys a token sees: rule(batch, head, token, key token). In a model's hands it is a tensor
-    that it may slice."""
+    """Which keys a token sees: rule(batch, head, token, key token). In a model's hands it is a
+    tensor that it may slice."""
 
     def __init__(self, rule):
         self.rule = rule
@@ -58,8 +59,8 @@ class MaskRule:
 
 
 class Reach:
-    """What the tokens of a layer see: window tokens, themselves included; None = all before them, or a
-    rule that only the mask knows, where known is false."""
+    """What the tokens of a layer see: window tokens, themselves included; None = all before them,
+    or a rule that only the mask knows, where known is false."""
 
     def __init__(self, window, known):
         self.window, self.known = window, known
@@ -101,7 +102,8 @@ class Attention:
         outputs = []
         for part in parts:
             if plain and reach.known and part.sees_itself_alone(reach.window):
-                outputs.append(function(module, *part.of(*tensors), None, **options | {"is_causal": True})[0])
+                outputs.append(function(module, *part.of(*tensors), None,
+                                        **options | {"is_causal": True})[0])
                 continue
             most = SCORES_AT_ONCE // (1 if plain else query_1HTD.shape[1])
             blocks = blocks_of(part, most, reach.window)

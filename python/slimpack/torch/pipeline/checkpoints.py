@@ -47,10 +47,11 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def save(self, engine, optimizer, step, state):
-        """Writes a checkpoint: weights, optimizer states, and `state`, JSON that is the same on all ranks.
+        """Writes a checkpoint: weights, optimizer states, and `state`, JSON that is the same on all
+        ranks.
 
-        Returns when it is complete. Of the older checkpoints the last ones stay, of later ones none. A
-        checkpoint of the same step is replaced.
+        Returns when it is complete. Of the older checkpoints the last ones stay, of later ones
+        none. A checkpoint of the same step is replaced.
         """
         partial = self.folder / f"{_PARTIAL}{self.folder_of(step).name}"
         with engine.watch:
@@ -98,7 +99,7 @@ class Checkpoints:
             shutil.rmtree(done)
         partial.rename(done)
         _flush(self.folder)
-        later = [of for of in self.steps() if of > step]  # of a run that goes on from here another way
+        later = [of for of in self.steps() if of > step]  # of a run that went another way
         for gone in later + [of for of in self.steps() if of <= step][:-self.keep_last]:
             shutil.rmtree(self.folder_of(gone))
 
@@ -109,7 +110,8 @@ def read_state(folder):
     try:
         state = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot read the checkpoint {folder}: {error}; give a complete one") from None
+        raise InvalidInput(
+            f"cannot read the checkpoint {folder}: {error}; give a complete one") from None
     if state.get("format") != "slimpack-pipeline" or state.get("version") != VERSION:
         raise InvalidInput(
             f"{file} is {state.get('format')!r} version {state.get('version')!r}, must be "
@@ -139,8 +141,8 @@ def _tensors(stage, optimizer):
     for name, value in states.items():
         if not isinstance(value, torch.Tensor):
             raise InvalidInput(
-                f"{name} is of type {type(value).__name__}, only tensors can be stored; give an optimizer "
-                "whose states are tensors")
+                f"{name} is of type {type(value).__name__}, only tensors can be stored; give an "
+                "optimizer whose states are tensors")
     return {**_weights(stage), **states}
 
 
@@ -169,7 +171,8 @@ def _one_line(what):
         yield
     except CheckpointException as error:
         rank, (cause, _) = min(error.failures.items())
-        raise RunFailed(f"cannot {what}: rank {rank}: {str(cause).strip().splitlines()[0]}") from error
+        line = str(cause).strip().splitlines()[0]
+        raise RunFailed(f"cannot {what}: rank {rank}: {line}") from error
 
 
 def _write(file, text):

@@ -18,15 +18,23 @@ from slimpack.torch.pipeline.packs import BACKWARD, stage_plan
 from slimpack.torch.pipeline.replication import replication_of
 from slimpack.torch.pipeline.saving import write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
-from slimpack.torch.pipeline.trace import OPTIMIZER, RECEIVE, REDUCE, RUN, SEND, Recorder, timeline_json
+from slimpack.torch.pipeline.trace import (
+    OPTIMIZER,
+    RECEIVE,
+    REDUCE,
+    RUN,
+    SEND,
+    Recorder,
+    timeline_json,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of experts,
-    weighted by its coefficient; 0 = the model has none. targets: how many there are.
-    peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this rank
-    did when (trace.py)."""
+    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of
+    experts, weighted by its coefficient; 0 = the model has none. targets: how many there are.
+    peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this
+    rank did when (trace.py)."""
 
     loss: float
     balance_loss: float
@@ -44,8 +52,9 @@ class Engine:
 
     def __init__(self, stage, *, load_balancing=MICROPACK, shard_replicas=False):
         """load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py).
-        shard_replicas: whether replicas share weights and optimizer states out (replication.py). Then the
-            stage's parameters are other ones from here on, so make the optimizer afterwards.
+        shard_replicas: whether replicas share weights and optimizer states out (replication.py).
+            Then the stage's parameters are other ones from here on, so make the optimizer
+            afterwards.
         """
         require_mode(load_balancing)
         self.stage, self._load_balancing = stage, load_balancing
@@ -55,7 +64,8 @@ class Engine:
         self._recorder = self._last = None
 
     def step(self, plan, documents, labels=None):
-        """Runs one step. Adds its gradients to those of the stage's parameters, summed over replicas.
+        """Runs one step. Adds its gradients to those of the stage's parameters, summed over
+        replicas.
 
         plan: a slimpack.StepPlan, the same on all ranks.
         documents: token ids by sequence of the plan; those of this rank's replica suffice.
@@ -68,7 +78,8 @@ class Engine:
         return self._last
 
     def clip_grad_norm(self, max_norm):
-        """Scales all gradients where the norm of the whole model's is above max_norm. Returns the norm."""
+        """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
+        norm."""
         with self.watch:
             square = squared_norm(self.stage)
             self.groups.sum(square, self._replication.norm_group)
@@ -80,8 +91,8 @@ class Engine:
         return norm.item()
 
     def update(self, optimizer, max_norm):
-        """Ends a step: clips the gradients (clip_grad_norm), updates the stage's parameters and clears their
-        gradients. Returns the norm. The step's timeline shows it.
+        """Ends a step: clips the gradients (clip_grad_norm), updates the stage's parameters and
+        clears their gradients. Returns the norm. The step's timeline shows it.
 
         Raises RunFailed, before parameters change, where the norm is not finite.
         """
@@ -89,7 +100,7 @@ class Engine:
             norm = self.clip_grad_norm(max_norm)
             if not math.isfinite(norm):
                 raise RunFailed(
-                    f"the gradient norm is {norm}, so training has diverged; lower the learning rate")
+                    f"the gradient norm is {norm}: training has diverged; lower the learning rate")
             optimizer.step()
             optimizer.zero_grad()
         return norm
@@ -102,8 +113,8 @@ class Engine:
         return timeline_json(spans, list(peaks), self.groups.replicas)
 
     def save_pretrained(self, folder):
-        """Writes the model where transformers' from_pretrained reads it: the ranks of the first replica
-        write a file each."""
+        """Writes the model where transformers' from_pretrained reads it: the ranks of the first
+        replica write a file each."""
         with self.watch:
             shard = write_shard(self.stage, folder, write=self.groups.replica == 0)
             shards = self.groups.gather_objects(shard)
@@ -148,8 +159,8 @@ class Engine:
         for rank, (other, _) in enumerate(said):
             if other != said[0][0]:
                 raise InvalidInput(
-                    f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand it over "
-                    "(StepPlan.to_json, StepPlan.from_json)")
+                    f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand "
+                    "it over (StepPlan.to_json, StepPlan.from_json)")
         return sum(count for _, count in said)
 
     def _require_matching(self, plan):
@@ -169,7 +180,8 @@ def _act(action, step, groups, recorder):
     stage, received = step.stage, None
     if action.source is not None:
         with recorder.span(RECEIVE, action.number):
-            received = torch.empty(action.tokens, stage.width, dtype=stage.dtype, device=stage.device)
+            received = torch.empty(action.tokens, stage.width, dtype=stage.dtype,
+                                   device=stage.device)
             groups.receive(received, action.source, action.passes)
     with recorder.span(RUN[action.passes], action.number):
         sent = step.run(action.passes, action.number, received)

@@ -78,7 +78,8 @@ class FailureWatch:
 
 
 def end_of_job(error, code):
-    """For a rank that ends with an error: (whether it is the one that tells, the exit code of all ranks).
+    """For a rank that ends with an error: (whether it is the one that tells, the exit code of all
+    ranks).
 
     A rank that failed by itself goes before those that RanksFailed.
     """

@@ -19,18 +19,19 @@ _EXPECTED = (InvalidInput, RunFailed, OSError)  # others are errors in a program
 
 
 def launch(main, *, timeout=datetime.timedelta(minutes=5)):
-    """Runs main() with this process's rank, on the CPU or, where there are GPUs, on that of LOCAL_RANK.
-    Ends the process: exit code 0, 2 for bad input, 1 for a run that fails.
+    """Runs main() with this process's rank, on the CPU or, where there are GPUs, on that of
+    LOCAL_RANK. Ends the process: exit code 0, 2 for bad input, 1 for a run that fails.
 
-    Outside of torchrun there is one rank. The first rank that fails prints its cause in one line; an error
-    in the program itself prints a trace.
+    Outside of torchrun there is one rank. The first rank that fails prints its cause in one line;
+    an error in the program itself prints a trace.
     """
     missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
     if missing:  # no torchrun
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=timeout)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, timeout=timeout)
     code = _code_of(main)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -44,7 +45,8 @@ def _code_of(main):
     try:
         main()
     except Exception as error:
-        tells, code = end_of_job(error, INVALID_INPUT if isinstance(error, InvalidInput) else FAILED)
+        code = INVALID_INPUT if isinstance(error, InvalidInput) else FAILED
+        tells, code = end_of_job(error, code)
         if not tells:
             return code
         if isinstance(error, _EXPECTED):

@@ -41,7 +41,8 @@ def figures_of(number, planned, result, norm, learning_rate, measured):
     """What a line of metrics.jsonl says of a step. measured: its Timeline."""
     plan, drawn = planned.plan, planned.drawn
     tokens = int(drawn.lengths.sum())
-    return {"step": number, "loss": result.loss, "gradient_norm": norm, "learning_rate": learning_rate,
+    return {"step": number, "loss": result.loss, "gradient_norm": norm,
+            "learning_rate": learning_rate,
             "documents": len(set(drawn.documents.tolist())), "sequences": len(drawn.lengths),
             "tokens": tokens, "longest": int(drawn.lengths.max()), "clock": "wall",
             "step_ns": measured.makespan_ns, "predicted_step_ns": round(plan.makespan * 1e9),
@@ -54,9 +55,9 @@ def figures_of(number, planned, result, norm, learning_rate, measured):
 
 def step_line(figures):
     """A step's figures for people."""
-    return (f"step {figures['step']}: loss {figures['loss']:.4f}, norm {figures['gradient_norm']:.3g}, "
-            f"{figures['sequences']} sequences, {figures['tokens_per_second']:,.0f} tokens/s, "
-            f"bubble {figures['bubble']:.1%}")
+    return (f"step {figures['step']}: loss {figures['loss']:.4f}, "
+            f"norm {figures['gradient_norm']:.3g}, {figures['sequences']} sequences, "
+            f"{figures['tokens_per_second']:,.0f} tokens/s, bubble {figures['bubble']:.1%}")
 
 
 def write_timeline(folder, planned, measured):

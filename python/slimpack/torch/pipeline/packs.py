@@ -1,4 +1,5 @@
-"""The share of one stage in a planned step, as plain data: MicroPacks, and the order of its work."""
+"""The share of one stage in a planned step, as plain data: MicroPacks, and the order of its
+work."""
 
 import dataclasses
 import json
@@ -13,8 +14,8 @@ _ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
 
 @dataclasses.dataclass(frozen=True)
 class Pack:
-    """A MicroPack. Its rows are those of its slices, which ascend by sequence, so that a forward and a
-    backward MicroPack of the same slices have the same rows."""
+    """A MicroPack. Its rows are those of its slices, which ascend by sequence, so that a forward
+    and a backward MicroPack of the same slices have the same rows."""
 
     slices: tuple[Slice, ...]
 
@@ -52,24 +53,24 @@ class StagePlan:
 
 
 def require_runnable(plan):
-    """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel ranks,
-    MicroPacks shared by replicas, backward passes in two parts, partial recomputation."""
+    """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel
+    ranks, MicroPacks shared by replicas, backward passes in two parts, partial recomputation."""
     tensor_ranks = json.loads(plan.to_json())["cost"]["tp"]
     if tensor_ranks > 1:
         raise InvalidInput(
-            f"the plan is for tp = {tensor_ranks}, this runtime has one rank a stage; plan with tp = 1 and more "
-            "stages or replicas")
+            f"the plan is for tp = {tensor_ranks}, this runtime has one rank a stage; plan with tp "
+            "= 1 and more stages or replicas")
     for kind in sorted(set(plan.recompute) - {"nothing", "full"}):
         raise InvalidInput(
-            f"the plan computes \"{kind}\" of some layers again, this runtime computes everything again or "
-            "nothing; plan with recompute=\"full\" or recompute=\"nothing\"")
+            f"the plan computes \"{kind}\" of some layers again, this runtime computes everything "
+            "again or nothing; plan with recompute=\"full\" or recompute=\"nothing\"")
     for replica in range(len(plan.replicas)):
         replica_of(plan, replica)
         for text in (action for line in plan.schedule(replica) for action in line):
             if _ACTION.fullmatch(text)[2] not in (FORWARD, BACKWARD):
                 raise InvalidInput(
-                    f"action {text} of replica {replica} splits a backward pass, autograd runs it whole; plan "
-                    "without backward=\"split\"")
+                    f"action {text} of replica {replica} splits a backward pass, autograd runs it "
+                    "whole; plan without backward=\"split\"")
 
 
 def stage_plan(plan, replica, stage):

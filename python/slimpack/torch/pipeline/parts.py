@@ -6,8 +6,8 @@ from slimpack.torch.pipeline.token_rows import seen_from
 
 
 class Part(NamedTuple):
-    """A slice: tokens begin to before end of a sequence, which see keys from token first_key on. Its
-    queries begin at query_row of the pack's, its keys at key_row of the gathered ones."""
+    """A slice: tokens begin to before end of a sequence, which see keys from token first_key on.
+    Its queries begin at query_row of the pack's, its keys at key_row of the gathered ones."""
 
     sequence: int
     begin: int
@@ -39,12 +39,14 @@ def parts_of(pack, window):
 
 
 def blocks_of(part, most, window):
-    """A Part cut into Parts of consecutive queries that have at most `most` scores each, or one query."""
+    """A Part cut into Parts of consecutive queries that have at most `most` scores each, or one
+    query."""
     rows = max(1, most // (part.end - part.first_key))
     blocks = []
     for begin in range(part.begin, part.end, rows):
         first_key = max(part.first_key, seen_from(begin, window))
-        blocks.append(part._replace(begin=begin, end=min(begin + rows, part.end), first_key=first_key,
+        blocks.append(part._replace(begin=begin, end=min(begin + rows, part.end),
+                                    first_key=first_key,
                                     query_row=part.query_row + begin - part.begin,
                                     key_row=part.key_row + first_key - part.first_key))
     return blocks

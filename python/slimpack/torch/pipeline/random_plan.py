@@ -1,4 +1,5 @@
-"""Random plans: cuts, MicroPacks and orders of work that no planner would choose, to try models with."""
+"""Random plans: cuts, MicroPacks and orders of work that no planner would choose, to try models
+with."""
 
 import json
 

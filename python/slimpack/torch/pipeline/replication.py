@@ -14,8 +14,8 @@ from slimpack.torch.pipeline.gradients import summed
 
 
 class Summed:
-    """Every replica keeps whole weights, gradients and optimizer states. Gradients are summed after the
-    step."""
+    """Every replica keeps whole weights, gradients and optimizer states. Gradients are summed after
+    the step."""
 
     norm_group = "pipeline"  # ranks that have all of the model's gradients together
 
@@ -37,9 +37,9 @@ class Summed:
 class Sharded:
     """Between steps every replica keeps a share of weights, gradients and optimizer states (FSDP2).
 
-    A step gathers each layer's weights once and keeps them to its end. Inside the last backward pass
-    gradients are summed and divided among the replicas, layer by layer. Gathering for every MicroPack
-    would take as many MicroPacks, in the same order, on all replicas.
+    A step gathers each layer's weights once and keeps them to its end. Inside the last backward
+    pass gradients are summed and divided among the replicas, layer by layer. Gathering for every
+    MicroPack would take as many MicroPacks, in the same order, on all replicas.
     """
 
     norm_group = "all"
@@ -61,15 +61,16 @@ class Sharded:
         for number, replica in enumerate(plan.replicas):
             if not len(replica.backward):
                 raise InvalidInput(
-                    f"replica {number} has no sequence, sharded replicas need one each; give the step at "
-                    f"least {len(plan.replicas)} sequences")
+                    f"replica {number} has no sequence, sharded replicas need one each; give the "
+                    f"step at least {len(plan.replicas)} sequences")
         self._set_last(False)
 
     def before_last_backward(self):
         self._set_last(True)
 
     def reduce(self):
-        """Gradients became those of the whole step; those of tied parameters are not complete yet."""
+        """Gradients became those of the whole step; those of tied parameters are not complete
+        yet."""
         summed(self._stage.tied_parameters(), self._groups, "tied")
 
     def _set_last(self, last):

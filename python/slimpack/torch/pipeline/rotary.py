@@ -1,15 +1,15 @@
 """Rotary positions whose frequencies depend on a document's length ("longrope").
 
-transformers takes the length from the highest position of a call. A call here holds slices of several
-documents, so each slice is asked about by itself, with its document's last position.
+transformers takes the length from the highest position of a call. A call here holds slices of
+several documents, so each slice is asked about by itself, with its document's last position.
 """
 
 import torch
 
 
 def by_document(decoder, running):
-    """Makes a decoder's longrope modules ask about each document by itself, where the work that runs knows
-    the documents."""
+    """Makes a decoder's longrope modules ask about each document by itself, where the work that
+    runs knows the documents."""
     for module in decoder.modules():
         kind = getattr(module, "rope_type", None)
         if kind == "longrope" or isinstance(kind, dict) and "longrope" in kind.values():

@@ -12,8 +12,8 @@ _INDEX = "model.safetensors.index.json"
 
 
 def write_shard(stage, folder, *, write=True):
-    """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the first
-    stage's shard alone. Returns (file name, {weight: bytes}).
+    """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the
+    first stage's shard alone. Returns (file name, {weight: bytes}).
 
     Replicas that share weights out all call this, to hand over theirs; those without `write` write
     nothing and get None.

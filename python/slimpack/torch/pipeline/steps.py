@@ -1,4 +1,5 @@
-"""The steps of a training run: which documents they take, and how they are planned while others train."""
+"""The steps of a training run: which documents they take, and how they are planned while others
+train."""
 
 import json
 import time
@@ -14,8 +15,8 @@ from slimpack.lengths import as_lengths
 
 
 class Drawn(NamedTuple):
-    """The sequences of a step. documents, begins, lengths: by sequence its document, the tokens before it
-    and its own. cursor: where the sampler stands after it."""
+    """The sequences of a step. documents, begins, lengths: by sequence its document, the tokens
+    before it and its own. cursor: where the sampler stands after it."""
 
     documents: np.ndarray
     begins: np.ndarray
@@ -24,10 +25,11 @@ class Drawn(NamedTuple):
 
 
 class StepSampler:
-    """Draws whole documents at random, each once an epoch, as `slimpack train` does with the same seed.
+    """Draws whole documents at random, each once an epoch, as `slimpack train` does with the same
+    seed.
 
-    lengths: tokens of every document. A step ends with the sequence that reaches step_tokens, on all
-    ranks together. Documents longer than `context` become several sequences.
+    lengths: tokens of every document. A step ends with the sequence that reaches step_tokens, on
+    all ranks together. Documents longer than `context` become several sequences.
     """
 
     def __init__(self, lengths, *, context, step_tokens, seed=0):
@@ -54,8 +56,8 @@ class StepSampler:
         for name, value in here.items():
             if state[name] != value:
                 raise InvalidInput(
-                    f"the sampler's {name} was {state[name]}, here it is {value}; go on with the same "
-                    "documents, context and step_tokens")
+                    f"the sampler's {name} was {state[name]}, here it is {value}; go on with the "
+                    "same documents, context and step_tokens")
         self._go_to(state["cursor"])
 
     def _go_to(self, cursor):
@@ -64,8 +66,9 @@ class StepSampler:
 
 
 class PlannedStep(NamedTuple):
-    """plan: the same on all ranks. drawn: its sequences. documents: token ids by sequence of this rank's
-    replica. planning_ns: how long planning took; waited_ns: how long training waited for it."""
+    """plan: the same on all ranks. drawn: its sequences. documents: token ids by sequence of this
+    rank's replica. planning_ns: how long planning took; waited_ns: how long training waited for
+    it."""
 
     plan: StepPlan
     drawn: Drawn
@@ -124,5 +127,6 @@ class PlannedSteps:
         for sequence in map(int, plan.replicas[groups.replica].sequences):
             begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
             tokens = self._read(int(drawn.documents[sequence]), begin, begin + length)
-            documents[sequence] = tokens if isinstance(tokens, torch.Tensor) else torch.tensor(tokens)
+            is_tensor = isinstance(tokens, torch.Tensor)
+            documents[sequence] = tokens if is_tensor else torch.tensor(tokens)
         return PlannedStep(plan, drawn, documents, planning_ns, waited_ns)

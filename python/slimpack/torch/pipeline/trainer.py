@@ -15,6 +15,10 @@ from slimpack.torch.pipeline.metrics import (
 )
 
 
+def _print_step(figures):
+    print(step_line(figures), file=sys.stderr, flush=True)
+
+
 class Trainer:
     """Trains an engine's stage on PlannedSteps. Every method is called by all ranks.
 
@@ -23,16 +27,18 @@ class Trainer:
     scheduler: a learning-rate scheduler of torch.optim, moved on after every step.
     checkpoint_every: steps between checkpoints; 0 = only at the end of `train`.
     keep_last: checkpoints that stay.
-    resume: goes on from the newest checkpoint in `output`, where there is one. Without it the folder
-        must hold none.
-    on_step: called on the first rank with a dict of a step's figures; by default one line on stderr.
+    resume: goes on from the newest checkpoint in `output`, where there is one. Without it the
+        folder must hold none.
+    on_step: called on the first rank with a dict of a step's figures; by default one line on
+        stderr.
     """
 
     def __init__(self, engine, optimizer, steps, output, *, max_norm=1.0, scheduler=None,
                  checkpoint_every=0, keep_last=2, resume=False, on_step=None):
-        self.engine, self.optimizer, self.steps, self.scheduler = engine, optimizer, steps, scheduler
+        self.engine, self.optimizer = engine, optimizer
+        self.steps, self.scheduler = steps, scheduler
         self._output, self._max_norm, self._every = Path(output), max_norm, checkpoint_every
-        self._on_step = on_step or (lambda figures: print(step_line(figures), file=sys.stderr, flush=True))
+        self._on_step = on_step or _print_step
         self._metrics = MetricsFile(output)
         self._checkpoints = Checkpoints(self._output / "checkpoints", keep_last)
         self.done = 0  # steps, over all starts
@@ -79,7 +85,8 @@ class Trainer:
             self.steps.sampler.load_state_dict(state["sampler"])
             if self.scheduler is not None and state["scheduler"] is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
-                for group, rate in zip(self.optimizer.param_groups, self.scheduler.get_last_lr(), strict=True):
+                rates = self.scheduler.get_last_lr()
+                for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                     group["lr"] = rate
             self.done = self._saved = newest
 
@@ -88,11 +95,13 @@ class Trainer:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InvalidInput(f"cannot write to {folder}: {error.strerror}; give another folder") from None
+            raise InvalidInput(
+                f"cannot write to {folder}: {error.strerror}; give another folder") from None
         newest = max(self._checkpoints.steps(), default=None)
         if newest and not resume:
             raise InvalidInput(
-                f"{folder} has checkpoints of another run; give resume=True to go on with it, or another folder")
+                f"{folder} has checkpoints of another run; give resume=True to go on with it, or "
+                "another folder")
         return newest
 
     def _save(self, planned):

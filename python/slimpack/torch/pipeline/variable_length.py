@@ -1,5 +1,5 @@
-"""One attention call for all slices of a MicroPack, on GPUs: torch's flash attention for sequences of
-several lengths, whose causal mask is aligned to the last key."""
+"""One attention call for all slices of a MicroPack, on GPUs: torch's flash attention for sequences
+of several lengths, whose causal mask is aligned to the last key."""
 
 import torch
 from torch.nn.attention.varlen import varlen_attn
@@ -19,7 +19,8 @@ def run(parts, query_1HTD, key_1HTD, value_1HTD, scale, window):
     rows_THD = [tensor[0].transpose(0, 1) for tensor in (query_1HTD, key_1HTD, value_1HTD)]
     left = -1 if window is None else window - 1
     return varlen_attn(*rows_THD, _ends(queries, query_1HTD.device), _ends(keys, query_1HTD.device),
-                       max(queries), max(keys), scale=scale, window_size=(left, 0), enable_gqa=True)[None]
+                       max(queries), max(keys), scale=scale, window_size=(left, 0),
+                       enable_gqa=True)[None]
 
 
 def _ends(counts, device):
