@@ -6,6 +6,7 @@
 namespace slimpack {
 
 void bind_data(nanobind::module_& m);           ///< length lists, datasets
+void bind_sampler(nanobind::module_& m);        ///< Sampler
 void bind_plans(nanobind::module_& m);          ///< StepPlan with its MicroPacks; Timeline
 void bind_micro_batches(nanobind::module_& m);  ///< balanced_micro_batches
 void bind_costs(nanobind::module_& m);          ///< fits and cost files, for profiles

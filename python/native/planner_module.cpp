@@ -12,6 +12,7 @@ NB_MODULE(_planner, m) {
   slimpack::translate_invalid_input(invalid_input);
   m.attr("built_for_torch") = SLIMPACK_TORCH_VERSION;
   slimpack::bind_data(m);
+  slimpack::bind_sampler(m);
   slimpack::bind_micro_batches(m);
   slimpack::bind_plans(m);
   slimpack::bind_costs(m);

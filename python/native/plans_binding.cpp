@@ -4,8 +4,12 @@
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
+#include <fmt/format.h>
+
 #include "python/native/bindings.h"
 #include "python/native/views.h"
+#include "slimpack/base/error.h"
+#include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/trace/timeline.h"
@@ -38,6 +42,30 @@ auto view_of(std::vector<Item> SimulationResult::*values) {
 
 std::string recompute_names(const StepPlan& plan) {
   return recompute_figures(plan.recompute).dump();
+}
+
+/// `documents` and `begins` say by sequence which document it is of, and how many of its tokens
+/// come before it.
+std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
+                         const std::vector<std::int64_t>& documents,
+                         const std::vector<std::int64_t>& begins) {
+  const std::size_t sequences = file.step.plan.lengths.size();
+  if (documents.size() != sequences || begins.size() != sequences)
+    invalid_input("{} documents and {} begins, the plan has {} sequences; give one of each",
+                  documents.size(), begins.size(), sequences);
+  std::vector<Timeline> drawn;
+  for (const Timeline* timeline : timelines) {
+    if (timeline->replicas != static_cast<std::int32_t>(file.step.plan.replicas.size()))
+      invalid_input("a timeline has {} replicas, the plan {}; give timelines of this plan",
+                    timeline->replicas, file.step.plan.replicas.size());
+    drawn.push_back(*timeline);
+  }
+  const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
+    const std::int64_t before = begins[sequence.index()];
+    return fmt::format("document {} [{}, {})", documents[sequence.index()], before + begin.count(),
+                       before + end.count());
+  };
+  return to_chrome_trace(drawn, pack_texts(file.step.plan, text));
 }
 
 void bind_packs(nb::module_& m) {
@@ -103,6 +131,17 @@ void bind_timeline(nb::module_& m) {
       .def_prop_ro("pack", column(std::int32_t(), &Span::pack), "By span; -1 = none.")
       .def_prop_ro("start", column(std::int64_t(), &Span::start), "By span.")
       .def_prop_ro("end", column(std::int64_t(), &Span::end), "By span.")
+      .def_prop_ro("makespan_ns",
+                   [](const Timeline& timeline) { return metrics_of(timeline).makespan.count(); })
+      .def_prop_ro("bubble_ratio",
+                   [](const Timeline& timeline) { return metrics_of(timeline).bubble_ratio; })
+      .def_prop_ro(
+          "peak_activation_bytes",
+          [](nb::handle self) {
+            return view<std::int64_t>(nb::inst_ptr<Timeline>(self)->peak_activation, self);
+          },
+          "By rank; empty when not known.")
+      .def_static("from_json", &timeline_from_json, "text"_a, "origin"_a)
       .def("to_json", &timeline_to_json)
       .def("to_text", &to_text, "width"_a, "One line a rank, such as 'rank 0 |FFB.BO|'.");
   nb::list kinds;
@@ -159,7 +198,10 @@ void bind_plans(nb::module_& m) {
            })
       .def(
           "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
-          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.");
+          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
+      .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Chrome trace of timelines of this step; documents and begins name its sequences.");
 }
 
 }  // namespace slimpack

@@ -33,6 +33,22 @@ class IndexedDataset:
     def lengths(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
         """Tokens of every document, in order."""
 
+class Sampler:
+    """Draws whole sequences, shuffled anew each epoch."""
+
+    @staticmethod
+    def make(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int, cursor: str) -> Sampler:
+        """cursor: JSON text with seed, epoch and position."""
+
+    def next_step(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]:
+        """
+        By sequence of the next step: its document, the tokens before it, its length.
+        """
+
+    @property
+    def cursor(self) -> str:
+        """JSON text: where to go on after the step drawn last."""
+
 def micro_batches(work: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tokens: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ranks: int, per_rank: int, cap: int) -> list[list[list[int]]] | None:
     """
     [rank][micro-batch]: indices of its sequences; None where they find no room.
@@ -112,6 +128,19 @@ class Timeline:
     def end(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
         """By span."""
 
+    @property
+    def makespan_ns(self) -> int: ...
+
+    @property
+    def bubble_ratio(self) -> float: ...
+
+    @property
+    def peak_activation_bytes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
+        """By rank; empty when not known."""
+
+    @staticmethod
+    def from_json(text: str, origin: str) -> Timeline: ...
+
     def to_json(self) -> str: ...
 
     def to_text(self, width: int) -> str:
@@ -168,6 +197,11 @@ class StepPlan:
 
     def predict(self) -> Timeline:
         """Simulates the step."""
+
+    def chrome_trace(self, timelines: Sequence[Timeline], documents: Sequence[int], begins: Sequence[int]) -> str:
+        """
+        Chrome trace of timelines of this step; documents and begins name its sequences.
+        """
 
 def fit_packs(points: Sequence[Sequence[float]], window: int) -> tuple[str, float]:
     """

@@ -95,6 +95,12 @@ class Job:
         return self._planning.ranks
 
     @property
+    def layer_begin(self):
+        """Stage s of every step holds the layers from layer_begin[s] to before
+        layer_begin[s + 1]."""
+        return self.plan([1] * self.ranks).layer_begin
+
+    @property
     def parameters(self):
         """Parameters of the model."""
         return self._planning.parameters

@@ -116,6 +116,18 @@ class StepPlan:
         """The simulated Timeline: what every rank does when."""
         return self._native.predict()
 
+    def chrome_trace(self, timelines, documents=None, begins=None):
+        """Chrome trace JSON, for Perfetto, of Timelines of this step, such as the simulated and the
+        measured one.
+
+        documents, begins: by sequence the document that the trace names, and how many of its tokens
+            come before the sequence; by default the sequence's number, and none.
+        """
+        count = len(self.lengths)
+        return self._native.chrome_trace(
+            list(timelines), list(range(count) if documents is None else documents),
+            [0] * count if begins is None else list(begins))
+
     def __str__(self):
         return self._native.report()
 

@@ -1,21 +1,29 @@
-"""Runs SlimPack's plans on Hugging Face causal decoders, their own code unchanged, over c10d
+"""Trains Hugging Face causal decoders, their own code unchanged, by SlimPack's plans over c10d
 processes.
 
     from slimpack.torch import pipeline
 
-    torch.distributed.init_process_group()
-    stage = pipeline.Stage.from_model(model, plan.layer_begin, rank % stages)
+    stage = pipeline.Stage.from_pretrained(folder, job.layer_begin, rank % stages)
     engine = pipeline.Engine(stage)
     optimizer = torch.optim.AdamW(stage.parameters())
+    steps = pipeline.PlannedSteps(engine, job, sampler, read)
+    pipeline.Trainer(engine, optimizer, steps, "runs/mine").train(1000)
+
+or, in a loop of one's own:
+
     result = engine.step(plan, documents)   # token ids by sequence of the plan; result.loss
-    engine.clip_grad_norm(1.0)
-    optimizer.step()
-    optimizer.zero_grad()
+    engine.update(optimizer, max_norm=1.0)
 """
 
+from slimpack.torch.pipeline.checkpoints import Checkpoints
+from slimpack.torch.pipeline.compiling import compile_layers
 from slimpack.torch.pipeline.engine import Engine, StepResult
-from slimpack.torch.pipeline.failure import RanksFailed
+from slimpack.torch.pipeline.failure import RanksFailed, RunFailed
+from slimpack.torch.pipeline.launch import launch
 from slimpack.torch.pipeline.local import LocalEngine
 from slimpack.torch.pipeline.stage import Stage
+from slimpack.torch.pipeline.steps import PlannedStep, PlannedSteps, StepSampler
+from slimpack.torch.pipeline.trainer import Trainer
 
-__all__ = ["Engine", "LocalEngine", "RanksFailed", "Stage", "StepResult"]
+__all__ = ["Checkpoints", "Engine", "LocalEngine", "PlannedStep", "PlannedSteps", "RanksFailed",
+           "RunFailed", "Stage", "StepResult", "StepSampler", "Trainer", "compile_layers", "launch"]

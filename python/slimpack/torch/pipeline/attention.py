@@ -70,6 +70,7 @@ def _mask(mask_function=None, **_):
     return MaskRule(mask_function)
 
 
+@torch.compiler.disable
 def _attend(module, query, key, value, attention_mask, **options):
     layer, running = module.slimpack_layer
     return running.work.attend(module, layer, query, key, value, attention_mask, options), None

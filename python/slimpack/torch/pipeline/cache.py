@@ -1,5 +1,7 @@
 """What a stage hands to its layers as past_key_values."""
 
+import torch
+
 
 class Running:
     """The work that the layers of a stage do now; autograd's own threads see it, too."""
@@ -16,6 +18,7 @@ class SliceCache:
     def __init__(self, running):
         self._running = running
 
+    @torch.compiler.disable
     def update(self, key_states, value_states, layer_idx, *_, **__):
         return self._running.work.update(key_states, value_states, layer_idx)
 

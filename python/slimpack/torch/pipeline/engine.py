@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 
 import torch
 import torch.distributed as dist
@@ -10,13 +11,22 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
-from slimpack.torch.pipeline.failure import FailureWatch
-from slimpack.torch.pipeline.gradients import added_to_others, squared_norm, summed
+from slimpack.torch.pipeline.failure import FailureWatch, RunFailed
+from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm
 from slimpack.torch.pipeline.groups import Groups
-from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.packs import BACKWARD, stage_plan
+from slimpack.torch.pipeline.replication import replication_of
 from slimpack.torch.pipeline.saving import write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
-from slimpack.torch.pipeline.trace import RECEIVE, REDUCE, RUN, SEND, Recorder, timeline_json
+from slimpack.torch.pipeline.trace import (
+    OPTIMIZER,
+    RECEIVE,
+    REDUCE,
+    RUN,
+    SEND,
+    Recorder,
+    timeline_json,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,14 +50,18 @@ class Engine:
     cause, and the engine is of no further use.
     """
 
-    def __init__(self, stage, *, load_balancing=MICROPACK):
-        """load_balancing: over which rows experts are balanced, "micropack" or "step"
-        (experts.py)."""
+    def __init__(self, stage, *, load_balancing=MICROPACK, shard_replicas=False):
+        """load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py).
+        shard_replicas: whether replicas share weights and optimizer states out (replication.py).
+            Then the stage's parameters are other ones from here on, so make the optimizer
+            afterwards.
+        """
         require_mode(load_balancing)
         self.stage, self._load_balancing = stage, load_balancing
         self.groups = Groups(stage.place, bool(stage.division.tied))
-        self._watch = FailureWatch(self.groups)
-        self._last = None
+        self.watch = FailureWatch(self.groups)
+        self._replication = replication_of(stage, self.groups, shard_replicas)
+        self._recorder = self._last = None
 
     def step(self, plan, documents, labels=None):
         """Runs one step. Adds its gradients to those of the stage's parameters, summed over
@@ -59,35 +73,50 @@ class Engine:
 
         Raises InvalidInput where the plan or the documents do not fit.
         """
-        with self._watch, added_to_others(self.stage.parameters()):
+        with self.watch, added_to_others(self.stage.parameters()):
             self._last = self._run(plan, documents, labels)
         return self._last
 
     def clip_grad_norm(self, max_norm):
         """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
         norm."""
-        with self._watch:
+        with self.watch:
             square = squared_norm(self.stage)
-            self.groups.sum(square, "pipeline")
+            self.groups.sum(square, self._replication.norm_group)
         norm = square.sqrt()
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
         for parameter in self.stage.parameters():
             if parameter.grad is not None:
-                parameter.grad.mul_(factor.to(parameter.grad.dtype))
+                local(parameter.grad).mul_(factor.to(parameter.grad.dtype))
         return norm.item()
+
+    def update(self, optimizer, max_norm):
+        """Ends a step: clips the gradients (clip_grad_norm), updates the stage's parameters and
+        clears their gradients. Returns the norm. The step's timeline shows it.
+
+        Raises RunFailed, before parameters change, where the norm is not finite.
+        """
+        with self._recorder.span(OPTIMIZER):
+            norm = self.clip_grad_norm(max_norm)
+            if not math.isfinite(norm):
+                raise RunFailed(
+                    f"the gradient norm is {norm}: training has diverged; lower the learning rate")
+            optimizer.step()
+            optimizer.zero_grad()
+        return norm
 
     def timeline(self):
         """The last step on all ranks, as JSON text that slimpack draws."""
-        with self._watch:
-            mine = self._last.spans, self._last.peak_bytes
+        with self.watch:
+            mine = self._recorder.spans(), self._last.peak_bytes
             spans, peaks = zip(*self.groups.gather_objects(mine), strict=True)
         return timeline_json(spans, list(peaks), self.groups.replicas)
 
     def save_pretrained(self, folder):
         """Writes the model where transformers' from_pretrained reads it: the ranks of the first
         replica write a file each."""
-        with self._watch:
-            shard = write_shard(self.stage, folder) if self.groups.replica == 0 else None
+        with self.watch:
+            shard = write_shard(self.stage, folder, write=self.groups.replica == 0)
             shards = self.groups.gather_objects(shard)
             if self.groups.replica == 0 and self.stage.place.is_first:
                 write_index(self.stage, folder, [of_rank for of_rank in shards if of_rank])
@@ -96,16 +125,20 @@ class Engine:
     def _run(self, plan, documents, labels):
         place, groups = self.stage.place, self.groups
         self._require_matching(plan)
+        self._replication.begin(plan)
         of_stage = stage_plan(plan, groups.replica, place.index)
         sequences = plan.replicas[groups.replica].sequences
         own = Documents(plan, sequences, documents, labels, self.stage.device)
         targets = self._agree(plan, own)
         balance = balance_of(self.stage, self._load_balancing, plan)
         step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
-        recorder = Recorder(self.stage.device)
+        recorder = self._recorder = Recorder(self.stage.device)
         phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
+        last_backward = max((a.number for a in phases[-1] if a.passes == BACKWARD), default=None)
         for number, actions in enumerate(phases):
             for action in actions:
+                if (action.passes, action.number) == (BACKWARD, last_backward):
+                    self._replication.before_last_backward()
                 _act(action, step, groups, recorder)
             with recorder.span(SEND):
                 groups.finish_sending()
@@ -113,16 +146,10 @@ class Engine:
                 groups.sum(balance.counts, "all")
         assert step.meter.now == 0, "backward passes use everything that was kept"
         with recorder.span(REDUCE):
-            self._reduce()
+            self._replication.reduce()
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
         return StepResult(*losses.tolist(), targets, step.meter.peak, recorder.spans())
-
-    def _reduce(self):
-        """Gradients become those of the whole step: summed over replicas, and over the two stages
-        that have a tied parameter."""
-        summed(self.stage.parameters(), self.groups, "replicas")
-        summed(self.stage.tied_parameters(), self.groups, "tied")
 
     def _agree(self, plan, own):
         """Targets of the step; refuses plans that differ between ranks."""

@@ -11,11 +11,16 @@ import time
 
 import torch.distributed as dist
 
+_END = "slimpack/end"  # the rank that tells, and the exit code
 _PAUSE = 0.5  # seconds between two looks at the store
 _GRACE = 2.0  # seconds in which a rank that failed by itself has written its cause
 
 
-class RanksFailed(RuntimeError):
+class RunFailed(RuntimeError):
+    """Training cannot go on; the message says why in one line."""
+
+
+class RanksFailed(RunFailed):
     """Another rank failed; the message is that rank's cause."""
 
 
@@ -70,3 +75,20 @@ class FailureWatch:
                 self._groups.abort()
                 return
             time.sleep(_PAUSE)
+
+
+def end_of_job(error, code):
+    """For a rank that ends with an error: (whether it is the one that tells, the exit code of all
+    ranks).
+
+    A rank that failed by itself goes before those that RanksFailed.
+    """
+    store, rank = dist.group.WORLD.get_group_store(), dist.get_rank()
+    end = time.monotonic() + (_GRACE if isinstance(error, RanksFailed) else 0)
+    try:
+        while time.monotonic() < end and not store.check([_END]):
+            time.sleep(_PAUSE / 5)
+        teller, code = map(int, store.compare_set(_END, "", f"{rank} {code}").decode().split())
+    except RuntimeError:  # the store went down with its rank
+        return True, code
+    return teller == rank, code

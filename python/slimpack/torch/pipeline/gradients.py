@@ -3,6 +3,12 @@
 import contextlib
 
 import torch
+from torch.distributed.tensor import DTensor
+
+
+def local(tensor):
+    """What this rank holds of a tensor: a share where replicas share it out, else all."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 @contextlib.contextmanager
@@ -28,7 +34,7 @@ def summed(parameters, groups, name):
     for parameter in (parameter for parameter in parameters if parameter.requires_grad):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-        groups.sum(parameter.grad, name)
+        groups.sum(local(parameter.grad), name)
 
 
 def squared_norm(stage):
@@ -39,5 +45,5 @@ def squared_norm(stage):
     total = torch.zeros((), dtype=wide, device=stage.device)
     for parameter in stage.parameters():
         if parameter.grad is not None and parameter not in counted_elsewhere:
-            total += parameter.grad.to(wide).square().sum()
+            total += local(parameter.grad).to(wide).square().sum()
     return total

@@ -20,6 +20,7 @@ class Groups:
     def __init__(self, place, tied):
         """tied: whether the first and the last stage share parameters."""
         world, rank = dist.get_world_size(), dist.get_rank()
+        self.rank = rank
         stages = place.stages
         if world % stages:
             raise InvalidInput(
@@ -66,7 +67,7 @@ class Groups:
         return self._first_rank + stage
 
     def receive(self, tensor, stage, name):
-        with _lost(f"stage {stage} (rank {self.rank_of(stage)})"):
+        with lost(f"stage {stage} (rank {self.rank_of(stage)})"):
             dist.recv(tensor, self.rank_of(stage), group=self.by_name[name])
 
     def send(self, tensor, stage, name):
@@ -74,7 +75,7 @@ class Groups:
         sending = self._sending[name]
         while len(sending) >= SLOTS:
             self._finish(*sending.popleft()[:2])
-        with _lost(f"stage {stage} (rank {self.rank_of(stage)})"):
+        with lost(f"stage {stage} (rank {self.rank_of(stage)})"):
             message = dist.isend(tensor, self.rank_of(stage), group=self.by_name[name])
         sending.append((message, stage, tensor))  # the tensor stays as long as it is on its way
 
@@ -85,13 +86,13 @@ class Groups:
                 self._finish(*sending.popleft()[:2])
 
     def _finish(self, message, stage):
-        with _lost(f"stage {stage} (rank {self.rank_of(stage)})"):
+        with lost(f"stage {stage} (rank {self.rank_of(stage)})"):
             message.wait()
 
     def sum(self, tensor, name):
         """In place, over the ranks of a group."""
         if self.has(name):
-            with _lost(f"the ranks of group \"{name}\""):
+            with lost(f"the ranks of group \"{name}\""):
                 dist.all_reduce(tensor, group=self.by_name[name])
 
     def gather_numbers(self, numbers):
@@ -100,7 +101,7 @@ class Groups:
             return [numbers]
         mine = torch.tensor(numbers, device=_device_of(self.by_name["all"]))
         all_of = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-        with _lost("all ranks"):
+        with lost("all ranks"):
             dist.all_gather(all_of, mine, group=self.by_name["all"])
         return [of_rank.tolist() for of_rank in all_of]
 
@@ -109,12 +110,21 @@ class Groups:
         if not self.has("all"):
             return [item]
         items = [None] * dist.get_world_size()
-        with _lost("all ranks"):
+        with lost("all ranks"):
             dist.all_gather_object(items, item, group=self.by_name["all"])
         return items
 
+    def hand_over(self, item):
+        """On all ranks what the first one gives."""
+        if not self.has("all"):
+            return item
+        items = [item]
+        with lost("all ranks"):
+            dist.broadcast_object_list(items, src=0, group=self.by_name["all"])
+        return items[0]
 
-class _lost:
+
+class lost:
     """Turns what a backend says of a broken connection into ConnectionLost."""
 
     def __init__(self, other):

@@ -5,21 +5,24 @@ import os
 from pathlib import Path
 
 from safetensors.torch import save_file
+from torch.distributed.tensor import DTensor
 from transformers.core_model_loading import revert_weight_conversion
 
 _INDEX = "model.safetensors.index.json"
 
 
-def write_shard(stage, folder):
+def write_shard(stage, folder, *, write=True):
     """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the
-    first stage's shard alone. Returns (file name, {weight: bytes})."""
+    first stage's shard alone. Returns (file name, {weight: bytes}).
+
+    Replicas that share weights out all call this, to hand over theirs; those without `write` write
+    nothing and get None.
+    """
+    state = _whole_state(stage, keep=write)
+    if not write:
+        return None
     folder, place = Path(folder), stage.place
     folder.mkdir(parents=True, exist_ok=True)
-    state, seen = {}, set() if place.is_first else set(stage.tied_parameters())
-    for name, tensor in stage.model.state_dict(keep_vars=True).items():
-        if tensor not in seen:
-            seen.add(tensor)
-            state[name] = tensor.detach().contiguous().cpu()
     state = revert_weight_conversion(stage.model, state)
     file = f"model-{place.index + 1:05d}-of-{place.stages:05d}.safetensors"
     partial = folder / f".{file}.{os.getpid()}"
@@ -27,6 +30,20 @@ def write_shard(stage, folder):
               metadata={"format": "pt"})
     partial.replace(folder / file)
     return file, {name: tensor.nbytes for name, tensor in state.items()}
+
+
+def _whole_state(stage, keep):
+    """By name one stage's weights, on the CPU; nothing without `keep`."""
+    state, seen = {}, set() if stage.place.is_first else set(stage.tied_parameters())
+    for name, tensor in stage.model.state_dict(keep_vars=True).items():
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        tensor = tensor.detach()
+        whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        if keep:
+            state[name] = whole.contiguous().cpu()
+    return state
 
 
 def write_index(stage, folder, shards):

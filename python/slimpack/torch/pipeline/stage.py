@@ -186,6 +186,11 @@ class Stage(nn.Module):
             return [self.model.get_parameter(name) for name in self.division.tied]
         return []
 
+    def own_layers(self):
+        """The stage's layers, in order."""
+        _, layers = find_layers(self.model)
+        return [layers[i] for i in self.place.layers]
+
     @property
     def device(self):
         return next(self.parameters()).device

@@ -8,7 +8,7 @@ import torch
 
 # Kinds of spans, as timelines name them.
 RUN = {"F": "forward", "B": "backward"}
-RECEIVE, SEND, REDUCE = "wait_receive", "wait_send", "reduce"
+RECEIVE, SEND, REDUCE, OPTIMIZER = "wait_receive", "wait_send", "reduce", "optimizer"
 
 
 class Recorder:

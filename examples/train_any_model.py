@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Trains a causal language model of Hugging Face's transformers, its own code unchanged, by
+SlimPack's plans.
+
+    slimpack data build --from ~/src --glob '*.py' --out runs/mine/corpus
+    torchrun --nproc-per-node 2 examples/train_any_model.py runs/mine/corpus \\
+        --model models/demo.json --stages 2 --output runs/any
+
+--model is a config.json, whose model begins with random weights, or a folder or a name on the Hub,
+whose weights are trained on. Processes = stages × replicas. Started again with --resume, it goes
+on. runs/any/model loads with from_pretrained.
+"""
+
+import argparse
+from pathlib import Path
+
+import slimpack
+import torch
+import torch.distributed as dist
+from slimpack.torch import pipeline
+from transformers import AutoConfig, AutoModelForCausalLM
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", help="PREFIX of PREFIX.bin and PREFIX.idx")
+    parser.add_argument("--model", required=True, help="config.json, a folder, or a Hub name")
+    parser.add_argument("--output", required=True, help="of metrics, checkpoints and the model")
+    parser.add_argument("--stages", type=int, default=2, help="pipeline stages")
+    parser.add_argument("--context", type=int, default=2048, help="tokens of a sequence, at most")
+    parser.add_argument("--step-tokens", type=int, default=8192, help="of a step, on all ranks")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--hardware", default="h100", help="whose figures steps are planned with")
+    parser.add_argument("--shard", action="store_true", help="share weights out over replicas")
+    parser.add_argument("--resume", action="store_true")
+    return parser.parse_args()
+
+
+def stage_of(model, layer_begin, index):
+    """A stage, in fp32, on this process's device."""
+    device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+    if not Path(model).is_file():
+        stage = pipeline.Stage.from_pretrained(model, layer_begin, index, dtype=torch.float32)
+        return stage.to(device)
+    torch.manual_seed(0)  # the same weights on all ranks
+    whole = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model))
+    return pipeline.Stage.from_model(whole, layer_begin, index).to(device)
+
+
+def main():
+    options = parse()
+    rank, replicas = dist.get_rank(), dist.get_world_size() // options.stages
+    config = AutoConfig.from_pretrained(options.model)
+    job = slimpack.Job(config, {"pp": options.stages, "dp": replicas}, options.hardware,
+                       context=options.context, dtype="fp32", recompute="full", backward="whole",
+                       most_merged=1)
+    stage = stage_of(options.model, job.layer_begin, rank % options.stages)
+    engine = pipeline.Engine(stage, shard_replicas=options.shard)
+    optimizer = torch.optim.AdamW(stage.parameters(), lr=options.learning_rate)
+
+    dataset = slimpack.IndexedDataset.open(options.dataset)
+    sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
+                                   step_tokens=options.step_tokens)
+    steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
+    trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume)
+    trainer.train(options.steps)
+    engine.save_pretrained(Path(options.output) / "model")
+
+
+if __name__ == "__main__":
+    pipeline.launch(main)

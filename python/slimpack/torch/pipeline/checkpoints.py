@@ -1,0 +1,191 @@
+"""Checkpoints of a pipeline, by torch.distributed.checkpoint.
+
+Every tensor is stored whole under its parameter's Hugging Face name, so a checkpoint loads on any
+number of stages and replicas. A folder gets its name when all of it is on disk.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+
+from slimpack import InvalidInput
+from slimpack.balancing import require_positive
+from slimpack.torch.pipeline.failure import RunFailed
+from slimpack.torch.pipeline.groups import lost
+
+VERSION = 1
+_STATE = "training_state.json"
+_NAME = re.compile(r"step-(\d{8})")
+_PARTIAL = ".partial-"
+
+
+class Checkpoints:
+    """Those in one folder, which all ranks see: FOLDER/step-00000100 after a hundred steps.
+
+    keep_last: how many stay, 1 or more. Methods that take an engine are called by all ranks.
+    """
+
+    def __init__(self, folder, keep_last=2):
+        require_positive("keep_last", keep_last)
+        self.folder, self.keep_last = Path(folder), keep_last
+
+    def steps(self):
+        """The steps of all complete checkpoints, ascending."""
+        if not self.folder.is_dir():
+            return []
+        names = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted(int(name[1]) for name in names if name)
+
+    def folder_of(self, step):
+        return self.folder / f"step-{step:08d}"
+
+    def save(self, engine, optimizer, step, state):
+        """Writes a checkpoint: weights, optimizer states, and `state`, JSON that is the same on all
+        ranks.
+
+        Returns when it is complete. Of the older checkpoints the last ones stay, of later ones
+        none. A checkpoint of the same step is replaced.
+        """
+        partial = self.folder / f"{_PARTIAL}{self.folder_of(step).name}"
+        with engine.watch:
+            if engine.groups.rank == 0:
+                self._clear()
+            engine.groups.gather_objects(None)
+            with _one_line(f"save {self.folder_of(step)}"), lost("all ranks"):
+                dcp.save(_tensors(engine.stage, optimizer), checkpoint_id=partial,
+                         process_group=_group(engine))
+            if engine.groups.rank == 0:
+                content = {"format": "slimpack-pipeline", "version": VERSION, "step": step, **state}
+                _write(partial / _STATE, json.dumps(content, indent=2) + "\n")
+                self._complete(partial, step)
+            engine.groups.gather_objects(None)  # nobody goes on before the folder has its name
+
+    def load(self, engine, optimizer, step):
+        """Loads a checkpoint into the engine's stage and the optimizer. Returns its `state`.
+
+        Settings of the optimizer, such as its learning rate, stay as they are.
+        """
+        folder = self.folder_of(step)
+        with engine.watch:
+            state = read_state(folder)
+            with _one_line(f"load {folder}"), lost("all ranks"):
+                stored = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+                states = _empty_states(engine.stage, optimizer, stored)
+                tensors = {f"optimizer/{key}/{name}": value for name, of in states.items()
+                           for key, value in of.items()}
+                dcp.load({**_weights(engine.stage), **tensors}, checkpoint_id=folder,
+                         process_group=_group(engine))
+            for name, parameter in _trained(engine.stage, optimizer):
+                if states[name]:
+                    optimizer.state[parameter] = states[name]
+        return state
+
+    def _clear(self):
+        """Makes the folder, without what a killed run left half-written."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(path)
+
+    def _complete(self, partial, step):
+        done = self.folder_of(step)
+        if done.exists():
+            shutil.rmtree(done)
+        partial.rename(done)
+        _flush(self.folder)
+        later = [of for of in self.steps() if of > step]  # of a run that went another way
+        for gone in later + [of for of in self.steps() if of <= step][:-self.keep_last]:
+            shutil.rmtree(self.folder_of(gone))
+
+
+def read_state(folder):
+    """The `state` of a checkpoint. Raises InvalidInput where there is none."""
+    file = Path(folder) / _STATE
+    try:
+        state = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"cannot read the checkpoint {folder}: {error}; give a complete one") from None
+    if state.get("format") != "slimpack-pipeline" or state.get("version") != VERSION:
+        raise InvalidInput(
+            f"{file} is {state.get('format')!r} version {state.get('version')!r}, must be "
+            f"'slimpack-pipeline' {VERSION}; take the slimpack that wrote it")
+    return state
+
+
+def _weights(stage):
+    """By name the stage's parameters and what buffers its family stores."""
+    stored = stage.model.state_dict(keep_vars=True)
+    parameters = dict(stage.model.named_parameters())
+    known = set(parameters.values())
+    return {**{name: p.detach() for name, p in parameters.items()},
+            **{name: tensor for name, tensor in stored.items() if tensor not in known}}
+
+
+def _trained(stage, optimizer):
+    """(name, parameter) of the stage's parameters that the optimizer has."""
+    mine = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    return [(name, p) for name, p in stage.model.named_parameters() if p in mine]
+
+
+def _tensors(stage, optimizer):
+    """What a rank stores. Ranks that have the same tensor store it once."""
+    states = {f"optimizer/{key}/{name}": value for name, parameter in _trained(stage, optimizer)
+              for key, value in optimizer.state.get(parameter, {}).items()}
+    for name, value in states.items():
+        if not isinstance(value, torch.Tensor):
+            raise InvalidInput(
+                f"{name} is of type {type(value).__name__}, only tensors can be stored; give an "
+                "optimizer whose states are tensors")
+    return {**_weights(stage), **states}
+
+
+def _empty_states(stage, optimizer, stored):
+    """By name of a parameter its optimizer's states as they are stored, still without values."""
+    parameters = dict(_trained(stage, optimizer))
+    states = {name: {} for name in parameters}
+    for full, tensor in stored.items():
+        kind, *rest = full.split("/", 2)
+        if kind == "optimizer" and rest[1] in states:
+            key, name = rest
+            of_parameter = tensor.size == parameters[name].shape
+            like = parameters[name].detach() if of_parameter else torch.empty(tensor.size)
+            states[name][key] = torch.zeros_like(like, dtype=tensor.properties.dtype)
+    return states
+
+
+def _group(engine):
+    return engine.groups.by_name.get("all")
+
+
+@contextlib.contextmanager
+def _one_line(what):
+    """Says what torch.distributed.checkpoint says on many lines in one."""
+    try:
+        yield
+    except CheckpointException as error:
+        rank, (cause, _) = min(error.failures.items())
+        line = str(cause).strip().splitlines()[0]
+        raise RunFailed(f"cannot {what}: rank {rank}: {line}") from error
+
+
+def _write(file, text):
+    with file.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    _flush(file.parent)
+
+
+def _flush(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,58 @@
+"""Runs a program as one rank of a job that torchrun starts."""
+
+import datetime
+import os
+import sys
+import traceback
+
+# The end of a job is told in one line; PyTorch would add a page for every connection.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+from slimpack import InvalidInput  # noqa: E402
+from slimpack.torch.pipeline.failure import RunFailed, end_of_job  # noqa: E402
+
+INVALID_INPUT, FAILED = 2, 1
+_EXPECTED = (InvalidInput, RunFailed, OSError)  # others are errors in a program
+
+
+def launch(main, *, timeout=datetime.timedelta(minutes=5)):
+    """Runs main() with this process's rank, on the CPU or, where there are GPUs, on that of
+    LOCAL_RANK. Ends the process: exit code 0, 2 for bad input, 1 for a run that fails.
+
+    Outside of torchrun there is one rank. The first rank that fails prints its cause in one line;
+    an error in the program itself prints a trace.
+    """
+    missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
+    if missing:  # no torchrun
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, timeout=timeout)
+    code = _code_of(main)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        os._exit(code)  # connections of a job that failed may never close
+    dist.destroy_process_group()
+    sys.exit(0)
+
+
+def _code_of(main):
+    try:
+        main()
+    except Exception as error:
+        code = INVALID_INPUT if isinstance(error, InvalidInput) else FAILED
+        tells, code = end_of_job(error, code)
+        if not tells:
+            return code
+        if isinstance(error, _EXPECTED):
+            cause = str(error).strip() or type(error).__name__
+            print(f"slimpack: {cause.splitlines()[0]}", file=sys.stderr)
+        else:
+            traceback.print_exception(error)
+        return code
+    return 0

@@ -1,0 +1,132 @@
+"""The steps of a training run: which documents they take, and how they are planned while others
+train."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from slimpack import InvalidInput, StepPlan, _planner
+from slimpack.balancing import require_positive
+from slimpack.lengths import as_lengths
+
+
+class Drawn(NamedTuple):
+    """The sequences of a step. documents, begins, lengths: by sequence its document, the tokens
+    before it and its own. cursor: where the sampler stands after it."""
+
+    documents: np.ndarray
+    begins: np.ndarray
+    lengths: np.ndarray
+    cursor: dict
+
+
+class StepSampler:
+    """Draws whole documents at random, each once an epoch, as `slimpack train` does with the same
+    seed.
+
+    lengths: tokens of every document. A step ends with the sequence that reaches step_tokens, on
+    all ranks together. Documents longer than `context` become several sequences.
+    """
+
+    def __init__(self, lengths, *, context, step_tokens, seed=0):
+        self._lengths = as_lengths(lengths)
+        for name, value in (("context", context), ("step_tokens", step_tokens)):
+            require_positive(name, value)
+        self._context, self._step_tokens = context, step_tokens
+        self._go_to({"seed": seed, "epoch": 0, "position": 0})
+
+    def next_step(self):
+        """The next step's Drawn."""
+        columns = self._native.next_step()
+        return Drawn(*columns, json.loads(self._native.cursor))
+
+    def state_dict(self, cursor=None):
+        """Where the sampler stands, or stood at a cursor of Drawn."""
+        return {"documents": int(self._lengths.size), "tokens": int(self._lengths.sum()),
+                "context": self._context, "step_tokens": self._step_tokens,
+                "cursor": cursor or json.loads(self._native.cursor)}
+
+    def load_state_dict(self, state):
+        """Goes on where another sampler of the same documents stood."""
+        here = self.state_dict(state["cursor"])
+        for name, value in here.items():
+            if state[name] != value:
+                raise InvalidInput(
+                    f"the sampler's {name} was {state[name]}, here it is {value}; go on with the "
+                    "same documents, context and step_tokens")
+        self._go_to(state["cursor"])
+
+    def _go_to(self, cursor):
+        self._native = _planner.Sampler.make(self._lengths, self._context, self._step_tokens,
+                                             json.dumps(cursor))
+
+
+class PlannedStep(NamedTuple):
+    """plan: the same on all ranks. drawn: its sequences. documents: token ids by sequence of this
+    rank's replica. planning_ns: how long planning took; waited_ns: how long training waited for
+    it."""
+
+    plan: StepPlan
+    drawn: Drawn
+    documents: dict
+    planning_ns: int
+    waited_ns: int
+
+
+class PlannedSteps:
+    """Plans steps on the first rank, one ahead of training, and hands the plans to the others.
+
+    job: a slimpack.Job with this run's stages and replicas; only the first rank's is used.
+    sampler: a StepSampler, the same on all ranks.
+    read: read(document, begin, end) returns token ids.
+    """
+
+    def __init__(self, engine, job, sampler, read):
+        self.sampler = sampler
+        self._engine, self._job, self._read = engine, job, read
+
+    def take(self, count):
+        """The next `count` PlannedSteps. All ranks of the engine go through them together.
+
+        Raises InvalidInput where a step cannot be planned.
+        """
+        with ThreadPoolExecutor(1, "slimpack planner") as planner:
+            ahead = None
+            for left in reversed(range(count)):
+                start = time.monotonic_ns()
+                with self._engine.watch:
+                    drawn, planning = ahead or self._start(planner)
+                    ahead = self._start(planner) if left else None
+                    step = self._handed_over(drawn, planning, start)
+                yield step
+
+    def _start(self, planner):
+        """Draws a step and, on the first rank, starts to plan it."""
+        drawn = self.sampler.next_step()
+        first = self._engine.groups.rank == 0
+        return drawn, planner.submit(self._plan, drawn.lengths) if first else None
+
+    def _plan(self, lengths):
+        start = time.monotonic_ns()
+        return self._job.plan(lengths), time.monotonic_ns() - start
+
+    def _handed_over(self, drawn, planning, start):
+        groups, said = self._engine.groups, None
+        if planning is not None:
+            plan, planning_ns = planning.result()
+            said = plan.to_json(), planning_ns
+        text, planning_ns = groups.hand_over(said)
+        if planning is None:
+            plan = StepPlan.from_json(text, "plan of rank 0")
+        waited_ns = time.monotonic_ns() - start
+        documents = {}
+        for sequence in map(int, plan.replicas[groups.replica].sequences):
+            begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
+            tokens = self._read(int(drawn.documents[sequence]), begin, begin + length)
+            is_tensor = isinstance(tokens, torch.Tensor)
+            documents[sequence] = tokens if is_tensor else torch.tensor(tokens)
+        return PlannedStep(plan, drawn, documents, planning_ns, waited_ns)

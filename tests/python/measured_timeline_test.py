@@ -1,0 +1,59 @@
+"""Timelines that were measured elsewhere: read in Python and drawn beside the predicted one."""
+
+import json
+
+import pytest
+import slimpack
+
+# Rank 0 works 60 of 100 ns, rank 1 works 30: 1 - 90 / (2 * 100).
+SPANS = [[0, "forward", 0, 0, 40], [0, "optimizer", -1, 80, 100], [1, "wait_receive", 0, 0, 40],
+         [1, "forward", 0, 40, 70]]
+
+
+@pytest.fixture(name="step", scope="module")
+def fixture_step():
+    return slimpack.plan([300, 20], "demo", {"pp": 2}, "h100", memory_cap="none")
+
+
+def timeline_of(spans, replicas=1):
+    return slimpack.Timeline.from_json(json.dumps({
+        "format": "slimpack-timeline", "version": 2, "origin": "measured", "ranks": 2,
+        "replicas": replicas, "tensor": 1, "spans": spans, "memory": [],
+        "peak_activation": [7, 8]}), "here")
+
+
+def test_a_measured_timeline_has_its_figures():
+    timeline = timeline_of(SPANS)
+    assert timeline.makespan_ns == 100
+    assert timeline.bubble_ratio == pytest.approx(1 - 90 / 200)
+    assert timeline.peak_activation_bytes.tolist() == [7, 8]
+
+
+def test_a_timeline_comes_back_from_its_text(step):
+    predicted = step.timeline()
+    again = slimpack.Timeline.from_json(predicted.to_json(), "here")
+    assert again.to_json() == predicted.to_json()
+    assert again.makespan_ns == round(step.makespan * 1e9)
+
+
+def test_a_broken_timeline_is_refused():
+    with pytest.raises(slimpack.InvalidInput, match="here"):
+        timeline_of([[2, "forward", 0, 0, 40]])  # there are two ranks
+
+
+def test_a_trace_shows_both_and_names_the_documents(step):
+    trace = json.loads(step.chrome_trace([step.timeline(), timeline_of(SPANS)], [12, 31], [0, 512]))
+    assert [of["origin"] for of in trace["otherData"]["timelines"]] == ["predicted", "measured"]
+    arguments = [event.get("args", {}) for event in trace["traceEvents"]]
+    texts = {text for of_event in arguments for text in of_event.get("slices", [])}
+    assert "document 31 [512, 532)" in texts
+    assert all(text.startswith(("document 12 [", "document 31 [")) for text in texts)
+
+
+@pytest.mark.parametrize("timelines, documents, message", [
+    (lambda: [timeline_of(SPANS)], [1], "2 sequences"),
+    (lambda: [timeline_of(SPANS, replicas=2)], [1, 2], "2 replicas"),
+])
+def test_a_trace_of_another_step_is_refused(step, timelines, documents, message):
+    with pytest.raises(slimpack.InvalidInput, match=message):
+        step.chrome_trace(timelines(), documents)

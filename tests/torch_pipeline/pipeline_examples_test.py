@@ -1,0 +1,136 @@
+"""The examples that train any model: on two processes, in seconds."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import slimpack
+import torch
+import training_ranks
+from processes import environment, job
+from ranks import run
+from slimpack.torch import pipeline
+from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
+from slimpack.torch.pipeline.local import LocalEngine, stages_of
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForCausalLM
+from trial import BOUND, random_case
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ANY, OWN = EXAMPLES / "train_any_model.py", EXAMPLES / "train_own_module.py"
+DEMO = EXAMPLES.parent / "models" / "demo.json"
+QWEN3_MOE = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 64,
+             "intermediate_size": 96, "moe_intermediate_size": 48, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_experts": 6,
+             "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1,
+             "mlp_only_layers": [], "vocab_size": 257, "max_position_embeddings": 4096,
+             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu",
+             "tie_word_embeddings": False}
+SMOLLM2 = Path(os.environ.get("SLIMPACK_SMOLLM2", EXAMPLES.parent / "runs" / "smollm2" / "model"))
+
+
+def build_dataset(*arguments):
+    subprocess.run([sys.executable, "-m", "slimpack", "data", "build", *arguments], check=True,
+                   capture_output=True, env=environment())
+
+
+@pytest.fixture(name="corpus", scope="module")
+def fixture_corpus(tmp_path_factory):
+    """The prefix of a dataset of some of the examples' own text, byte by byte."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for i, line in enumerate(ANY.read_text().split("\n\n")):
+        (folder / f"{i}.txt").write_text(line)
+    build_dataset("--from", folder, "--glob", "*.txt", "--out", folder / "corpus")
+    return folder / "corpus"
+
+
+def trained(folder, *command):
+    """The losses of an example on two ranks."""
+    run(2, training_ranks.run_example, *command)
+    return [line["loss"] for line in training_ranks.lines(folder)]
+
+
+def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
+    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path,
+               "--context", "256", "--step-tokens", "512"]
+    losses = trained(tmp_path, *command, "--steps", "3")
+    assert losses[2] < losses[0]
+    assert trained(tmp_path, *command, "--steps", "4", "--resume")[:3] == losses
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    assert model.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
+
+
+def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3_MOE))
+    losses = trained(tmp_path, ANY, corpus, "--model", tmp_path / "config.json", "--output",
+                     tmp_path, "--stages", "1", "--shard", "--context", "256", "--step-tokens",
+                     "512", "--steps", "3")
+    assert losses[2] < losses[0]
+
+
+@pytest.mark.parametrize("options, code, message", [
+    (["--hardware", "abacus"], 2, "hardware 'abacus' is no file"),
+    (["--learning-rate", "1e30", "--step-tokens", "64"], 1, "the gradient norm is nan"),
+])
+def test_a_run_that_cannot_go_on_ends_with_one_line(corpus, tmp_path, options, code, message):
+    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, *options]
+    with job(tmp_path, command, command) as processes:
+        assert processes.codes() == [code, code], processes.text()
+        told = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
+    assert len(told) == 1 and message in told[0]
+    assert "Traceback" not in processes.text()
+
+
+def test_a_module_of_ones_own_trains_on_two_stages(corpus, tmp_path):
+    command = [OWN, corpus, tmp_path]
+    with job(tmp_path, command, command) as processes:  # as torchrun starts them
+        assert processes.codes() == [0, 0], processes.text()
+    losses = [line["loss"] for line in training_ranks.lines(tmp_path)]
+    assert len(losses) == 10 and losses[-1] < losses[0]
+
+
+def test_a_module_of_ones_own_has_the_gradients_of_plain_training():
+    spec = importlib.util.spec_from_file_location("train_own_module", OWN)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    torch.manual_seed(1)
+    model = example.OwnModel(example.OwnConfig()).double()
+    plan, documents = random_case(1, stages=2, kind="sliced")
+    stages = stages_of(lambda: example.OwnModel(example.OwnConfig()).double(), plan.layer_begin)
+    for stage in stages:
+        stage.model.load_state_dict(model.state_dict(), strict=False)
+    with Fp64Casts():
+        loss, _ = LocalEngine(stages).step(plan, documents)
+        assert loss == pytest.approx(plain_step(model, documents), rel=BOUND)
+    difference, name = largest_difference(model, stages)
+    assert difference <= BOUND, name
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="examples/smollm2.py has written no weights")
+def test_a_real_model_goes_on_with_the_loss_that_transformers_finds(tmp_path):
+    text = "A cat sat on the mat, and the other cat sat beside it. " * 8
+    lines = [json.dumps({"text": text[:n]}) + "\n" for n in (90, 200, 440)]
+    (tmp_path / "text.jsonl").write_text("".join(lines))
+    build_dataset("--from", tmp_path / "text.jsonl", "--tokenizer", SMOLLM2 / "tokenizer.json",
+                "--eod-token", "<|endoftext|>", "--out", tmp_path / "corpus")
+    dataset = slimpack.IndexedDataset.open(tmp_path / "corpus")
+    step_tokens = int(dataset.lengths().sum())
+    losses = trained(tmp_path, ANY, tmp_path / "corpus", "--model", SMOLLM2, "--output", tmp_path,
+                     "--context", "64", "--step-tokens", step_tokens, "--steps", "2",
+                     "--learning-rate", "1e-5")
+    assert losses[1] < losses[0]
+    model = AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype=torch.float32)
+    summed = targets = 0
+    drawn = pipeline.StepSampler(dataset.lengths(), context=64, step_tokens=step_tokens).next_step()
+    with torch.no_grad():
+        for document, begin, length in zip(*drawn[:3], strict=True):
+            tokens = torch.tensor(dataset[document][begin:begin + length], dtype=torch.int64)
+            logits = model(tokens[None]).logits[0, :-1]
+            summed += cross_entropy(logits, tokens[1:], reduction="sum").item()
+            targets += len(tokens) - 1
+    assert losses[0] == pytest.approx(summed / targets, rel=1e-5)

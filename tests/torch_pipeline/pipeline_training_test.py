@@ -1,0 +1,103 @@
+"""Training runs of a pipeline: plans ahead, metrics, timelines, and checkpoints that give the same
+bits."""
+
+import json
+
+import numpy as np
+import pytest
+import training_ranks
+from ranks import outcomes, run
+from slimpack.torch.pipeline import Checkpoints
+from training_ranks import train
+
+METRICS = {"step", "loss", "gradient_norm", "learning_rate", "documents", "sequences", "tokens",
+           "longest", "clock", "step_ns", "predicted_step_ns", "tokens_per_second", "bubble",
+           "predicted_bubble", "peak_activation_bytes", "predicted_peak_activation_bytes",
+           "planning_ns", "planning_wait_ns", "unix_ms"}  # docs/metrics.md
+
+
+@pytest.fixture(name="whole", scope="module")
+def fixture_whole(tmp_path_factory):
+    """(folder, weights by rank) of a run of four steps on two stages that never stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, run(2, train, folder, 2, 4)
+
+
+def assert_same_bits(runs, others):
+    for weights, of_other in zip(runs, others, strict=True):
+        assert weights.keys() == of_other.keys()
+        assert all(np.array_equal(weights[name], of_other[name]) for name in weights)
+
+
+def losses(folder):
+    return [line["loss"] for line in training_ranks.lines(folder)]
+
+
+def test_each_step_has_a_line_of_metrics(whole):
+    lines = training_ranks.lines(whole[0])
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    for line in lines:
+        assert line.keys() == METRICS
+        assert line["tokens"] >= 200 and line["longest"] <= 64
+        assert 0 < line["bubble"] < 1 and len(line["peak_activation_bytes"]) == 2
+    assert lines[-1]["loss"] < lines[0]["loss"]
+    assert lines[1]["learning_rate"] < lines[0]["learning_rate"]  # the scheduler moved on
+
+
+def test_the_timeline_shows_prediction_and_measurement(whole):
+    trace = json.loads((whole[0] / "timeline.json").read_text())
+    predicted, measured = trace["otherData"]["timelines"]
+    assert (predicted["origin"], measured["origin"]) == ("predicted", "measured")
+    passes = [{(event["tid"], event["name"]) for event in trace["traceEvents"]
+               if event.get("cat") in ("forward", "backward") and event["pid"] == process}
+              for process in (0, 1)]
+    assert passes[0] == passes[1] and len(passes[0]) >= 4
+    named = [event for event in trace["traceEvents"] if event.get("cat") == "forward"]
+    assert all(text.startswith("document ") for event in named for text in event["args"]["slices"])
+    assert any(event.get("cat") == "optimizer" for event in trace["traceEvents"])
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
+def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(tmp_path, sharded):
+    never, stopped = tmp_path / "never", tmp_path / "stopped"
+    expected = run(4, train, never, 2, 4, sharded)
+    run(4, train, stopped, 2, 2, sharded)
+    got = run(4, training_ranks.resume, stopped, 2, 4, sharded)
+    assert_same_bits(expected, got)
+    assert losses(stopped) == losses(never)
+
+
+def test_a_checkpoint_of_shares_on_two_stages_loads_whole_on_one(whole, tmp_path):
+    run(4, train, tmp_path, 2, 2, True)
+    of_one, = run(1, training_ranks.resume, tmp_path, 1, 4)
+    for weights in whole[1]:
+        for name, weight in weights.items():
+            np.testing.assert_allclose(of_one[name], weight, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("where", ["tensors", "name"])
+def test_a_run_that_is_killed_while_it_saves_keeps_the_last_checkpoint(whole, tmp_path, where):
+    outcomes(2, training_ranks.train_and_die, tmp_path, where)
+    assert Checkpoints(tmp_path / "checkpoints").steps() == [2]
+    assert list((tmp_path / "checkpoints").glob(".partial-*"))
+    assert_same_bits(whole[1], run(2, training_ranks.resume, tmp_path, 2, 4))
+    assert not list((tmp_path / "checkpoints").glob(".partial-*"))
+    assert losses(tmp_path) == losses(whole[0])
+
+
+@pytest.mark.parametrize("failing, code, message", [
+    (training_ranks.fail_to_plan, "InvalidInput", "no plan fits"),
+    (training_ranks.diverge, "RunFailed", "the gradient norm is "),
+])
+def test_all_ranks_end_where_training_cannot_go_on(tmp_path, failing, code, message):
+    kinds = []
+    for failed, (kind, text, _) in outcomes(2, failing, tmp_path):
+        assert failed and message in text
+        kinds.append(kind)
+    assert code in kinds and set(kinds) <= {code, "RanksFailed"}
+
+
+def test_a_run_does_not_start_over_another(whole):
+    (failed, (kind, text, _)), _ = outcomes(2, train, whole[0], 2, 6)
+    assert failed and kind == "InvalidInput"
+    assert text.endswith("give resume=True to go on with it, or another folder")

@@ -1,0 +1,88 @@
+"""Runs on each rank of a job: steps of a tiny model on 2 stages, against plain training."""
+
+import random
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from families import config_of, model_of
+from slimpack.torch import pipeline
+from slimpack.torch.pipeline.comparison import Fp64Casts, plain_step
+from slimpack.torch.pipeline.gradients import local
+from slimpack.torch.pipeline.random_plan import random_plan
+from torch.distributed.tensor import DTensor
+
+STAGES, LAYERS, STEPS = 2, 4, 3
+
+
+def steps_of(seed, replicas, kind="sliced"):
+    """(plan, documents) of some steps."""
+    rng, cuts = random.Random(seed), random.Random(seed)
+    for _ in range(STEPS):
+        lengths = [1, *(rng.randint(2, 60) for _ in range(5))]
+        documents = [torch.tensor([rng.randrange(3, 97) for _ in range(n)]) for n in lengths]
+        while True:  # sharded replicas need a sequence each
+            plan = random_plan(lengths, [0, 1, LAYERS], cuts, replicas=replicas, kind=kind)
+            if all(len(replica.sequences) for replica in plan.replicas):
+                break
+        yield plan, documents
+
+
+def optimizer_of(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.1)
+
+
+def plain_training(model, seed, max_norm):
+    """(weights by name, norms) of plain training of the whole model."""
+    optimizer, norms = optimizer_of(model.parameters()), []
+    for _, documents in steps_of(seed, replicas=1):
+        plain_step(model, documents)
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        optimizer.step()
+        optimizer.zero_grad()
+    return {name: p.detach() for name, p in model.named_parameters()}, norms
+
+
+def difference(found, expected):
+    return ((found - expected).abs().max() / expected.abs().max()).item()
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+class Found(NamedTuple):
+    """of_weights, of_norms: largest relative differences from plain training, of this rank's
+    weights after some steps and of the norms of gradients. norms: those of plain training. kept:
+    numbers of weights that this rank keeps."""
+
+    of_weights: float
+    of_norms: float
+    norms: list[float]
+    kept: int
+
+
+def differences(kinds, seed, max_norm, sharded):
+    """By family what this rank Found; kinds: by family that of the plans."""
+    return {family: trained(family, kind, seed, max_norm, sharded)
+            for family, kind in kinds.items()}
+
+
+def trained(family, kind, seed, max_norm, sharded):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    model, whole_model = (model_of(config_of(family), seed) for _ in range(2))
+    stage = pipeline.Stage.from_model(model, [0, 1, LAYERS], rank % STAGES)
+    engine = pipeline.Engine(stage, shard_replicas=sharded)
+    optimizer, norms = optimizer_of(stage.parameters()), []
+    with Fp64Casts():
+        for plan, documents in steps_of(seed, world // STAGES, kind):
+            engine.step(plan, documents)
+            norms.append(engine.clip_grad_norm(max_norm))
+            optimizer.step()
+            optimizer.zero_grad()
+        weights, plain_norms = plain_training(whole_model, seed, max_norm)
+    of_weights = max(difference(whole(p.detach()), weights[name])
+                     for name, p in stage.model.named_parameters())
+    of_norms = max(abs(a - b) / b for a, b in zip(norms, plain_norms, strict=True))
+    kept = sum(local(p).numel() for p in stage.parameters())
+    return Found(of_weights, of_norms, plain_norms, kept)
