@@ -59,6 +59,7 @@ soak: configure-tests fuzzers  ## hours: ten times as many random cases, kills, 
 	@RC_PARAMS="max_success=1000" ctest --preset $(PRESET)
 	@SLIMPACK_KILLS=20 SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -k "killed or loses" \
 	  tests/apps/checkpoints_test.py
+	@SLIMPACK_FAMILIES=all SLIMPACK_BUILD=$(BUILD) $(PYTEST) tests/torch_pipeline
 	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 
 tsan: PRESET := tsan

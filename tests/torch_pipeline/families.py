@@ -1,21 +1,21 @@
-"""Tiny models of many families: 4 layers, and a window, soft-capping, sinks or experts where the family
-has them."""
+"""Tiny models of many families: 4 layers, and a window, soft-capping, sinks or experts where the
+family has them."""
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 BASE = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
-            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0,
-            bos_token_id=1, eos_token_id=2, tie_word_embeddings=False)
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+            pad_token_id=0, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False)
 HEADS = dict(head_dim=8)
 EXPERTS = dict(num_experts=6, num_local_experts=6, num_experts_per_tok=2, moe_intermediate_size=24)
 WINDOW = dict(sliding_window=16)
 WINDOWS = dict(sliding_window=16, layer_types=["sliding_attention", "full_attention"] * 2)
 NO_DROPOUT = dict(embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
-LATENT = dict(kv_lora_rank=16, q_lora_rank=12, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=12,
-              num_key_value_heads=4)
-ROUTED = dict(n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, n_shared_experts=1,
-              moe_intermediate_size=16, first_k_dense_replace=1)
+LATENT = dict(kv_lora_rank=16, q_lora_rank=12, qk_rope_head_dim=8, qk_nope_head_dim=8,
+              v_head_dim=12, num_key_value_heads=4)
+ROUTED = dict(n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1,
+              n_shared_experts=1, moe_intermediate_size=16, first_k_dense_replace=1)
 
 # Those that the runtime promises by name.
 NAMED = {

@@ -12,9 +12,9 @@ ASKS = dict(output_router_logits=True, router_aux_loss_coef=0.3)
 
 def router_logits(model, documents):
     """[layer][document]: [tokens, experts], with their graphs."""
-    of_documents = [model(input_ids=tokens[None], output_router_logits=True, use_cache=False).router_logits
-                    for tokens in documents]
-    return list(zip(*of_documents, strict=True))
+    outputs = [model(input_ids=tokens[None], output_router_logits=True, use_cache=False)
+               for tokens in documents]
+    return list(zip(*(output.router_logits for output in outputs), strict=True))
 
 
 def add_loss_of_whole_step(model, documents):

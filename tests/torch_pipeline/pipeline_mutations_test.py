@@ -46,6 +46,7 @@ def test_a_runtime_that_forgets_windows_fails(monkeypatch):
 
 
 def test_a_runtime_that_keeps_too_few_keys_of_a_window_fails(monkeypatch):
-    window = attention.MaskRule.window
-    monkeypatch.setattr(attention.MaskRule, "window", lambda self: window(self) - 1)
+    real = attention.Reach.__init__
+    monkeypatch.setattr(attention.Reach, "__init__",
+                        lambda self, window, known: real(self, window - 1, known))
     assert difference("mistral") > 0.001

@@ -1,19 +1,21 @@
 """What the runtime does not train is refused by name, before any weight is loaded."""
 
+import json
 import random
 import re
 
 import pytest
 import torch
 from families import config_of, model_of
-from slimpack import InvalidInput, Job
+from slimpack import InvalidInput, Job, StepPlan
 from slimpack.torch.pipeline import LocalEngine, Stage
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_plan
 from transformers import AutoConfig, AutoModelForCausalLM
 
-TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
+TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=24)
 
 
 def refused(config):
@@ -30,7 +32,8 @@ def refused(config):
     ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
      r"rope_type is \"dynamic\""),
     ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
-    ("gptj", dict(resid_pdrop=0.0, rotary_dim=4), r"GPTJForCausalLM does not run without its layers"),
+    ("gptj", dict(resid_pdrop=0.0, rotary_dim=4),
+     r"GPTJForCausalLM does not run without its layers"),
     ("xglm", dict(d_model=16, ffn_dim=24, num_layers=2, attention_heads=2, dropout=0.0,
                   attention_dropout=0.0), r"cannot run on slices"),
 ])
@@ -56,21 +59,34 @@ def test_impossible_stages_are_refused(layer_begin, index, reason):
         Stage.from_model(model_of(config_of("llama"), 1), layer_begin, index)
 
 
-def plan_of(**options):
-    job = Job("llama-3-8b", {"pp": 2, "dp": 2, "tp": 4}, "h100", memory_cap="none", **options)
-    return job.plan([8192, 100, 100])
+def plan_of(parallel, **options):
+    options = dict(memory_cap="none", granularity=1024, recompute="full") | options
+    return Job("llama-3-8b", parallel, "h100", **options).plan([8192, 1000, 1000])
 
 
-def test_plans_that_the_runtime_has_no_form_for_are_refused():
-    with pytest.raises(InvalidInput, match=r"is shared by 2 replicas.*most_merged=1"):
-        stage_plan(plan_of(most_merged=2), 0, 0)
-    split = Job("llama-3-8b", {"pp": 2}, "h100", memory_cap="none", backward="split", granularity=1024,
-                recompute="full").plan([4096] * 4)
-    if any("I" in action for line in split.schedule() for action in line):
-        with pytest.raises(InvalidInput, match=r"splits a backward pass"):
-            stage_plan(split, 0, 0)
-    with pytest.raises(InvalidInput, match=r"computes \"mlp\" of some layers again.*recompute=\"full\""):
-        stage_plan(random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"), 0, 0)
+PLANS = {
+    "merged": (lambda: plan_of({"pp": 2, "dp": 2}, most_merged=2, memory_cap="none"),
+               r"is shared by 2 replicas.*most_merged=1"),
+    "tensor": (lambda: plan_of({"pp": 2, "tp": 2}), r"the plan is for tp = 2, .*plan with tp = 1"),
+    "split": (lambda: split_plan(), r"action \dI\d of replica 0 splits a backward pass"),
+    "mlp": (lambda: random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"),
+            r"computes \"mlp\" of some layers again.*recompute=\"full\""),
+}
+
+
+def split_plan():
+    content = json.loads(random_plan([5], [0, 4], random.Random(1), kind="packed").to_json())
+    content["schedules"] = ["0F0,0I0,0W0\n"]
+    return StepPlan.from_json(json.dumps(content), "plan")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_that_the_runtime_has_no_form_for_are_refused_before_a_model_is_read(name):
+    make, reason = PLANS[name]
+    with pytest.raises(InvalidInput, match=reason):
+        Stage.from_pretrained("no such folder", make(), 0)
+    with pytest.raises(InvalidInput, match=reason):
+        stage_plan(make(), 0, 0)
 
 
 def engine_and_plan():
@@ -91,5 +107,6 @@ def test_documents_that_are_not_those_of_the_plan_are_refused(lengths, labels, r
 
 
 def test_an_unknown_way_to_balance_experts_is_refused():
-    with pytest.raises(InvalidInput, match=r"load_balancing is 'batch', must be \"step\" or \"micropack\""):
+    reason = r"load_balancing is 'batch', must be \"step\" or \"micropack\""
+    with pytest.raises(InvalidInput, match=reason):
         LocalEngine([], load_balancing="batch")

@@ -1,6 +1,7 @@
 """What the processes of a pipeline do in tests."""
 
 import os
+import random
 import time
 
 import torch
@@ -8,12 +9,14 @@ import torch.distributed as dist
 from families import config_of, model_of
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts
+from slimpack.torch.pipeline.random_plan import random_plan
 from trial import random_case
 
 
 def join(rank, ranks, port):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+                            world_size=ranks)
 
 
 def engine_of(family, seed, plan, **options):
@@ -24,7 +27,8 @@ def engine_of(family, seed, plan, **options):
 
 
 def gradients_of(engine):
-    return {name: parameter.grad.clone() for name, parameter in engine.stage.model.named_parameters()
+    parameters = engine.stage.model.named_parameters()
+    return {name: parameter.grad.clone() for name, parameter in parameters
             if parameter.grad is not None}
 
 
@@ -40,7 +44,8 @@ def run_cases(rank, ranks, port, cases, folder, results):
             for parameter in engine.stage.parameters():
                 parameter.grad = None
             again = engine.step(plan, documents)
-        same_bits = all(torch.equal(gradient, first[name]) for name, gradient in gradients_of(engine).items())
+        same_bits = all(torch.equal(gradient, first[name])
+                        for name, gradient in gradients_of(engine).items())
         timeline = engine.timeline()
         norm = engine.clip_grad_norm(1e-3)
         engine.save_pretrained(folder / f"model-{number}")
@@ -51,19 +56,25 @@ def run_cases(rank, ranks, port, cases, folder, results):
     results.put(rank)
 
 
-def fail(rank, ranks, port, how, results):
-    """Rank 1 fails in its second forward pass; the others say how that ended for them, and when."""
-    join(rank, ranks, port)
+def fail(rank, ranks, port, more_ports, results):
+    """Three jobs, one after another, that fail: rank 1 has another plan, raises an error, is
+    killed. Every rank says how that ended, and after how many seconds."""
     plan, documents = random_case(3, stages=ranks, replicas=1, kind="sliced")
-    engine = engine_of("llama", 3, plan)
-    if rank == 1:
-        break_second_call(engine.stage, how)
-    start = time.monotonic()
-    try:
-        engine.step(plan, documents)
-    except Exception as error:
-        results.put((rank, type(error).__name__, str(error), time.monotonic() - start))
-    time.sleep(20)  # a process that ends would break the connections by itself
+    for how, of_job in zip(("plan", "raise", "kill"), (port, *more_ports), strict=True):
+        join(rank, ranks, of_job)
+        engine = engine_of("llama", 3, plan)
+        given = plan
+        if rank == 1 and how == "plan":
+            given = random_plan(plan.lengths, plan.layer_begin, random.Random(4))
+        elif rank == 1:
+            break_second_call(engine.stage, how)
+        start = time.monotonic()
+        try:
+            engine.step(given, documents)
+        except Exception as error:
+            results.put((how, rank, type(error).__name__, str(error), time.monotonic() - start))
+        time.sleep(7)  # a process that ends would break the connections by itself
+        dist.destroy_process_group()
 
 
 def break_second_call(stage, how):
@@ -78,18 +89,3 @@ def break_second_call(stage, how):
         raise ValueError("no memory for a matrix\nat some place")
 
     stage.forward = forward
-
-
-def disagree(rank, ranks, port, results):
-    """Rank 1 has another plan."""
-    join(rank, ranks, port)
-    plan, documents = random_case(3 + rank, stages=ranks, replicas=1)
-    engine = engine_of("llama", 3, random_case(3, stages=ranks, replicas=1)[0])
-    if rank == 1:
-        plan = type(plan).from_json(plan.to_json().replace(
-            f'"layer_begin":{str(list(plan.layer_begin)).replace(" ", "")}',
-            f'"layer_begin":{str(list(engine.stage.place.layer_begin)).replace(" ", "")}'))
-    try:
-        engine.step(plan, documents)
-    except Exception as error:
-        results.put((rank, type(error).__name__, str(error)))

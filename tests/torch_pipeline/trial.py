@@ -31,7 +31,8 @@ def random_case(seed, layers=4, **settings):
 
 
 def run_locally(model, plan, documents, **options):
-    """(the engine, (loss, load-balancing loss)) of a step on copies of a model, which stays as it is."""
+    """(the engine, (loss, load-balancing loss)) of a step on copies of a model, which stays as it
+    is."""
     engine = LocalEngine(stages_of(lambda: copy.deepcopy(model), plan.layer_begin), **options)
     with Fp64Casts():
         return engine, engine.step(plan, documents)
@@ -39,7 +40,10 @@ def run_locally(model, plan, documents, **options):
 
 def assert_equals_plain_training(family, seed, **settings):
     """The gradients of a random step, against one document at a time."""
-    model = model_of(config_of(family), seed)
+    assert_model_equals_plain_training(model_of(config_of(family), seed), seed, **settings)
+
+
+def assert_model_equals_plain_training(model, seed, **settings):
     plan, documents = random_case(seed, **settings)
     engine, (loss, _) = run_locally(model, plan, documents)
     with Fp64Casts():

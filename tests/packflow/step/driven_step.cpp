@@ -12,6 +12,7 @@
 #include "slimpack/packflow/checkpoint/model_tensors.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/solver/fluid_cut.h"
@@ -54,15 +55,17 @@ StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLeng
   return plan;
 }
 
-/// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.
-struct RandomStep {
+struct ScheduledPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;
 };
-RandomStep random_step(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
+
+/// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.
+ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
+                          const SequenceLengths& lengths) {
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
   const auto pp = static_cast<std::int32_t>(step.integer("pp"));
-  RandomStep out;
+  ScheduledPlan out;
   out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")), pp,
                                   testing::MergedAt::kAnywhere);
   out.plan.layout = balanced_layout(cost, lengths, pp);
@@ -85,6 +88,12 @@ Schedule make_schedule(const JsonFields& step, const StepPlan& plan, const Costs
   return ListScheduler(std::span(&replica, 1)).run({}, policy)->schedule;
 }
 
+/// A plan as `slimpack plan` writes it, with its schedules.
+ScheduledPlan read_step(const std::filesystem::path& file) {
+  const PlanFile read = plan_file_from_json(read_file(file, "plan"), file.string());
+  return {read.step.plan, read.step.schedules};
+}
+
 Dtype dtype_of(const std::string& name) {
   return name == "fp64" ? Dtype::kFp64 : name == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
 }
@@ -103,8 +112,10 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   const Dtype dtype = dtype_of(step.text("dtype"));
   const Costs cost = cost_from_hardware(shape, dtype, HardwareSpec{});
   const bool random = step.has("random");
-  RandomStep made;
-  if (random) {
+  ScheduledPlan made;
+  if (step.has("plan_file")) {
+    made = read_step(step.text("plan_file"));
+  } else if (random) {
     made = random_step(step, cost, lengths);
   } else {
     made.plan = make_plan(step, cost, lengths);

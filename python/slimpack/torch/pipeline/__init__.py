@@ -1,4 +1,5 @@
-"""Runs SlimPack's plans on Hugging Face causal decoders, their own code unchanged, over c10d processes.
+"""Runs SlimPack's plans on Hugging Face causal decoders, their own code unchanged, over c10d
+processes.
 
     from slimpack.torch import pipeline
 

@@ -6,8 +6,8 @@ from slimpack.torch.pipeline.packs import FORWARD
 
 
 class Action(NamedTuple):
-    """A pass of a MicroPack. source, target: the stages that its input comes from and its output goes
-    to, or None. tokens: rows of both."""
+    """A pass of a MicroPack. source, target: the stages that its input comes from and its output
+    goes to, or None. tokens: rows of both."""
 
     passes: str
     number: int
@@ -17,10 +17,11 @@ class Action(NamedTuple):
 
 
 def phases_of(stage_plan, place, *, forwards_first=False):
-    """The Actions of a stage, in the order of its schedule. A stage receives an action's input before the
-    action and sends its output after it.
+    """The Actions of a stage, in the order of its schedule. A stage receives an action's input
+    before the action and sends its output after it.
 
-    forwards_first: gives two lists, of all forward passes and of all backward passes; else one list.
+    forwards_first: gives two lists, of all forward passes and of all backward passes; else one
+    list.
     """
     before = None if place.is_first else place.index - 1
     after = None if place.is_last else place.index + 1

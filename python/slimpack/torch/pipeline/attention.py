@@ -1,27 +1,39 @@
 """Attention of slices, with the model's own rules and arithmetic.
 
-transformers asks two registries by name: for the mask and for the attention function. Here the "mask"
-is the family's rule itself, so that it can be asked about positions in a document, and the function
-runs slice by slice.
+transformers asks two registries by name: for the mask and for the attention function. Here the
+"mask" is the family's rule itself, so that it can be asked about positions in a document, and the
+function runs slice by slice:
+
+- one call for all slices of a MicroPack, where torch's kernel for sequences of several lengths can
+  (variable_length.py);
+- torch's scaled_dot_product_attention, where attention is softmax(q k) v;
+- else the family's own function. Long slices run in blocks of queries, computed again in backward,
+so
+  that the scores of a block are all that exists at a time.
 """
 
 import sys
 
 import torch
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from slimpack.torch.pipeline import variable_length
+from slimpack.torch.pipeline.parts import blocks_of
+
 NAME = "slimpack_slices"
+SCORES_AT_ONCE = 1 << 26
 # What families pass that says nothing new about a slice.
 _SAID_OTHERWISE = {"dropout", "scaling", "sliding_window", "position_ids", "is_causal", "use_cache",
-                   "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
-                   "cache_position", "position_embeddings", "past_key_values"}
+                   "output_attentions", "output_hidden_states", "output_router_logits",
+                   "return_dict", "cache_position", "position_embeddings", "past_key_values"}
 _FAR = 1 << 16  # a position behind every window that counts as one
 
 
 class MaskRule:
-    """Which keys a token sees: rule(batch, head, token, key token). In a model's hands it is a tensor
-    that it may slice."""
+    """Which keys a token sees: rule(batch, head, token, key token). In a model's hands it is a
+    tensor that it may slice."""
 
     def __init__(self, rule):
         self.rule = rule
@@ -33,17 +45,25 @@ class MaskRule:
         """Bool, [queries, keys]."""
         return self.rule(0, 0, queries[:, None], keys[None]).expand(len(queries), len(keys))
 
-    def window(self):
-        """How many tokens a token sees, itself included, where that is the same number everywhere; None
-        = all before it, or another rule."""
-        keys = torch.arange(_FAR)
-        seen = []
+    def reach(self):
+        """The Reach of this rule."""
+        keys, seen = torch.arange(_FAR, device="cpu"), []
         for query in (_FAR - 1, _FAR - 2):
-            visible = self.sees(torch.tensor([query]), keys)[0]
+            visible = self.sees(torch.tensor([query], device="cpu"), keys)[0]
             seen.append(int(visible.sum()))
-            if seen[-1] == query + 1 or not visible[query + 1 - seen[-1]:query + 1].all():
-                return None
-        return seen[0] if seen[0] == seen[1] else None
+            if not visible[query + 1 - seen[-1]:query + 1].all():
+                return Reach(None, False)
+        if seen == [_FAR, _FAR - 1]:
+            return Reach(None, True)
+        return Reach(seen[0], True) if seen[0] == seen[1] else Reach(None, False)
+
+
+class Reach:
+    """What the tokens of a layer see: window tokens, themselves included; None = all before them,
+    or a rule that only the mask knows, where known is false."""
+
+    def __init__(self, window, known):
+        self.window, self.known = window, known
 
 
 def _mask(mask_function=None, **_):
@@ -64,28 +84,41 @@ class Attention:
 
     by_cache: the model hands keys and values to its cache; otherwise they are gathered where it
         attends.
-    windows: by layer how many tokens a token sees; None = all before it, or a rule that only the mask
-        knows.
+    reaches: by layer.
     """
 
-    def __init__(self, by_cache, windows):
-        self.by_cache, self.windows = by_cache, windows
+    def __init__(self, by_cache, reaches):
+        self.by_cache, self._reaches = by_cache, reaches
+        self.windows = {layer: reach.window for layer, reach in reaches.items()}
 
-    def run(self, module, parts, query_1HTD, key_1HTD, value_1HTD, mask, options):
+    def run(self, module, layer, parts, query_1HTD, key_1HTD, value_1HTD, mask, options):
         """Slice by slice; Parts say where. Returns [1, T, H, D]."""
-        function = sdpa_attention_forward if _is_plain(module, options) else _own_function(module)
+        reach, plain = self._reaches[layer], _is_plain(module, options)
+        tensors = query_1HTD, key_1HTD, value_1HTD
+        if plain and reach.known and variable_length.can_run(*tensors):
+            return variable_length.run(parts, *tensors, options["scaling"], reach.window)
+        function = sdpa_attention_forward if plain else _own_function(module)
         outputs = []
         for part in parts:
-            count, keys = part.end - part.begin, part.end - part.first_key
-            positions = torch.arange(part.first_key, part.end, device=query_1HTD.device)
-            sees_QK = _sees(mask, positions[-count:], positions, options)
-            if function is not sdpa_attention_forward:
-                sees_QK = _additive(sees_QK, query_1HTD.dtype)
-            outputs.append(function(
-                module, query_1HTD[:, :, part.query_row:part.query_row + count],
-                key_1HTD[:, :, part.key_row:part.key_row + keys],
-                value_1HTD[:, :, part.key_row:part.key_row + keys], sees_QK[None, None], **options)[0])
+            if plain and reach.known and part.sees_itself_alone(reach.window):
+                outputs.append(function(module, *part.of(*tensors), None,
+                                        **options | {"is_causal": True})[0])
+                continue
+            most = SCORES_AT_ONCE // (1 if plain else query_1HTD.shape[1])
+            blocks = blocks_of(part, most, reach.window)
+            for block in blocks:
+                arguments = function, module, block, tensors, mask, options
+                outputs.append(_run_masked(*arguments) if len(blocks) == 1 else checkpoint(
+                    _run_masked, *arguments, use_reentrant=False, preserve_rng_state=False))
         return torch.cat(outputs, 1)
+
+
+def _run_masked(function, module, part, tensors, mask, options):
+    positions = torch.arange(part.first_key, part.end, device=tensors[0].device)
+    sees_QK = _sees(mask, positions[part.begin - part.first_key:], positions, options)
+    if function is not sdpa_attention_forward:
+        sees_QK = _additive(sees_QK, tensors[0].dtype)
+    return function(module, *part.of(*tensors), sees_QK[None, None], **options)[0]
 
 
 def _is_plain(module, options):

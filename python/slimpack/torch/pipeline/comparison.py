@@ -1,16 +1,19 @@
-"""Compares a pipeline's step with plain training: one document at a time, by the model's own code."""
+"""Compares a pipeline's step with plain training: one document at a time, by the model's own
+code."""
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from slimpack.torch.pipeline.loss import IGNORED, targets_of
+from slimpack.torch.collator import IGNORED
+from slimpack.torch.pipeline.loss import targets_of
 
 _FLOOR = 1e-5  # of the model's largest gradient: some gradients are 0 but for rounding
 
 
 class Fp64Casts(TorchFunctionMode):
-    """Turns casts to fp32 in a model's code into casts to fp64, so that an fp64 model computes in fp64."""
+    """Turns casts to fp32 in a model's code into casts to fp64, so that an fp64 model computes in
+    fp64."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.float:
@@ -24,8 +27,8 @@ def _wide(value):
 
 
 def plain_step(model, documents, labels=None):
-    """Adds the gradients of a step's mean loss over its targets to a whole model's parameters. Returns
-    the loss."""
+    """Adds the gradients of a step's mean loss over its targets to a whole model's parameters.
+    Returns the loss."""
     targets_of_all = [targets_of(tokens, None if labels is None else labels[i])
                       for i, tokens in enumerate(documents)]
     count = max(sum(int((targets != IGNORED).sum()) for targets in targets_of_all), 1)
@@ -34,15 +37,16 @@ def plain_step(model, documents, labels=None):
         logits_TV = model(input_ids=tokens[None], use_cache=False).logits[0]
         if logits_TV.dtype != torch.float64:
             logits_TV = logits_TV.float()
-        summed = functional.cross_entropy(logits_TV, targets, ignore_index=IGNORED, reduction="sum") / count
+        summed = functional.cross_entropy(logits_TV, targets, ignore_index=IGNORED,
+                                          reduction="sum") / count
         summed.backward()
         loss += summed.item()
     return loss
 
 
 def largest_difference(model, stages):
-    """(relative difference, parameter) of the gradient that differs most between a whole model and the
-    stages of its copy. Relative to the largest entry of the model's gradient, or a floor."""
+    """(relative difference, parameter) of the gradient that differs most between a whole model and
+    the stages of its copy. Relative to the largest entry of the model's gradient, or a floor."""
     expected = {name: parameter.grad for name, parameter in model.named_parameters()
                 if parameter.grad is not None}
     largest = max(gradient.abs().max().item() for gradient in expected.values())

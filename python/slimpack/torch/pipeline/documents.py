@@ -3,7 +3,8 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.loss import IGNORED, targets_of
+from slimpack.torch.collator import IGNORED
+from slimpack.torch.pipeline.loss import targets_of
 
 
 class Documents:
@@ -19,12 +20,13 @@ class Documents:
             if ids.shape != (plan.lengths[sequence],):
                 raise InvalidInput(
                     f"documents[{sequence}] has shape {list(ids.shape)}, the plan has "
-                    f"{plan.lengths[sequence]} tokens; give the documents that the step was planned for")
+                    f"{plan.lengths[sequence]} tokens; give the documents that the step was "
+                    "planned for")
             of = None if labels is None else _tensor(labels, sequence, "labels")
             if of is not None and of.shape != ids.shape:
                 raise InvalidInput(
-                    f"labels[{sequence}] has shape {list(of.shape)}, its document has {len(ids)} tokens; "
-                    "give one label for each token")
+                    f"labels[{sequence}] has shape {list(of.shape)}, its document has {len(ids)} "
+                    "tokens; give one label for each token")
             self.tokens[sequence] = ids.to(device)
             self.targets[sequence] = targets_of(ids, of).to(device)
 

@@ -21,10 +21,10 @@ from slimpack.torch.pipeline.trace import RECEIVE, REDUCE, RUN, SEND, Recorder, 
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of experts,
-    weighted by its coefficient; 0 = the model has none. targets: how many there are.
-    peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this rank
-    did when (trace.py)."""
+    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of
+    experts, weighted by its coefficient; 0 = the model has none. targets: how many there are.
+    peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this
+    rank did when (trace.py)."""
 
     loss: float
     balance_loss: float
@@ -41,7 +41,8 @@ class Engine:
     """
 
     def __init__(self, stage, *, load_balancing=MICROPACK):
-        """load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py)."""
+        """load_balancing: over which rows experts are balanced, "micropack" or "step"
+        (experts.py)."""
         require_mode(load_balancing)
         self.stage, self._load_balancing = stage, load_balancing
         self.groups = Groups(stage.place, bool(stage.division.tied))
@@ -49,7 +50,8 @@ class Engine:
         self._last = None
 
     def step(self, plan, documents, labels=None):
-        """Runs one step. Adds its gradients to those of the stage's parameters, summed over replicas.
+        """Runs one step. Adds its gradients to those of the stage's parameters, summed over
+        replicas.
 
         plan: a slimpack.StepPlan, the same on all ranks.
         documents: token ids by sequence of the plan; those of this rank's replica suffice.
@@ -62,7 +64,8 @@ class Engine:
         return self._last
 
     def clip_grad_norm(self, max_norm):
-        """Scales all gradients where the norm of the whole model's is above max_norm. Returns the norm."""
+        """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
+        norm."""
         with self._watch:
             square = squared_norm(self.stage)
             self.groups.sum(square, "pipeline")
@@ -81,8 +84,8 @@ class Engine:
         return timeline_json(spans, list(peaks), self.groups.replicas)
 
     def save_pretrained(self, folder):
-        """Writes the model where transformers' from_pretrained reads it: the ranks of the first replica
-        write a file each."""
+        """Writes the model where transformers' from_pretrained reads it: the ranks of the first
+        replica write a file each."""
         with self._watch:
             shard = write_shard(self.stage, folder) if self.groups.replica == 0 else None
             shards = self.groups.gather_objects(shard)
@@ -108,6 +111,7 @@ class Engine:
                 groups.finish_sending()
             if number + 1 < len(phases):
                 groups.sum(balance.counts, "all")
+        assert step.meter.now == 0, "backward passes use everything that was kept"
         with recorder.span(REDUCE):
             self._reduce()
         losses = torch.stack([step.loss, step.balance_loss])
@@ -115,10 +119,9 @@ class Engine:
         return StepResult(*losses.tolist(), targets, step.meter.peak, recorder.spans())
 
     def _reduce(self):
-        """Gradients become those of the whole step: summed over replicas, and over the two stages that
-        have a tied parameter."""
-        parameters = [p for p in self.stage.parameters() if p.requires_grad]
-        summed(parameters, self.groups, "replicas")
+        """Gradients become those of the whole step: summed over replicas, and over the two stages
+        that have a tied parameter."""
+        summed(self.stage.parameters(), self.groups, "replicas")
         summed(self.stage.tied_parameters(), self.groups, "tied")
 
     def _agree(self, plan, own):
@@ -129,8 +132,8 @@ class Engine:
         for rank, (other, _) in enumerate(said):
             if other != said[0][0]:
                 raise InvalidInput(
-                    f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand it over "
-                    "(StepPlan.to_json, StepPlan.from_json)")
+                    f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand "
+                    "it over (StepPlan.to_json, StepPlan.from_json)")
         return sum(count for _, count in said)
 
     def _require_matching(self, plan):
@@ -150,7 +153,8 @@ def _act(action, step, groups, recorder):
     stage, received = step.stage, None
     if action.source is not None:
         with recorder.span(RECEIVE, action.number):
-            received = torch.empty(action.tokens, stage.width, dtype=stage.dtype, device=stage.device)
+            received = torch.empty(action.tokens, stage.width, dtype=stage.dtype,
+                                   device=stage.device)
             groups.receive(received, action.source, action.passes)
     with recorder.span(RUN[action.passes], action.number):
         sent = step.run(action.passes, action.number, received)

@@ -1,8 +1,9 @@
-"""The load-balancing loss of experts, where a model's configuration asks for it (output_router_logits).
+"""The load-balancing loss of experts, where a model's configuration asks for it
+(output_router_logits).
 
-With f_e the share of routed rows that go to expert e, and p_e its mean probability, over all rows and
-all layers with experts, the loss is coef · E · Σ_e f_e · p_e (Switch Transformers, as transformers has
-it). f has no gradient, so backward needs f alone:
+With f_e the share of routed rows that go to expert e, and p_e its mean probability, over all rows
+and all layers with experts, the loss is coef · E · Σ_e f_e · p_e (Switch Transformers, as
+transformers has it). f has no gradient, so backward needs f alone:
 
 - "step": f of the whole step, exactly as if its documents were one batch. Every forward pass runs
   before the first backward one, so the stages hold the whole step's inputs, keys and values.
@@ -51,8 +52,9 @@ def routers_of(model, layers, own):
     kind = getattr(recorder, "target_class", recorder)
     if not isinstance(kind, type):
         raise InvalidInput(
-            f"{type(model).__name__} does not say which modules are its routers, so their load-balancing loss "
-            "cannot be summed over stages; set config.output_router_logits = False")
+            f"{type(model).__name__} does not say which modules are its routers, so their "
+            "load-balancing loss cannot be summed over stages; set config.output_router_logits = "
+            "False")
     by_layer = [[m for m in layer.modules() if isinstance(m, kind)] for layer in layers]
     mine = [module for i in own for module in by_layer[i]]
     return Routers(model, mine, getattr(recorder, "index", 0), sum(map(len, by_layer)))
@@ -91,8 +93,8 @@ class Balance:
         return logits
 
     def root(self, logits=None):
-        """The loss of a backward MicroPack, to be differentiated; None without a router. logits: of a
-        forward pass whose graph was kept; by default those since then."""
+        """The loss of a backward MicroPack, to be differentiated; None without a router. logits: of
+        a forward pass whose graph was kept; by default those since then."""
         logits = self._routers.take() if logits is None else logits
         if not logits:
             return None

@@ -11,9 +11,8 @@ import time
 
 import torch.distributed as dist
 
-_KEY = "slimpack/pipeline/failure"
 _PAUSE = 0.5  # seconds between two looks at the store
-_GRACE = 5.0  # seconds in which a rank that failed by itself has written its cause
+_GRACE = 2.0  # seconds in which a rank that failed by itself has written its cause
 
 
 class RanksFailed(RuntimeError):
@@ -30,7 +29,7 @@ class FailureWatch:
     def __init__(self, groups):
         self._groups = groups
         self._store = dist.group.WORLD.get_group_store()
-        self._rank = dist.get_rank()
+        self._rank, self._key = dist.get_rank(), f"slimpack/failure/{groups.name}"
         self._running, self._done = threading.Event(), False
         threading.Thread(target=self._look, daemon=True).start()
 
@@ -54,9 +53,9 @@ class FailureWatch:
         end = time.monotonic() + (_GRACE if lost else 0)
         own = f"rank {self._rank}: {error}".strip().split("\n")[0]
         try:
-            while time.monotonic() < end and not self._store.check([_KEY]):
+            while time.monotonic() < end and not self._store.check([self._key]):
                 time.sleep(_PAUSE / 5)
-            return self._store.compare_set(_KEY, "", own).decode()
+            return self._store.compare_set(self._key, "", own).decode()
         except RuntimeError:  # the store went down with its rank
             return own
 
@@ -64,7 +63,7 @@ class FailureWatch:
         while not self._done:
             self._running.wait()
             try:
-                failed = self._store.check([_KEY])
+                failed = self._store.check([self._key])
             except RuntimeError:
                 return  # so do the connections
             if failed:

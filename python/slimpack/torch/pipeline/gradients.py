@@ -21,10 +21,11 @@ def added_to_others(parameters):
 
 
 def summed(parameters, groups, name):
-    """Sums gradients over the ranks of a group, in place. A rank without one adds zeros."""
+    """Sums the gradients of parameters that are trained over the ranks of a group, in place. A rank
+    without one adds zeros."""
     if not groups.has(name):
         return
-    for parameter in parameters:
+    for parameter in (parameter for parameter in parameters if parameter.requires_grad):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         groups.sum(parameter.grad, name)

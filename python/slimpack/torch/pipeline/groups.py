@@ -13,9 +13,9 @@ SLOTS = 8  # messages on their way to one stage in one direction, as schedules a
 
 
 class Groups:
-    """by_name: "F" and "B" carry messages between the stages of a replica, "pipeline" sums over them,
-    "replicas" over the ranks of one stage, "tied" over the first and the last stage, "all" over all.
-    Groups of one rank are left out."""
+    """by_name: "F" and "B" carry messages between the stages of a replica, "pipeline" sums over
+    them, "replicas" over the ranks of one stage, "tied" over the first and the last stage, "all"
+    over all. Groups of one rank are left out."""
 
     def __init__(self, place, tied):
         """tied: whether the first and the last stage share parameters."""
@@ -23,27 +23,32 @@ class Groups:
         stages = place.stages
         if world % stages:
             raise InvalidInput(
-                f"{world} ranks are no whole replicas of {stages} stages; start a multiple of {stages}")
+                f"{world} ranks are no whole replicas of {stages} stages; start a multiple of "
+                f"{stages}")
         self.replicas = world // stages
         self.replica, index = divmod(rank, stages)
         if index != place.index:
             raise InvalidInput(
-                f"rank {rank} has stage {place.index}, must have stage {index}: rank modulo stages; load "
-                "that stage")
+                f"rank {rank} has stage {place.index}, must have stage {index}: rank modulo "
+                "stages; load that stage")
         self._first_rank = self.replica * stages
         pipeline = [self.rank_of(stage) for stage in range(stages)]
         members_of = {"F": pipeline, "B": pipeline, "pipeline": pipeline,
                       "replicas": list(range(index, world, stages)), "all": list(range(world))}
-        if tied and (place.is_first or place.is_last):
-            members_of["tied"] = [pipeline[0], pipeline[-1]]
-        # Only members take part, so that a job of thousands starts as fast as one of eight.
-        self.by_name = {name: dist.new_group(members, use_local_synchronization=True)
-                        for name, members in members_of.items() if len(members) > 1}
+        if tied:
+            at_an_end = place.is_first or place.is_last
+            members_of["tied"] = [pipeline[0], pipeline[-1]] if at_an_end else [rank]
+        # Only members take part, so that a job of thousands starts as fast as one of eight. torch
+        # names such groups by how many a rank has, so every rank makes as many.
+        groups = {name: dist.new_group(members, use_local_synchronization=True)
+                  for name, members in members_of.items()}
+        self.by_name = {name: group for name, group in groups.items() if len(members_of[name]) > 1}
+        self.name = groups["all"].group_name  # the same on all ranks, and of these groups alone
         self._sending = collections.defaultdict(collections.deque)  # by group name
 
     def close(self):
-        """Closes this rank's connections, so that the others notice. They close when nobody holds the
-        groups and their messages any more."""
+        """Closes this rank's connections, so that the others notice. They close when nobody holds
+        the groups and their messages any more."""
         self._sending.clear()
         for name in list(self.by_name):
             dist.destroy_process_group(self.by_name.pop(name))

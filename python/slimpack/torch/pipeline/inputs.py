@@ -11,7 +11,8 @@ class StageInputs:
         self._pieces = {}  # by sequence, ascending: (begin, end, rows)
 
     def put(self, pack, rows_TD):
-        """Keeps a pack's rows. Rows of several slices are copied, so that each is freed by itself."""
+        """Keeps a pack's rows. Rows of several slices are copied, so that each is freed by
+        itself."""
         row = 0
         for sequence, begin, end in pack.slices:
             piece_TD = rows_TD[row:row + end - begin]

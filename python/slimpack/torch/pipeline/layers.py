@@ -17,8 +17,8 @@ def find_layers(model):
             if isinstance(child, nn.ModuleList) and len(child) == count:
                 return module, child
     raise InvalidInput(
-        f"{type(model).__name__} has no list of its {count} decoder layers, so it cannot be divided into "
-        "stages; give a causal decoder")
+        f"{type(model).__name__} has no list of its {count} decoder layers, so it cannot be "
+        "divided into stages; give a causal decoder")
 
 
 def first_argument(args, kwargs):
@@ -32,7 +32,8 @@ def with_first_argument(hidden, args, kwargs):
 
 
 class Skip(nn.Module):
-    """A layer of another stage. Names, indices and checkpoint keys of the others stay as they were."""
+    """A layer of another stage. Names, indices and checkpoint keys of the others stay as they
+    were."""
 
     def forward(self, *args, **kwargs):
         return first_argument(args, kwargs)

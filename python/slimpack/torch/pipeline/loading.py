@@ -6,11 +6,12 @@ from slimpack import InvalidInput
 
 
 def load_divided(folder, dtype, divide):
-    """(model, what divide returned) of a Hugging Face model. `divide` is called on the model before its
-    weights are there; only what it leaves is loaded."""
+    """(model, what divide returned) of a Hugging Face model. `divide` is called on the model before
+    its weights are there; only what it leaves is loaded."""
     config = AutoConfig.from_pretrained(folder)
     if type(config) not in AutoModelForCausalLM._model_mapping:
-        raise InvalidInput(f"{folder} is no causal language model, its type is {config.model_type}; give one")
+        raise InvalidInput(
+            f"{folder} is no causal language model, its type is {config.model_type}; give one")
     family = AutoModelForCausalLM._model_mapping[type(config)]
 
     class Divided(family):
@@ -20,8 +21,8 @@ def load_divided(folder, dtype, divide):
             super().__init__(*args, **kwargs)
             self.division = divide(self)
 
-    model, info = Divided.from_pretrained(folder, config=config, dtype=dtype, attn_implementation="eager",
-                                          output_loading_info=True)
+    model, info = Divided.from_pretrained(folder, config=config, dtype=dtype,
+                                          attn_implementation="eager", output_loading_info=True)
     missing = sorted(info["missing_keys"])
     if missing:
         raise InvalidInput(f"{folder} has no weights for {missing[0]}; give a complete model")

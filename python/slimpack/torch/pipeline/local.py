@@ -1,5 +1,5 @@
-"""All stages and replicas of a step in one process, one action after another: to try a model or a plan
-without launching anything. It runs the same code as an Engine."""
+"""All stages and replicas of a step in one process, one action after another: to try a model or a
+plan without launching anything. It runs the same code as an Engine."""
 
 import collections
 
@@ -13,8 +13,8 @@ from slimpack.torch.pipeline.stage_step import StageStep
 
 
 class LocalEngine:
-    """stages: one Stage for each stage of the plan, all on one device. Replicas share them, so gradients
-    are sums over replicas as they come. load_balancing: as of Engine."""
+    """stages: one Stage for each stage of the plan, all on one device. Replicas share them, so
+    gradients are sums over replicas as they come. load_balancing: as of Engine."""
 
     def __init__(self, stages, *, load_balancing=MICROPACK):
         require_mode(load_balancing)
@@ -30,6 +30,8 @@ class LocalEngine:
             self._run(steps)
             self._add_tied()
         every = [step for of_replica in steps for step in of_replica]
+        kept = [step.meter.now for step in every]
+        assert not any(kept), "backward passes use everything that was kept"
         self.peak_bytes = [step.meter.peak for step in every]
         return (sum(step.loss.item() for step in every),
                 sum(step.balance_loss.item() for step in every))
@@ -40,8 +42,8 @@ class LocalEngine:
         replicas = [Documents(plan, replica.sequences, documents, labels, device)
                     for replica in plan.replicas]
         divisor = max(sum(replica.target_count() for replica in replicas), 1)
-        return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens, own.targets,
-                           divisor, balance_of(stage, self._load_balancing, plan))
+        return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens,
+                           own.targets, divisor, balance_of(stage, self._load_balancing, plan))
                  for stage in self.stages] for number, own in enumerate(replicas)]
 
     def _run(self, steps):
@@ -61,9 +63,9 @@ class LocalEngine:
         """Both copies of a tied parameter get the gradients of both."""
         ends = self.stages[0].tied_parameters(), self.stages[-1].tied_parameters()
         for pair in zip(*ends, strict=True):
-            total = sum(parameter.grad for parameter in pair if parameter.grad is not None)
-            for parameter in pair:
-                parameter.grad = total.clone()
+            gradients = [parameter.grad for parameter in pair if parameter.grad is not None]
+            for parameter in pair if gradients else ():  # none: it is frozen
+                parameter.grad = sum(gradients[1:], gradients[0].clone())
 
 
 def _run_stages(steps, actions):

@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional
 
-IGNORED = -100  # as torch's cross-entropy and transformers have it
+from slimpack.torch.collator import IGNORED
+
 LOGITS_AT_ONCE = 1 << 24
 
 
@@ -15,8 +16,8 @@ def targets_of(tokens, labels=None):
 
 
 def loss_and_gradient(stage, hidden_TD, targets_T, divisor):
-    """Adds the gradients of the head. Returns the summed loss / divisor (fp64, on the device) and its
-    gradient by hidden_TD, which is after the final norm.
+    """Adds the gradients of the head. Returns the summed loss / divisor (fp64, on the device) and
+    its gradient by hidden_TD, which is after the final norm.
 
     Logits exist for a block of rows at a time.
     """

@@ -3,7 +3,7 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.attention import Attention
+from slimpack.torch.pipeline.attention import Attention, Reach
 from slimpack.torch.pipeline.layers import End, Skip
 from slimpack.torch.pipeline.ownership import call_model
 from slimpack.torch.pipeline.work import Stopped
@@ -28,26 +28,28 @@ class _LookingWork:
 
 
 def observe(model, layers, own, running):
-    """The Attention of the layers in the range `own`, and how often the last of them hands over keys.
+    """The Attention of the layers in the range `own`, and how often the last of them hands over
+    keys.
 
     Also runs on the meta device, where a layer may fail after its attention (experts are chosen by
     values, which such tensors lack). Leaves the model as it was.
 
-    Raises InvalidInput for layers whose attention does not go through transformers' registry, or that
-    keep more than keys and values.
+    Raises InvalidInput for layers whose attention does not go through transformers' registry, or
+    that keep more than keys and values.
     """
     looks = {i: _look(model, layers, i, running) for i in own}
     by_cache = any(look.updates for look in looks.values())
     for i, look in looks.items():
         if look.updates > 1:
             raise InvalidInput(
-                f"layer {i} of {type(model).__name__} hands {look.updates} pairs of keys and values to its "
-                "cache, this runtime carries one; train this model without a pipeline")
+                f"layer {i} of {type(model).__name__} hands {look.updates} pairs of keys and "
+                "values to its cache, this runtime carries one; train this model without a "
+                "pipeline")
         if by_cache and not look.updates:
             raise InvalidInput(
-                f"layer {i} of {type(model).__name__} uses the keys and values of another layer, which may "
-                "lie on another stage; train this model without a pipeline")
-    attention = Attention(by_cache, {i: _window(look) for i, look in looks.items()})
+                f"layer {i} of {type(model).__name__} uses the keys and values of another layer, "
+                "which may lie on another stage; train this model without a pipeline")
+    attention = Attention(by_cache, {i: _reach(look) for i, look in looks.items()})
     last = looks[max(own)]
     return attention, last.updates if by_cache else last.calls
 
@@ -79,14 +81,14 @@ def _look(model, layers, own, running):
 def _unusable(model, layer, reason):
     reason = reason.strip().split("\n")[0]
     return InvalidInput(
-        f"layer {layer} of {type(model).__name__} cannot run on slices: {reason}; train this model without "
-        "a pipeline")
+        f"layer {layer} of {type(model).__name__} cannot run on slices: {reason}; train this model "
+        "without a pipeline")
 
 
-def _window(look):
+def _reach(look):
     if look.mask is None:
-        return look.options.get("sliding_window")
+        return Reach(look.options.get("sliding_window"), True)
     try:
-        return look.mask.window()
+        return look.mask.reach()
     except RuntimeError:  # a rule that holds tensors of the meta device
-        return None
+        return Reach(None, False)

@@ -11,8 +11,8 @@ TOKENS = 2  # of the model's calls here
 
 
 class Ownership:
-    """before, after: names of the parameters that act before the first layer and after the last one; a
-    tied embedding is in both. width: of the hidden states between layers."""
+    """before, after: names of the parameters that act before the first layer and after the last
+    one; a tied embedding is in both. width: of the hidden states between layers."""
 
     def __init__(self, before, after, width):
         self.before, self.after, self.width = before, after, width
@@ -46,8 +46,8 @@ def ownership_of(model):
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise InvalidInput(
-            f"{type(model).__name__} does not run without its layers: {reason}; train this model without a "
-            "pipeline") from error
+            f"{type(model).__name__} does not run without its layers: {reason}; train this model "
+            "without a pipeline") from error
     finally:
         for i, layer in enumerate(mine):
             layers[i] = layer
@@ -65,7 +65,8 @@ def call_model(model, running):
     settings = vars(model.config)  # past the validation of single settings
     before = dict(settings)
     # Families that warn of padding would look at the ids, which the meta device does not have.
-    settings.update(_attn_implementation_internal=NAME, pad_token_id=None, output_router_logits=False)
+    settings.update(_attn_implementation_internal=NAME, pad_token_id=None,
+                    output_router_logits=False)
     try:
         with torch.enable_grad():
             return model(input_ids=ids_1T, position_ids=ids_1T, past_key_values=SliceCache(running),
@@ -79,13 +80,13 @@ def _require_one_stream(model, cut, names):
     family = type(model).__name__
     if cut.before.ndim != 3:
         raise InvalidInput(
-            f"{family} hands hidden states of shape {tuple(cut.before.shape)} from layer to layer, stages "
-            "exchange one row a token; train this model without a pipeline")
+            f"{family} hands hidden states of shape {tuple(cut.before.shape)} from layer to layer, "
+            "stages exchange one row a token; train this model without a pipeline")
     shared = sorted(set().union(*(_names(tensor, names) for tensor in cut.beside), set()))
     if shared:
         raise InvalidInput(
-            f"every layer of {family} depends on {shared[0]}, which one stage alone would train; train this "
-            "model without a pipeline")
+            f"every layer of {family} depends on {shared[0]}, which one stage alone would train; "
+            "train this model without a pipeline")
 
 
 def _names(tensor, names):
@@ -113,8 +114,8 @@ def _tensors(value):
 
 
 class Hollow:
-    """Parameters that a model's code may still name, but of which nothing that comes is used: zeros of
-    their shapes, without memory and unknown to optimizers and checkpoints."""
+    """Parameters that a model's code may still name, but of which nothing that comes is used: zeros
+    of their shapes, without memory and unknown to optimizers and checkpoints."""
 
     def __init__(self, model, keep):
         """Replaces every parameter of a model whose name is not in `keep`."""
@@ -131,4 +132,5 @@ class Hollow:
     def fill(self, like):
         """Puts them where `like` is, with its dtype."""
         for module, leaf, shape in self._places:
-            setattr(module, leaf, torch.zeros((), dtype=like.dtype, device=like.device).expand(shape))
+            zero = torch.zeros((), dtype=like.dtype, device=like.device)
+            setattr(module, leaf, zero.expand(shape))

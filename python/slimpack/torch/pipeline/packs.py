@@ -1,4 +1,5 @@
-"""The share of one stage in a planned step, as plain data: MicroPacks, and the order of its work."""
+"""The share of one stage in a planned step, as plain data: MicroPacks, and the order of its
+work."""
 
 import dataclasses
 import json
@@ -13,8 +14,8 @@ _ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
 
 @dataclasses.dataclass(frozen=True)
 class Pack:
-    """A MicroPack. Its rows are those of its slices, which ascend by sequence, so that a forward and a
-    backward MicroPack of the same slices have the same rows."""
+    """A MicroPack. Its rows are those of its slices, which ascend by sequence, so that a forward
+    and a backward MicroPack of the same slices have the same rows."""
 
     slices: tuple[Slice, ...]
 
@@ -38,6 +39,10 @@ class StagePlan:
     order: list[tuple[str, int]]
     kept: dict[int, int]
 
+    def lengths(self):
+        """By sequence its tokens."""
+        return {part.sequence: part.end for pack in self.forward for part in pack.slices}
+
     def begins(self, passes):
         """By sequence, ascending: where slices with a prefix begin in some of the passes."""
         found = {}
@@ -47,36 +52,43 @@ class StagePlan:
         return {sequence: sorted(begins) for sequence, begins in found.items()}
 
 
-def stage_plan(plan, replica, stage):
-    """The StagePlan of a StepPlan's stage.
+def require_runnable(plan):
+    """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel
+    ranks, MicroPacks shared by replicas, backward passes in two parts, partial recomputation."""
+    tensor_ranks = json.loads(plan.to_json())["cost"]["tp"]
+    if tensor_ranks > 1:
+        raise InvalidInput(
+            f"the plan is for tp = {tensor_ranks}, this runtime has one rank a stage; plan with tp "
+            "= 1 and more stages or replicas")
+    for kind in sorted(set(plan.recompute) - {"nothing", "full"}):
+        raise InvalidInput(
+            f"the plan computes \"{kind}\" of some layers again, this runtime computes everything "
+            "again or nothing; plan with recompute=\"full\" or recompute=\"nothing\"")
+    for replica in range(len(plan.replicas)):
+        replica_of(plan, replica)
+        for text in (action for line in plan.schedule(replica) for action in line):
+            if _ACTION.fullmatch(text)[2] not in (FORWARD, BACKWARD):
+                raise InvalidInput(
+                    f"action {text} of replica {replica} splits a backward pass, autograd runs it "
+                    "whole; plan without backward=\"split\"")
 
-    Raises InvalidInput where the plan holds what this runtime has no form for: MicroPacks shared by
-    replicas, backward passes in two parts, partial recomputation.
-    """
+
+def stage_plan(plan, replica, stage):
+    """The StagePlan of a StepPlan's stage. Raises as require_runnable."""
+    require_runnable(plan)
     of_replica = replica_of(plan, replica)
     forward, backward = ([Pack(tuple(sorted(slices(pack)))) for pack in packs]
                          for packs in (of_replica.forward, of_replica.backward))
-    order = []
-    for text in plan.schedule(replica)[stage]:
-        _, kind, number = _ACTION.fullmatch(text).groups()
-        if kind not in (FORWARD, BACKWARD):
-            raise InvalidInput(
-                f"action {text} of replica {replica} splits a backward pass, autograd runs it whole; "
-                "plan without backward=\"split\"")
-        order.append((kind, int(number)))
+    actions = (_ACTION.fullmatch(text).groups() for text in plan.schedule(replica)[stage])
+    order = [(kind, int(number)) for _, kind, number in actions]
     kept = _kept_graphs(forward, backward) if _keeps_graphs(plan, stage) else {}
     return StagePlan(forward, backward, order, kept)
 
 
 def _keeps_graphs(plan, stage):
-    """Whether the plan computes nothing again on a stage where a forward pack has a graph to keep."""
-    kinds = set(plan.recompute)
-    for kind in sorted(kinds - {"nothing", "full"}):
-        raise InvalidInput(
-            f"the plan computes \"{kind}\" of some layers again, this runtime computes everything again or "
-            "nothing; plan with recompute=\"full\" or recompute=\"nothing\"")
-    if len(kinds) < 2:
-        return kinds != {"full"}
+    """Whether the plan computes nothing again on a stage."""
+    if set(plan.recompute) <= {"nothing"}:
+        return True
     by_layer = json.loads(plan.to_json())["plan"]["recompute"]
     return set(by_layer[plan.layer_begin[stage]:plan.layer_begin[stage + 1]]) == {"nothing"}
 

@@ -1,4 +1,5 @@
-"""Random plans: cuts, MicroPacks and orders of work that no planner would choose, to try models with."""
+"""Random plans: cuts, MicroPacks and orders of work that no planner would choose, to try models
+with."""
 
 import json
 
@@ -20,7 +21,7 @@ def random_plan(lengths, layer_begin, rng, *, replicas=1, kind="sliced", recompu
     rng: a random.Random. kind: "sliced" cuts forward and backward differently, "symmetric" alike,
     "packed" not at all.
     """
-    layers = layer_begin[-1]
+    lengths, layers = list(map(int, lengths)), layer_begin[-1]
     job = Job(dict(_MODEL, num_hidden_layers=layers), {"dp": replicas}, "h100", memory_cap="none")
     content = json.loads(job.plan([1] * max(len(lengths), replicas)).to_json())
     owner = [rng.randrange(replicas) for _ in lengths]
@@ -31,7 +32,7 @@ def random_plan(lengths, layer_begin, rng, *, replicas=1, kind="sliced", recompu
         of_replicas.append({"sequences": sequences, "forward": forward, "backward": backward})
         orders = _random_orders(forward, backward, len(layer_begin) - 1, rng)
         schedules.append("".join(",".join(order) + "\n" for order in orders))
-    content["plan"].update(lengths=list(map(int, lengths)), layer_begin=list(layer_begin),
+    content["plan"].update(lengths=lengths, layer_begin=list(layer_begin),
                            recompute=[recompute] * layers, replicas=of_replicas)
     content.update(schedules=schedules, speed=[])
     return StepPlan.from_json(json.dumps(content), "random plan")

@@ -11,8 +11,8 @@ _INDEX = "model.safetensors.index.json"
 
 
 def write_shard(stage, folder):
-    """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the first
-    stage's shard alone. Returns (file name, {weight: bytes})."""
+    """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the
+    first stage's shard alone. Returns (file name, {weight: bytes})."""
     folder, place = Path(folder), stage.place
     folder.mkdir(parents=True, exist_ok=True)
     state, seen = {}, set() if place.is_first else set(stage.tied_parameters())

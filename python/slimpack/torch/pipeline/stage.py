@@ -4,6 +4,7 @@ import dataclasses
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from slimpack import InvalidInput
@@ -14,7 +15,9 @@ from slimpack.torch.pipeline.layers import End, Skip, find_layers, with_first_ar
 from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
+from slimpack.torch.pipeline.packs import require_runnable
 from slimpack.torch.pipeline.refusals import require_trainable
+from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -42,6 +45,15 @@ class Place(NamedTuple):
         return self.index == self.stages - 1
 
 
+def place_of(layout, index):
+    """The Place of a stage of a StepPlan, which is checked, or of a layer_begin."""
+    if hasattr(layout, "layer_begin"):
+        require_runnable(layout)
+        layout = layout.layer_begin
+    stages = len(layout) - 1
+    return Place(dist.get_rank() % stages if index is None else index, tuple(layout))
+
+
 @dataclasses.dataclass
 class Division:
     """What is known of a model that was divided.
@@ -62,14 +74,15 @@ class Division:
 
 
 def _with_ties(names, model):
-    """Names of parameters with those that are tied to them, which have no weight of their own; a model on
-    the meta device is not tied yet."""
+    """Names of parameters with those that are tied to them, which have no weight of their own; a
+    model on the meta device is not tied yet."""
     ties = [set(pair) for pair in model.all_tied_weights_keys.items()]
     return names.union(*(pair for pair in ties if pair & names))
 
 
 def divide(model, place):
-    """Leaves of a model, in place, what a stage needs: the Division. The model may be on the meta device.
+    """Leaves of a model, in place, what a stage needs: the Division. The model may be on the meta
+    device.
 
     Raises InvalidInput for models that this runtime cannot train, and for impossible places.
     """
@@ -100,8 +113,8 @@ def divide(model, place):
 def _forget_absent_ties(model):
     """Loading would look for parameters that other stages have."""
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    model.all_tied_weights_keys = {name: source for name, source in model.all_tied_weights_keys.items()
-                                   if {name, source} <= names}
+    ties = model.all_tied_weights_keys.items()
+    model.all_tied_weights_keys = {name: of for name, of in ties if {name, of} <= names}
 
 
 def _require_layers(place, count):
@@ -109,8 +122,8 @@ def _require_layers(place, count):
     rising = all(a < b for a, b in zip(begins, begins[1:], strict=False))
     if len(begins) < 2 or begins[0] != 0 or begins[-1] != count or not rising:
         raise InvalidInput(
-            f"layer_begin is {list(begins)}, must rise from 0 to the model's {count} layers; take a plan of "
-            "this model")
+            f"layer_begin is {list(begins)}, must rise from 0 to the model's {count} layers; take "
+            "a plan of this model")
     if not 0 <= place.index < place.stages:
         raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
 
@@ -131,21 +144,26 @@ class Stage(nn.Module):
         self._output_type = None
         model.config._attn_implementation = NAME
         division.hollow.fill(next(self.parameters()))
+        by_document(self.decoder, division.running)
         if not self.place.is_first:
-            layers[self.place.layers.start].register_forward_pre_hook(self._inject, with_kwargs=True)
+            first = layers[self.place.layers.start]
+            first.register_forward_pre_hook(self._inject, with_kwargs=True)
 
     @classmethod
-    def from_model(cls, model, layer_begin, index):
-        """Stage `index` of a whole model, of which the other stages' parameters are removed."""
-        return cls(model, divide(model, Place(index, tuple(layer_begin))))
+    def from_model(cls, model, layout, index=None):
+        """A stage of a whole model, of which the other stages' parameters are removed.
 
-    @classmethod
-    def from_pretrained(cls, folder, layer_begin, index, *, dtype="auto"):
-        """Stage `index` of a model on disk or on the Hub, of which only this stage's weights are loaded.
-
-        Raises InvalidInput, before it loads, for models that this runtime cannot train.
+        layout: a StepPlan, or its layer_begin. index: of the stage; by default rank modulo stages.
+        Raises InvalidInput for models and plans that this runtime cannot run.
         """
-        return cls(*load_divided(folder, dtype, lambda model: divide(model, Place(index, tuple(layer_begin)))))
+        return cls(model, divide(model, place_of(layout, index)))
+
+    @classmethod
+    def from_pretrained(cls, folder, layout, index=None, *, dtype="auto"):
+        """As from_model, of a model on disk or on the Hub. Only the stage's weights are loaded, and
+        nothing before model and plan are known to run."""
+        place = place_of(layout, index)
+        return cls(*load_divided(folder, dtype, lambda model: divide(model, place)))
 
     def tied_parameters(self):
         """Parameters that another stage has, too, and whose gradients add up."""
@@ -163,12 +181,13 @@ class Stage(nn.Module):
 
     def forward(self, work, rows):
         """Runs the stage's layers on a pack's rows: token ids [T] on the first stage, else hidden
-        states [T, D]. Returns those after the layers, on the last stage after the final norm, [T, D];
-        None where the work stopped before."""
+        states [T, D]. Returns those after the layers, on the last stage after the final norm, [T,
+        D]; None where the work stopped before."""
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
-            inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}  # some families scale it in place
+            # Its values do not matter; some families scale them in place.
+            inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}
             self._injected_1TD = rows[None]
         self.division.running.work = work
         try:
@@ -182,7 +201,8 @@ class Stage(nn.Module):
         return output.last_hidden_state[0]
 
     def logits(self, hidden_TD):
-        """The family's own head, with its scale and its soft-capping, on rows after the final norm."""
+        """The family's own head, with its scale and its soft-capping, on rows after the final
+        norm."""
         found = self._output_type(last_hidden_state=hidden_TD[None])
         self.decoder.forward = lambda *_, **__: found
         try:

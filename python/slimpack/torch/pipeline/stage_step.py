@@ -1,4 +1,5 @@
-"""What a stage does in one step: forward and backward passes of MicroPacks, and what it keeps between."""
+"""What a stage does in one step: forward and backward passes of MicroPacks, and what it keeps
+between."""
 
 import torch
 
@@ -32,8 +33,8 @@ class StageStep:
         self._graphs = {}  # by forward pack: input, output and router logits
 
     def forward(self, number, rows_TD=None):
-        """Runs a forward pack on the rows that the stage before has sent. Returns those for the next
-        stage, or None on the last one."""
+        """Runs a forward pack on the rows that the stage before has sent. Returns those for the
+        next stage, or None on the last one."""
         pack = self.plan.forward[number]
         if number in self._kept_forwards:
             return self._forward_with_graph(number, pack, rows_TD)
@@ -54,8 +55,8 @@ class StageStep:
         return None if place.is_last else hidden_TD
 
     def backward(self, number, grad_TD=None):
-        """Runs a backward pack on the gradient that the next stage has sent. Adds the gradients of the
-        stage's parameters. Returns that for the stage before, or None on the first one."""
+        """Runs a backward pack on the gradient that the next stage has sent. Adds the gradients of
+        the stage's parameters. Returns that for the stage before, or None on the first one."""
         pack, forward = self.plan.backward[number], self.plan.kept.get(number)
         logits = None
         if forward is not None:
@@ -72,8 +73,8 @@ class StageStep:
         roots = [(hidden_TD, grad_TD)]
         if self.balance is not None and (root := self.balance.root(logits)) is not None:
             roots.append((root, None))
-        roots = [(root, grad) for root, grad in roots if root.requires_grad]  # a stage may be frozen
-        if roots:
+        roots = [(root, grad) for root, grad in roots if root.requires_grad]
+        if roots:  # a stage may be frozen
             torch.autograd.backward(*zip(*roots, strict=True))
         return None if self.stage.place.is_first else rows.grad
 

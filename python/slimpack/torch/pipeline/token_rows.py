@@ -1,7 +1,8 @@
-"""Rows of some tokens of each sequence: keys, values or their gradients, where later slices need them.
+"""Rows of some tokens of each sequence: keys, values or their gradients, where later slices need
+them.
 
-Only rows in the prefix of some slice are kept, and of layers with a window only those that the slice
-sees. An uncut sequence keeps nothing.
+Only rows in the prefix of some slice are kept, and of layers with a window only those that the
+slice sees. An uncut sequence keeps nothing.
 """
 
 import bisect
@@ -21,8 +22,8 @@ class Meter:
 
 
 def seen_from(begin, window):
-    """The first token of the prefix [0, begin) that the slice beginning there sees. window: tokens that
-    a token sees, itself included; None = all before it."""
+    """The first token of the prefix [0, begin) that the slice beginning there sees. window: tokens
+    that a token sees, itself included; None = all before it."""
     return 0 if window is None else max(0, begin - window + 1)
 
 
@@ -55,8 +56,8 @@ class Ranges:
 class TokenRows:
     """By key and sequence a tensor [heads, rows, width].
 
-    A key is a tuple whose first entry is the layer. begins: by sequence, ascending, where slices with
-    a prefix begin. windows: by layer what seen_from takes.
+    A key is a tuple whose first entry is the layer. begins: by sequence, ascending, where slices
+    with a prefix begin. windows: by layer what seen_from takes.
     """
 
     def __init__(self, begins, windows, meter):

@@ -12,8 +12,8 @@ RECEIVE, SEND, REDUCE = "wait_receive", "wait_send", "reduce"
 
 
 class Recorder:
-    """Spans of one step: (kind, MicroPack or -1, start, end) in nanoseconds from its start. On a GPU
-    they are times of the device."""
+    """Spans of one step: (kind, MicroPack or -1, start, end) in nanoseconds from its start. On a
+    GPU they are times of the device."""
 
     def __init__(self, device):
         self._device, self._marks = device, []
@@ -44,7 +44,8 @@ class Recorder:
 
 
 def timeline_json(spans_of_ranks, peak_bytes, replicas):
-    """A measured timeline as `slimpack` reads it. Both lists are by rank: replica · stages + stage."""
+    """A measured timeline as `slimpack` reads it. Both lists are by rank: replica · stages +
+    stage."""
     spans = [[rank, *span] for rank, spans in enumerate(spans_of_ranks) for span in spans]
     return json.dumps({"format": "slimpack-timeline", "version": 2, "origin": "measured",
                        "ranks": len(spans_of_ranks), "replicas": replicas, "tensor": 1,

@@ -1,52 +1,30 @@
 """What the layers of a stage work on: one MicroPack in one pass."""
 
-from typing import NamedTuple
-
 import torch
 
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
-from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype, seen_from
-
-
-class Part(NamedTuple):
-    """A slice in the tensors of its pack: its first query row, its first key row, and the token whose
-    key that is."""
-
-    sequence: int
-    begin: int
-    end: int
-    query_row: int
-    key_row: int
-    first_key: int
+from slimpack.torch.pipeline.parts import parts_of
+from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype
 
 
 class Stopped(Exception):
-    """The stage's layers have run as far as this pass needs them. hidden_1TD is None where nothing of
-    them is needed."""
+    """The stage's layers have run as far as this pass needs them. hidden_1TD is None where nothing
+    of them is needed."""
 
     def __init__(self, hidden_1TD):
         super().__init__()
         self.hidden_1TD = hidden_1TD
 
 
-def parts_of(pack, window):
-    """The Parts of a Pack in a layer with this window."""
-    parts, query_row, key_row = [], 0, 0
-    for sequence, begin, end in pack.slices:
-        first_key = seen_from(begin, window)
-        parts.append(Part(sequence, begin, end, query_row, key_row, first_key))
-        query_row += end - begin
-        key_row += end - first_key
-    return parts
-
-
 class KeyValues:
-    """Keys and values of a stage's sequences, and their gradients, where slices of a step need them.
+    """Keys and values of a stage's sequences, and their gradients, where slices of a step need
+    them.
 
     Both are freed as soon as no slice needs them any more.
     """
 
     def __init__(self, stage_plan, windows, meter):
+        self.lengths = stage_plan.lengths()
         recomputed = [pack for number, pack in enumerate(stage_plan.backward)
                       if number not in stage_plan.kept]
         self.rows = TokenRows(stage_plan.begins(["forward", "backward"]), windows, meter)
@@ -92,8 +70,8 @@ class SliceWork:
         return self._parts[window]
 
     def update(self, key_1HTD, value_1HTD, layer):
-        """What a cache returns: keys and values of all tokens that the slices' tokens see, slice after
-        slice, [1, H, tokens, D]."""
+        """What a cache returns: keys and values of all tokens that the slices' tokens see, slice
+        after slice, [1, H, tokens, D]."""
         if not self.attention.by_cache:
             return key_1HTD, value_1HTD
         return self._gather(key_1HTD, value_1HTD, layer, 0)
@@ -103,8 +81,8 @@ class SliceWork:
         if not self.attention.by_cache:
             call = self._calls[layer] = self._calls.get(layer, 0) + 1
             key_1HTD, value_1HTD = self._gather(key_1HTD, value_1HTD, layer, call)
-        return self.attention.run(module, self.parts(layer), query_1HTD, key_1HTD, value_1HTD, mask,
-                                  options)
+        return self.attention.run(module, layer, self.parts(layer), query_1HTD, key_1HTD,
+                                  value_1HTD, mask, options)
 
     def _gather(self, key_1HTD, value_1HTD, layer, call):
         gathered = [Gather.apply(own, self, (layer, call, name)) if self._shares(layer) else own
@@ -134,8 +112,8 @@ class SliceWork:
         return gathered
 
     def scatter(self, key, grad_1HTD):
-        """Leaves prefix rows of the gathered keys' gradient to earlier slices, and returns that of own
-        rows, with what later slices have left."""
+        """Leaves prefix rows of the gathered keys' gradient to earlier slices, and returns that of
+        own rows, with what later slices have left."""
         gradients, pieces = self.key_values.gradients, []
         dtype = accumulator_dtype(grad_1HTD.dtype)
         for part in self.parts(key[0]):
@@ -153,9 +131,9 @@ class SliceWork:
 class Gather(torch.autograd.Function):
     """Own keys or values of a pack to those of all tokens that its slices see.
 
-    Keys of a prefix come from the store; their gradient goes to an accumulator of the sequence, and own
-    tokens take what later slices have left there. Backward passes run a sequence's slices from the
-    last to the first.
+    Keys of a prefix come from the store; their gradient goes to an accumulator of the sequence, and
+    own tokens take what later slices have left there. Backward passes run a sequence's slices from
+    the last to the first.
     """
 
     @staticmethod

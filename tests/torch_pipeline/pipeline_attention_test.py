@@ -1,0 +1,105 @@
+"""How slices attend: what is found out about a family, blocks of queries, one call on GPUs,
+precision."""
+
+import copy
+import random
+
+import pytest
+import torch
+from families import config_of, model_of
+from slimpack.torch.pipeline import Stage, attention, variable_length
+from slimpack.torch.pipeline.comparison import plain_step
+from slimpack.torch.pipeline.local import LocalEngine, stages_of
+from slimpack.torch.pipeline.packs import Pack
+from slimpack.torch.pipeline.parts import blocks_of, parts_of
+from slimpack.torch.pipeline.random_plan import random_plan
+from trial import assert_equals_plain_training
+
+
+@pytest.mark.parametrize(("family", "windows"), [
+    ("llama", [None, None]), ("mistral", [16, 16]), ("gemma2", [16, None]),
+    ("llama4_text", [None, None])])
+def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
+    model_of(config_of(family), 1, torch.float32).save_pretrained(tmp_path)
+    stage = Stage.from_pretrained(tmp_path, [0, 2, 4], 0, dtype=torch.float32)
+    assert list(stage.division.attention.windows.values()) == windows
+
+
+# Families without casts to fp32: what backward computes again is out of reach of Fp64Casts.
+@pytest.mark.parametrize("family", ["llama", "gpt_oss", "deepseek_v3"])
+@pytest.mark.parametrize("recompute", ["full", "nothing"])
+def test_blocks_of_queries_change_nothing(family, recompute, monkeypatch):
+    monkeypatch.setattr(attention, "SCORES_AT_ONCE", 300)  # several blocks, some of one query
+    assert_equals_plain_training(family, 5, recompute=recompute, kind="symmetric", stages=2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_cover_a_slice_and_what_it_sees(seed):
+    rng = random.Random(seed)
+    begin = rng.randint(0, 50)
+    window = rng.choice([None, 1, 7, 30])
+    part = parts_of(Pack(((0, 0, 3), (1, begin, begin + rng.randint(1, 40)))), window)[1]
+    most = rng.randint(1, 500)
+    blocks = blocks_of(part, most, window)
+    assert [t for b in blocks for t in range(b.begin, b.end)] == list(range(part.begin, part.end))
+    for block in blocks:
+        keys = block.end - block.first_key
+        assert (block.end - block.begin) * keys <= most or block.end - block.begin == 1
+        assert block.query_row - part.query_row == block.begin - part.begin
+        assert block.key_row - part.key_row == block.first_key - part.first_key
+        seen = 0 if window is None else block.begin - window + 1
+        assert block.first_key == max(seen, part.first_key)
+
+
+def gradient(parameters, names):
+    by_name = dict(parameters)
+    return torch.cat([by_name[name].grad.double().flatten() for name in names])
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gpt_oss"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_in_other_precisions_are_as_good_as_plain_ones(family, dtype):
+    # As one vector, against the same weights in fp64: as far off as plain training in this
+    # precision is.
+    model = model_of(config_of(family), 1, dtype)
+    exact = copy.deepcopy(model).double()
+    documents = [torch.arange(n) % 90 + 3 for n in (90, 3, 200, 64)]
+    plan = random_plan([len(d) for d in documents], [0, 2, 4], random.Random(1))
+    engine = LocalEngine(stages_of(lambda: copy.deepcopy(model), plan.layer_begin))
+    engine.step(plan, documents)
+    plain_step(model, documents)
+    plain_step(exact, documents)
+    names = [name for name, _ in exact.named_parameters()]
+    reference = gradient(exact.named_parameters(), names)
+    ours = gradient((pair for s in engine.stages for pair in s.model.named_parameters()), names)
+    plain = gradient(model.named_parameters(), names)
+    assert (ours - reference).norm() <= 1.5 * (plain - reference).norm() + 1e-6 * reference.norm()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+@pytest.mark.parametrize("window", [None, 16])
+def test_one_call_for_all_slices_equals_slices_by_themselves(window):
+    torch.manual_seed(1)
+    parts = parts_of(Pack(((0, 0, 40), (1, 37, 90), (2, 5, 6))), window)
+    queries = sum(part.end - part.begin for part in parts)
+    keys = sum(part.end - part.first_key for part in parts)
+    query, key, value = (torch.randn(1, heads, rows, 64, device="cuda", dtype=torch.bfloat16,
+                                     requires_grad=True)
+                         for heads, rows in ((4, queries), (2, keys), (2, keys)))
+    together = variable_length.run(parts, query, key, value, 0.125, window)
+    alone = []
+    for part in parts:
+        positions = torch.arange(part.first_key, part.end, device="cuda")
+        sees = positions <= positions[part.begin - part.first_key:, None]
+        if window is not None:
+            sees &= positions > positions[part.begin - part.first_key:, None] - window
+        alone.append(torch.nn.functional.scaled_dot_product_attention(
+            *(t.float() for t in part.of(query, key, value)), attn_mask=sees, scale=0.125,
+            enable_gqa=True).transpose(1, 2))
+    alone = torch.cat(alone, 1)
+    torch.testing.assert_close(together.float(), alone, rtol=2e-2, atol=2e-2)
+    weight = torch.randn_like(alone)
+    gradients = [torch.autograd.grad((output.float() * weight).sum(), (query, key, value))
+                 for output in (together, alone)]
+    for got, expected in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, expected, rtol=5e-2, atol=5e-2)

@@ -1,0 +1,86 @@
+"""What stages keep between passes, byte by byte: only what some later slice needs."""
+
+import json
+import random
+
+import pytest
+import torch
+from families import config_of, model_of
+from slimpack import StepPlan
+from slimpack.torch.pipeline.random_plan import random_plan
+from slimpack.torch.pipeline.token_rows import Meter, Ranges, TokenRows
+from trial import run_locally
+
+ROW = 32 * 8  # bytes: hidden size, fp64
+KEY = 2 * 8 * 8  # key heads, their width, fp64
+
+
+def plan_of(lengths, forward, backward):
+    """Two stages of two layers; forward passes first."""
+    content = json.loads(random_plan(lengths, [0, 2, 4], random.Random(1)).to_json())
+    order = [f"F{i}" for i in range(len(forward))] + [f"B{i}" for i in range(len(backward))]
+    content["plan"]["replicas"] = [dict(sequences=list(range(len(lengths))), forward=forward,
+                                        backward=backward)]
+    content["schedules"] = ["".join(",".join(f"{s}{a}" for a in order) + "\n" for s in range(2))]
+    return StepPlan.from_json(json.dumps(content), "plan")
+
+
+def peak_bytes(family, lengths, forward, backward):
+    documents = [torch.arange(n) % 90 + 3 for n in lengths]
+    plan = plan_of(lengths, forward, backward)
+    engine, _ = run_locally(model_of(config_of(family), 1), plan, documents)
+    return engine.peak_bytes
+
+
+def test_a_cut_document_keeps_inputs_and_the_keys_of_prefixes():
+    # F0 = [0, 6), F1 = [6, 10), B0 = [5, 10), B1 = [0, 5). Prefixes cover tokens 0 to 5: 6 rows of
+    # keys and values in 2 layers. B0 reads them for the last time; 5 rows of gradients take their
+    # place. The last stage keeps its inputs, too, and that is the most: after F1.
+    keys = 6 * 2 * 2 * KEY
+    peaks = peak_bytes("llama", [10], [[[0, 0, 6]], [[0, 6, 10]]], [[[0, 5, 10]], [[0, 0, 5]]])
+    assert peaks == [keys, keys + 10 * ROW]
+
+
+def test_whole_documents_keep_inputs_alone():
+    whole = [[[0, 0, 10], [1, 0, 7]]]
+    assert peak_bytes("llama", [10, 7], whole, whole) == [0, 17 * ROW]
+
+
+def test_layers_with_a_window_keep_what_a_slice_sees():
+    # Of gemma2's layers 0 and 2 have a window of 16 tokens: a slice that begins at 50 sees 15 of
+    # those before it, the other layers see 50.
+    keys = (15 + 50) * 2 * KEY
+    cut = [[[0, 0, 50]], [[0, 50, 60]]]
+    assert peak_bytes("gemma2", [60], cut, cut[::-1]) == [keys, keys + 60 * ROW]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_of_tokens_are_found_again(seed):
+    # Against a dictionary of single tokens.
+    rng = random.Random(seed)
+    length, window = rng.randint(2, 40), rng.choice([None, 1, 2, 5, 50])
+    begins = sorted(rng.sample(range(1, length), rng.randint(1, min(4, length - 1))))
+    seen = {begin: [t for t in range(begin) if window is None or t > begin - window]
+            for begin in begins}
+    kept = set().union(*seen.values())
+    assert Ranges(begins, window).rows == len(kept)
+
+    meter = Meter()
+    store = TokenRows({0: begins}, {3: window}, meter)
+    values = torch.arange(2 * length * 3.0).reshape(2, length, 3)
+    cuts = sorted({0, length, *rng.sample(range(1, length), rng.randint(0, length - 1))})
+    for first, end in zip(cuts, cuts[1:], strict=False):
+        store.put((3, "k"), 0, first, values[:, first:end])
+    assert meter.now == meter.peak == len(kept) * 2 * 3 * 4
+    for begin, tokens in seen.items():
+        if tokens:
+            assert torch.equal(store.view((3, "k"), 0, tokens[0], begin), values[:, tokens])
+    for begin in begins:
+        if seen[begin]:
+            store.add((3, "g"), 0, seen[begin][0], values[:, seen[begin]], torch.float32)
+    times = torch.tensor([sum(t in tokens for tokens in seen.values()) for t in range(length)])
+    found = torch.cat([store.added_to((3, "g"), 0, first, values[:, first:end])
+                       for first, end in zip(cuts, cuts[1:], strict=False)], 1)
+    assert torch.equal(found, values * (1 + times)[None, :, None])
+    store.drop_sequence(0)
+    assert meter.now == 0
