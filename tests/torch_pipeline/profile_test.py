@@ -31,7 +31,8 @@ GEMMA2 = config_of("gemma2", head_dim=4, sliding_window=8,
 MIXTRAL = config_of("mixtral", num_local_experts=8, num_experts_per_tok=2, router_jitter_noise=0.0)
 DEEPSEEK = config_of("deepseek_v3", num_key_value_heads=4, q_lora_rank=8, kv_lora_rank=8,
                      qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=4,
-                     n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, first_k_dense_replace=1, moe_intermediate_size=8)
+                     n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
+                     first_k_dense_replace=1, moe_intermediate_size=8)
 LLAMA = config_of("llama", hidden_size=64, intermediate_size=128)
 
 
