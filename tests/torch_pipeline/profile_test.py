@@ -1,4 +1,4 @@
-"""Profiles: which layers are alike, what they hold, and plans that are made from what was measured."""
+"""Profiles: which layers are alike, what they hold, and plans from what was measured."""
 
 import dataclasses
 import json
@@ -7,7 +7,8 @@ import pytest
 import slimpack
 import torch
 from slimpack import InvalidInput, _planner
-from slimpack.torch.pipeline import LocalEngine, Stage
+from slimpack.torch.pipeline import LocalEngine
+from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.profiling import counted_model, profile
 from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.counted_model import counted
@@ -28,9 +29,10 @@ def config_of(family, **settings):
 GEMMA2 = config_of("gemma2", head_dim=4, sliding_window=8,
                    layer_types=["sliding_attention", "full_attention"] * 2)
 MIXTRAL = config_of("mixtral", num_local_experts=8, num_experts_per_tok=2, router_jitter_noise=0.0)
-DEEPSEEK = config_of("deepseek_v3", num_key_value_heads=4, q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4,
-                     qk_rope_head_dim=4, v_head_dim=4, n_routed_experts=4, num_experts_per_tok=2,
-                     n_group=1, topk_group=1, first_k_dense_replace=1, moe_intermediate_size=8)
+DEEPSEEK = config_of("deepseek_v3", num_key_value_heads=4, q_lora_rank=8, kv_lora_rank=8,
+                     qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=4,
+                     n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
+                     first_k_dense_replace=1, moe_intermediate_size=8)
 LLAMA = config_of("llama", hidden_size=64, intermediate_size=128)
 
 
@@ -104,17 +106,19 @@ def test_a_graph_has_the_bytes_that_autograd_saves():
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         step.forward(number, rows_TD)
     output = rows_TD.nbytes  # which the next layer would save
-    assert graph == pytest.approx(sum(size for key, size in saved.items() if key not in known) + output,
-                                  rel=0.02)
+    kept = sum(size for key, size in saved.items() if key not in known)
+    assert graph == pytest.approx(kept + output, rel=0.02)
 
 
 @pytest.fixture(scope="module")
 def cost(tmp_path_factory):
-    return profile(LLAMA, tmp_path_factory.mktemp("profile") / "cost.json", context=512, seconds=0.4)
+    file = tmp_path_factory.mktemp("profile") / "cost.json"
+    return profile(LLAMA, file, context=512, seconds=0.4)
 
 
 def job_of(cost, config=LLAMA, **options):
-    return slimpack.Job(config, {"pp": 2}, cost=cost, dtype="fp32", **{"granularity": 16, **options})
+    settings = {"granularity": 16, **options}
+    return slimpack.Job(config, {"pp": 2}, cost=cost, dtype="fp32", **settings)
 
 
 def test_a_plan_from_a_profile_keeps_its_cap(cost):
@@ -143,7 +147,8 @@ def test_a_model_that_only_its_profile_knows_is_planned(tmp_path):
     config = config_of("olmo2")
     with pytest.raises(InvalidInput, match="olmo2"):
         slimpack.Job(config, {"pp": 2}, "h100")
-    step = job_of(profile(config, tmp_path / "cost.json", context=64, seconds=0.1), config).plan([60, 30, 5])
+    measured = profile(config, tmp_path / "cost.json", context=64, seconds=0.1)
+    step = job_of(measured, config).plan([60, 30, 5])
     assert step.stages == 2
 
 
@@ -152,8 +157,8 @@ def test_a_stage_holds_what_was_predicted(cost, recompute):
     step = job_of(cost, memory_cap="none", recompute=recompute).plan(LENGTHS)
     documents = [torch.randint(0, 61, (length,)) for length in LENGTHS]
     torch.manual_seed(0)
-    engine = LocalEngine([Stage.from_model(AutoModelForCausalLM.from_config(LLAMA), step.layer_begin, index)
-                          for index in range(2)])
+    engine = LocalEngine(stages_of(lambda: AutoModelForCausalLM.from_config(LLAMA),
+                                   step.layer_begin))
     engine.step(step, documents)  # gradients are there from now on
     with CountedBytes() as meter:
         steps = engine._begin(step, documents, None)

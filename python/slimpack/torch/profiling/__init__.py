@@ -1,4 +1,4 @@
-"""Measures what the layers of a Hugging Face decoder cost, for plans that slimpack.torch.pipeline runs."""
+"""Measures what layers of a Hugging Face decoder cost under slimpack.torch.pipeline."""
 
 from slimpack.torch.profiling.profile import profile
 

@@ -18,8 +18,8 @@ class Clock:
             raise InvalidInput(f"clock is {kind!r}, must be \"wall\" or \"processor\"")
         if kind == "processor" and device.type != "cpu":
             raise InvalidInput(
-                f"clock is \"processor\" and the device is {device}, which works beside the processor; "
-                "take clock=\"wall\"")
+                f"clock is \"processor\" and the device is {device}, which works beside the "
+                "processor; take clock=\"wall\"")
         self._device = device
         self._read = time.perf_counter_ns if kind == "wall" else time.process_time_ns
 

@@ -1,4 +1,4 @@
-"""What is known of a model without running it: kinds of layers, and how many parameters they have."""
+"""What is known of a model without running it: kinds of layers, numbers of parameters."""
 
 import dataclasses
 
@@ -27,8 +27,8 @@ class LayerKind:
 
 @dataclasses.dataclass(frozen=True)
 class CountedModel:
-    """before, after: parameters that the first and the last stage need beside their layers; shared: of
-    those, what both need."""
+    """before, after: parameters that the first and the last stage need beside their layers; shared:
+    of those, what both need."""
 
     kinds: tuple[LayerKind, ...]
     kind_of_layer: tuple[int, ...]
@@ -47,7 +47,8 @@ def config_of(model):
     config = model if isinstance(model, PretrainedConfig) else AutoConfig.from_pretrained(model)
     if type(config) not in AutoModelForCausalLM._model_mapping:
         raise InvalidInput(
-            f"model_type {config.model_type} is no causal language model; give the configuration of one")
+            f"model_type {config.model_type} is no causal language model; give the "
+            "configuration of one")
     return config
 
 
@@ -58,11 +59,12 @@ def unloaded(config, dtype):
 
 
 def counted(config):
-    """The CountedModel. Raises InvalidInput for models that slimpack.torch.pipeline cannot train."""
+    """The CountedModel. Raises InvalidInput for models that the pipeline cannot train."""
     model = unloaded(config, torch.float32)
     owned = ownership_of(model)
     ties = model.all_tied_weights_keys
-    before, after = ({ties.get(name, name) for name in names} for names in (owned.before, owned.after))
+    before, after = ({ties.get(name, name) for name in names}
+                     for names in (owned.before, owned.after))
     sizes = {name: p.numel() for name, p in model.named_parameters(remove_duplicate=False)}
     _, layers = find_layers(model)
     layers = list(layers)
@@ -110,5 +112,5 @@ def _require_one_window(kinds):
     windows = sorted({kind.window for kind in kinds} - {0})
     if len(windows) > 1:
         raise InvalidInput(
-            f"layers have windows of {windows[0]} and {windows[1]} tokens, plans know one; profile a model "
-            "whose windows are alike")
+            f"layers have windows of {windows[0]} and {windows[1]} tokens, plans know one; profile "
+            "a model whose windows are alike")

@@ -19,7 +19,8 @@ class Embedding:
     def __init__(self, config, dtype, device, clock):
         self._clock = clock
         text = config.get_text_config()
-        self._module = torch.nn.Embedding(text.vocab_size, text.hidden_size, dtype=dtype, device=device)
+        self._module = torch.nn.Embedding(text.vocab_size, text.hidden_size, dtype=dtype,
+                                          device=device)
 
     def times(self, tokens):
         """Nanoseconds of (forward, backward)."""
@@ -46,9 +47,11 @@ class Head:
             pack = Pack((Slice(0, 0, 2),))
             plan = StagePlan([pack], [pack], [], {})
             attention = self._stage.division.attention
-            work = SliceWork(pack, KeyValues(plan, attention.windows, Meter()), attention, forward=True)
+            work = SliceWork(pack, KeyValues(plan, attention.windows, Meter()), attention,
+                             forward=True)
             only = self._stage.place.is_first
-            self._stage(work, torch.zeros(2, dtype=torch.long, device=device) if only else self._rows(2))
+            ids_T = torch.zeros(2, dtype=torch.long, device=device)
+            self._stage(work, ids_T if only else self._rows(2))
 
     def time(self, tokens):
         """Nanoseconds."""
@@ -70,7 +73,8 @@ class Head:
         return self._rows(tokens), targets_T, tokens
 
     def _rows(self, tokens):
-        return torch.randn(tokens, self._stage.width, dtype=self._stage.dtype, device=self._stage.device)
+        return torch.randn(tokens, self._stage.width, dtype=self._stage.dtype,
+                           device=self._stage.device)
 
 
 def fastest_of(run, context):

@@ -13,8 +13,8 @@ def live_bytes(device):
 
 
 class CountedBytes(TorchDispatchMode):
-    """Counts each storage that an operation makes, once, until it is freed. Memory that a kernel uses
-    within itself is not seen."""
+    """Counts each storage that an operation makes, once, until it is freed. Memory that a kernel
+    uses within itself is not seen."""
 
     def __init__(self):
         super().__init__()

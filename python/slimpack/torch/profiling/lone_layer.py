@@ -23,7 +23,7 @@ class Point(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """Figures of the passes of a MicroPack; kept: where its graph is kept from forward to backward."""
+    """Figures of a MicroPack's passes; kept: where its graph is kept from forward to backward."""
 
     forward: float
     backward: float
@@ -38,7 +38,7 @@ class _Middle(Place):
 
 
 def lone_stage(config, layer, dtype, device, *, last=False):
-    """A Stage of one layer with random weights; last: with the head, which is then of the last stage."""
+    """A Stage of one layer with random weights; last: it is the last one, with the head."""
     model = unloaded(config, dtype)
     count = config.get_text_config().num_hidden_layers
     begins = sorted({0, layer, layer + 1, count})
@@ -71,8 +71,8 @@ class LoneLayer:
         return forward, self._clock.now() - begin
 
     def bytes(self, point, meter):
-        """(peak of a forward without a graph, bytes of a graph, peak of the backward that uses it): each
-        beyond what the step keeps and what was there before. meter: of live_bytes, entered."""
+        """(peak of a forward without a graph, bytes of a graph, peak of the backward that uses it):
+        each beyond what the step keeps and what was there before. meter: of live_bytes, entered."""
         step, number, rows_TD = self._prepared(point, keep=False)
         peak = _beyond(step, meter, lambda: step.forward(number, rows_TD))[1]
         step, number, rows_TD = self._prepared(point, keep=True)
@@ -87,8 +87,9 @@ class LoneLayer:
         mine, layers[self._layer] = layers[self._layer], End()
         try:
             plan = _plan(Point(tokens, 0, 1), keep=False)
-            work = SliceWork(plan.forward[0], KeyValues(plan, self.stage.division.attention.windows, Meter()),
-                             self.stage.division.attention, forward=True)
+            attention = self.stage.division.attention
+            key_values = KeyValues(plan, attention.windows, Meter())
+            work = SliceWork(plan.forward[0], key_values, attention, forward=True)
             rows_TD = self._rows(tokens)
             begin = self._clock.now()
             with torch.no_grad():
@@ -131,7 +132,8 @@ class LoneLayer:
 def _plan(point, *, keep):
     """The prefixes as one pack, then the slices."""
     prefix = Pack(tuple(Slice(s, 0, point.prefix) for s in range(point.slices)))
-    own = Pack(tuple(Slice(s, point.prefix, point.prefix + point.tokens) for s in range(point.slices)))
+    end = point.prefix + point.tokens
+    own = Pack(tuple(Slice(s, point.prefix, end) for s in range(point.slices)))
     forward = [prefix, own] if point.prefix else [own]
     return StagePlan(forward, [own], [], {0: len(forward) - 1} if keep else {})
 

@@ -22,28 +22,29 @@ _LONGEST_COUNTED = 1024  # tokens of a sequence whose bytes are counted, which r
 _LEAST = 0.05  # share of a measurement that is left to a layer beside the stage's own work
 
 
-def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seconds=10.0, latency=5e-5,
-            bandwidth=1e10, clock="wall", progress=None):
-    """Measures what the layers of a Hugging Face causal decoder cost under slimpack.torch.pipeline, as
-    they are, and writes a cost file: its path. `Job(model, cost=file)` plans from it.
+def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seconds=10.0,
+            latency=5e-5, bandwidth=1e10, clock="wall", progress=None):
+    """Measures what the layers of a Hugging Face causal decoder cost under slimpack.torch.pipeline,
+    as they are, and writes a cost file: its path. `Job(model, cost=file)` plans from it.
 
     model: a model, a configuration, or a name or folder of one. Only its configuration is used: one
         layer of each kind is made with random weights.
-    context: the most tokens of a sequence that is measured. seconds: how long to measure layers, about.
-    latency, bandwidth: seconds and bytes per second between ranks. In a process group of two or more
-        these are measured instead; all ranks call this, slow each other as they will in training, and
-        rank 0 writes.
+    context: the most tokens of a sequence that is measured. seconds: how long to measure layers.
+    latency, bandwidth: seconds and bytes per second between ranks. In a process group of two or
+        more these are measured instead; all ranks call this, slow each other as they will in
+        training, and rank 0 writes.
     clock: "wall", or "processor" on a CPU that others use, too: processor time, for one thread.
     progress: called with a line of text now and then.
 
     Raises InvalidInput for models that slimpack.torch.pipeline cannot train.
     """
     if dtype not in _DTYPES:
-        raise InvalidInput(f"dtype is {dtype}, must be torch.float32, torch.bfloat16 or torch.float64")
+        raise InvalidInput(
+            f"dtype is {dtype}, must be torch.float32, torch.bfloat16 or torch.float64; give one")
     if context < 32 or seconds <= 0 or latency < 0 or bandwidth <= 0:
         raise InvalidInput(
-            f"context is {context}, seconds {seconds}, latency {latency}, bandwidth {bandwidth}: must be at "
-            "least 32, above 0, at least 0, above 0")
+            f"context is {context}, seconds {seconds}, latency {latency}, bandwidth {bandwidth}: "
+            "must be at least 32, above 0, at least 0, above 0; give such figures")
     tell = progress or (lambda text: None)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     clock = Clock(device, clock)
@@ -59,15 +60,17 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
         lone = LoneLayer(config, kind.layer, dtype, device, clock)
         if number == 0:
             optimizer = lone.optimizer_time()
-            stage = _fit_edge([(tokens, *time) for tokens, time in fastest_of(lone.preamble, context)])
-        figures, error = _measured_layer(lone, kind, stage, context, seconds / len(known.kinds))
+            stage = _fit_edge(fastest_of(lone.preamble, context))
+        share = seconds / len(known.kinds)
+        figures, error = _measured_layer(lone, kind, stage, context, share)
         layers.append(figures)
         errors.append(error)
     tell("measures embedding and head")
     cost = _cost_file(config, dtype, known, layers, transfer)
     cost["autograd"] |= {"max_positions": positions, "stage": stage}
     cost |= _measured_edges(config, dtype, device, clock, context, cost["autograd"])
-    cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device), "fit_error": max(errors),
+    cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device),
+             "fit_error": max(errors),
              "source": f"slimpack.torch.profile of {config.model_type} on {_name(device)}"}
     file = Path(file)
     if not several or dist.get_rank() == 0:
@@ -91,15 +94,18 @@ def _measured_layer(lone, kind, stage, context, seconds):
             rows.append((*point, own))
         fits.append(_planner.fit_packs(rows, kind.window))
     with live_bytes(lone.device) as meter:
-        found = [(point, lone.bytes(point, meter)) for point in points_up_to(min(context, _LONGEST_COUNTED))]
-    sizes = [_planner.fit_packs([(*point, max(1.0, bytes_[index])) for point, bytes_ in found], kind.window)
+        found = [(point, lone.bytes(point, meter))
+                 for point in points_up_to(min(context, _LONGEST_COUNTED))]
+    sizes = [_planner.fit_packs([(*point, max(1.0, bytes_[index])) for point, bytes_ in found],
+                                kind.window)
              for index in range(3)]
     forward, backward, kept_forward, kept_backward = (json.loads(text) for text, _ in fits)
     forward_peak, graph, backward_peak = (json.loads(text) for text, _ in sizes)
     return ({"forward": forward, "backward": backward,
-             "autograd": {"window": kind.window, "parameters": kind.parameters, "weights": kind.weights,
-                          "kv_bytes": lone.key_value_bytes(kind.window), "kept_forward": kept_forward,
-                          "kept_backward": kept_backward, "graph": graph, "forward_peak": forward_peak,
+             "autograd": {"window": kind.window, "parameters": kind.parameters,
+                          "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),
+                          "kept_forward": kept_forward, "kept_backward": kept_backward,
+                          "graph": graph, "forward_peak": forward_peak,
                           "backward_peak": backward_peak}},
             max(error for _, error in fits))
 
@@ -110,22 +116,25 @@ def _measured_edges(config, dtype, device, clock, context, autograd):
     head = Head(config, dtype, device, clock)
     times = fastest_of(head.time, context)
     with live_bytes(device) as meter:
-        peaks = [(tokens, max(1, head.peak(tokens, meter))) for tokens, _ in times]
+        peaks = [(tokens, (max(1, head.peak(tokens, meter)),)) for tokens, _ in times]
     autograd["head_peak"] = _fit_edge(peaks)
-    return {"embedding_forward": _fit_edge([(tokens, time[0]) for tokens, time in embedding]),
-            "embedding_backward": _fit_edge([(tokens, time[1]) for tokens, time in embedding]),
-            "head_backward": _fit_edge([(tokens, *time) for tokens, time in times])}
+    return {"embedding_forward": _fit_edge(embedding),
+            "embedding_backward": _fit_edge(embedding, 1),
+            "head_backward": _fit_edge(times)}
 
 
-def _fit_edge(rows):
-    return json.loads(_planner.fit_edge([tuple(map(float, row)) for row in rows])[0])
+def _fit_edge(measured, index=0):
+    """Of one of the figures of (tokens, figures)."""
+    rows = [(float(tokens), float(figures[index])) for tokens, figures in measured]
+    return json.loads(_planner.fit_edge(rows)[0])
 
 
 def _cost_file(config, dtype, known, layers, transfer):
     """The fields that are not measured here."""
     text = config.get_text_config()
     heads = text.num_attention_heads
-    query = getattr(text, "qk_head_dim", None) or getattr(text, "head_dim", None) or text.hidden_size // heads
+    query = (getattr(text, "qk_head_dim", None) or getattr(text, "head_dim", None)
+             or text.hidden_size // heads)
     output = getattr(text, "v_head_dim", None) or query
     latency, per_byte = (1e9 * seconds for seconds in transfer)
     parts = [{"forward": layer["forward"], "backward": layer["backward"], "elementwise": _NO_TIME,
@@ -133,8 +142,9 @@ def _cost_file(config, dtype, known, layers, transfer):
     widths = {"query_width": heads * query, "output_width": heads * output}
     size = dtype.itemsize
     return {
-        "format": "slimpack-cost", "version": 3, "model": json.loads(config.to_json_string(use_diff=False)),
-        "dtype": _DTYPES[dtype], "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
+        "format": "slimpack-cost", "version": 3,
+        "model": json.loads(config.to_json_string(use_diff=False)), "dtype": _DTYPES[dtype],
+        "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
         "transfer_per_byte": per_byte, "reduce_latency": latency, "reduce_per_byte": per_byte,
         "peak_flops": 0, "replicas_per_node": 0,

@@ -10,7 +10,7 @@ _ROUNDS = 8
 
 
 def measured_transfer(device):
-    """(seconds of latency, seconds of a byte) between ranks 0 and 1. Every rank calls it and gets it."""
+    """(seconds of latency, seconds of a byte) between ranks 0 and 1, for every rank that calls."""
     if dist.get_rank() < 2:
         small, large = (_one_way(size, device) for size in _SIZES)
         per_byte = max(large - small, 0.0) / (_SIZES[1] - _SIZES[0])

@@ -1,4 +1,4 @@
-"""Measurements that take turns, so that what slows a machine for a moment hits all of them alike."""
+"""Measurements that take turns: what slows a machine for a moment hits all of them alike."""
 
 import time
 
@@ -11,16 +11,17 @@ _LEAST_POINTS = 5  # for as many terms
 def points_up_to(context):
     """Short and long slices, with and without prefixes, alone and several in a MicroPack."""
     c = context
-    points = [Point(32, 0, 1), Point(128, 0, 1), Point(512, 0, 1), Point(2048, 0, 1), Point(64, 0, 8),
-              Point(256, 0, 4), Point(128, c // 2, 1), Point(512, c // 4, 1), Point(512, c // 2, 1),
-              Point(256, c - 256, 1), Point(1024, c - 1024, 1), Point(32, c // 4, 4)]
+    points = [Point(32, 0, 1), Point(128, 0, 1), Point(512, 0, 1), Point(2048, 0, 1),
+              Point(64, 0, 8), Point(256, 0, 4), Point(128, c // 2, 1), Point(512, c // 4, 1),
+              Point(512, c // 2, 1), Point(256, c - 256, 1), Point(1024, c - 1024, 1),
+              Point(32, c // 4, 4)]
     points = [p for p in points if p.prefix >= 0 and p.tokens + p.prefix <= c]
     return points or [Point(c, 0, 1)]
 
 
 def in_turns(points, run, seconds, progress):
-    """By point the fastest of its runs, figure by figure. Points that would take too long are left out,
-    but for the five cheapest. run: a point to a tuple of nanoseconds."""
+    """By point the fastest of its runs, figure by figure. Points that would take too long are left
+    out, but for the five cheapest. run: a point to a tuple of nanoseconds."""
     deadline = time.perf_counter() + seconds
     left = sorted(points, key=_work)
     run(left[0])  # warms up
