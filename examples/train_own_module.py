@@ -17,6 +17,7 @@ import torch.distributed as dist
 from slimpack.torch import pipeline
 from torch import nn
 from transformers import AttentionInterface, PretrainedConfig, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 
@@ -45,7 +46,8 @@ class Layer(nn.Module):
         # 3. Keys and values go through the cache, attention through transformers' registry by name.
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.index)
-        attend = AttentionInterface().get_interface(self.config._attn_implementation, None)
+        attend = AttentionInterface().get_interface(self.config._attn_implementation,
+                                                    sdpa_attention_forward)
         attended, _ = attend(self, query, key, value, None, scaling=self.scaling)
         hidden_states = hidden_states + self.out(attended.flatten(2))
         return hidden_states + self.mlp(self.norm2(hidden_states))

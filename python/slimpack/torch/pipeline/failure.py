@@ -12,6 +12,7 @@ import time
 import torch.distributed as dist
 
 _END = "slimpack/end"  # the rank that tells, and the exit code
+_ENDED = "slimpack/ended"  # how many ranks know
 _PAUSE = 0.5  # seconds between two looks at the store
 _GRACE = 2.0  # seconds in which a rank that failed by itself has written its cause
 
@@ -89,6 +90,11 @@ def end_of_job(error, code):
         while time.monotonic() < end and not store.check([_END]):
             time.sleep(_PAUSE / 5)
         teller, code = map(int, store.compare_set(_END, "", f"{rank} {code}").decode().split())
+        ended = store.add(_ENDED, 1)
+        end = time.monotonic() + _GRACE
+        while rank == 0 and ended < dist.get_world_size() and time.monotonic() < end:
+            time.sleep(_PAUSE / 50)  # the store goes down with this rank, others have yet to ask it
+            ended = store.add(_ENDED, 0)
     except RuntimeError:  # the store went down with its rank
         return True, code
     return teller == rank, code
