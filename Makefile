@@ -8,6 +8,7 @@ PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 # Where tests were never wanted, their libraries may not be there.
 PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF -DSLIMPACK_BENCH=OFF)
 FUZZ_SECONDS ?= 60
+SAMPLE ?= 1
 FUZZ_INPUTS := 2000
 STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
 
@@ -48,10 +49,10 @@ check: configure-tests  ## build and test in minutes: a share of the random case
 	  $(if $(ROOM),-R '^$(ROOM)([.]|$$)')
 	@$(if $(ROOM),,SLIMPACK_KILLS=2 SLIMPACK_BUILD=$(BUILD) $(PYTEST) --sample 7)
 
-test: configure-tests fuzzers  ## build everything and run every test
+test: configure-tests fuzzers  ## build all, run every test; SAMPLE=3: a third of random cases
 	@cmake --build $(BUILD) -j $(JOBS)
-	@RC_PARAMS="$${RC_PARAMS:-seed=1}" ctest --preset $(PRESET)
-	@SLIMPACK_BUILD=$(BUILD) $(PYTEST)
+	@SLIMPACK_SAMPLE=$(SAMPLE) RC_PARAMS="$${RC_PARAMS:-seed=1}" ctest --preset $(PRESET)
+	@SLIMPACK_BUILD=$(BUILD) $(PYTEST) --sample $(SAMPLE)
 	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
 
 soak: configure-tests fuzzers  ## hours: more random cases, all models, kills, FUZZ_SECONDS=60 each
