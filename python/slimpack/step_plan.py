@@ -14,6 +14,7 @@ class StepPlan:
 
     def __init__(self, native):
         self._native = native
+        self._json = None
 
     @classmethod
     def load(cls, file):
@@ -27,7 +28,9 @@ class StepPlan:
 
     def to_json(self):
         """The text that `slimpack plan --out` writes for the same job and lengths."""
-        return self._native.to_json()
+        if self._json is None:  # a training step asks for it several times
+            self._json = self._native.to_json()
+        return self._json
 
     def save(self, file):
         """Writes the plan where `slimpack simulate` and `load` read it. The file is replaced only when
