@@ -33,14 +33,12 @@ from slimpack.torch.pipeline.trace import (
 class StepResult:
     """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of
     experts, weighted by its coefficient; 0 = the model has none. targets: how many there are.
-    peak_bytes: the most that this rank's stores kept for later passes, in bytes. spans: what this
-    rank did when (trace.py)."""
+    peak_bytes: the most that this rank's stores kept for later passes, in bytes."""
 
     loss: float
     balance_loss: float
     targets: int
     peak_bytes: int
-    spans: list
 
 
 class Engine:
@@ -149,7 +147,7 @@ class Engine:
             self._replication.reduce()
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
-        return StepResult(*losses.tolist(), targets, step.meter.peak, recorder.spans())
+        return StepResult(*losses.tolist(), targets, step.meter.peak)
 
     def _agree(self, plan, own):
         """Targets of the step; refuses plans that differ between ranks."""
