@@ -5,6 +5,20 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 from slimpack import InvalidInput
 
 
+def config_of(config, remedy):
+    """The configuration itself, or that of a name on the Hub or of a folder.
+
+    Raises InvalidInput, which ends with the remedy, where it is of no causal language model.
+    """
+    if not isinstance(config, PreTrainedConfig):
+        config = AutoConfig.from_pretrained(config)
+    if type(config) not in AutoModelForCausalLM._model_mapping:
+        raise InvalidInput(
+            f"model_type is {config.model_type}, which is no causal language model of "
+            f"transformers; {remedy}")
+    return config
+
+
 def family_of(config):
     """(class, its configuration) of a causal language model, as AutoModelForCausalLM chooses it.
 
@@ -13,12 +27,7 @@ def family_of(config):
 
     Raises InvalidInput for configurations of anything else.
     """
-    if not isinstance(config, PreTrainedConfig):
-        config = AutoConfig.from_pretrained(config)
-    if type(config) not in AutoModelForCausalLM._model_mapping:
-        raise InvalidInput(
-            f"model_type is {config.model_type}, which is no causal language model of "
-            "transformers; give one, or a model of your own class")
+    config = config_of(config, "give one, or a model of your own class")
     family = AutoModelForCausalLM._model_mapping[type(config)]
     try:
         text = config.get_text_config(decoder=True)

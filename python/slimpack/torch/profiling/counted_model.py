@@ -3,7 +3,7 @@
 import dataclasses
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoModelForCausalLM
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.layers import find_layers
@@ -35,21 +35,6 @@ class CountedModel:
     before: int
     after: int
     shared: int
-
-
-def config_of(model):
-    """The configuration of a model, a configuration, or a name or folder of one.
-
-    Raises InvalidInput where it is of no causal language model.
-    """
-    if isinstance(model, torch.nn.Module):
-        model = model.config
-    config = model if isinstance(model, PretrainedConfig) else AutoConfig.from_pretrained(model)
-    if type(config) not in AutoModelForCausalLM._model_mapping:
-        raise InvalidInput(
-            f"model_type {config.model_type} is no causal language model; give the "
-            "configuration of one")
-    return config
 
 
 def unloaded(config, dtype):

@@ -9,7 +9,8 @@ import torch.distributed as dist
 
 from slimpack import InvalidInput, _planner
 from slimpack.torch.profiling.clock import Clock
-from slimpack.torch.profiling.counted_model import config_of, counted
+from slimpack.torch.pipeline.family import config_of
+from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
 from slimpack.torch.profiling.live_bytes import live_bytes
 from slimpack.torch.profiling.lone_layer import LoneLayer
@@ -48,7 +49,8 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     tell = progress or (lambda text: None)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     clock = Clock(device, clock)
-    config = config_of(model)
+    config = config_of(model.config if isinstance(model, torch.nn.Module) else model,
+                       "give the configuration of one")
     known = counted(config)
     positions = getattr(config.get_text_config(), "max_position_embeddings", None) or (1 << 31) - 1
     context = min(context, positions)
