@@ -35,10 +35,9 @@ struct StateBytes {
 };
 
 /// The rules of that runtime:
-///  - A stage keeps the graph of a forward MicroPack (Recompute::kNothing on all of its layers) if
-///  a
-///    backward MicroPack has the same slices. Everything else runs again (Recompute::kFull): from
-///    the stage's inputs, which are kept once for all of its layers.
+///  - A stage keeps the graph of a forward MicroPack (Recompute::kNothing on all of its layers)
+///    where a backward MicroPack has the same slices. Everything else runs again
+///    (Recompute::kFull): from the stage's inputs, which are kept once for all of its layers.
 ///  - Keys and values are kept of the tokens that are in the prefix of some slice, of layers with a
 ///    window those that the slice sees; the sums of their gradients likewise, in the accumulate
 ///    type.

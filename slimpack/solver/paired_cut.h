@@ -13,9 +13,8 @@ namespace slimpack {
 
 /// Steps, for the smallest time budget (to 0.1%) with which everything fits into `packs`
 /// MicroPacks:
-///  1. A sequence above the budget is cut from its head at multiples of the granularity. Every
-///  slice
-///     opens a MicroPack.
+///  1. A sequence above the budget is cut from its head at multiples of the granularity. Each of
+///     its slices opens a MicroPack.
 ///  2. Every other sequence stays whole. It joins the MicroPack that it fills best, or opens one.
 ///  3. Backward runs the same MicroPacks: those of a cut sequence in reverse, else in the order of
 ///     forward.

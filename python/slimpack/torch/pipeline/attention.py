@@ -7,9 +7,10 @@ function runs slice by slice:
 - one call for all slices of a MicroPack, where torch's kernel for sequences of several lengths can
   (variable_length.py);
 - torch's scaled_dot_product_attention, where attention is softmax(q k) v;
-- else the family's own function. Long slices run in blocks of queries, computed again in backward,
-so
-  that the scores of a block are all that exists at a time.
+- else the family's own function.
+
+Long slices run in blocks of queries, which backward computes again. So only the scores of one block
+exist at a time.
 """
 
 import sys
