@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 from families import config_of, model_of
-from slimpack.torch.pipeline import Stage, attention, variable_length
+from slimpack.torch.pipeline import Stage, attention, prefix_attention, variable_length
 from slimpack.torch.pipeline.comparison import plain_step
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.packs import Pack
@@ -26,7 +26,7 @@ def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
 
 
 # Families without casts to fp32: what backward computes again is out of reach of Fp64Casts.
-@pytest.mark.parametrize("family", ["llama", "gpt_oss", "deepseek_v3"])
+@pytest.mark.parametrize("family", ["mistral", "gpt_oss", "deepseek_v3"])
 @pytest.mark.parametrize("recompute", ["full", "nothing"])
 def test_blocks_of_queries_change_nothing(family, recompute, monkeypatch):
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", 300)  # several blocks, some of one query
@@ -74,6 +74,24 @@ def test_gradients_in_other_precisions_are_as_good_as_plain_ones(family, dtype):
     ours = gradient((pair for s in engine.stages for pair in s.model.named_parameters()), names)
     plain = gradient(model.named_parameters(), names)
     assert (ours - reference).norm() <= 1.5 * (plain - reference).norm() + 1e-6 * reference.norm()
+
+
+@pytest.mark.parametrize(("tokens", "prefix", "groups"), [(40, 0, 1), (5, 70, 2), (33, 1, 3)])
+def test_prefix_and_own_tokens_apart_equal_attention_with_a_mask(tokens, prefix, groups):
+    torch.manual_seed(1)
+    query, key, value = (
+        torch.randn(1, heads, rows, 8, dtype=torch.float64, requires_grad=True)
+        for heads, rows in ((2 * groups, tokens), (2, prefix + tokens), (2, prefix + tokens)))
+    sees = torch.arange(prefix + tokens) <= torch.arange(prefix, prefix + tokens)[:, None]
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=sees, scale=0.3, enable_gqa=True).transpose(1, 2)
+    apart = prefix_attention.run(query, key, value, 0.3)
+    torch.testing.assert_close(apart, expected, rtol=0, atol=1e-13)
+    weight = torch.randn_like(expected)
+    gradients = [torch.autograd.grad((output * weight).sum(), (query, key, value))
+                 for output in (apart, expected)]
+    for got, wanted in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")

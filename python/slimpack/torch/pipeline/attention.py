@@ -6,10 +6,12 @@ function runs slice by slice:
 
 - one call for all slices of a MicroPack, where torch's kernel for sequences of several lengths can
   (variable_length.py);
+- slice by slice with torch's flash attention for CPUs, prefix and own tokens apart
+  (prefix_attention.py);
 - torch's scaled_dot_product_attention, where attention is softmax(q k) v;
 - else the family's own function.
 
-Long slices run in blocks of queries, which backward computes again. So only the scores of one block
+In the last two, long slices run in blocks of queries, which backward computes again. So only the scores of one block
 exist at a time.
 """
 
@@ -20,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from slimpack.torch.pipeline import variable_length
+from slimpack.torch.pipeline import prefix_attention, variable_length
 from slimpack.torch.pipeline.parts import blocks_of
 
 NAME = "slimpack_slices"
@@ -97,22 +99,30 @@ class Attention:
         """Slice by slice; Parts say where. Returns [1, T, H, D]."""
         reach, plain = self._reaches[layer], _is_plain(module, options)
         tensors = query_1HTD, key_1HTD, value_1HTD
-        if plain and reach.known and variable_length.can_run(*tensors):
+        known = plain and reach.known
+        if known and variable_length.can_run(*tensors):
             return variable_length.run(parts, *tensors, options["scaling"], reach.window)
         function = sdpa_attention_forward if plain else _own_function(module)
         outputs = []
         for part in parts:
-            if plain and reach.known and part.sees_itself_alone(reach.window):
-                outputs.append(function(module, *part.of(*tensors), None,
-                                        **options | {"is_causal": True})[0])
-                continue
-            most = SCORES_AT_ONCE // (1 if plain else query_1HTD.shape[1])
-            blocks = blocks_of(part, most, reach.window)
-            for block in blocks:
-                arguments = function, module, block, tensors, mask, options
-                outputs.append(_run_masked(*arguments) if len(blocks) == 1 else checkpoint(
-                    _run_masked, *arguments, use_reentrant=False, preserve_rng_state=False))
+            of_part = part.of(*tensors)
+            if known and part.sees_all_before(reach.window) and prefix_attention.can_run(*of_part):
+                outputs.append(prefix_attention.run(*of_part, options["scaling"]))
+            elif known and part.sees_itself_alone(reach.window):
+                outputs.append(function(module, *of_part, None, **options | {"is_causal": True})[0])
+            else:
+                outputs += _in_blocks(function, module, part, reach.window, tensors, mask, options)
         return torch.cat(outputs, 1)
+
+
+def _in_blocks(function, module, part, window, tensors, mask, options):
+    """A part's outputs, by block of queries."""
+    heads = 1 if function is sdpa_attention_forward else tensors[0].shape[1]
+    blocks = blocks_of(part, SCORES_AT_ONCE // heads, window)
+    if len(blocks) == 1:
+        return [_run_masked(function, module, part, tensors, mask, options)]
+    return [checkpoint(_run_masked, function, module, block, tensors, mask, options,
+                       use_reentrant=False, preserve_rng_state=False) for block in blocks]
 
 
 def _run_masked(function, module, part, tensors, mask, options):

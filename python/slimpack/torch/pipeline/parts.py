@@ -22,9 +22,13 @@ class Part(NamedTuple):
         keys = slice(self.key_row, self.key_row + self.end - self.first_key)
         return query_1HTD[:, :, queries], key_1HTD[:, :, keys], value_1HTD[:, :, keys]
 
+    def sees_all_before(self, window):
+        """Whether each token sees exactly its sequence's tokens before it, and itself."""
+        return window is None or self.end <= window
+
     def sees_itself_alone(self, window):
         """Whether each token sees exactly the slice's tokens before it, and itself."""
-        return self.begin == self.first_key and (window is None or self.end - self.begin <= window)
+        return self.begin == 0 and self.sees_all_before(window)
 
 
 def parts_of(pack, window):
