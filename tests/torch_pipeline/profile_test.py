@@ -166,7 +166,7 @@ def test_a_stage_holds_what_was_predicted(cost, recompute):
         engine._run(steps)
     for predicted, measured in zip(step.peak_activation_bytes, peaks, strict=True):
         # Of attention with a mask the model knows causal pairs, the kernel holds all of them.
-        assert 0.9 <= predicted / measured[-1] <= 1.2
+        assert 0.9 <= predicted / measured[-1] <= 1.1
 
 
 def _watch(stage_step, meter):

@@ -21,49 +21,57 @@ def can_run(query_1HTD, key_1HTD, value_1HTD):
 
 def run(query_1HTD, key_1HTD, value_1HTD, scale):
     """[1, T, H, D]. The last T keys are those of the queries' own tokens."""
-    heads = key_1HTD.shape[1]
-    # Queries that share keys differ in the batch dimension: so keys need no copies.
-    query_GKTD = query_1HTD[0].unflatten(0, (heads, -1)).transpose(0, 1)
-    groups = query_GKTD.shape[0]
-    output_GKTD = _PrefixAttention.apply(query_GKTD, key_1HTD.expand(groups, -1, -1, -1),
-                                         value_1HTD.expand(groups, -1, -1, -1), scale)
-    return output_GKTD.permute(2, 1, 0, 3).flatten(1, 2)[None]
+    return _PrefixAttention.apply(query_1HTD, key_1HTD, value_1HTD, scale)
 
 
 class _PrefixAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, query_BHTD, key_BHTD, value_BHTD, scale):
-        prefix = key_BHTD.shape[2] - query_BHTD.shape[2]
-        output_BHTD, lse_BHT = _forward(query_BHTD, key_BHTD[:, :, prefix:],
-                                        value_BHTD[:, :, prefix:], 0.0, True, scale=scale)
-        if prefix:
-            own_BHTD, own_BHT = output_BHTD, lse_BHT
-            seen_BHTD, seen_BHT = _forward(query_BHTD, key_BHTD[:, :, :prefix],
-                                           value_BHTD[:, :, :prefix], 0.0, False, scale=scale)
-            lse_BHT = torch.logaddexp(own_BHT, seen_BHT)
-            output_BHTD = (own_BHTD * _share(own_BHT, lse_BHT)
-                           + seen_BHTD * _share(seen_BHT, lse_BHT)).to(query_BHTD.dtype)
-        ctx.save_for_backward(query_BHTD, key_BHTD, value_BHTD, output_BHTD, lse_BHT)
+    def forward(ctx, query_1HTD, key_1HTD, value_1HTD, scale):
+        query_GKTD, key_GKTD, value_GKTD = _by_group(query_1HTD, key_1HTD, value_1HTD)
+        own, prefix = _halves(query_1HTD, key_1HTD)
+        output_GKTD, lse_GKT = _forward(query_GKTD, key_GKTD[own], value_GKTD[own], 0.0, True,
+                                        scale=scale)
+        if key_GKTD[prefix].numel():
+            seen_GKTD, seen_GKT = _forward(query_GKTD, key_GKTD[prefix], value_GKTD[prefix], 0.0,
+                                           False, scale=scale)
+            own_GKT, lse_GKT = lse_GKT, torch.logaddexp(lse_GKT, seen_GKT)
+            output_GKTD = (output_GKTD * _share(own_GKT, lse_GKT)
+                           + seen_GKTD * _share(seen_GKT, lse_GKT)).to(query_1HTD.dtype)
+        ctx.save_for_backward(query_1HTD, key_1HTD, value_1HTD, output_GKTD, lse_GKT)
         ctx.scale = scale
-        return output_BHTD
+        return output_GKTD.permute(2, 1, 0, 3).flatten(1, 2)[None]
 
     @staticmethod
-    def backward(ctx, grad_BHTD):
-        query_BHTD, key_BHTD, value_BHTD, output_BHTD, lse_BHT = ctx.saved_tensors
-        prefix = key_BHTD.shape[2] - query_BHTD.shape[2]
+    def backward(ctx, grad_1THD):
+        query_1HTD, key_1HTD, value_1HTD, output_GKTD, lse_GKT = ctx.saved_tensors
+        query_GKTD, key_GKTD, value_GKTD = _by_group(query_1HTD, key_1HTD, value_1HTD)
+        grad_GKTD = grad_1THD[0].unflatten(1, (key_1HTD.shape[1], -1)).permute(2, 1, 0, 3)
+        query_grad_GKTD, key_grad_1KTD, value_grad_1KTD = 0, *map(torch.empty_like, (key_1HTD,
+                                                                                      value_1HTD))
+        for keys, causal in zip(_halves(query_1HTD, key_1HTD), (True, False), strict=True):
+            if key_GKTD[keys].numel():
+                of_query, of_key, of_value = _backward(
+                    grad_GKTD, query_GKTD, key_GKTD[keys], value_GKTD[keys], output_GKTD, lse_GKT,
+                    0.0, causal, scale=ctx.scale)
+                query_grad_GKTD = query_grad_GKTD + of_query
+                torch.sum(of_key, 0, keepdim=True, out=key_grad_1KTD[keys])
+                torch.sum(of_value, 0, keepdim=True, out=value_grad_1KTD[keys])
+        return query_grad_GKTD.transpose(0, 1).flatten(0, 1)[None], key_grad_1KTD, value_grad_1KTD, None
 
-        def gradients(keys, causal):
-            return _backward(grad_BHTD, query_BHTD, key_BHTD[:, :, keys], value_BHTD[:, :, keys],
-                             output_BHTD, lse_BHT, 0.0, causal, scale=ctx.scale)
 
-        query, key, value = gradients(slice(prefix, None), True)
-        if prefix:
-            of_query, of_key, of_value = gradients(slice(0, prefix), False)
-            query, key, value = (query + of_query, torch.cat([of_key, key], 2),
-                                 torch.cat([of_value, value], 2))
-        return query, key, value, None
+def _by_group(query_1HTD, key_1HTD, value_1HTD):
+    """Queries that share keys are apart in the first dimension: so keys need no copies."""
+    query_GKTD = query_1HTD[0].unflatten(0, (key_1HTD.shape[1], -1)).transpose(0, 1)
+    groups = query_GKTD.shape[0]
+    return (query_GKTD, key_1HTD.expand(groups, -1, -1, -1), value_1HTD.expand(groups, -1, -1, -1))
 
 
-def _share(some_BHT, all_BHT):
+def _halves(query_1HTD, key_1HTD):
+    """Indices of the keys: own ones, and those of the prefix."""
+    prefix = key_1HTD.shape[2] - query_1HTD.shape[2]
+    return (..., slice(prefix, None), slice(None)), (..., slice(0, prefix), slice(None))
+
+
+def _share(some_GKT, all_GKT):
     """Of the softmax of all keys the part that some have."""
-    return (some_BHT - all_BHT).exp()[..., None]
+    return (some_GKT - all_GKT).exp()[..., None]

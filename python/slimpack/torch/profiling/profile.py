@@ -15,11 +15,11 @@ from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
 from slimpack.torch.profiling.live_bytes import live_bytes
 from slimpack.torch.profiling.lone_layer import LoneLayer
 from slimpack.torch.profiling.transfers import measured_transfer
-from slimpack.torch.profiling.turns import in_turns, points_up_to
+from slimpack.torch.profiling.turns import in_turns, long_points, points_up_to
 
 _DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
 _NO_TIME = {"per_pack": 0.0, "per_token": 0.0}
-_LONGEST_COUNTED = 1024  # tokens of a sequence whose bytes are counted, which repeat exactly
+_LONGEST_COUNTED = 4096  # tokens of a sequence whose bytes are counted, which repeat exactly
 _LEAST = 0.05  # share of a measurement that is left to a layer beside the stage's own work
 
 
@@ -97,12 +97,14 @@ def _measured_layer(lone, kind, stage, context, seconds):
         fits.append(_planner.fit_packs(rows, kind.window))
     with live_bytes(lone.device) as meter:
         found = [(point, lone.bytes(point, meter))
-                 for point in points_up_to(min(context, _LONGEST_COUNTED))]
-    sizes = [_planner.fit_packs([(*point, max(1.0, bytes_[index])) for point, bytes_ in found],
+                 for point in long_points(min(context, _LONGEST_COUNTED))]
+    sizes = [_planner.fit_packs([(*point, max(1.0, figure_of(bytes_))) for point, bytes_ in found],
                                 kind.window)
-             for index in range(3)]
+             for figure_of in (lambda b: b[0], lambda b: b[1], lambda b: b[1] + b[2])]
     forward, backward, kept_forward, kept_backward = (json.loads(text) for text, _ in fits)
-    forward_peak, graph, backward_peak = (json.loads(text) for text, _ in sizes)
+    forward_peak, graph, peak_with_graph = (json.loads(text) for text, _ in sizes)
+    # The graph alone is almost linear, the peak of backward only beside it.
+    backward_peak = {name: max(0.0, peak_with_graph[name] - graph[name]) for name in graph}
     return ({"forward": forward, "backward": backward,
              "autograd": {"window": kind.window, "parameters": kind.parameters,
                           "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),

@@ -19,6 +19,14 @@ def points_up_to(context):
     return points or [Point(c, 0, 1)]
 
 
+def long_points(context):
+    """For bytes, where those of MicroPacks of few tokens do not matter."""
+    c = context
+    return [Point(c // 8, 0, 1), Point(c // 2, 0, 1), Point(c, 0, 1), Point(c // 16, 0, 4),
+            Point(c // 8, c // 4, 1), Point(c // 8, c // 2, 1), Point(c // 4, 3 * c // 4, 1),
+            Point(c // 2, c // 2, 1), Point(c // 16, 15 * c // 16, 1), Point(max(1, c // 64), c // 4, 4)]
+
+
 def in_turns(points, run, seconds, progress):
     """By point the fastest of its runs, figure by figure. Points that would take too long are left
     out, but for the five cheapest. run: a point to a tuple of nanoseconds."""
