@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import slimpack
 import torch
-from processes import results_of
+from ranks import run
 from slimpack.export import torch_pipelining
-from torch import nn
+from torch import distributed, nn
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 ROOM = {"memory_cap": "none"}
 WIDTH = 8  # of the tiny model
@@ -135,15 +137,11 @@ def summed_loss(output, weight):
     return (output.square().sum(-1) * weight).sum()
 
 
-def run_stage(stage, stages, port, cases, results):
-    """A process of the pipeline: what a user of torch.distributed.pipelining writes."""
-    from torch import distributed
-    from torch.distributed.pipelining import PipelineStage
-    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
-
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=stage,
-                                   world_size=stages)
+def run_stage(cases):
+    """By case this stage's loss and gradients: what a user of torch.distributed.pipelining
+    writes."""
+    stage, stages = distributed.get_rank(), distributed.get_world_size()
+    found = {}
     for name, (csv, micro_batches) in cases.items():
         module = stage_module(stage)
         runtime = _PipelineScheduleRuntime(
@@ -157,8 +155,8 @@ def run_stage(stage, stages, port, cases, results):
         else:
             runtime.step(target=weight, losses=losses, return_outputs=False)
         grads = [parameter.grad.tolist() for parameter in module.parameters()]
-        results.put((name, stage, sum(loss.item() for loss in losses), grads))
-    distributed.destroy_process_group()
+        found[name] = sum(loss.item() for loss in losses), grads
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +168,9 @@ def ran(tmp_path_factory):
         csv.write_text(torch_pipelining.schedule_csv(step))
         cases[name] = csv, [[tuple(part) for part in parts]
                             for parts in torch_pipelining.micro_batches(step)]
-    found = results_of(run_stage, 2, 2 * len(cases), cases)
-    return {name: (sum(loss for of, _, loss, _ in found if of == name),
-                   [grads for of, _, _, grads in found if of == name]) for name in cases}
+    found = run(2, run_stage, cases)
+    return {name: (sum(of_stage[name][0] for of_stage in found),
+                   [of_stage[name][1] for of_stage in found]) for name in cases}
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -9,8 +9,9 @@ import slimpack
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import results_of
+from ranks import run
 from slimpack.export import verl
+from torch import distributed
 
 LENGTHS = np.minimum(np.random.default_rng(5).lognormal(6, 1.0, 200).astype(np.int64) + 1, 4096)
 
@@ -84,26 +85,23 @@ def test_bad_input_is_refused(lengths, options, message):
         verl.rearrange_micro_batches(lengths, 10, **options)
 
 
-def run_rank(rank, ranks, port, cases, results):
-    from torch import distributed
-
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
-                                   world_size=ranks)
-    for case, of_rank in enumerate(cases):
+def indices_of(cases):
+    """By case the micro-batches of this rank, or why there are none."""
+    found = []
+    for of_rank in cases:
+        lengths = of_rank[distributed.get_rank()]
         try:
-            indices, _ = verl.rearrange_micro_batches(of_rank[rank], 100, distributed.group.WORLD)
-            results.put((case, rank, indices))
+            indices, _ = verl.rearrange_micro_batches(lengths, 100, distributed.group.WORLD)
+            found.append(indices)
         except slimpack.InvalidInput as error:
-            results.put((case, rank, str(error)))
-    distributed.destroy_process_group()
+            found.append(str(error))
+    return found
 
 
 def test_ranks_agree_on_the_number_of_micro_batches():
     cases = [([60] * 5, [10] * 8),  # 5 micro-batches each, although the second rank needs 1
              ([60] * 5, [10] * 4)]  # the second rank has no 5
-    found = results_of(run_rank, 2, 4, cases)
-    agreed, refused = found[:2], found[2:]
-    for _, rank, indices in agreed:
-        assert len(indices) == 5 and sorted(itertools.chain(*indices)) == list(range([5, 8][rank]))
-    assert all("rank 1 has too few sequences for 5 or more" in error for _, _, error in refused)
+    agreed, refused = zip(*run(2, indices_of, cases), strict=True)
+    for indices, count in zip(agreed, [5, 8], strict=True):
+        assert len(indices) == 5 and sorted(itertools.chain(*indices)) == list(range(count))
+    assert all("rank 1 has too few sequences for 5 or more" in error for error in refused)

@@ -1,7 +1,6 @@
 """Jobs of several processes on this machine, started as torchrun starts them but sooner."""
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import socket
@@ -24,23 +23,6 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def results_of(target, ranks, count, *arguments):
-    """What target(rank, ranks, port, *arguments, results) puts into `results`, in processes of their own:
-    `count` items, sorted."""
-    context = multiprocessing.get_context("spawn")
-    results, port = context.Queue(), free_port()
-    processes = [context.Process(target=target, args=(rank, ranks, port, *arguments, results))
-                 for rank in range(ranks)]
-    for process in processes:
-        process.start()
-    try:
-        return sorted(results.get(timeout=PATIENCE) for _ in range(count))
-    finally:
-        for process in processes:
-            process.join(10)
-            process.kill()
 
 
 class Job:

@@ -4,10 +4,10 @@ they need, so that a job starts in moments."""
 import datetime
 import multiprocessing
 import os
-import queue
 import sys
 import time
 import traceback
+from multiprocessing.connection import wait
 
 import torch
 import torch.distributed as dist
@@ -18,58 +18,104 @@ os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "torch.distributed.checkpoint", "torch.distributed.fsdp",
                                  "transformers", "slimpack.torch.pipeline"])
+_KILLED = True, ("Killed", "", "")
 
 
-def _rank(function, rank, world, port, results, arguments):
+class Ranks:
+    """A job of `world` ranks that run one function after another. As a context it ends them."""
+
+    def __init__(self, world):
+        self._world, self._processes, self._connections = world, [], []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._end()
+
+    def outcomes(self, function, *arguments):
+        """By rank (whether it raised, what it returned or (kind, message, trace)); a rank that was
+        killed has raised ("Killed", "", ""). Where one raised, the next call starts a new job."""
+        whole = False
+        try:
+            if not self._processes:
+                self._start()
+            for connection in self._connections:
+                connection.send((function, arguments))
+            found = self._answers()
+            whole = not any(failed for failed, _ in found)
+        finally:
+            if not whole:
+                self._end()
+        return found
+
+    def run(self, function, *arguments):
+        """By rank what function(*arguments) returned."""
+        found = self.outcomes(function, *arguments)
+        traces = [f"rank {rank}: {result[2] or result[0]}"
+                  for rank, (failed, result) in enumerate(found) if failed]
+        assert not traces, "\n".join(traces)
+        return [result for _, result in found]
+
+    def _start(self):
+        port = free_port()
+        for rank in range(self._world):
+            ours, theirs = _context.Pipe()
+            process = _context.Process(target=_serve, args=(rank, self._world, port, theirs))
+            process.start()
+            theirs.close()  # so that a rank's end is seen
+            self._processes.append(process)
+            self._connections.append(ours)
+
+    def _answers(self):
+        got, end = {}, time.monotonic() + PATIENCE
+        while waiting := [c for c in self._connections if c not in got]:
+            ready = wait(waiting, timeout=end - time.monotonic())
+            assert ready, f"ranks hang: {[self._connections.index(c) for c in waiting]}"
+            for connection in ready:
+                try:
+                    got[connection] = connection.recv()
+                except (EOFError, ConnectionError):
+                    got[connection] = _KILLED
+        return [got[connection] for connection in self._connections]
+
+    def _end(self):
+        for process, connection in zip(self._processes, self._connections, strict=True):
+            process.kill()
+            process.join()
+            connection.close()
+        self._processes, self._connections = [], []
+
+
+def _serve(rank, world, port, connection):
+    """Runs what comes, until a function raises. Each has process groups of its own."""
     torch.set_num_threads(1)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
-                      MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    try:
-        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=PATIENCE))
-        result, failed = function(*arguments), False
-    except BaseException as error:
-        result, failed = (type(error).__name__, str(error), traceback.format_exc()), True
-    results.put((rank, failed, result))
-    results.close()
-    results.join_thread()
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), GLOO_SOCKET_IFNAME="lo")
+    patience = datetime.timedelta(seconds=PATIENCE)
+    store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=patience)
+    failed, number = False, 0
+    while not failed:
+        function, arguments = connection.recv()
+        if dist.is_initialized():
+            dist.destroy_process_group()  # by now nobody needs that of the function before
+        dist.init_process_group("gloo", timeout=patience, rank=rank, world_size=world,
+                                store=dist.PrefixStore(str(number), store))
+        try:
+            result = function(*arguments)
+        except BaseException as error:
+            result, failed = (type(error).__name__, str(error), traceback.format_exc()), True
+        connection.send((failed, result))
+        number += 1
     os._exit(0)
 
 
 def outcomes(world, function, *arguments):
-    """By rank (whether it raised, what it returned or (kind, message, trace)); a rank that was
-    killed has raised ("Killed", "", "")."""
-    results, port = _context.Queue(), free_port()
-    ranks = [_context.Process(target=_rank, args=(function, rank, world, port, results, arguments))
-             for rank in range(world)]
-    for process in ranks:
-        process.start()
-    try:
-        got = _collected(results, ranks)
-    finally:
-        for process in ranks:
-            process.kill()
-            process.join()
-    return [got.get(rank, (True, ("Killed", "", ""))) for rank in range(world)]
-
-
-def _collected(results, ranks):
-    """By rank what came, until all ranks have ended."""
-    got, end = {}, time.monotonic() + PATIENCE
-    while len(got) < len(ranks):
-        running = any(process.is_alive() for process in ranks)
-        try:
-            rank, *outcome = results.get(timeout=0.5)
-            got[rank] = tuple(outcome)
-        except queue.Empty:
-            if not running:
-                break
-            assert time.monotonic() < end, f"ranks hang; there are results of {sorted(got)}"
-    return got
+    """As Ranks.outcomes, of a job for this function alone."""
+    with Ranks(world) as ranks:
+        return ranks.outcomes(function, *arguments)
 
 
 def run(world, function, *arguments):
-    """By rank what function(*arguments) returned, on a job of that many ranks."""
-    found = outcomes(world, function, *arguments)
-    for rank, (failed, result) in enumerate(found):
-        assert not failed, f"rank {rank}: {result[2]}"
-    return [result for _, result in found]
+    """As Ranks.run, of a job for this function alone."""
+    with Ranks(world) as ranks:
+        return ranks.run(function, *arguments)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -16,6 +17,13 @@ ROWS = page.PAGE.read_text().partition(page.BEGIN)[2].partition(page.END)[0].spl
 
 def test_every_family_has_one_row():
     assert sorted(re.findall(r"^\| `([^`]+)` \|", "\n".join(ROWS), re.M)) == sorted(page.families())
+
+
+def test_the_families_that_run_on_processes_are_exact_and_counted():
+    exact = set(re.findall(r"^\| `([^`]+)` \| \w+ \| exact", "\n".join(ROWS), re.M))
+    assert exact >= FAMILIES.keys()
+    for text in (page.PAGE.read_text(), page.PAGE.with_name("pipeline.md").read_text()):
+        assert re.search(rf"`make soak` (also runs|compares) {len(FAMILIES)} families ", text)
 
 
 @pytest.mark.parametrize("family", ["gemma2", "deepseek_v2", "roberta", "qwen3_5_moe", "falcon"])

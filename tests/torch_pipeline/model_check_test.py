@@ -42,6 +42,12 @@ def test_a_runtime_that_forgets_prefix_gradients_is_not_exact(monkeypatch, forgo
     assert check("llama").gradient_error > 0.01
 
 
+def test_a_gradient_that_is_no_number_is_not_exact(monkeypatch):
+    monkeypatch.setattr(token_rows.TokenRows, "added_to",
+                        lambda self, key, sequence, begin, rows: rows * float("nan"))
+    assert not check("llama").exact
+
+
 def test_a_runtime_that_forgets_windows_is_not_exact(monkeypatch):
     monkeypatch.setattr(attention.MaskRule, "sees",
                         lambda self, queries, keys: keys[None] <= queries[:, None])

@@ -4,77 +4,74 @@ import os
 import random
 import time
 
-import torch
 import torch.distributed as dist
 from families import config_of, model_of
 from slimpack.torch import pipeline
-from slimpack.torch.pipeline.comparison import Fp64Casts
+from slimpack.torch.pipeline.comparison import Fp64Casts, gradients_of
 from slimpack.torch.pipeline.random_plan import random_plan
 from trial import random_case
 
 
-def join(rank, ranks, port):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
-                            world_size=ranks)
-
-
-def engine_of(family, seed, plan, **options):
+def engine_of(family, seed, plan):
     """This rank's part of the model that every rank makes alike."""
-    model = model_of(config_of(family, **options), seed)
+    model = model_of(config_of(family), seed)
     index = dist.get_rank() % plan.stages
     return pipeline.Engine(pipeline.Stage.from_model(model, plan.layer_begin, index, check=False))
 
 
-def gradients_of(engine):
-    parameters = engine.stage.model.named_parameters()
-    return {name: parameter.grad.clone() for name, parameter in parameters
-            if parameter.grad is not None}
+def close(engine):
+    """Closes an engine's connections, so that a process can have many engines."""
+    dist.barrier()  # nobody needs them any more
+    engine.groups.close()
 
 
-def run_cases(rank, ranks, port, cases, folder, results):
-    """Runs each case, (family, seed, settings), twice; each rank writes what came of it."""
-    join(rank, ranks, port)
-    for number, (family, seed, settings) in enumerate(cases):
-        plan, documents = random_case(seed, **settings)
-        engine = engine_of(family, seed, plan)
+def arrays_of(engine):
+    """By name this rank's gradients, for another process."""
+    gradients = gradients_of(engine.stage.model)
+    return {name: gradient.numpy().copy() for name, gradient in gradients.items()}
+
+
+def step(family, seed, settings):
+    """(loss, gradients by name) of a random step; settings override what the seed chooses."""
+    plan, documents = random_case(seed, **settings)
+    engine = engine_of(family, seed, plan)
+    with Fp64Casts():
+        loss = engine.step(plan, documents).loss
+    close(engine)
+    return loss, arrays_of(engine)
+
+
+def run_twice(family, seed, settings, folder):
+    """What comes of the same step twice, and of what may follow it. Writes the model."""
+    plan, documents = random_case(seed, **settings)
+    engine, losses, gradients = engine_of(family, seed, plan), [], []
+    for _ in range(2):
+        engine.stage.zero_grad()
         with Fp64Casts():
-            result = engine.step(plan, documents)
-            first = gradients_of(engine)
-            for parameter in engine.stage.parameters():
-                parameter.grad = None
-            again = engine.step(plan, documents)
-        same_bits = all(torch.equal(gradient, first[name])
-                        for name, gradient in gradients_of(engine).items())
-        timeline = engine.timeline()
-        norm = engine.clip_grad_norm(1e-3)
-        engine.save_pretrained(folder / f"model-{number}")
-        torch.save(dict(loss=result.loss, targets=result.targets, same_bits=same_bits and
-                        again.loss == result.loss, gradients=first, norm=norm, timeline=timeline,
-                        clipped=gradients_of(engine)), folder / f"{number}-{rank}.pt")
-    dist.barrier()
-    results.put(rank)
+            losses.append(engine.step(plan, documents).loss)
+        gradients.append(arrays_of(engine))
+    found = dict(losses=losses, gradients=gradients, timeline=engine.timeline(),
+                 norm=engine.clip_grad_norm(1e-3), clipped=arrays_of(engine))
+    engine.save_pretrained(folder)
+    close(engine)
+    return found
 
 
-def fail(rank, ranks, port, more_ports, results):
-    """Three jobs, one after another, that fail: rank 1 has another plan, raises an error, is
-    killed. Every rank says how that ended, and after how many seconds."""
+def fail(how):
+    """A step that fails, since rank 1 has another plan, raises an error or is killed. Returns the
+    kind of error, its message, and after how many seconds it came."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
     plan, documents = random_case(3, stages=ranks, replicas=1, kind="sliced")
-    for how, of_job in zip(("plan", "raise", "kill"), (port, *more_ports), strict=True):
-        join(rank, ranks, of_job)
-        engine = engine_of("llama", 3, plan)
-        given = plan
-        if rank == 1 and how == "plan":
-            given = random_plan(plan.lengths, plan.layer_begin, random.Random(4))
-        elif rank == 1:
-            break_second_call(engine.stage, how)
-        start = time.monotonic()
-        try:
-            engine.step(given, documents)
-        except Exception as error:
-            results.put((how, rank, type(error).__name__, str(error), time.monotonic() - start))
-        time.sleep(7)  # a process that ends would break the connections by itself
-        dist.destroy_process_group()
+    engine, given = engine_of("llama", 3, plan), plan
+    if rank == 1 and how == "plan":
+        given = random_plan(plan.lengths, plan.layer_begin, random.Random(4))
+    elif rank == 1:
+        break_second_call(engine.stage, how)
+    start = time.monotonic()
+    try:
+        engine.step(given, documents)
+    except Exception as error:
+        return type(error).__name__, str(error), time.monotonic() - start
 
 
 def break_second_call(stage, how):

@@ -38,6 +38,12 @@ def run_locally(model, plan, documents, **options):
         return engine, engine.step(plan, documents)
 
 
+def tensors_of(arrays):
+    """Gradients by name of each rank, as tensors."""
+    return [{name: torch.from_numpy(array) for name, array in of_rank.items()}
+            for of_rank in arrays]
+
+
 def assert_equals_plain_training(family, seed, **settings):
     """The gradients of a random step, against one document at a time."""
     assert_model_equals_plain_training(model_of(config_of(family), seed), seed, **settings)

@@ -1,6 +1,8 @@
 """Compares a pipeline's step with plain training: one document at a time, by the model's own
 code."""
 
+import math
+
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -44,18 +46,30 @@ def plain_step(model, documents, labels=None):
     return loss
 
 
+def gradients_of(model):
+    """By name the gradients of a model's or a stage's parameters; zeros where one has none."""
+    return {name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            for name, parameter in model.named_parameters()}
+
+
 def largest_difference(model, stages):
     """(relative difference, parameter) of the gradient that differs most between a whole model and
-    the stages of its copy. Relative to the largest entry of the model's gradient, or a floor."""
+    the stages of its copy. Relative to the largest entry of the model's gradient, or a floor. A
+    number that is no number differs infinitely."""
+    return largest_of(model, [gradients_of(stage.model) for stage in stages])
+
+
+def largest_of(model, found_of):
+    """As largest_difference, of gradients_of the model of every stage."""
     expected = {name: parameter.grad for name, parameter in model.named_parameters()
                 if parameter.grad is not None}
     largest = max(gradient.abs().max().item() for gradient in expected.values())
     worst = 0.0, ""
-    for stage in stages:
-        for name, parameter in stage.model.named_parameters():
-            found = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    for of_stage in found_of:
+        for name, found in of_stage.items():
             reference = expected.get(name, torch.zeros_like(found))
             scale = max(reference.abs().max().item(), largest * _FLOOR)
-            worst = max(worst, ((found - reference).abs().max().item() / scale, name))
-    missing = expected.keys() - {name for s in stages for name, _ in s.model.named_parameters()}
-    return (float("inf"), min(missing)) if missing else worst
+            difference = (found - reference).abs().max().item() / scale
+            worst = max(worst, (math.inf if math.isnan(difference) else difference, name))
+    missing = expected.keys() - {name for of_stage in found_of for name in of_stage}
+    return (math.inf, min(missing)) if missing else worst
