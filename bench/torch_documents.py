@@ -103,6 +103,15 @@ def pack_bfd(pieces, capacity):
     return packs
 
 
+def pack_balanced(pieces, capacity):
+    """As many packs as best-fit makes, of about equal cost: the longest document first, each into the
+    cheapest pack so far."""
+    packs = [Pack([]) for _ in pack_bfd(pieces, capacity)]
+    for piece in sorted(pieces, key=len, reverse=True):
+        min(packs, key=lambda p: p.cost).pieces.append(piece)
+    return packs
+
+
 def pack_concat(pieces, capacity):
     packs, room = [], 0
     for piece in pieces:
@@ -133,10 +142,10 @@ def make_even(packs):
 def build_batch(pieces, args):
     if args.packing == "pad":
         packs = [Pack([p]) for p in pieces]
-        width = max(len(p) for p in pieces)
     else:
-        width = args.pack_len
-        packs = {"bfd": pack_bfd, "concat": pack_concat}[args.packing](pieces, width)
+        pack = {"bfd": pack_bfd, "balanced": pack_balanced, "concat": pack_concat}[args.packing]
+        packs = pack(pieces, args.pack_len)
+    width = max(p.used for p in packs)
     if args.world > 1 and args.looped:
         packs = make_even(packs)
     if args.order != "given":
