@@ -12,7 +12,7 @@ from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import FailureWatch, RunFailed
-from slimpack.torch.pipeline.forward_only import StageEvaluation, evaluation_mode
+from slimpack.torch.pipeline.forward_only import StageEvaluation
 from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.packs import BACKWARD, stage_plan
@@ -78,7 +78,7 @@ class Engine:
 
     def evaluate(self, plan, documents, labels=None):
         """The loss of a plan's documents: a StepResult without a load-balancing loss. Runs forward
-        passes alone, of the model in evaluation mode.
+        passes alone.
 
         Parameters, gradients and the last step's timeline stay as they are. Keys and values are
         freed with a sequence's last slice. Takes and raises what `step` does.
@@ -170,7 +170,7 @@ class Engine:
         step = StageEvaluation(self.stage, of_stage, own.tokens, own.targets, max(targets, 1))
         recorder = Recorder(self.stage.device)
         actions, = phases_of(step.plan, self.stage.place)
-        with self._replication.gathered(), evaluation_mode(self.stage):
+        with self._replication.gathered():
             for action in actions:
                 _act(action, step, self.groups, recorder)
         self.groups.finish_sending()

@@ -1,6 +1,5 @@
 """What a stage does where the loss alone is asked for: forward passes, of which nothing stays."""
 
-import contextlib
 import dataclasses
 
 import torch
@@ -29,16 +28,6 @@ class StageEvaluation(StageStep):
         targets_T = self._of_pack(self.targets, pack)
         self.loss += loss_alone(self.stage, hidden_TD, targets_T, self.divisor)
         return None
-
-
-@contextlib.contextmanager
-def evaluation_mode(module):
-    """Inside, a module and its children are as eval() leaves them."""
-    training = [child for child in module.modules() if child.training]
-    module.eval()
-    yield
-    for child in training:
-        child.training = True
 
 
 def _forward_passes(stage_plan):
