@@ -123,9 +123,9 @@ class Training {
     MetricsFile metrics(config().output.dir);
     const std::int64_t done_before = run_.steps_done();
     const std::int64_t every = config().checkpoint.every;
-    const Nanos start = monotonic_now();
     try {
       evaluate_if_due(metrics);
+      const Nanos start = monotonic_now();
       while (auto step = next_step()) {
         last_ = std::move(step);
         if (agreement_.first()) {

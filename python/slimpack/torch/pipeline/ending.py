@@ -36,7 +36,7 @@ class Ending:
         self.begun, self.steps, self.limit = begun, steps, None
         self._engine = engine
         self._max_tokens, self._max_seconds = max_tokens, max_seconds
-        self._start = time.monotonic_ns()
+        self._start = time.monotonic()
         self._asked, self._handlers = 0, {}
 
     def __enter__(self):
@@ -52,9 +52,6 @@ class Ending:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def elapsed_ns(self):
-        return time.monotonic_ns() - self._start
-
     def tokens_left(self, tokens):
         """None = any number."""
         return None if self._max_tokens is None else self._max_tokens - tokens
@@ -68,7 +65,7 @@ class Ending:
     def out_of_time(self, done):
         """Whether a rank's time is over; never before the first step of a start. Raises Stopped."""
         over = (self._max_seconds is not None and done > self.begun
-                and self.elapsed_ns() >= self._max_seconds * 1e9)
+                and time.monotonic() - self._start >= self._max_seconds)
         if self._agree(over):
             self.limit = f"max_seconds = {self._max_seconds} is reached"
         return self.limit is not None

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from pathlib import Path
 
 from slimpack import InvalidInput
@@ -89,9 +90,10 @@ class Trainer:
             self._held_out.plan(self.steps)
         self._evaluate_if_due(ending)
         count, tokens = ending.steps - self.done, ending.tokens_left(self.tokens)
+        start = time.monotonic_ns()
         with contextlib.closing(self.steps.take(count, tokens)) as ahead:
             while not ending.out_of_time(self.done):
-                self._train(next(ahead), ending)
+                self._train(next(ahead), ending, start)
                 more = ending.allows_another(self.done, self.tokens)
                 self._evaluate_if_due(ending)
                 if self._every and self.done % self._every == 0:
@@ -100,7 +102,7 @@ class Trainer:
                     return
         self._evaluate_if_due(ending)
 
-    def _train(self, planned, ending):
+    def _train(self, planned, ending, start):
         result = self.engine.step(planned.plan, planned.documents)
         rate = self.optimizer.param_groups[0]["lr"]
         norm = self.engine.update(self.optimizer, self._max_norm)
@@ -112,7 +114,7 @@ class Trainer:
         self._last = planned, measured
         if self.engine.groups.rank == 0:
             figures = figures_of(self.done, planned, result, norm, float(rate), measured)
-            place = Place(ending.begun, ending.steps, ending.elapsed_ns())
+            place = Place(ending.begun, ending.steps, time.monotonic_ns() - start)
             self._report(figures, self._on_step,
                          lambda: step_line(figures, place, columns_of_stderr()))
 
