@@ -7,8 +7,8 @@ SlimPack's plans.
         --model models/demo.json --stages 2 --output runs/any
 
 --model is a config.json, whose model begins with random weights, or a folder or a name on the Hub,
-whose weights are trained on. Processes = stages × replicas. Started again with --resume, it goes
-on. runs/any/model loads with from_pretrained.
+whose weights are trained on. Processes = stages × replicas. Ctrl-C or SIGTERM saves and ends it;
+started again with --resume, it goes on. runs/any/model loads with from_pretrained.
 """
 
 import argparse
@@ -33,6 +33,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--hardware", default="h100", help="whose figures steps are planned with")
+    parser.add_argument("--held-out", help="a dataset that is evaluated before and after")
     parser.add_argument("--shard", action="store_true", help="share weights out over replicas")
     parser.add_argument("--resume", action="store_true")
     return parser.parse_args()
@@ -64,7 +65,12 @@ def main():
     sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
                                    step_tokens=options.step_tokens)
     steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
-    trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume)
+    held_out = None
+    if options.held_out:
+        others = slimpack.IndexedDataset.open(options.held_out)
+        held_out = others.lengths(), lambda d, begin, end: others[d][begin:end]
+    trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume,
+                               held_out=held_out)
     trainer.train(options.steps)
     engine.save_pretrained(Path(options.output) / "model")
 

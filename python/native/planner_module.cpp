@@ -11,6 +11,7 @@ NB_MODULE(_planner, m) {
   m.attr("InvalidInput") = invalid_input;
   slimpack::translate_invalid_input(invalid_input);
   m.attr("built_for_torch") = SLIMPACK_TORCH_VERSION;
+  slimpack::bind_base(m);
   slimpack::bind_data(m);
   slimpack::bind_sampler(m);
   slimpack::bind_micro_batches(m);

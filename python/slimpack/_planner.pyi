@@ -10,6 +10,36 @@ from slimpack import InvalidInput as InvalidInput
 
 built_for_torch: str = '2.13.0+cpu'
 
+def checksum(bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
+    """XXH3 of some bytes: 16 hexadecimal digits, as in checkpoints."""
+
+def human_bytes(bytes: int) -> str:
+    """As people read it: 118 MiB."""
+
+def human_count(count: float) -> str:
+    """As people read it: 12.3 k."""
+
+def human_duration(nanoseconds: int) -> str:
+    """As people read it: 12.3 ms, 1 m 23 s."""
+
+def human_share(share: float) -> str:
+    """A share in [0, 1] as people read it: 12.3%."""
+
+def require_writable_folder(folder: str | os.PathLike, setting: str) -> None:
+    """
+    Raises InvalidInput unless a folder can be created, or written if it exists.
+    """
+
+class OutputLock:
+    """
+    Keeps other runs out of a folder, `slimpack train` among them, as long as this object lives.
+    """
+
+    def __init__(self, folder: str | os.PathLike, setting: str, warn: Callable[[str], None]) -> None:
+        """
+        Raises InvalidInput naming the run that holds the lock, RuntimeError where the lock cannot be written. setting: what names the folder. warn: gets a line on a file system without locks.
+        """
+
 def read_lengths(file: str | os.PathLike) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
     """Reads a length list: one integer a line; # starts a comment."""
 

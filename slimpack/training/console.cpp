@@ -15,7 +15,9 @@ namespace slimpack {
 namespace {
 
 /// A shorter check of tokens writes no last line.
-constexpr Nanos kWorthTelling(1'000'000'000);
+constexpr Nanos kLongCheck(1'000'000'000);
+/// A shorter wait is that of handing over a plan that was ready.
+constexpr Nanos kRealWait(1'000'000);
 
 // The signal that asked for a stop; 0 = none. A signal handler can only reach globals.
 std::atomic<int> stop_signal{0};
@@ -42,7 +44,9 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
       fmt::format("  peak {}", human_bytes(largest(f.peak_activation))),
       fmt::format("  {} tok in {} docs", human_count(static_cast<double>(f.tokens.count())),
                   f.documents),
-      fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
+      f.planning_wait < kRealWait
+          ? ""
+          : fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
   for (const std::string& part : parts) {
     if (text_width(line) + text_width(part) > static_cast<std::size_t>(columns)) break;
     line += part;
@@ -67,7 +71,7 @@ void Console::tokens_checked(const std::filesystem::path& prefix, Tokens checked
   if (checked > check_->checked) check_->progress.advance((checked - check_->checked).count());
   check_->checked = checked;
   if (checked < all) return;
-  if (monotonic_now() - check_->start >= kWorthTelling) check_->progress.finish();
+  if (monotonic_now() - check_->start >= kLongCheck) check_->progress.finish();
   check_.reset();
 }
 

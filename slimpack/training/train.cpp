@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,17 +10,31 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/output_lock.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/job/configured_sequences.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/trace/timeline.h"
 #include "slimpack/training/metrics_file.h"
-#include "slimpack/training/output_lock.h"
 #include "slimpack/training/training_run.h"
 
 namespace slimpack {
 namespace {
+
+constexpr const char* kOutput = "output.dir";
+
+/// The lock of a run's output folder. In a job of several processes only the first takes it. If it
+/// fails, all of them throw the same error.
+std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
+                                      const JobAgreement& agreement, TrainingListener& listener) {
+  std::optional<OutputLock> lock;
+  static_cast<void>(agreement.from_first([&]() -> std::string {
+    lock.emplace(folder, kOutput, [&](const std::string& line) { listener.note("", line); });
+    return "";
+  }));
+  return lock;
+}
 
 void describe(TrainingRun& run, const RunConfig& config, TrainingListener& listener) {
   const EngineOptions& options = run.engine().options();
@@ -108,9 +123,9 @@ class Training {
     MetricsFile metrics(config().output.dir);
     const std::int64_t done_before = run_.steps_done();
     const std::int64_t every = config().checkpoint.every;
-    const Nanos start = monotonic_now();
     try {
       evaluate_if_due(metrics);
+      const Nanos start = monotonic_now();
       while (auto step = next_step()) {
         last_ = std::move(step);
         if (agreement_.first()) {
@@ -198,7 +213,7 @@ TrainingResult train(const TrainRequest& request, TrainingListener& listener,
                      const std::function<bool()>& should_stop, JobProcess* process) try {
   const RunConfig& config = request.config;
   const JobAgreement agreement(process, should_stop);
-  require_writable_folder(checkpoints_folder(config));
+  require_writable_folder(checkpoints_folder(config), kOutput);
   const auto lock = lock_output(config.output.dir, agreement, listener);
   const TrainingStart start =
       choose_start(request.resume, request.init, config, agreement, listener);

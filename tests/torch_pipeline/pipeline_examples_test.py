@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,10 +57,13 @@ def trained(folder, *command):
 
 def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
     command = [ANY, corpus, "--model", DEMO, "--output", tmp_path,
-               "--context", "256", "--step-tokens", "512"]
+               "--context", "256", "--step-tokens", "512", "--held-out", corpus]
     losses = trained(tmp_path, *command, "--steps", "3")
     assert losses[2] < losses[0]
     assert trained(tmp_path, *command, "--steps", "4", "--resume")[:3] == losses
+    evaluated = training_ranks.evaluations(tmp_path)
+    assert [line["step"] for line in evaluated] == [0, 3, 4]
+    assert evaluated[-1]["evaluation_loss"] < evaluated[0]["evaluation_loss"]
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert model.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
 
@@ -82,6 +86,22 @@ def test_a_run_that_cannot_go_on_ends_with_one_line(corpus, tmp_path, options, c
         assert processes.codes() == [code, code], processes.text()
         told = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
     assert len(told) == 1 and message in told[0]
+    assert "Traceback" not in processes.text()
+
+
+def test_ctrl_c_saves_and_ends_with_one_line(corpus, tmp_path):
+    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, "--context", "64",
+               "--step-tokens", "64", "--steps", "100000"]
+    with job(tmp_path, command, command) as processes:
+        processes.wait_for("step      2/100000")
+        processes.signal(1, signal.SIGINT)
+        assert processes.codes() == [130, 130], processes.text()
+        told = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
+    done = len(training_ranks.lines(tmp_path))
+    newest = tmp_path / "checkpoints" / f"step-{done:08}"
+    assert told == [f"slimpack: stopped on request after {done} of 100000 steps; {newest} has "
+                    "them, resume=True goes on"]
+    assert newest.is_dir()
     assert "Traceback" not in processes.text()
 
 

@@ -16,6 +16,9 @@ from slimpack.torch.pipeline import checkpoints
 
 DOCUMENTS = [np.random.default_rng(i).integers(3, 9, 5 + 37 * i % 90) for i in range(40)]
 MODEL = "llama"
+CONTEXT = 64
+# Sequences of 64 + 26, 5, 64 + 64 + 2, 1 and 64 tokens; in batches of 200 tokens at most, two.
+HELD_OUT = [np.random.default_rng(100 + n).integers(3, 9, n) for n in (90, 5, 130, 1, 64)]
 
 
 def job_of(stages, replicas):
@@ -28,6 +31,15 @@ def read(document, begin, end):
     return torch.from_numpy(DOCUMENTS[document][begin:end])
 
 
+def with_held_out(every):
+    """Options of a Trainer that evaluates HELD_OUT."""
+    return {"held_out": ([len(d) for d in HELD_OUT], read_held_out), "evaluate_every": every}
+
+
+def read_held_out(document, begin, end):
+    return torch.from_numpy(HELD_OUT[document][begin:end])
+
+
 def trainer_of(output, stages, sharded=False, **options):
     """A Trainer of the model that every rank makes alike."""
     world, rank = dist.get_world_size(), dist.get_rank()
@@ -37,15 +49,17 @@ def trainer_of(output, stages, sharded=False, **options):
     engine = pipeline.Engine(stage, shard_replicas=sharded)
     optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
-    sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=64, step_tokens=200, seed=5)
+    sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT,
+                                   step_tokens=200, seed=5)
     steps = pipeline.PlannedSteps(engine, job, sampler, read)
     return pipeline.Trainer(engine, optimizer, steps, output, scheduler=scheduler,
-                            on_step=lambda figures: None, **options)
+                            on_step=lambda figures: None, on_evaluation=lambda figures: None,
+                            **options)
 
 
-def train(output, stages, until, sharded=False, **options):
+def train(output, stages, until, sharded=False, options=None):
     """Trains. Returns this rank's weights by name."""
-    trainer = trainer_of(output, stages, sharded, **options)
+    trainer = trainer_of(output, stages, sharded, **(options or {}))
     trainer.train(until)
     return weights_of(trainer)
 
@@ -59,8 +73,8 @@ def sharded_tensor(tensor):
     return hasattr(tensor, "full_tensor")
 
 
-def resume(output, stages, until, sharded=False):
-    return train(output, stages, until, sharded, resume=True)
+def resume(output, stages, until, sharded=False, options=None):
+    return train(output, stages, until, sharded, {"resume": True, **(options or {})})
 
 
 def train_and_die(output, where):
@@ -77,7 +91,7 @@ def train_and_die(output, where):
             os._exit(9)
 
     real_save, checkpoints.dcp.save = checkpoints.dcp.save, dying_save
-    return train(output, 2, 4, checkpoint_every=2)
+    return train(output, 2, 4, options={"checkpoint_every": 2})
 
 
 def fail_to_plan(output):
@@ -108,5 +122,14 @@ def run_example(file, *arguments):
     runpy.run_path(file, run_name="example")["main"]()
 
 
-def lines(output):
+def all_lines(output):
     return [json.loads(line) for line in (Path(output) / "metrics.jsonl").read_text().splitlines()]
+
+
+def lines(output):
+    """Those of steps."""
+    return [line for line in all_lines(output) if "loss" in line]
+
+
+def evaluations(output):
+    return [line for line in all_lines(output) if "evaluation_loss" in line]

@@ -36,9 +36,16 @@ TEST(StepLine, HasWhatFits) {
   EXPECT_EQ(line(120),
             "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7% (predicted 3.2%)  "
             "peak 200 MiB  36.8 k tok in 8 docs");
-  EXPECT_EQ(line(kAnyColumns),
-            "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7% (predicted 3.2%)  "
-            "peak 200 MiB  36.8 k tok in 8 docs  waited 0 ns for the plan");
+  EXPECT_EQ(line(kAnyColumns), line(120));
+}
+
+TEST(StepLine, TellsAWaitForThePlanFromAMillisecondOn) {
+  StepFigures f = step_of(2, 5.23391, 4600);
+  const auto line = [&] { return step_line(f, {0, 20, Nanos(9'600'000'000)}, kAnyColumns); };
+  f.planning_wait = Nanos(999'999);
+  EXPECT_TRUE(line().ends_with("36.8 k tok in 8 docs"));
+  f.planning_wait = Nanos(1'000'000);
+  EXPECT_TRUE(line().ends_with("36.8 k tok in 8 docs  waited 1.0 ms for the plan"));
 }
 
 TEST(StepLine, OfTheLastStepSaysHowLongAllTook) {

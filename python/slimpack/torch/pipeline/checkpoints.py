@@ -1,27 +1,32 @@
 """Checkpoints of a pipeline, by torch.distributed.checkpoint.
 
 Every tensor is stored whole under its parameter's Hugging Face name, so a checkpoint loads on any
-number of stages and replicas. A folder gets its name when all of it is on disk.
+number of stages and replicas. A folder gets its name when all of it is on disk. Before it is used,
+every file is compared with its size and checksum (checkpoint_files.py).
 """
 
 import contextlib
-import json
-import os
 import re
 import shutil
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 from slimpack import InvalidInput
 from slimpack.balancing import require_positive
+from slimpack.torch.pipeline.checkpoint_files import (
+    damage_in,
+    files_of,
+    flush_folder,
+    read_state,
+    write_state,
+)
 from slimpack.torch.pipeline.failure import RunFailed
 from slimpack.torch.pipeline.groups import lost
 
-VERSION = 1
-_STATE = "training_state.json"
 _NAME = re.compile(r"step-(\d{8})")
 _PARTIAL = ".partial-"
 
@@ -61,17 +66,60 @@ class Checkpoints:
             with _one_line(f"save {self.folder_of(step)}"), lost("all ranks"):
                 dcp.save(_tensors(engine.stage, optimizer), checkpoint_id=partial,
                          process_group=_group(engine))
+            written = files_of(partial, engine.groups.rank, dist.get_world_size())
+            files = sum(engine.groups.gather_objects(written), [])
             if engine.groups.rank == 0:
-                content = {"format": "slimpack-pipeline", "version": VERSION, "step": step, **state}
-                _write(partial / _STATE, json.dumps(content, indent=2) + "\n")
+                write_state(partial, {"step": step, **state}, files)
                 self._complete(partial, step)
             engine.groups.gather_objects(None)  # nobody goes on before the folder has its name
 
     def load(self, engine, optimizer, step):
         """Loads a checkpoint into the engine's stage and the optimizer. Returns its `state`.
 
-        Settings of the optimizer, such as its learning rate, stay as they are.
+        Settings of the optimizer, such as its learning rate, stay as they are. Raises InvalidInput
+        where a file is not as it was written.
         """
+        if damage := self._damage(engine, step):
+            raise InvalidInput(damage)
+        return self._load(engine, optimizer, step)
+
+    def found(self, engine):
+        """What steps() finds on the first rank."""
+        with engine.watch:
+            return engine.groups.hand_over(self.steps() if engine.groups.rank == 0 else None)
+
+    def load_newest(self, engine, optimizer, tell):
+        """Loads the newest checkpoint whose files are as they were written. Returns its step and
+        its `state`, or None where there is no checkpoint.
+
+        tell: called with a line on each that is passed over. Raises InvalidInput where that happens
+        to all.
+        """
+        steps = self.found(engine)
+        for step in reversed(steps):
+            damage = self._damage(engine, step)
+            if damage is None:
+                return step, self._load(engine, optimizer, step)
+            tell(f"{self.folder_of(step)} is passed over: {damage}")
+        if steps:
+            raise InvalidInput(
+                f"{self.folder} has no checkpoint that can be used; remove that folder to train "
+                "from the beginning")
+        return None
+
+    def _damage(self, engine, step):
+        """One line on a file that is not as it was written; None = there is none. Each rank reads a
+        share of the files."""
+        folder, groups = self.folder_of(step), engine.groups
+        with engine.watch:
+            try:
+                files = read_state(folder)["files"]
+                found = damage_in(folder, files[groups.rank::dist.get_world_size()])
+            except InvalidInput as error:
+                found = str(error)
+            return next(filter(None, groups.gather_objects(found)), None)
+
+    def _load(self, engine, optimizer, step):
         folder = self.folder_of(step)
         with engine.watch:
             state = read_state(folder)
@@ -98,25 +146,10 @@ class Checkpoints:
         if done.exists():
             shutil.rmtree(done)
         partial.rename(done)
-        _flush(self.folder)
+        flush_folder(self.folder)
         later = [of for of in self.steps() if of > step]  # of a run that went another way
         for gone in later + [of for of in self.steps() if of <= step][:-self.keep_last]:
             shutil.rmtree(self.folder_of(gone))
-
-
-def read_state(folder):
-    """The `state` of a checkpoint. Raises InvalidInput where there is none."""
-    file = Path(folder) / _STATE
-    try:
-        state = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"cannot read the checkpoint {folder}: {error}; give a complete one") from None
-    if state.get("format") != "slimpack-pipeline" or state.get("version") != VERSION:
-        raise InvalidInput(
-            f"{file} is {state.get('format')!r} version {state.get('version')!r}, must be "
-            f"'slimpack-pipeline' {VERSION}; take the slimpack that wrote it")
-    return state
 
 
 def _weights(stage):
@@ -173,19 +206,3 @@ def _one_line(what):
         rank, (cause, _) = min(error.failures.items())
         line = str(cause).strip().splitlines()[0]
         raise RunFailed(f"cannot {what}: rank {rank}: {line}") from error
-
-
-def _write(file, text):
-    with file.open("w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    _flush(file.parent)
-
-
-def _flush(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

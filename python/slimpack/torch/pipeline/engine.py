@@ -12,6 +12,7 @@ from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import FailureWatch, RunFailed
+from slimpack.torch.pipeline.forward_only import StageEvaluation
 from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.packs import BACKWARD, stage_plan
@@ -75,6 +76,16 @@ class Engine:
             self._last = self._run(plan, documents, labels)
         return self._last
 
+    def evaluate(self, plan, documents, labels=None):
+        """The loss of a plan's documents: a StepResult without a load-balancing loss. Runs forward
+        passes alone.
+
+        Parameters, gradients and the last step's timeline stay as they are. Keys and values are
+        freed with a sequence's last slice. Takes and raises what `step` does.
+        """
+        with self.watch:
+            return self._run_forward(plan, documents, labels)
+
     def clip_grad_norm(self, max_norm):
         """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
         norm."""
@@ -120,14 +131,19 @@ class Engine:
                 write_index(self.stage, folder, [of_rank for of_rank in shards if of_rank])
             self.groups.gather_objects(None)  # nobody goes on before the folder is complete
 
+    def _begin(self, plan, documents, labels):
+        """(this rank's StagePlan, its Documents, targets of the whole step)"""
+        self._require_matching(plan)
+        replica = self.groups.replica
+        of_stage = stage_plan(plan, replica, self.stage.place.index)
+        own = Documents(plan, plan.replicas[replica].sequences, documents, labels,
+                        self.stage.device)
+        return of_stage, own, self._agree(plan, own)
+
     def _run(self, plan, documents, labels):
         place, groups = self.stage.place, self.groups
-        self._require_matching(plan)
+        of_stage, own, targets = self._begin(plan, documents, labels)
         self._replication.begin(plan)
-        of_stage = stage_plan(plan, groups.replica, place.index)
-        sequences = plan.replicas[groups.replica].sequences
-        own = Documents(plan, sequences, documents, labels, self.stage.device)
-        targets = self._agree(plan, own)
         balance = balance_of(self.stage, self._load_balancing, plan)
         step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
         recorder = self._recorder = Recorder(self.stage.device)
@@ -148,6 +164,19 @@ class Engine:
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
         return StepResult(*losses.tolist(), targets, step.meter.peak)
+
+    def _run_forward(self, plan, documents, labels):
+        of_stage, own, targets = self._begin(plan, documents, labels)
+        step = StageEvaluation(self.stage, of_stage, own.tokens, own.targets, max(targets, 1))
+        recorder = Recorder(self.stage.device)
+        actions, = phases_of(step.plan, self.stage.place)
+        with self._replication.gathered():
+            for action in actions:
+                _act(action, step, self.groups, recorder)
+        self.groups.finish_sending()
+        assert step.meter.now == 0, "the last slices use everything that was kept"
+        self.groups.sum(step.loss, "all")
+        return StepResult(step.loss.item(), 0.0, targets, step.meter.peak)
 
     def _agree(self, plan, own):
         """Targets of the step; refuses plans that differ between ranks."""

@@ -14,13 +14,14 @@ import torch.distributed as dist  # noqa: E402
 from slimpack import InvalidInput  # noqa: E402
 from slimpack.torch.pipeline.failure import RunFailed, end_of_job  # noqa: E402
 
-INVALID_INPUT, FAILED = 2, 1
+INVALID_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 _EXPECTED = (InvalidInput, RunFailed, OSError)  # others are errors in a program
 
 
 def launch(main, *, timeout=datetime.timedelta(minutes=5)):
     """Runs main() with this process's rank, on the CPU or, where there are GPUs, on that of
-    LOCAL_RANK. Ends the process: exit code 0, 2 for bad input, 1 for a run that fails.
+    LOCAL_RANK. Ends the process: exit code 0, 2 for bad input, 1 for a run that fails, 130
+    for one that SIGINT has ended.
 
     Outside of torchrun there is one rank. The first rank that fails prints its cause in one line;
     an error in the program itself prints a trace.
@@ -44,6 +45,8 @@ def launch(main, *, timeout=datetime.timedelta(minutes=5)):
 def _code_of(main):
     try:
         main()
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except Exception as error:
         code = INVALID_INPUT if isinstance(error, InvalidInput) else FAILED
         tells, code = end_of_job(error, code)

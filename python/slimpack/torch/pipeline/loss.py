@@ -23,17 +23,33 @@ def loss_and_gradient(stage, hidden_TD, targets_T, divisor):
     """
     loss = torch.zeros((), dtype=torch.float64, device=hidden_TD.device)
     gradient_TD = torch.zeros_like(hidden_TD)
-    rows = (targets_T != IGNORED).nonzero()[:, 0]
-    block_rows = max(1, LOGITS_AT_ONCE // stage.model.config.get_text_config().vocab_size)
-    for block in rows.split(block_rows):
-        if not len(block):
-            continue
+    for block in _blocks(stage, targets_T):
         block_TD = hidden_TD[block].detach().requires_grad_()
-        logits_TV = stage.logits(block_TD)
-        if logits_TV.dtype != torch.float64:
-            logits_TV = logits_TV.float()
-        summed = functional.cross_entropy(logits_TV, targets_T[block], reduction="sum") / divisor
+        summed = _summed_loss(stage, block_TD, targets_T[block]) / divisor
         summed.backward()
         gradient_TD[block] = block_TD.grad
         loss += summed.detach()
     return loss, gradient_TD
+
+
+def loss_alone(stage, hidden_TD, targets_T, divisor):
+    """The loss that loss_and_gradient returns, without gradients."""
+    loss = torch.zeros((), dtype=torch.float64, device=hidden_TD.device)
+    with torch.no_grad():
+        for block in _blocks(stage, targets_T):
+            loss += _summed_loss(stage, hidden_TD[block], targets_T[block]) / divisor
+    return loss
+
+
+def _blocks(stage, targets_T):
+    """The rows with a target, as many at a time as may have logits at once."""
+    rows = (targets_T != IGNORED).nonzero()[:, 0]
+    block_rows = max(1, LOGITS_AT_ONCE // stage.model.config.get_text_config().vocab_size)
+    return [block for block in rows.split(block_rows) if len(block)]
+
+
+def _summed_loss(stage, rows_TD, targets_T):
+    logits_TV = stage.logits(rows_TD)
+    if logits_TV.dtype != torch.float64:
+        logits_TV = logits_TV.float()
+    return functional.cross_entropy(logits_TV, targets_T, reduction="sum")

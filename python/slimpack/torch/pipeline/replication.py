@@ -4,6 +4,7 @@ Replicas run different numbers of MicroPacks, so they meet once a step: after, o
 backward pass.
 """
 
+import contextlib
 import warnings
 
 from torch.distributed.device_mesh import DeviceMesh
@@ -28,6 +29,10 @@ class Summed:
     def before_last_backward(self):
         pass
 
+    def gathered(self):
+        """A context in which every rank has whole weights."""
+        return contextlib.nullcontext()
+
     def reduce(self):
         """Gradients become those of the whole step."""
         summed(self._stage.parameters(), self._groups, "replicas")
@@ -49,7 +54,8 @@ class Sharded:
         # A stage's rows are a view of what its model returns. Nobody writes into them.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
         mesh = DeviceMesh.from_group(groups.by_name["replicas"], stage.device.type)
-        for module in (*stage.own_layers(), stage):
+        self._modules = [*stage.own_layers(), stage]
+        for module in self._modules:
             fully_shard(module, mesh=mesh, reshard_after_forward=False)
             module.set_gradient_divide_factor(1.0)  # a loss is divided by the whole step's targets
             module.set_force_sum_reduction_for_comms(True)
@@ -67,6 +73,15 @@ class Sharded:
 
     def before_last_backward(self):
         self._set_last(True)
+
+    @contextlib.contextmanager
+    def gathered(self):
+        """As of Summed. Replicas may run different numbers of forward passes inside, or none."""
+        for module in self._modules:
+            module.unshard()
+        yield
+        for module in self._modules:
+            module.reshard()
 
     def reduce(self):
         """Gradients became those of the whole step; those of tied parameters are not complete

@@ -36,8 +36,8 @@ class StepSampler:
         self._lengths = as_lengths(lengths)
         for name, value in (("context", context), ("step_tokens", step_tokens)):
             require_positive(name, value)
-        self._context, self._step_tokens = context, step_tokens
-        self._go_to({"seed": seed, "epoch": 0, "position": 0})
+        self.context, self.step_tokens = context, step_tokens
+        self.go_to({"seed": seed, "epoch": 0, "position": 0})
 
     def next_step(self):
         """The next step's Drawn."""
@@ -47,7 +47,7 @@ class StepSampler:
     def state_dict(self, cursor=None):
         """Where the sampler stands, or stood at a cursor of Drawn."""
         return {"documents": int(self._lengths.size), "tokens": int(self._lengths.sum()),
-                "context": self._context, "step_tokens": self._step_tokens,
+                "context": self.context, "step_tokens": self.step_tokens,
                 "cursor": cursor or json.loads(self._native.cursor)}
 
     def load_state_dict(self, state):
@@ -58,10 +58,11 @@ class StepSampler:
                 raise InvalidInput(
                     f"the sampler's {name} was {state[name]}, here it is {value}; go on with the "
                     "same documents, context and step_tokens")
-        self._go_to(state["cursor"])
+        self.go_to(state["cursor"])
 
-    def _go_to(self, cursor):
-        self._native = _planner.Sampler.make(self._lengths, self._context, self._step_tokens,
+    def go_to(self, cursor):
+        """Goes on behind the Drawn that has this cursor."""
+        self._native = _planner.Sampler.make(self._lengths, self.context, self.step_tokens,
                                              json.dumps(cursor))
 
 
@@ -89,44 +90,67 @@ class PlannedSteps:
         self.sampler = sampler
         self._engine, self._job, self._read = engine, job, read
 
-    def take(self, count):
-        """The next `count` PlannedSteps. All ranks of the engine go through them together.
+    def plan(self, lengths):
+        """The StepPlan of some sequences, on all ranks. Raises InvalidInput where there is none."""
+        with self._engine.watch:
+            first = self._engine.groups.rank == 0
+            return self._handed_over(self._job.plan(lengths) if first else None)[0]
+
+    def take(self, count, max_tokens=None):
+        """The next `count` PlannedSteps, or fewer where their tokens reach max_tokens before. All
+        ranks of the engine go through them together, and may leave off before the end.
 
         Raises InvalidInput where a step cannot be planned.
         """
+        tokens, last = 0, None
         with ThreadPoolExecutor(1, "slimpack planner") as planner:
             ahead = None
-            for left in reversed(range(count)):
-                start = time.monotonic_ns()
-                with self._engine.watch:
-                    drawn, planning = ahead or self._start(planner)
-                    ahead = self._start(planner) if left else None
-                    step = self._handed_over(drawn, planning, start)
-                yield step
+            try:
+                for left in reversed(range(count)):
+                    start = time.monotonic_ns()
+                    with self._engine.watch:
+                        drawn, planning = ahead or self._start(planner)
+                        tokens += int(drawn.lengths.sum())
+                        more = left and not (max_tokens and tokens >= max_tokens)
+                        ahead = self._start(planner) if more else None
+                        step = self._planned(drawn, planning, start)
+                    last = drawn.cursor
+                    yield step
+                    if not more:
+                        return
+            finally:
+                if ahead is not None and last is not None:
+                    self.sampler.go_to(last)  # the step ahead was drawn in vain
 
     def _start(self, planner):
         """Draws a step and, on the first rank, starts to plan it."""
         drawn = self.sampler.next_step()
         first = self._engine.groups.rank == 0
-        return drawn, planner.submit(self._plan, drawn.lengths) if first else None
+        return drawn, planner.submit(self._timed_plan, drawn.lengths) if first else None
 
-    def _plan(self, lengths):
+    def _timed_plan(self, lengths):
         start = time.monotonic_ns()
         return self._job.plan(lengths), time.monotonic_ns() - start
 
-    def _handed_over(self, drawn, planning, start):
-        groups, said = self._engine.groups, None
-        if planning is not None:
-            plan, planning_ns = planning.result()
-            said = plan.to_json(), planning_ns
-        text, planning_ns = groups.hand_over(said)
-        if planning is None:
-            plan = StepPlan.from_json(text, "plan of rank 0")
+    def _planned(self, drawn, planning, start):
+        plan, planning_ns = (None, None) if planning is None else planning.result()
+        plan, planning_ns = self._handed_over(plan, planning_ns)
         waited_ns = time.monotonic_ns() - start
-        documents = {}
-        for sequence in map(int, plan.replicas[groups.replica].sequences):
-            begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
-            tokens = self._read(int(drawn.documents[sequence]), begin, begin + length)
-            is_tensor = isinstance(tokens, torch.Tensor)
-            documents[sequence] = tokens if is_tensor else torch.tensor(tokens)
+        documents = documents_of(drawn, plan, self._engine.groups.replica, self._read)
         return PlannedStep(plan, drawn, documents, planning_ns, waited_ns)
+
+    def _handed_over(self, plan, planning_ns=0):
+        """On all ranks what the first one has."""
+        said = None if plan is None else (plan.to_json(), planning_ns)
+        text, planning_ns = self._engine.groups.hand_over(said)
+        return plan or StepPlan.from_json(text, "plan of rank 0"), planning_ns
+
+
+def documents_of(drawn, plan, replica, read):
+    """Token ids by sequence of a replica."""
+    documents = {}
+    for sequence in map(int, plan.replicas[replica].sequences):
+        begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
+        tokens = read(int(drawn.documents[sequence]), begin, begin + length)
+        documents[sequence] = tokens if isinstance(tokens, torch.Tensor) else torch.tensor(tokens)
+    return documents

@@ -1,112 +1,192 @@
-"""A training loop: steps, updates, metrics and checkpoints."""
+"""A training loop: steps, updates, evaluations, metrics and checkpoints."""
 
+import contextlib
 import sys
+import time
 from pathlib import Path
 
 from slimpack import InvalidInput
-from slimpack.balancing import require_positive
 from slimpack.torch.pipeline.checkpoints import Checkpoints
+from slimpack.torch.pipeline.ending import Ending, Stopped
+from slimpack.torch.pipeline.evaluation import HeldOut
 from slimpack.torch.pipeline.metrics import (
     MetricsFile,
+    Place,
+    columns_of_stderr,
+    evaluation_line,
     figures_of,
     measured_timeline,
     step_line,
     write_timeline,
 )
-
-
-def _print_step(figures):
-    print(step_line(figures), file=sys.stderr, flush=True)
+from slimpack.torch.pipeline.output_lock import lock_output
 
 
 class Trainer:
     """Trains an engine's stage on PlannedSteps. Every method is called by all ranks.
 
-    output: a folder that all ranks see. It gets metrics.jsonl, timeline.json and checkpoints.
+    output: a folder that all ranks see. It gets metrics.jsonl, timeline.json and checkpoints. As
+        long as this object lives, no other run can use it.
     max_norm: gradients are clipped to this norm of the whole model's.
     scheduler: a learning-rate scheduler of torch.optim, moved on after every step.
     checkpoint_every: steps between checkpoints; 0 = only at the end of `train`.
     keep_last: checkpoints that stay.
-    resume: goes on from the newest checkpoint in `output`, where there is one. Without it the
+    resume: goes on from the newest sound checkpoint in `output`, where there is one. Without it the
         folder must hold none.
-    on_step: called on the first rank with a dict of a step's figures; by default one line on
-        stderr.
+    held_out: documents whose loss is evaluated before the first step and at the end: a list of
+        their token ids, or (lengths, read) as StepSampler and PlannedSteps take them.
+    evaluate_every: steps between further evaluations; 0 = none.
+    on_step, on_evaluation: called on the first rank with a dict, the figures of a line of
+        metrics.jsonl; by default one line on stderr.
     """
 
     def __init__(self, engine, optimizer, steps, output, *, max_norm=1.0, scheduler=None,
-                 checkpoint_every=0, keep_last=2, resume=False, on_step=None):
+                 checkpoint_every=0, keep_last=2, resume=False, held_out=None, evaluate_every=0,
+                 on_step=None, on_evaluation=None):
         self.engine, self.optimizer = engine, optimizer
         self.steps, self.scheduler = steps, scheduler
         self._output, self._max_norm, self._every = Path(output), max_norm, checkpoint_every
-        self._on_step = on_step or _print_step
+        self._on_step, self._on_evaluation = on_step, on_evaluation
+        self._held_out = None if held_out is None else HeldOut(held_out, steps.sampler)
+        self._evaluate_every = evaluate_every
         self._metrics = MetricsFile(output)
         self._checkpoints = Checkpoints(self._output / "checkpoints", keep_last)
-        self.done = 0  # steps, over all starts
-        self._saved = None
-        self._begin(resume)
+        self.done = self.tokens = 0  # steps and their tokens, over all starts
+        self._saved = self._evaluated = None  # steps done then
+        self._last = None  # the last step of this start: its PlannedStep, its Timeline
+        self._lock = lock_output(engine, self._output, self._tell)
+        try:
+            self._begin(resume)
+        except BaseException:
+            self._lock = None  # a traceback may keep this object alive
+            raise
 
-    def train(self, steps):
-        """Trains until so many steps are done, over all starts; saves, and writes the last step's
-        timeline."""
-        require_positive("steps", steps)
-        planned = measured = None
-        for planned in self.steps.take(max(steps - self.done, 0)):
-            measured = self._train(planned)
-            if self._every and self.done % self._every == 0:
-                self._save(planned)
-        if planned is not None:
-            if self._saved != self.done:
-                self._save(planned)
-            if self.engine.groups.rank == 0:
-                write_timeline(self._output, planned, measured)
+    def train(self, steps, *, max_tokens=None, max_seconds=None):
+        """Trains until so many steps are done, over all starts, or until a limit is reached. Then
+        evaluates, saves, and writes the last step's timeline.
 
-    def _train(self, planned):
-        """Trains a step. Returns its Timeline."""
+        max_tokens: of all steps, over all starts. max_seconds: from this call on; one step is
+            trained in any case.
+
+        SIGTERM or SIGINT on a rank stops all ranks after their step; they save, too. Returns
+        "done", "limit" or "stopped". After SIGINT it raises KeyboardInterrupt instead.
+        """
+        stopped = None
+        self._last = None
+        with Ending(self.engine, self.done, steps, max_tokens, max_seconds) as ending:
+            try:
+                self._train_until(ending)
+            except Stopped as stop:
+                stopped = stop
+            self._finish(ending, stopped)
+        if stopped and stopped.interrupted:
+            raise KeyboardInterrupt
+        return "stopped" if stopped else "limit" if ending.limit else "done"
+
+    def _train_until(self, ending):
+        if not ending.allows_another(self.done, self.tokens):
+            return
+        if self._held_out is not None:
+            self._held_out.plan(self.steps)
+        self._evaluate_if_due(ending)
+        count, tokens = ending.steps - self.done, ending.tokens_left(self.tokens)
+        start = time.monotonic_ns()
+        with contextlib.closing(self.steps.take(count, tokens)) as ahead:
+            while not ending.out_of_time(self.done):
+                self._train(next(ahead), ending, start)
+                more = ending.allows_another(self.done, self.tokens)
+                self._evaluate_if_due(ending)
+                if self._every and self.done % self._every == 0:
+                    self._save()
+                if not more:
+                    return
+        self._evaluate_if_due(ending)
+
+    def _train(self, planned, ending, start):
         result = self.engine.step(planned.plan, planned.documents)
         rate = self.optimizer.param_groups[0]["lr"]
         norm = self.engine.update(self.optimizer, self._max_norm)
         if self.scheduler is not None:
             self.scheduler.step()
         self.done += 1
+        self.tokens += int(planned.drawn.lengths.sum())
         measured = measured_timeline(self.engine)
+        self._last = planned, measured
         if self.engine.groups.rank == 0:
             figures = figures_of(self.done, planned, result, norm, float(rate), measured)
-            self._metrics.add(figures)
-            self._on_step(figures)
-        return measured
+            place = Place(ending.begun, ending.steps, time.monotonic_ns() - start)
+            self._report(figures, self._on_step,
+                         lambda: step_line(figures, place, columns_of_stderr()))
+
+    def _evaluate_if_due(self, ending):
+        """Evaluates before the first step, every so many steps, and where the run ends."""
+        every, ended = self._evaluate_every, self.done == ending.steps or ending.limit is not None
+        due = ended or self.done == 0 or (every and self.done % every == 0)
+        if self._held_out is None or self._evaluated == self.done or not due:
+            return
+        figures = {"step": self.done,
+                   **self._held_out.evaluate(self.engine, ending.require_no_stop)}
+        self._evaluated = self.done
+        if self.engine.groups.rank == 0:
+            self._report(figures, self._on_evaluation, lambda: evaluation_line(figures))
+
+    def _report(self, figures, callback, line):
+        self._metrics.add(figures)
+        if callback is None:
+            self._tell(line())
+        else:
+            callback(figures)
+
+    def _tell(self, line):
+        if self.engine.groups.rank == 0:
+            print(line, file=sys.stderr, flush=True)
+
+    def _finish(self, ending, stopped):
+        """Saves, and says why a run ended before its last step."""
+        why = "stopped on request" if stopped else ending.limit
+        if self._last is None:
+            if stopped:
+                self._tell(f"slimpack: {why} before a step was done; nothing saved")
+            elif why:
+                self._tell(f"slimpack: {why} already after {self.done} steps; raise it to go on")
+            return
+        if self._saved != self.done:
+            self._save()
+        if self.engine.groups.rank == 0:
+            write_timeline(self._output, *self._last)
+        if why:
+            self._tell(f"slimpack: {why} after {self.done} of {ending.steps} steps; "
+                       f"{self._checkpoints.folder_of(self.done)} has them, resume=True goes on"
+                       f"{'' if stopped else ' where limits allow'}")
 
     def _begin(self, resume):
-        """Finds out on the first rank where to begin, and loads what is there."""
-        groups = self.engine.groups
-        with self.engine.watch:
-            newest = groups.hand_over(self._newest(resume) if groups.rank == 0 else None)
-        if newest:
-            state = self._checkpoints.load(self.engine, self.optimizer, newest)
-            self.steps.sampler.load_state_dict(state["sampler"])
-            if self.scheduler is not None and state["scheduler"] is not None:
-                self.scheduler.load_state_dict(state["scheduler"])
-                rates = self.scheduler.get_last_lr()
-                for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-                    group["lr"] = rate
-            self.done = self._saved = newest
-
-    def _newest(self, resume):
-        folder = self._checkpoints.folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot write to {folder}: {error.strerror}; give another folder") from None
-        newest = max(self._checkpoints.steps(), default=None)
-        if newest and not resume:
+        """Loads the newest checkpoint that can be used, where there is one."""
+        folder, found = self._checkpoints.folder, None
+        if resume:
+            found = self._checkpoints.load_newest(self.engine, self.optimizer, self._tell)
+            where = (self._checkpoints.folder_of(found[0]) if found else
+                     f"no checkpoint in {folder}, training from the beginning")
+            self._tell(f"resume: {where}")
+        elif self._checkpoints.found(self.engine):
             raise InvalidInput(
                 f"{folder} has checkpoints of another run; give resume=True to go on with it, or "
                 "another folder")
-        return newest
+        if not found:
+            return
+        self.done, state = found
+        self._saved, self.tokens, self._evaluated = self.done, state["tokens"], state["evaluated"]
+        self.steps.sampler.load_state_dict(state["sampler"])
+        if self.scheduler is not None and state["scheduler"] is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+            rates = self.scheduler.get_last_lr()
+            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
 
-    def _save(self, planned):
+    def _save(self):
+        planned, _ = self._last
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         self._checkpoints.save(self.engine, self.optimizer, self.done, {
+            "tokens": self.tokens, "evaluated": self._evaluated,
             "sampler": self.steps.sampler.state_dict(planned.drawn.cursor), "scheduler": scheduler,
             "layer_begin": list(self.engine.stage.place.layer_begin)})
         self._saved = self.done

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "slimpack/base/descriptor.h"
-#include "slimpack/training/job_agreement.h"
-#include "slimpack/training/training_listener.h"
 
 namespace slimpack {
 
@@ -18,10 +16,11 @@ namespace slimpack {
 /// run leaves the file behind, but it keeps nobody out.
 class OutputLock {
  public:
-  /// Creates a missing folder. Throws InvalidInput naming process, machine and time if another run
-  /// holds the lock; then it has changed nothing in the folder. Throws as output_failed if the file
-  /// cannot be written. On a file system without locks it gives `warn` one line and goes on.
-  OutputLock(const std::filesystem::path& folder,
+  /// Creates a missing folder. `setting`: what names the folder, for messages ("output.dir").
+  /// Throws InvalidInput naming process, machine and time if another run holds the lock; then it
+  /// has changed nothing in the folder. Throws as output_failed if the file cannot be written. On a
+  /// file system without locks it gives `warn` one line and goes on.
+  OutputLock(const std::filesystem::path& folder, std::string setting,
              const std::function<void(const std::string&)>& warn);
   OutputLock(OutputLock&&) = default;
   /// Also removes the folders that it created and that are still empty.
@@ -31,7 +30,7 @@ class OutputLock {
   /// Creates missing folders. The destructor removes those that are still empty.
   class CreatedFolders {
    public:
-    explicit CreatedFolders(const std::filesystem::path& folder);
+    CreatedFolders(const std::filesystem::path& folder, const std::string& remedy);
     CreatedFolders(CreatedFolders&&) = default;
     ~CreatedFolders();
 
@@ -46,17 +45,13 @@ class OutputLock {
 
   std::filesystem::path folder_;
   std::filesystem::path path_;
+  std::string setting_;
   std::optional<CreatedFolders> folders_;
   Descriptor file_;
 };
 
 /// Throws InvalidInput unless `folder` can be created, or written if it exists. Creates nothing.
-void require_writable_folder(const std::filesystem::path& folder);
-
-/// The lock of a run's output folder. In a job of several processes only the first takes it. If it
-/// fails, all of them throw the same error.
-[[nodiscard]] std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
-                                                    const JobAgreement& agreement,
-                                                    TrainingListener& listener);
+/// `setting`: as of OutputLock.
+void require_writable_folder(const std::filesystem::path& folder, const std::string& setting);
 
 }  // namespace slimpack

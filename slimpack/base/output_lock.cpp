@@ -1,4 +1,4 @@
-#include "slimpack/training/output_lock.h"
+#include "slimpack/base/output_lock.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/output_error.h"
@@ -27,7 +28,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kLockFile = "slimpack.lock";
-constexpr std::string_view kElsewhere = "set output.dir to another folder";
+
+std::string elsewhere(const std::string& setting) {
+  return fmt::format("set {} to another folder", setting);
+}
 
 std::string this_process() {
   std::array<char, 256> host{};
@@ -38,14 +42,14 @@ std::string this_process() {
 
 }  // namespace
 
-OutputLock::CreatedFolders::CreatedFolders(const fs::path& folder) {
+OutputLock::CreatedFolders::CreatedFolders(const fs::path& folder, const std::string& remedy) {
   std::error_code error;
   fs::path at = fs::absolute(folder);
   if (!at.has_filename()) at = at.parent_path();  // without the slash at its end
   for (; !fs::exists(at, error) && at.has_relative_path(); at = at.parent_path())
     created_.push_back(at);
   fs::create_directories(folder, error);
-  if (error) output_failed("create", folder, error.value(), kElsewhere);
+  if (error) output_failed("create", folder, error.value(), remedy);
 }
 
 OutputLock::CreatedFolders::~CreatedFolders() {
@@ -53,8 +57,9 @@ OutputLock::CreatedFolders::~CreatedFolders() {
     if (::rmdir(folder.c_str()) != 0) return;  // not empty
 }
 
-OutputLock::OutputLock(const fs::path& folder, const std::function<void(const std::string&)>& warn)
-    : folder_(folder), path_(folder / kLockFile) {
+OutputLock::OutputLock(const fs::path& folder, std::string setting,
+                       const std::function<void(const std::string&)>& warn)
+    : folder_(folder), path_(folder / kLockFile), setting_(std::move(setting)) {
   while (!take(warn)) {
   }
 }
@@ -64,17 +69,16 @@ OutputLock::~OutputLock() {
 }
 
 bool OutputLock::take(const std::function<void(const std::string&)>& warn) {
-  folders_.emplace(folder_);
+  folders_.emplace(folder_, elsewhere(setting_));
   constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   file_ = Descriptor(::open(path_.c_str(), kFlags, 0644));
   if (!file_ && errno == ENOENT) return false;
-  if (!file_) output_failed("create", path_, errno, kElsewhere);
+  if (!file_) output_failed("create", path_, errno, elsewhere(setting_));
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) refuse();
     if (errno == EINTR) return false;
-    warn(fmt::format(
-        "warning: '{}' cannot be locked: {}; take care that no other run uses output.dir",
-        path_.string(), std::strerror(errno)));
+    warn(fmt::format("warning: '{}' cannot be locked: {}; take care that no other run uses {}",
+                     path_.string(), std::strerror(errno), setting_));
   }
   // The run that held the lock removes the file at its end. If that happened just now, our lock is
   // on a file without a name and keeps nobody out.
@@ -91,9 +95,9 @@ void OutputLock::refuse() const {
   std::array<char, 512> text{};
   const ssize_t size = ::pread(file_.number(), text.data(), text.size(), 0);
   const std::string_view holder(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  invalid_input("output.dir '{}' is in use by {}; wait until that run has ended, or {}",
-                folder_.string(),
-                holder.empty() ? "another run" : holder.substr(0, holder.find('\n')), kElsewhere);
+  invalid_input(
+      "{} '{}' is in use by {}; wait until that run has ended, or {}", setting_, folder_.string(),
+      holder.empty() ? "another run" : holder.substr(0, holder.find('\n')), elsewhere(setting_));
 }
 
 void OutputLock::write_holder() const {
@@ -102,10 +106,10 @@ void OutputLock::write_holder() const {
     return;
   const int cause = errno;
   ::unlink(path_.c_str());
-  output_failed("write", path_, cause, kElsewhere);
+  output_failed("write", path_, cause, elsewhere(setting_));
 }
 
-void require_writable_folder(const fs::path& folder) {
+void require_writable_folder(const fs::path& folder, const std::string& setting) {
   std::error_code error;
   fs::path existing = fs::absolute(folder);
   while (!fs::exists(existing, error) && existing.has_relative_path())
@@ -115,17 +119,7 @@ void require_writable_folder(const fs::path& folder) {
                                                                            : nullptr;
   if (cause != nullptr)
     invalid_input("cannot write into '{}': '{}' {}; {}", folder.string(), existing.string(), cause,
-                  kElsewhere);
-}
-
-std::optional<OutputLock> lock_output(const fs::path& folder, const JobAgreement& agreement,
-                                      TrainingListener& listener) {
-  std::optional<OutputLock> lock;
-  static_cast<void>(agreement.from_first([&]() -> std::string {
-    lock.emplace(folder, [&](const std::string& line) { listener.note("", line); });
-    return "";
-  }));
-  return lock;
+                  elsewhere(setting));
 }
 
 }  // namespace slimpack

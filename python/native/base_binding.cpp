@@ -1,0 +1,53 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/string.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "python/native/bindings.h"
+#include "slimpack/base/checksum.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/output_lock.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace slimpack {
+
+void bind_base(nb::module_& m) {
+  m.def(
+      "checksum",
+      [](const nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& bytes) {
+        const std::span all(bytes.data(), bytes.size());
+        const nb::gil_scoped_release unlocked;
+        return checksum_of(std::as_bytes(all));
+      },
+      "bytes"_a, "XXH3 of some bytes: 16 hexadecimal digits, as in checkpoints.");
+  m.def(
+      "human_bytes", [](std::int64_t bytes) { return human_bytes(Bytes(bytes)); }, "bytes"_a,
+      "As people read it: 118 MiB.");
+  m.def("human_count", &human_count, "count"_a, "As people read it: 12.3 k.");
+  m.def(
+      "human_duration", [](std::int64_t nanoseconds) { return human_duration(Nanos(nanoseconds)); },
+      "nanoseconds"_a, "As people read it: 12.3 ms, 1 m 23 s.");
+  m.def("human_share", &human_share, "share"_a, "A share in [0, 1] as people read it: 12.3%.");
+  m.def("require_writable_folder", &require_writable_folder, "folder"_a, "setting"_a,
+        "Raises InvalidInput unless a folder can be created, or written if it exists.");
+  nb::class_<OutputLock>(m, "OutputLock",
+                         "Keeps other runs out of a folder, `slimpack train` among them, as long "
+                         "as this object lives.")
+      .def(nb::init<const std::filesystem::path&, std::string,
+                    const std::function<void(const std::string&)>&>(),
+           "folder"_a, "setting"_a, "warn"_a,
+           "Raises InvalidInput naming the run that holds the lock, RuntimeError where the lock "
+           "cannot be written. setting: what names the folder. warn: gets a line on a file system "
+           "without locks.");
+}
+
+}  // namespace slimpack
