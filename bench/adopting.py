@@ -3,8 +3,9 @@
 (docs/adopting.md).
 
 Two jobs train the same real documents at a context of 131,072 on H100s: one without a pipeline, one
-with. Prints the comparison of each job, and the step of the micro-batches that the export to
-Megatron-Core makes, under plain 1F1B.
+with. Prints the comparison of each job, the step of the micro-batches that the export to
+Megatron-Core makes, under plain 1F1B, and the step that the export to torch.distributed.pipelining
+takes, with one partition for both passes.
 
     .venv/bin/python bench/adopting.py bench/data/wlbllm_lengths.txt
 """
@@ -54,10 +55,21 @@ def with_micro_batches(step, groups):
     return type(step).from_json(json.dumps(document))
 
 
+def padding_of(step, torch_pipelining):
+    """The share of padding in what torch computes, which has micro-batches of one size."""
+    computed = 0
+    for replica in range(len(step.replicas)):
+        sizes = [sum(end - begin for _, begin, end in parts)
+                 for parts in torch_pipelining.micro_batches(step, replica)]
+        computed += len(sizes) * max(sizes)
+    return 1 - step.lengths.sum() / computed
+
+
 def main():
     arguments = parse()
     sys.path.insert(0, str(arguments.build / "python"))
     import slimpack
+    from slimpack.export import torch_pipelining
     from slimpack.export.megatron import SlimPackScheduler
 
     model = json.loads((ROOT / "models" / "llama-3-8b.json").read_text())
@@ -66,7 +78,9 @@ def main():
     lengths = lengths[:arguments.documents]
     for name, parallel in JOBS.items():
         job = slimpack.Job(model, parallel, "h100", context=CONTEXT)
-        packed = slimpack.plan(lengths, model, parallel, "h100", context=CONTEXT, planner="packed")
+        packed, symmetric = (
+            slimpack.plan(lengths, model, parallel, "h100", context=CONTEXT, **options)
+            for options in ({"planner": "packed"}, {"cuts": "symmetric", "most_merged": 1}))
         scheduler = SlimPackScheduler(CONTEXT, 1, parallel["dp"], cost=job)
         groups = scheduler.get_groups_and_subsamples(list(enumerate(lengths.tolist())))
         step = with_micro_batches(packed, groups)
@@ -74,7 +88,10 @@ def main():
         print(job.compare(lengths, planners=PLANNERS))
         print(f"exported to Megatron-Core: {step.makespan:.2f} s in {len(groups)} micro-batches, "
               f"bubble {step.bubble_ratio:.1%}, "
-              f"peak {step.peak_activation_bytes.max() / 2**30:.1f} GiB\n")
+              f"peak {step.peak_activation_bytes.max() / 2**30:.1f} GiB")
+        print(f"one partition for both passes: {symmetric.makespan:.2f} s, padding "
+              f"{padding_of(symmetric, torch_pipelining):.1%}, packed "
+              f"{padding_of(packed, torch_pipelining):.1%}\n")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,16 @@ SlimPack's plans.
         --model models/demo.json --stages 2 --output runs/any
 
 --model is a config.json, whose model begins with random weights, or a folder or a name on the Hub,
-whose weights are trained on. Processes = stages × replicas. Ctrl-C or SIGTERM saves and ends it;
-started again with --resume, it goes on. runs/any/model loads with from_pretrained.
+whose weights are trained on. Processes = stages × replicas. The first start measures the model's
+layers for some seconds, so that steps are planned with what they take here. Ctrl-C or SIGTERM saves
+and ends it; started again with --resume, it goes on. runs/any/model loads with from_pretrained.
 """
 
 import argparse
 from pathlib import Path
 
 import slimpack
+import slimpack.torch
 import torch
 import torch.distributed as dist
 from slimpack.torch import pipeline
@@ -32,11 +34,25 @@ def parse():
     parser.add_argument("--step-tokens", type=int, default=8192, help="of a step, on all ranks")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--hardware", default="h100", help="whose figures steps are planned with")
+    parser.add_argument("--hardware", help="plan with the figures of this GPU, such as h100, "
+                        "instead of measuring layers")
     parser.add_argument("--held-out", help="a dataset that is evaluated before and after")
     parser.add_argument("--shard", action="store_true", help="share weights out over replicas")
     parser.add_argument("--resume", action="store_true")
     return parser.parse_args()
+
+
+def job_of(config, replicas, options):
+    """What steps are planned for: without --hardware, with what the layers take where this runs."""
+    settings = dict(parallel={"pp": options.stages, "dp": replicas}, context=options.context,
+                    dtype="fp32", recompute="full", backward="whole", most_merged=1)
+    if options.hardware:
+        return slimpack.Job(config, hardware=options.hardware, **settings)
+    cost = Path(options.output) / "cost.json"
+    if not cost.exists():
+        slimpack.torch.profile(config, cost, context=options.context, seconds=3,
+                               progress=print if dist.get_rank() == 0 else None)
+    return slimpack.Job(config, cost=cost, **settings)
 
 
 def stage_of(model, layer_begin, index):
@@ -52,11 +68,15 @@ def stage_of(model, layer_begin, index):
 
 def main():
     options = parse()
-    rank, replicas = dist.get_rank(), dist.get_world_size() // options.stages
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if world % options.stages:
+        raise slimpack.InvalidInput(
+            f"{world} processes are no whole replicas of {options.stages} stages; start a multiple "
+            f"of them (torchrun --nproc-per-node {options.stages}), or give other --stages")
+    replicas = world // options.stages
     config = AutoConfig.from_pretrained(options.model)
-    job = slimpack.Job(config, {"pp": options.stages, "dp": replicas}, options.hardware,
-                       context=options.context, dtype="fp32", recompute="full", backward="whole",
-                       most_merged=1)
+    Path(options.output).mkdir(parents=True, exist_ok=True)
+    job = job_of(config, replicas, options)
     stage = stage_of(options.model, job.layer_begin, rank % options.stages)
     engine = pipeline.Engine(stage, shard_replicas=options.shard)
     optimizer = torch.optim.AdamW(stage.parameters(), lr=options.learning_rate)

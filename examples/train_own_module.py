@@ -6,17 +6,26 @@ numbers.
     torchrun --nproc-per-node 2 examples/train_own_module.py runs/mine/corpus runs/own
 
 Two processes are two stages. The embedding goes to the first one, the norm and the head to the
-last.
+last. The first start measures a layer for some seconds, so that steps are planned with what it
+takes here.
 """
 
-import sys
+import argparse
+from pathlib import Path
 
 import slimpack
+import slimpack.torch
 import torch
 import torch.distributed as dist
 from slimpack.torch import pipeline
 from torch import nn
-from transformers import AttentionInterface, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AttentionInterface,
+    AutoConfig,
+    AutoModelForCausalLM,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
@@ -89,25 +98,30 @@ class OwnModel(PreTrainedModel):
         return CausalLMOutputWithPast(logits=self.head(self.decoder(**inputs).last_hidden_state))
 
 
+# 7. transformers finds the model by its configuration.
+AutoConfig.register(OwnConfig.model_type, OwnConfig)
+AutoModelForCausalLM.register(OwnConfig, OwnModel)
+
+
 def main():
-    prefix, output = sys.argv[1:]
-    stages = dist.get_world_size()
-    layers, width = OwnConfig.num_hidden_layers, OwnConfig.hidden_size
-    like = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 320,
-            "num_hidden_layers": layers, "hidden_size": width, "intermediate_size": 4 * width,
-            "num_attention_heads": 4, "num_key_value_heads": 4, "rms_norm_eps": 1e-6,
-            "max_position_embeddings": 4096,
-            "tie_word_embeddings": False}  # a known model that takes about as long
-    job = slimpack.Job(like, {"pp": stages}, "h100", dtype="fp32", recompute="full",
-                       backward="whole")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dataset", help="PREFIX of PREFIX.bin and PREFIX.idx")
+    parser.add_argument("output", type=Path, help="of metrics and checkpoints")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    cost = options.output / "cost.json"
+    if not cost.exists():
+        slimpack.torch.profile(OwnConfig(), cost, context=1024, seconds=3,
+                               progress=print if dist.get_rank() == 0 else None)
+    job = slimpack.Job(OwnConfig(), {"pp": dist.get_world_size()}, cost=cost, dtype="fp32")
     torch.manual_seed(0)
     stage = pipeline.Stage.from_model(OwnModel(OwnConfig()), job.layer_begin, dist.get_rank())
     engine = pipeline.Engine(stage)
-    dataset = slimpack.IndexedDataset.open(prefix)
+    dataset = slimpack.IndexedDataset.open(options.dataset)
     sampler = pipeline.StepSampler(dataset.lengths(), context=1024, step_tokens=4096)
     steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
     optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-3)
-    pipeline.Trainer(engine, optimizer, steps, output).train(10)
+    pipeline.Trainer(engine, optimizer, steps, options.output).train(10)
 
 
 if __name__ == "__main__":

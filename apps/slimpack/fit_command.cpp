@@ -66,7 +66,7 @@ int fit(const FitArguments& arguments) {
   if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
   const int columns = output_columns(stdout);
   fmt::print("step: {}\n{}\n{}", step.source, folded("data: " + step.long_documents, columns),
-             fit_text(advice, fixed_tp_text(config), columns));
+             fit_text(advice, fixed_tp_text(config), columns, Reader::kProgram));
   return advice.wish.fits ? 0 : kDoesNotFit;
 }
 

@@ -91,7 +91,15 @@ PlanFile plan(const StepPlanning& planning, const Lengths& given, std::int64_t c
   PythonProgress tell(std::move(progress));
   const nb::gil_scoped_release unlocked;
   const StepPlanning step = with_context(planning, lengths, context);
-  return {step.plan(lengths, [&] { tell(); }), step.cost};
+  PlanOutcome outcome =
+      plan_step(step.job(lengths), lengths, step.choices, step.cost, [&] { tell(); });
+  if (outcome.does_not_fit)
+    throw InvalidInput(outcome.does_not_fit->message(
+        step.config.plan.memory_cap
+            ? "raise memory_cap, use more stages (parallel's pp) or a shorter context"
+            : "the cap is what a rank's memory leaves beside weights, gradients and optimizer; "
+              "Job.fit looks for changes that fit"));
+  return {*std::move(outcome.step), step.cost};
 }
 
 /// The fit advice as JSON text and as a table.
@@ -105,7 +113,8 @@ std::pair<std::string, std::string> fit(const StepPlanning& planning, const Leng
   question.lengths = lengths;
   question.progress = [&](std::size_t, std::size_t) { tell(); };
   const FitAdvice advice = fit_advice(question);
-  return {fit_figures(advice).dump(), fit_text(advice, fixed_tp_text(step.config), kAnyColumns)};
+  return {fit_figures(advice).dump(),
+          fit_text(advice, fixed_tp_text(step.config), kAnyColumns, Reader::kPython)};
 }
 
 View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {

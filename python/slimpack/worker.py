@@ -12,13 +12,14 @@ import datetime
 import os
 import sys
 
-# The end of a job is told in one line; PyTorch would add a page for every connection.
+# The end of a job is told in one line; PyTorch would add a page for every connection. It reads this
+# once, when it is imported.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 from slimpack import InvalidInput, runtime  # noqa: E402
+from slimpack.own_gpu import INVALID_INPUT, take_gpu  # noqa: E402
 
 
 def parse(argv):
@@ -67,17 +68,6 @@ def place():
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-def take_gpu():
-    """Each process of a machine works on the GPU of its number there."""
-    number, gpus = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
-    if number >= gpus:
-        sys.exit(
-            f"slimpack: train.device is cuda, but process {number} of this machine finds {gpus} GPUs; "
-            "start one process for each GPU (--nproc-per-node), or set train.device to cpu"
-        )
-    torch.cuda.set_device(number)
-
-
 def connect(groups, device, timeout):
     """A process group for each of the rank's groups; the names that torch gave them."""
     # What the runtime itself has to say stays on the CPU.
@@ -107,9 +97,9 @@ def main(argv=None):
             print(f"slimpack: {error}", file=sys.stderr)
         elif os.environ.get("LOCAL_RANK") == "0":
             print(f"slimpack: rank {rank}: {error}", file=sys.stderr)
-        return 2
+        return INVALID_INPUT
     if needs.device == "cuda":
-        take_gpu()
+        take_gpu("set train.device to cpu")
     timeout = datetime.timedelta(seconds=needs.timeout)
     names = connect(needs.groups, needs.device, timeout) if ranks > 1 else []
     native.run_process(arguments, rank, needs.groups, names)

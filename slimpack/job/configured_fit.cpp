@@ -40,8 +40,8 @@ FitQuestion configured_fit(const StepPlanning& planning) {
 
 std::string fixed_tp_text(const RunConfig& config) {
   if (config.cost.file.empty()) return "";
-  return fmt::format("{}: measured with tp {}, so parallel.tp is not changed",
-                     config.cost.file.string(), config.parallel.tp);
+  return fmt::format("{}: measured with tp {}, so tp is not changed", config.cost.file.string(),
+                     config.parallel.tp);
 }
 
 }  // namespace slimpack

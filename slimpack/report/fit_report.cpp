@@ -1,7 +1,6 @@
 #include "slimpack/report/fit_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/human.h"
@@ -16,15 +15,16 @@ std::string signed_bytes(Bytes bytes) {
                           : human_bytes(bytes);
 }
 
-std::string memory_line(const FitReport& wish) {
+std::string memory_line(const FitReport& wish, Reader reader) {
   std::string text;
   if (wish.budget)
     text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free",
                        human_bytes(wish.budget->memory), kReservedPercent,
                        human_bytes(wish.budget->reserve));
   if (wish.job.memory_cap)
-    text += fmt::format("{}activations capped at {} (plan.memory_cap)", text.empty() ? "" : "; ",
-                        human_bytes(*wish.job.memory_cap));
+    text += fmt::format("{}activations capped at {} ({})", text.empty() ? "" : "; ",
+                        human_bytes(*wish.job.memory_cap),
+                        reader == Reader::kPython ? "memory_cap" : "plan.memory_cap");
   return text;
 }
 
@@ -74,7 +74,7 @@ double relative_time(const FitAdvice& advice, const FitOption& option) {
          static_cast<double>(advice.unlimited.count());
 }
 
-std::string option_table(const FitAdvice& advice, int columns) {
+std::string option_table(const FitAdvice& advice, int columns, Reader reader) {
   Table table({{"change", Align::kLeft},
                {"ranks"},
                {"step"},
@@ -82,7 +82,7 @@ std::string option_table(const FitAdvice& advice, int columns) {
                {"headroom", Align::kRight, 1}});
   for (const FitOption& option : advice.options) {
     const FitReport& report = option.report;
-    table.add_row({fmt::format("--set {}", fmt::join(option.settings, " --set ")),
+    table.add_row({setting_text(option.settings, report.job.grid, reader),
                    grouped(report.job.grid.ranks()), human_duration(report.makespan),
                    fmt::format("{:.2f} ×", relative_time(advice, option)),
                    human_bytes(report.stages[report.worst()].headroom())});
@@ -90,7 +90,7 @@ std::string option_table(const FitAdvice& advice, int columns) {
   return table.text(columns);
 }
 
-std::string longest_text(const FitReport& wish) {
+std::string longest_text(const FitReport& wish, Reader reader) {
   if (wish.longest_that_fits == Tokens(0))
     return "none of the changes tried fits, alone or with another, and as it is not even a "
            "sequence of one token fits";
@@ -99,8 +99,10 @@ std::string longest_text(const FitReport& wish) {
            "fewer tokens per step would fit";
   return fmt::format(
       "none of the changes tried fits, alone or with another; the longest sequence has {} tokens, "
-      "one of up to {} fits: lower data.context",
-      grouped(wish.longest.count()), grouped(wish.longest_that_fits.count()));
+      "one of up to {} fits: {}",
+      grouped(wish.longest.count()), grouped(wish.longest_that_fits.count()),
+      reader == Reader::kPython ? "split the documents first (slimpack.split_documents)"
+                                : "lower data.context");
 }
 
 nlohmann::json report_figures(const FitReport& report) {
@@ -128,18 +130,20 @@ nlohmann::json report_figures(const FitReport& report) {
 
 }  // namespace
 
-std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp, int columns) {
+std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp, int columns,
+                     Reader reader) {
   const FitReport& wish = advice.wish;
-  std::string text = fmt::format("{}\n\n{}\n{}\n", folded(memory_line(wish), columns),
+  std::string text = fmt::format("{}\n\n{}\n{}\n", folded(memory_line(wish, reader), columns),
                                  stage_table(wish, columns), folded(verdict(wish), columns));
   if (wish.fits) return text;
   if (!fixed_tp.empty()) text += folded(fixed_tp, columns) + "\n";
-  if (advice.options.empty()) return text + folded(longest_text(wish), columns) + "\n";
+  if (advice.options.empty()) return text + folded(longest_text(wish, reader), columns) + "\n";
   const std::string intro = fmt::format(
       "What would fit, fewest ranks and mildest first; times relative to the {} that this job's "
       "step takes where memory does not matter:",
       human_duration(advice.unlimited));
-  return text + fmt::format("\n{}\n\n{}", folded(intro, columns), option_table(advice, columns));
+  return text +
+         fmt::format("\n{}\n\n{}", folded(intro, columns), option_table(advice, columns, reader));
 }
 
 nlohmann::json fit_figures(const FitAdvice& advice) {

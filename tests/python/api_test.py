@@ -1,8 +1,10 @@
 """slimpack in Python: plans as the program makes them, NumPy without copies, errors that help."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -238,9 +240,41 @@ def test_fit_tells_what_would_fit(lengths):
     assert fits and fits.options == [] and "fits" in str(fits)
     large = slimpack.fit(lengths, "llama-3-70b", {"pp": 2, "dp": 1, "tp": 8}, "h100")
     assert not large and large.options
-    for option in large.options[:2]:
-        changed = dict(setting.split("=") for setting in option["settings"])
-        parallel = {"pp": 2, "dp": 1, "tp": 8}
-        parallel |= {k.removeprefix("parallel."): int(v) for k, v in changed.items() if "parallel" in k}
-        rest = {k.removeprefix("plan."): v.strip('"') for k, v in changed.items() if "plan." in k}
-        assert slimpack.fit(lengths, "llama-3-70b", parallel, "h100", **rest)
+    changed = {call for option in large.options for call in option["settings"]}
+    assert any(setting.startswith("parallel.") for setting in changed) and "--set" not in str(large)
+
+
+@pytest.mark.parametrize("options", [{"most_merged": 1}, {"planner": "packed"}], ids=str)
+def test_changes_that_fit_are_printed_as_arguments_of_a_job(lengths, options):
+    arguments = dict(model="llama-3-8b", parallel=PARALLEL, hardware="h100", memory_cap="2GB",
+                     **options)
+    fit = slimpack.fit(lengths, **arguments)
+    printed = re.findall(r"^Job\(\.\.\., (.*?)\) ", str(fit), re.MULTILINE)
+    assert len(printed) == len(fit.options) > 1
+    assert "(memory_cap)" in str(fit) and "plan." not in str(fit)
+    for changes in printed:
+        assert slimpack.fit(lengths, **{**arguments, **eval(f"dict({changes})")}), changes
+
+
+def crowded_job():
+    """One layer of one head, which no further rank can share, on 4 MB: some 0.6 MB of weights,
+    gradients and moments, and at least 64 bytes for each token."""
+    model = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 257,
+             "num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 48,
+             "num_attention_heads": 1, "num_key_value_heads": 1,
+             "max_position_embeddings": 1 << 17}
+    figures = tomllib.loads((ROOT / "hardware" / "h100.toml").read_text())
+    unlinked = {name: figure for name, figure in figures.items() if "link" not in name}
+    return slimpack.Job(model, hardware={**unlinked, "memory_bytes": 4_000_000})
+
+
+def test_a_refusal_names_arguments_and_methods_of_a_job(lengths):
+    with pytest.raises(slimpack.InvalidInput, match="; raise memory_cap, use more stages"):
+        slimpack.plan(lengths, "llama-3-8b", PARALLEL, "h100", memory_cap="1MB")
+    with pytest.raises(slimpack.InvalidInput, match="; Job.fit looks for changes"):
+        crowded_job().plan([1 << 17])
+
+
+def test_a_document_that_no_change_makes_fit_is_to_be_split():
+    text = str(crowded_job().fit([1 << 17]))
+    assert "split the documents first (slimpack.split_documents)" in text and "data." not in text

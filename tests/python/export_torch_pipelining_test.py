@@ -114,6 +114,23 @@ def test_what_torch_has_no_form_for_is_refused():
         torch_pipelining.schedule_csv(alone, 1)
 
 
+def test_symmetric_cuts_of_every_replica_are_taken():
+    lengths = np.random.default_rng(3).integers(20, 500, 60).tolist() + [8192]
+    step = slimpack.plan(lengths, "llama-3-8b", {"pp": 4, "dp": 2, "tp": 2}, "h100", **ROOM,
+                         cuts="symmetric", most_merged=1)
+    sequences, sliced_into = [], 0
+    for replica in range(2):
+        parts = [part for parts in torch_pipelining.micro_batches(step, replica) for part in parts]
+        actions = [cell for row in cells(torch_pipelining.schedule_csv(step, replica))
+                   for cell in row if cell]
+        count = len(torch_pipelining.micro_batches(step, replica))
+        assert len(actions) == len(set(actions)) == 4 * 2 * count  # each stage, both passes
+        assert {sequence for sequence, begin, _ in parts if begin > 0} <= {60}  # the long one
+        sequences += [sequence for sequence, begin, _ in parts if begin == 0]
+        sliced_into += sum(sequence == 60 for sequence, _, _ in parts)
+    assert sorted(sequences) == list(range(61)) and sliced_into > 1
+
+
 def stage_module(stage):
     torch.manual_seed(stage)
     return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH)).double()

@@ -5,7 +5,7 @@ import re
 import pytest
 import slimpack.torch
 import torch
-from own_model import GatedModel, ShiftedModel, own
+from own_model import GatedModel, RecomputingModel, ShiftedModel, own
 from slimpack import InvalidInput
 from slimpack.torch.pipeline import attention, cache, stage, token_rows
 from slimpack.torch.pipeline.checking import EXACT, Report
@@ -33,6 +33,10 @@ def test_a_configuration_a_model_and_a_folder_are_checked_alike(tmp_path):
 def test_models_of_a_users_own_are_checked():
     assert slimpack.torch.check(own(GatedModel)).exact
     assert not slimpack.torch.check(own(ShiftedModel)).exact  # a slice lacks the token before it
+
+
+def test_a_model_that_computes_again_in_backward_is_checked_in_fp64():
+    assert slimpack.torch.check(own(RecomputingModel)).exact
 
 
 @pytest.mark.parametrize("forgotten", ["add", "added_to"])

@@ -13,7 +13,7 @@ import slimpack
 import torch
 import training_ranks
 from processes import environment, job
-from ranks import run
+from ranks import outcomes, run
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
@@ -60,10 +60,12 @@ def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
                "--context", "256", "--step-tokens", "512", "--held-out", corpus]
     losses = trained(tmp_path, *command, "--steps", "3")
     assert losses[2] < losses[0]
+    measured = (tmp_path / "cost.json").stat().st_mtime_ns  # once, and then never again
     assert trained(tmp_path, *command, "--steps", "4", "--resume")[:3] == losses
     evaluated = training_ranks.evaluations(tmp_path)
     assert [line["step"] for line in evaluated] == [0, 3, 4]
     assert evaluated[-1]["evaluation_loss"] < evaluated[0]["evaluation_loss"]
+    assert (tmp_path / "cost.json").stat().st_mtime_ns == measured
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert model.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
 
@@ -72,13 +74,21 @@ def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_MOE))
     losses = trained(tmp_path, ANY, corpus, "--model", tmp_path / "config.json", "--output",
                      tmp_path, "--stages", "1", "--shard", "--context", "256", "--step-tokens",
-                     "512", "--steps", "3")
+                     "512", "--steps", "3", "--hardware", "h100")
     assert losses[2] < losses[0]
+
+
+def test_processes_that_are_no_whole_replicas_are_told_so(corpus, tmp_path):
+    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path / "out", "--stages", "3"]
+    for failed, (kind, message, _) in outcomes(2, training_ranks.run_example, *command):
+        assert failed and kind == "InvalidInput"
+        assert message.startswith("2 processes are no whole replicas of 3 stages; ")
 
 
 @pytest.mark.parametrize("options, code, message", [
     (["--hardware", "abacus"], 2, "hardware 'abacus' is no file"),
-    (["--learning-rate", "1e30", "--step-tokens", "64"], 1, "the gradient norm is nan"),
+    (["--learning-rate", "1e30", "--step-tokens", "64", "--hardware", "h100"], 1,
+     "the gradient norm is nan"),
 ])
 def test_a_run_that_cannot_go_on_ends_with_one_line(corpus, tmp_path, options, code, message):
     command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, *options]

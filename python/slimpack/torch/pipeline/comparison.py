@@ -1,6 +1,7 @@
 """Compares a pipeline's step with plain training: one document at a time, by the model's own
 code."""
 
+import contextlib
 import math
 
 import torch
@@ -15,13 +16,37 @@ _FLOOR = 1e-5  # of the model's largest gradient: some gradients are 0 but for r
 
 class Fp64Casts(TorchFunctionMode):
     """Turns casts to fp32 in a model's code into casts to fp64, so that an fp64 model computes in
-    fp64."""
+    fp64: forward, and where backward passes run code of the model again (checkpoints) or run code
+    of its own."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in _BACKWARD:
+            with _backward_under(self):
+                return function(*args, **(kwargs or {}))
         if function is torch.Tensor.float:
             function = torch.Tensor.double
         args = [_wide(value) for value in args]
         return function(*args, **{name: _wide(value) for name, value in (kwargs or {}).items()})
+
+
+_BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+
+
+@contextlib.contextmanager
+def _backward_under(mode):
+    """Backward passes within it run under the mode, which torch takes off where it is asked for
+    one."""
+    run = torch.autograd._engine_run_backward
+
+    def run_under_mode(*args, **kwargs):
+        with mode:
+            return run(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = run_under_mode
+    try:
+        yield
+    finally:
+        torch.autograd._engine_run_backward = run
 
 
 def _wide(value):

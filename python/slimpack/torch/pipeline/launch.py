@@ -5,16 +5,14 @@ import os
 import sys
 import traceback
 
-# The end of a job is told in one line; PyTorch would add a page for every connection.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+import torch
+import torch.distributed as dist
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
+from slimpack import InvalidInput
+from slimpack.own_gpu import INVALID_INPUT, take_gpu
+from slimpack.torch.pipeline.failure import RunFailed, end_of_job
 
-from slimpack import InvalidInput  # noqa: E402
-from slimpack.torch.pipeline.failure import RunFailed, end_of_job  # noqa: E402
-
-INVALID_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+FAILED, INTERRUPTED = 1, 130  # exit codes
 _EXPECTED = (InvalidInput, RunFailed, OSError)  # others are errors in a program
 
 
@@ -30,7 +28,7 @@ def launch(main, *, timeout=datetime.timedelta(minutes=5)):
     if missing:  # no torchrun
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        take_gpu("hide all of them to train on the CPU (CUDA_VISIBLE_DEVICES=)")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=timeout)
     code = _code_of(main)

@@ -32,12 +32,13 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
         layer of each kind is made with random weights.
     context: the most tokens of a sequence that is measured. seconds: how long to measure layers.
     latency, bandwidth: seconds and bytes per second between ranks. In a process group of two or
-        more these are measured instead; all ranks call this, slow each other as they will in
-        training, and rank 0 writes.
+        more these are measured instead; all ranks call this and slow each other as they will in
+        training. Rank 0 writes what it has measured, while the others wait.
     clock: "wall", or "processor" on a CPU that others use, too: processor time, for one thread.
     progress: called with a line of text now and then.
 
-    Raises InvalidInput for models that slimpack.torch.pipeline cannot train.
+    Raises InvalidInput for models that slimpack.torch.pipeline cannot train, and OSError where the
+    file cannot be written: on all ranks.
     """
     if dtype not in _DTYPES:
         raise InvalidInput(
@@ -74,11 +75,21 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device),
              "fit_error": max(errors),
              "source": f"slimpack.torch.profile of {config.model_type} on {_name(device)}"}
-    file = Path(file)
+    return _written(Path(file), cost, several)
+
+
+def _written(file, cost, several):
+    """The file, when rank 0 has written it. All ranks raise what keeps that one from it."""
+    refusal = [None]
     if not several or dist.get_rank() == 0:
-        file.write_text(_planner.checked_cost(json.dumps(cost), str(file)), encoding="utf-8")
+        try:
+            file.write_text(_planner.checked_cost(json.dumps(cost), str(file)), encoding="utf-8")
+        except (InvalidInput, OSError) as error:
+            refusal = [error]
     if several:
-        dist.barrier()
+        dist.broadcast_object_list(refusal, src=0)
+    if refusal[0] is not None:
+        raise refusal[0]
     return file
 
 

@@ -1,0 +1,19 @@
+"""What ranks do to profile a small model together."""
+
+import torch
+from slimpack.torch import profile
+from slimpack.torch.profiling.transfers import measured_transfer
+from transformers import AutoConfig
+
+LLAMA = AutoConfig.for_model("llama", vocab_size=61, hidden_size=16, num_hidden_layers=4,
+                             num_attention_heads=4, num_key_value_heads=2, intermediate_size=24,
+                             max_position_embeddings=1024)
+
+
+def transfer():
+    return measured_transfer(torch.device("cpu"))
+
+
+def write_profile(file):
+    """The cost file's text when the call returns."""
+    return profile(LLAMA, file, context=64, seconds=0.2).read_text()
