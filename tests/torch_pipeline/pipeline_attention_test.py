@@ -25,9 +25,8 @@ def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
     assert list(stage.division.attention.windows.values()) == windows
 
 
-# Families without casts to fp32: what backward computes again is out of reach of Fp64Casts.
-@pytest.mark.parametrize("family", ["llama", "gpt_oss", "deepseek_v3"])
-@pytest.mark.parametrize("recompute", ["full", "nothing"])
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gpt_oss", "deepseek_v3"])
+@pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])
 def test_blocks_of_queries_change_nothing(family, recompute, monkeypatch):
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", 300)  # several blocks, some of one query
     assert_equals_plain_training(family, 5, recompute=recompute, kind="symmetric", stages=2)

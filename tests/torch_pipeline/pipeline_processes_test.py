@@ -16,7 +16,8 @@ RANKS = 4
 CASES = [
     ("gemma2", 1, dict(stages=4, replicas=1, kind="sliced")),
     ("llama", 2, dict(stages=2, replicas=2, kind="sliced")),
-    ("gpt_oss", 3, dict(stages=2, replicas=2, kind="symmetric", recompute="nothing")),
+    ("gpt_oss", 3, dict(stages=2, replicas=2, kind="symmetric",
+                        recompute=["nothing", "elementwise"] * 2)),
     ("gemma3_text", 4, dict(stages=2, replicas=2, kind="packed")),
     ("deepseek_v3", 5, dict(stages=1, replicas=4, kind="sliced")),
 ]

@@ -2,6 +2,7 @@
 code."""
 
 import torch
+from torch.autograd.graph import get_gradient_edge
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -13,9 +14,14 @@ _FLOOR = 1e-5  # of the model's largest gradient: some gradients are 0 but for r
 
 class Fp64Casts(TorchFunctionMode):
     """Turns casts to fp32 in a model's code into casts to fp64, so that an fp64 model computes in
-    fp64."""
+    fp64. Also in what backward runs again."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.autograd.backward:
+            roots, *rest = args
+            edges = [get_gradient_edge(root) for root in roots]
+            with self:  # of edges torch does not ask modes, so this one stays
+                return torch.autograd.backward(edges, *rest, **(kwargs or {}))
         if function is torch.Tensor.float:
             function = torch.Tensor.double
         args = [_wide(value) for value in args]
