@@ -18,18 +18,23 @@ from trial import (
 EVERY_OTHER = ["elementwise", "nothing"] * 2
 
 
-# Casts to fp32 in norms; soft-capping; top-k experts; biases that are added to products in place,
-# sinks; latent keys, experts behind a layer without.
+# Casts to fp32 in norms; soft-capping; top-k experts; sinks; latent keys, experts behind a layer
+# without.
 @pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3_moe", "gpt_oss", "deepseek_v3"])
 @pytest.mark.parametrize("recompute", ["elementwise", EVERY_OTHER], ids=["all", "every other"])
 def test_gradients_equal_plain_training(family, recompute):
     assert_equals_plain_training(family, 3, kind="symmetric", recompute=recompute, stages=2)
 
 
-def gradients(recompute, dtype):
+def gradients(recompute, dtype, family="llama", experts=None):
+    def make_model():
+        model = model_of(config_of(family), 1, dtype)
+        if experts:
+            model.set_experts_implementation(experts)
+        return model
+
     plan, documents = random_case(7, kind="symmetric", recompute=recompute, stages=2)
-    engine = LocalEngine(stages_of(lambda: model_of(config_of("llama"), 1, dtype),
-                                   plan.layer_begin))
+    engine = LocalEngine(stages_of(make_model, plan.layer_begin))
     engine.step(plan, documents)
     return {name: parameter.grad for stage in engine.stages
             for name, parameter in stage.model.named_parameters() if parameter.grad is not None}
@@ -42,6 +47,13 @@ def test_gradients_have_the_bits_of_those_through_whole_graphs(dtype):
         found = gradients(recompute, dtype)
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("experts", ["grouped_mm", "batched_mm"])
+def test_biases_that_are_added_to_products_in_place_are_added_once(experts):
+    expected = gradients("nothing", torch.float32, "gpt_oss", experts)
+    found = gradients("elementwise", torch.float32, "gpt_oss", experts)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_layers_without_gradients_leave_no_keys_behind():

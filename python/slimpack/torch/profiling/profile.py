@@ -13,7 +13,13 @@ from slimpack.torch.pipeline.family import config_of
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
 from slimpack.torch.profiling.live_bytes import live_bytes
-from slimpack.torch.profiling.lone_layer import LoneLayer
+from slimpack.torch.profiling.lone_layer import (
+    ELEMENTWISE,
+    NOTHING,
+    LoneLayer,
+    Passes,
+    Sizes,
+)
 from slimpack.torch.profiling.transfers import measured_transfer
 from slimpack.torch.profiling.turns import in_turns, points_up_to
 
@@ -86,30 +92,33 @@ def _measured_layer(lone, kind, stage, context, seconds):
     """(the layer's part of a cost file, the largest error of a fit)."""
     measured = in_turns(points_up_to(context), lone.times, seconds, lambda: None)
     # Of a stage with one layer: the rest is counted once for all layers.
-    again = [True, True, True, False]
-    fits = []
-    for index, with_stage in enumerate(again):
+    without_stage = {"nothing_backward", "elementwise_backward"}
+    times, errors = {}, []
+    for name in Passes._fields:
         rows = []
-        for point, times in measured.items():
+        for point, taken in ((point, getattr(of, name)) for point, of in measured.items()):
             beside = stage["per_pack"] + stage["per_token"] * point.tokens * point.slices
-            own = max(times[index] - beside * with_stage, _LEAST * times[index])
+            own = taken if name in without_stage else max(taken - beside, _LEAST * taken)
             rows.append((*point, own))
-        fits.append(_planner.fit_packs(rows, kind.window))
+        text, error = _planner.fit_packs(rows, kind.window)
+        times[name] = json.loads(text)
+        errors.append(error)
     with live_bytes(lone.device) as meter:
         found = [(point, lone.bytes(point, meter))
                  for point in points_up_to(min(context, _LONGEST_COUNTED))]
-    sizes = [_planner.fit_packs([(*point, max(1.0, bytes_[index])) for point, bytes_ in found],
-                                kind.window)
-             for index in range(3)]
-    forward, backward, kept_forward, kept_backward = (json.loads(text) for text, _ in fits)
-    forward_peak, graph, backward_peak = (json.loads(text) for text, _ in sizes)
-    return ({"forward": forward, "backward": backward,
+    sizes = {}
+    for name in Sizes._fields:
+        rows = [(*point, max(1.0, getattr(of, name))) for point, of in found]
+        sizes[name] = json.loads(_planner.fit_packs(rows, kind.window)[0])
+    graphs = {name: {"forward": times[f"{name}_forward"], "backward": times[f"{name}_backward"],
+                     "bytes": sizes[f"{name}_bytes"],
+                     "backward_peak": sizes[f"{name}_backward_peak"]}
+              for name in (NOTHING, ELEMENTWISE)}
+    return ({"forward": times["full_forward"], "backward": times["full_backward"],
              "autograd": {"window": kind.window, "parameters": kind.parameters,
                           "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),
-                          "kept_forward": kept_forward, "kept_backward": kept_backward,
-                          "graph": graph, "forward_peak": forward_peak,
-                          "backward_peak": backward_peak}},
-            max(error for _, error in fits))
+                          "forward_peak": sizes["forward_peak"], **graphs}},
+            max(errors))
 
 
 def _measured_edges(config, dtype, device, clock, context, autograd):
@@ -144,7 +153,7 @@ def _cost_file(config, dtype, known, layers, transfer):
     widths = {"query_width": heads * query, "output_width": heads * output}
     size = dtype.itemsize
     return {
-        "format": "slimpack-cost", "version": 3,
+        "format": "slimpack-cost", "version": 4,
         "model": json.loads(config.to_json_string(use_diff=False)), "dtype": _DTYPES[dtype],
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
