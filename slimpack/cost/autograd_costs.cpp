@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "slimpack/base/error.h"
+
 namespace slimpack {
+
+const KeptGraph& AutogradLayer::kept(Recompute recompute) const {
+  SLIMPACK_CHECK(recompute == Recompute::kNothing || recompute == Recompute::kElementwise,
+                 "no graph is kept of \"{}\"", to_string(recompute));
+  return recompute == Recompute::kElementwise ? elementwise : whole;
+}
 
 double sum_over(const PackCost& form, const MicroPack& pack) {
   double sum = form.per_pack;

@@ -6,22 +6,33 @@
 
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
 /// Bytes of a MicroPack, in the form of its times: per_pack + Σ slices (per_slice + …).
 using PackBytes = PackCost;
 
+/// A layer's pass from forward to backward, where its graph is kept between.
+struct KeptGraph {
+  PackCost forward;         ///< nanoseconds
+  PackCost backward;        ///< nanoseconds
+  PackBytes bytes;          ///< what forward leaves for backward, its output included
+  PackBytes backward_peak;  ///< the peak of backward beyond its input, the graph and what it leaves
+
+  bool operator==(const KeptGraph&) const = default;
+};
+
 /// A layer of one kind. LayerCosts::forward is that without a graph, LayerCosts::backward that
 /// which runs the layer's forward again.
 struct AutogradLayer {
-  PackCost kept_forward;    ///< nanoseconds, where the graph is kept until backward
-  PackCost kept_backward;   ///< nanoseconds of the backward that follows
-  PackBytes graph;          ///< what forward leaves for backward, its output included
-  PackBytes forward_peak;   ///< the peak of a forward without a graph beyond its input
-  PackBytes backward_peak;  ///< the peak of backward beyond its input, the graph and what it leaves
-  double kv_bytes = 0;      ///< of a token's keys and values, as the layer hands them to its cache
+  KeptGraph whole;         ///< Recompute::kNothing
+  KeptGraph elementwise;   ///< Recompute::kElementwise: products and attention alone are kept
+  PackBytes forward_peak;  ///< the peak of a forward without a graph beyond its input
+  double kv_bytes = 0;     ///< of a token's keys and values, as the layer hands them to its cache
 
+  /// REQUIRES: kNothing or kElementwise.
+  [[nodiscard]] const KeptGraph& kept(Recompute recompute) const;
   bool operator==(const AutogradLayer&) const = default;
 };
 
@@ -35,9 +46,11 @@ struct StateBytes {
 };
 
 /// The rules of that runtime:
-///  - A stage keeps the graph of a forward MicroPack (Recompute::kNothing on all of its layers)
-///    where a backward MicroPack has the same slices. Everything else runs again
-///    (Recompute::kFull): from the stage's inputs, which are kept once for all of its layers.
+///  - A stage whose layers are all of Recompute::kNothing or kElementwise keeps the graph of a
+///    forward MicroPack where a backward MicroPack has the same slices. Layers of kElementwise keep
+///    matrix products and attention of it; their backward computes the rest again.
+///  - Everything else runs again (Recompute::kFull): from the stage's inputs, which are kept once
+///    for all of its layers.
 ///  - Keys and values are kept of the tokens that are in the prefix of some slice, of layers with a
 ///    window those that the slice sees; the sums of their gradients likewise, in the accumulate
 ///    type.

@@ -17,6 +17,21 @@ constexpr std::int64_t kMostTokens = (std::int64_t{1} << 31) - 1;
 constexpr std::size_t kMostLayers = 4096;
 constexpr std::size_t kMostKinds = 255;
 
+json graph_to_json(const KeptGraph& graph) {
+  return {{"forward", pack_cost_to_json(graph.forward)},
+          {"backward", pack_cost_to_json(graph.backward)},
+          {"bytes", pack_cost_to_json(graph.bytes)},
+          {"backward_peak", pack_cost_to_json(graph.backward_peak)}};
+}
+
+KeptGraph graph_of(const JsonFields& f, std::int64_t window) {
+  const auto form = [&](const char* key) { return pack_cost_field(f.object(key), window); };
+  return {.forward = form("forward"),
+          .backward = form("backward"),
+          .bytes = form("bytes"),
+          .backward_peak = form("backward_peak")};
+}
+
 json layer_to_json(const LayerShape& shape, const AutogradLayer& layer) {
   return {{"window", shape.window},
           {"parameters", shape.counted_parameters},
@@ -24,11 +39,9 @@ json layer_to_json(const LayerShape& shape, const AutogradLayer& layer) {
           {"query_width", shape.head_dim},
           {"output_width", shape.value_dim},
           {"kv_bytes", layer.kv_bytes},
-          {"kept_forward", pack_cost_to_json(layer.kept_forward)},
-          {"kept_backward", pack_cost_to_json(layer.kept_backward)},
-          {"graph", pack_cost_to_json(layer.graph)},
-          {"forward_peak", pack_cost_to_json(layer.forward_peak)},
-          {"backward_peak", pack_cost_to_json(layer.backward_peak)}};
+          {"nothing", graph_to_json(layer.whole)},
+          {"elementwise", graph_to_json(layer.elementwise)},
+          {"forward_peak", pack_cost_to_json(layer.forward_peak)}};
 }
 
 /// The heads of a counted layer are as one: only their widths together count.
@@ -43,12 +56,9 @@ LayerShape layer_shape_of(const JsonFields& f, std::int64_t hidden_size) {
 }
 
 AutogradLayer layer_of(const JsonFields& f, std::int64_t window) {
-  const auto form = [&](const char* key) { return pack_cost_field(f.object(key), window); };
-  return {.kept_forward = form("kept_forward"),
-          .kept_backward = form("kept_backward"),
-          .graph = form("graph"),
-          .forward_peak = form("forward_peak"),
-          .backward_peak = form("backward_peak"),
+  return {.whole = graph_of(f.object("nothing"), window),
+          .elementwise = graph_of(f.object("elementwise"), window),
+          .forward_peak = pack_cost_field(f.object("forward_peak"), window),
           .kv_bytes = non_negative(f, "kv_bytes")};
 }
 

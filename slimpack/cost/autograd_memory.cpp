@@ -49,19 +49,24 @@ Tokens seen_tokens(const std::vector<Tokens>& begins, Tokens window) {
   return seen;
 }
 
-/// A stage's layers of one kind.
+/// A stage's layers of one kind and recomputation.
 struct StageLayers {
   std::size_t kind = 0;
+  Recompute recompute = Recompute::kNothing;
   std::int64_t layers = 0;
 };
 
-/// From the stage's first layer to its last; neighbours of one kind together.
-std::vector<StageLayers> layers_of(const Costs& cost, const StageLayout& layout, StageId stage) {
+/// From the stage's first layer to its last; neighbours that are alike together.
+std::vector<StageLayers> layers_of(const RecomputingCosts& cost, const StageLayout& layout,
+                                   StageId stage) {
   std::vector<StageLayers> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
-    const std::size_t kind = cost.shape.kind_of(static_cast<std::size_t>(l));
-    if (runs.empty() || runs.back().kind != kind) runs.push_back({kind, 0});
+    const auto layer = static_cast<std::size_t>(l);
+    const std::size_t kind = cost.shape.kind_of(layer);
+    const Recompute recompute = recompute_of(cost.recompute, layer);
+    if (runs.empty() || runs.back().kind != kind || runs.back().recompute != recompute)
+      runs.push_back({kind, recompute, 0});
     ++runs.back().layers;
   }
   return runs;
@@ -74,6 +79,7 @@ class StageMemory {
       : cost_(cost),
         costs_(*cost.autograd),
         runs_(layers_of(cost, layout, stage)),
+        keeps_(keeps_graphs(cost, layout, stage)),
         first_(stage.value() == 0),
         last_(stage.value() == layout.stages() - 1) {}
 
@@ -82,11 +88,15 @@ class StageMemory {
            static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype));
   }
 
-  /// The stage's input and everything that its layers leave for backward.
-  [[nodiscard]] double graph(const MicroPack& pack) const {
+  /// Whether the stage keeps the graphs of MicroPacks that have a pair.
+  [[nodiscard]] bool keeps() const { return keeps_; }
+
+  /// The stage's input and everything that its layers leave for backward. `kept`: from forward on;
+  /// otherwise of a forward that runs again.
+  [[nodiscard]] double graph(const MicroPack& pack, bool kept) const {
     double bytes = input(pack.tokens());
     for (const StageLayers& run : runs_)
-      bytes += static_cast<double>(run.layers) * sum_over(costs_.layers[run.kind].graph, pack);
+      bytes += static_cast<double>(run.layers) * sum_over(graph_of(run, kept).bytes, pack);
     return bytes;
   }
 
@@ -123,17 +133,18 @@ class StageMemory {
   /// was there before. `opened`: begins of the sequences whose sums this pack opens.
   [[nodiscard]] double backward_peak(const MicroPack& pack, bool kept, const Begins& opened,
                                      double scale) const {
-    double held = (kept ? 0 : graph(pack)) + input(pack.tokens());  // with the output's gradient
+    double held =
+        (kept ? 0 : graph(pack, kept)) + input(pack.tokens());  // with the output's gradient
     double most = last_ ? held + head_peak(pack.tokens()) : held;
     for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
-      const AutogradLayer& layer = costs_.layers[run->kind];
-      const double peak = sum_over(layer.backward_peak, pack);
+      const KeptGraph& graph = graph_of(*run, kept);
+      const double peak = sum_over(graph.backward_peak, pack);
       double sums = 0;
       for (const std::vector<Tokens>& begins : opened)
-        sums += scale * layer.kv_bytes *
+        sums += scale * costs_.layers[run->kind].kv_bytes *
                 static_cast<double>(
                     seen_tokens(begins, Tokens(cost_.shape.layer(run->kind).window)).count());
-      const double change = sums - sum_over(layer.graph, pack);
+      const double change = sums - sum_over(graph.bytes, pack);
       const auto further = static_cast<double>(run->layers - 1);
       most = std::max({most, held + sums + peak, held + further * change + sums + peak});
       held += static_cast<double>(run->layers) * change;
@@ -142,10 +153,15 @@ class StageMemory {
   }
 
  private:
+  /// A layer of the run. What runs again in whole has its whole graph.
+  [[nodiscard]] const KeptGraph& graph_of(const StageLayers& run, bool kept) const {
+    return costs_.layers[run.kind].kept(kept ? run.recompute : Recompute::kNothing);
+  }
+
   const RecomputingCosts& cost_;
   const AutogradCosts& costs_;
   std::vector<StageLayers> runs_;
-  bool first_, last_;
+  bool keeps_, first_, last_;
 };
 
 /// What is alike on all stages.
@@ -177,13 +193,14 @@ struct Flow {
   }
 };
 
-void add_stage(TaskBytes& bytes, const StageMemory& stage, bool keeps, const PackPlan& packs,
-               const Flow& flow, double sums_scale) {
+void add_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& packs, const Flow& flow,
+               double sums_scale) {
   auto& rows = bytes.rows.emplace_back();
   auto& forward = bytes.forward_transient.emplace_back();
   for (std::size_t f = 0; f < packs.forward.size(); ++f) {
     const MicroPack& pack = packs.forward[f];
-    rows.push_back(whole(keeps && flow.kept[f] ? stage.graph(pack) : stage.kept_input(pack)));
+    const bool kept = stage.keeps() && flow.kept[f];
+    rows.push_back(whole(kept ? stage.graph(pack, kept) : stage.kept_input(pack)));
     forward.push_back(whole(stage.forward_peak(pack)));
   }
   auto& kv = bytes.kv.emplace_back();
@@ -194,7 +211,7 @@ void add_stage(TaskBytes& bytes, const StageMemory& stage, bool keeps, const Pac
   }
   auto& backward = bytes.backward_transient.emplace_back();
   for (std::size_t b = 0; b < packs.backward.size(); ++b)
-    backward.push_back(whole(stage.backward_peak(packs.backward[b], keeps && flow.pairs[b],
+    backward.push_back(whole(stage.backward_peak(packs.backward[b], stage.keeps() && flow.pairs[b],
                                                  flow.opened[b], sums_scale)));
 }
 
@@ -207,8 +224,7 @@ TaskBytes autograd_bytes(const RecomputingCosts& cost, const StageLayout& layout
                             static_cast<double>(element_bytes(cost.dtype));
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
-    add_stage(bytes, StageMemory(cost, layout, StageId(s)), keeps_graphs(cost, layout, StageId(s)),
-              packs, flow, sums_scale);
+    add_stage(bytes, StageMemory(cost, layout, StageId(s)), packs, flow, sums_scale);
   const StageMemory any(cost, layout, StageId(std::int32_t{0}));
   for (const MicroPack& pack : packs.forward)
     bytes.forward_input.push_back(whole(any.input(pack.tokens())));

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "slimpack-cost";
 constexpr std::int64_t kVersion = 2;
-constexpr std::int64_t kAutogradVersion = 3;
+constexpr std::int64_t kAutogradVersion = 4;
 constexpr std::size_t kMostMerges = 16;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << kMostMerges;
 
@@ -65,6 +65,11 @@ void require_version(const JsonFields& fields) {
         fields.origin(), kVersion);
   }
   const bool autograd = fields.has("autograd");
+  if (autograd && fields.text("format") == kFormat && fields.integer("version") == 3)
+    invalid_input(
+        "{}: version 3 says nothing of layers that compute \"elementwise\" again, which version {} "
+        "does; profile again with slimpack.torch.profile",
+        fields.origin(), kAutogradVersion);
   fields.require_format(kFormat, autograd ? kAutogradVersion : kVersion);
 }
 

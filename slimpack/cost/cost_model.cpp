@@ -60,11 +60,15 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
   const LayerCosts& layer = layer_costs(cost, kind);
   add(sum.exchange, merge_time(layer, pass, replicas), all);
   if (cost.autograd) {
-    const AutogradLayer& own = cost.autograd->layers[kind];
-    const bool kept = keeps_graphs(cost, layout, stage);
-    const PackCost& forward = kept ? own.kept_forward : layer.forward;
-    const PackCost& backward = kept ? own.kept_backward : layer.backward;
-    sum.time = sum.time + all * (pass == Pass::kForward ? forward : backward);
+    if (!keeps_graphs(cost, layout, stage)) {
+      sum.time = sum.time + all * (pass == Pass::kForward ? layer.forward : layer.backward);
+      return;
+    }
+    for (const Recompute recompute : {Recompute::kNothing, Recompute::kElementwise}) {
+      const KeptGraph& graph = cost.autograd->layers[kind].kept(recompute);
+      const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
+      sum.time = sum.time + layers * (pass == Pass::kForward ? graph.forward : graph.backward);
+    }
     return;
   }
   if (pass == Pass::kForward) {

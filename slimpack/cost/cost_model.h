@@ -78,8 +78,8 @@ struct Costs : LayerCosts {
   std::int32_t replicas_per_node = 0;  ///< of one stage, tp ranks each; 0 = not known
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
-  /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing and
-  /// kFull, any other counts as kFull, and nothing is merged, split or offloaded.
+  /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
+  /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
   std::optional<AutogradCosts> autograd;
 
   bool operator==(const Costs&) const = default;
@@ -140,11 +140,12 @@ void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = 
 void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
 
 /// The recomputations whose times `cost` knows: all of them, but kOffload only with host_per_byte.
-/// Under autograd: kNothing and kFull.
+/// Under autograd: kNothing, kElementwise and kFull.
 [[nodiscard]] std::vector<Recompute> known_recomputations(const Costs& cost);
+[[nodiscard]] bool knows(const Costs& cost, Recompute recompute);
 
-/// Whether the stage keeps graphs: a run under autograd with kNothing on all of its layers. Then
-/// times are those of MicroPacks that keep theirs.
+/// Whether the stage keeps graphs: a run under autograd with kNothing or kElementwise on all of its
+/// layers. Then times are those of MicroPacks that keep theirs.
 [[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost, const StageLayout& layout,
                                 StageId stage);
 /// Whether some stage does.
@@ -198,10 +199,10 @@ struct Replication {
 [[nodiscard]] std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layout,
                                             StageId stage);
 
-/// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 3 with "autograd". Reading
-/// checks every field and throws InvalidInput naming `origin`. Files of version 1 lack figures and
-/// are refused. A file may omit "weight_gradient" (backward is not split), "elementwise" (keeping
-/// everything saves no time) and "host_per_byte" (nothing is offloaded).
+/// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 4 with "autograd". Reading
+/// checks every field and throws InvalidInput naming `origin`. Files of versions 1 and 3 lack
+/// figures and are refused. A file may omit "weight_gradient" (backward is not split),
+/// "elementwise" (keeping everything saves no time) and "host_per_byte" (nothing is offloaded).
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

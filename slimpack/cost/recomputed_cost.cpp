@@ -49,6 +49,11 @@ double row_transfer(const Costs& cost, std::size_t kind) {
   return cost.host_per_byte * bytes;
 }
 
+/// Under autograd.
+bool keeps_graph(Recompute recompute) {
+  return recompute == Recompute::kNothing || recompute == Recompute::kElementwise;
+}
+
 /// The most of row_transfer that another layer hides.
 double cover(const LayerCosts& layer, Pass pass) {
   return (pass == Pass::kForward ? layer.forward : layer.backward).per_token;
@@ -69,24 +74,27 @@ RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere) {
 }
 
 std::vector<Recompute> known_recomputations(const Costs& cost) {
-  if (cost.autograd) return {Recompute::kNothing, Recompute::kFull};
+  if (cost.autograd) return {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull};
   std::vector<Recompute> known(all_recomputations().begin(), all_recomputations().end());
   if (cost.host_per_byte == 0) std::erase(known, Recompute::kOffload);
   return known;
+}
+
+bool knows(const Costs& cost, Recompute recompute) {
+  const std::vector<Recompute> known = known_recomputations(cost);
+  return std::ranges::find(known, recompute) != known.end();
 }
 
 bool keeps_graphs(const RecomputingCosts& cost, const StageLayout& layout, StageId stage) {
   if (!cost.autograd) return false;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l)
-    if (recompute_of(cost.recompute, static_cast<std::size_t>(l)) != Recompute::kNothing)
-      return false;
+    if (!keeps_graph(recompute_of(cost.recompute, static_cast<std::size_t>(l)))) return false;
   return true;
 }
 
 bool keeps_graphs(const RecomputingCosts& cost) {
-  return cost.autograd &&
-         std::ranges::find(cost.recompute, Recompute::kNothing) != cost.recompute.end();
+  return cost.autograd && std::ranges::any_of(cost.recompute, keeps_graph);
 }
 
 PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind) {

@@ -46,9 +46,8 @@ Choices configured_choices(const RunConfig& config, const Costs& cost) {
 }
 
 std::vector<Recompute> allowed_recomputations(const RunConfig& config, const Costs& cost) {
-  const bool usual = config.plan.recompute == PlanConfig().recompute;
-  if (config.plan.recompute && !(cost.autograd && usual)) return {*config.plan.recompute};
-  return known_recomputations(cost);
+  const bool any = !config.plan.recompute || (cost.autograd && !config.plan.recompute_given);
+  return any ? known_recomputations(cost) : std::vector<Recompute>{*config.plan.recompute};
 }
 
 InvalidInput refused(const RunConfig& config, const DoesNotFit& why) {

@@ -20,8 +20,8 @@ namespace slimpack {
 [[nodiscard]] Choices configured_choices(const RunConfig& config, const Costs& cost);
 
 /// The recomputations that layers may have: the configured one, or with "auto" every one whose time
-/// `cost` knows. Only with "auto" may the layers of a stage differ. Layers under autograd know no
-/// "elementwise", the default: it is "auto" there.
+/// `cost` knows. Only with "auto" may the layers of a stage differ. Where none is set, layers under
+/// autograd have "auto".
 [[nodiscard]] std::vector<Recompute> allowed_recomputations(const RunConfig& config,
                                                             const Costs& cost);
 

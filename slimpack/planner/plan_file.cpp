@@ -49,10 +49,10 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
         "the parts take; plan again",
         origin);
   for (const Recompute recompute : plan.recompute)
-    if (file.cost.autograd && recompute != Recompute::kNothing && recompute != Recompute::kFull)
+    if (file.cost.autograd && !knows(file.cost, recompute))
       invalid_input(
           "{}: the plan computes \"{}\" again, but the cost model's layers run under autograd, "
-          "again in whole or not at all; plan again",
+          "which does not know that; plan again",
           origin, to_string(recompute));
   if (file.cost.host_per_byte == 0 && first_offloading(plan.recompute))
     invalid_input(

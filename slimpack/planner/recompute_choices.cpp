@@ -93,15 +93,21 @@ PackCost smaller_terms(const PackCost& a, const PackCost& b) {
           a.window};
 }
 
-/// Graphs that cost no more to keep than to make again: measurements may say otherwise of a term.
-/// Where a forward is left to its backward, that backward has both.
-Costs cheapest_graphs(Costs cost) {
+/// Graphs of kNothing that cost no more than those of the allowed recomputations, nor more than
+/// running forward again, which MicroPacks without a pair do: measurements may say otherwise of a
+/// term. Where a forward is left to its backward, that backward has both.
+Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
     const LayerCosts& again = layer_costs(cost, kind);
-    AutogradLayer& kept = cost.autograd->layers[kind];
-    kept.kept_backward = smaller_terms(kept.kept_backward, again.backward);
-    const PackCost rest = again.backward + (-1.0) * kept.kept_backward;
-    kept.kept_forward = smaller_terms(kept.kept_forward, smaller_terms(again.forward, rest));
+    AutogradLayer& layer = cost.autograd->layers[kind];
+    PackCost forward = again.forward, backward = again.backward;
+    for (const Recompute recompute : allowed) {
+      if (recompute == Recompute::kFull) continue;
+      forward = smaller_terms(forward, layer.kept(recompute).forward);
+      backward = smaller_terms(backward, layer.kept(recompute).backward);
+    }
+    layer.whole.forward = smaller_terms(forward, again.backward + (-1.0) * backward);
+    layer.whole.backward = backward;
   }
   return cost;
 }
@@ -118,7 +124,8 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
     timed.push_back(
         {policy.time * static_cast<double>(layers), {RecomputeByLayer(layers, recompute), false}});
   }
-  if (choices.mixed_recompute && !cost.autograd) {  // a graph is kept by all layers or by none
+  // Under autograd a graph is kept by all layers or by none, and its bytes are not those of rows.
+  if (choices.mixed_recompute && !cost.autograd) {
     const std::vector<LayerPolicy> hull = efficient(policies);
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
       for (const std::int32_t n : mixed_layers(job.layout, choices.search.mixtures)) {
@@ -148,8 +155,9 @@ bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& c
 }
 
 RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed) {
-  if (allowed.size() == 1) return with_recompute(cost, allowed.front());
-  if (cost.autograd) return with_recompute(cheapest_graphs(cost), Recompute::kNothing);
+  if (allowed.size() == 1 && (!cost.autograd || allowed.front() == Recompute::kFull))
+    return with_recompute(cost, allowed.front());
+  if (cost.autograd) return with_recompute(cheapest_graphs(cost, allowed), Recompute::kNothing);
   // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
   return with_recompute(
       cost, std::min(*std::min_element(allowed.begin(), allowed.end()), Recompute::kElementwise));

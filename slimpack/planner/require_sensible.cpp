@@ -57,10 +57,10 @@ void require_times(const Job& job, const SequenceLengths& lengths, const Costs& 
 
 void require_known(const std::vector<Recompute>& recompute, const Costs& cost) {
   for (const Recompute asked : recompute)
-    if (asked != Recompute::kNothing && asked != Recompute::kFull)
+    if (!knows(cost, asked))
       invalid_input(
-          "plan.recompute is \"{}\", the cost model ({}) is of layers under autograd, which run "
-          "again in whole or not at all; give \"nothing\", \"full\" or \"auto\"",
+          "plan.recompute is \"{}\", the cost model ({}) is of layers under autograd, which do not "
+          "know that; give \"nothing\", \"elementwise\", \"full\" or \"auto\"",
           to_string(asked), cost.source);
 }
 

@@ -144,6 +144,7 @@ struct PlanConfig {
   SolverKind solver = SolverKind::kAuto;
   double time_budget = 0;         ///< seconds to keep looking for a shorter step; 0 = none
   bool unlimited_memory = false;  ///< TOML: memory_cap = "none"
+  bool recompute_given = false;   ///< false: nobody set `recompute`, which has its default
 
   bool operator==(const PlanConfig&) const = default;
 };

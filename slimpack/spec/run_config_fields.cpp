@@ -112,6 +112,7 @@ ConfigField recompute() {
       refuse(entry, rule + "; what was \"none\" is \"elementwise\"");
     if (text == nullptr || (*text != "auto" && !recompute_from(*text))) refuse(entry, rule);
     config.plan.recompute = recompute_from(*text);
+    config.plan.recompute_given = true;
   };
   const auto print = [](const RunConfig& config) {
     return fmt::format("recompute = \"{}\"",

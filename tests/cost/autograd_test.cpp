@@ -57,6 +57,25 @@ TEST(AutogradTimes, OfKeptGraphsAreThoseOfPairsAndOthersRunAgain) {
   EXPECT_EQ(kept.backward, again.backward);
 }
 
+TEST(AutogradTimes, OfGraphsWithoutElementwiseResultsAreThoseOfTheirLayers) {
+  using enum Recompute;
+  const auto cost =
+      with_recompute(counted_costs({0, 0, 0}), {kElementwise, kNothing, kElementwise});
+  const TaskTimes paired = task_times(cost, kTwoStages, kPaired);
+  // First stage: 12 and 22 ns a token. Last stage: 11 + 12 and 19 + 22.
+  EXPECT_EQ(counts(paired.forward[0]), Counts({72, 72}));
+  EXPECT_EQ(counts(paired.backward[0]), Counts({132, 132}));
+  EXPECT_EQ(counts(paired.forward[1]), Counts({138, 138}));
+  EXPECT_EQ(counts(paired.backward[1]), Counts({246, 246}));
+  const auto full = with_recompute(counted_costs({0, 0, 0}), kFull);
+  EXPECT_EQ(task_times(cost, kTwoStages, kAsymmetric).backward,
+            task_times(full, kTwoStages, kAsymmetric).backward);
+  // A layer that runs again in whole takes its stage along.
+  const auto partly = with_recompute(counted_costs({0, 0, 0}), {kFull, kElementwise, kFull});
+  EXPECT_EQ(task_times(partly, kTwoStages, kPaired).backward,
+            task_times(full, kTwoStages, kPaired).backward);
+}
+
 TEST(AutogradTimes, CountAStagesOwnWorkInEveryForward) {
   Costs known = counted_costs({0, 0, 0});
   known.autograd->stage = {.per_pack = 7, .per_token = 1};
@@ -117,6 +136,28 @@ TEST(AutogradMemory, OfKeptGraphsIsHeldFromForwardToBackward) {
   EXPECT_EQ(counts(bytes.backward_transient[0]), Counts({96 + 180 + 48, 96 + 180}));
 }
 
+TEST(AutogradMemory, OfElementwiseLayersKeepsLessAndPeaksWhereTheyRunAgain) {
+  using enum Recompute;
+  const auto all = with_recompute(counted_costs({0, 0}), kElementwise);
+  const auto nothing = with_recompute(counted_costs({0, 0}), kNothing);
+  const TaskBytes bytes = task_bytes(all, {{0, 1, 2}}, kPaired, kLengths);
+  // 6 · (16 + 60), whatever the prefix.
+  EXPECT_EQ(counts(bytes.rows[0]), Counts({456, 456}));
+  // The output's gradient, 6 · 16; in the layer 6 · 80, and first the sums of 6 tokens, 48.
+  EXPECT_EQ(counts(bytes.backward_transient[0]), Counts({96 + 480 + 48, 96 + 480}));
+  EXPECT_EQ(bytes.kv, task_bytes(nothing, {{0, 1, 2}}, kPaired, kLengths).kv);
+
+  // Of one stage the second layer goes first. In the first layer its 6 · 60 are gone.
+  const auto mixed = with_recompute(counted_costs({0, 0}), {kNothing, kElementwise});
+  const TaskBytes of_both = task_bytes(mixed, {{0, 2}}, kPaired, kLengths);
+  EXPECT_EQ(counts(of_both.rows[0]), Counts({6 * (16 + 60 + 100), 6 * (16 + 60 + 100) + 48}));
+  EXPECT_EQ(counts(of_both.backward_transient[0]), Counts({96 + 480 + 48, 96 + 480}));
+
+  // A MicroPack without a pair has the whole graph when it runs again.
+  EXPECT_EQ(task_bytes(all, {{0, 1, 2}}, kAsymmetric, kLengths).backward_transient,
+            task_bytes(nothing, {{0, 1, 2}}, kAsymmetric, kLengths).backward_transient);
+}
+
 TEST(AutogradMemory, OfManyLayersPeaksWhereGraphsOrTheSumsOfGradientsAreMost) {
   const auto cost = with_recompute(counted_costs({0, 0, 0, 0, 0, 0, 0, 0}), Recompute::kFull);
   auto wide = cost;
@@ -157,7 +198,7 @@ TEST(AutogradMemory, OfTheModelCountsEveryParameterOnEveryReplica) {
 
 TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
   Costs cost = counted_costs({0, 0});
-  cost.autograd->layers[0].graph.per_token = 1e300;
+  cost.autograd->layers[0].whole.bytes.per_token = 1e300;
   expect_invalid_input(
       [&] {
         (void)task_bytes(with_recompute(cost, Recompute::kFull), {{0, 1, 2}}, kPaired, kLengths);
@@ -165,10 +206,13 @@ TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
       {"cannot be counted in 64 bits"});
 }
 
-TEST(AutogradCosts, KnowTwoRecomputationsAndNoMerging) {
+TEST(AutogradCosts, KnowThreeRecomputationsAndNoMerging) {
   const Costs cost = counted_costs({0, 1});
-  EXPECT_EQ(known_recomputations(cost),
-            (std::vector<Recompute>{Recompute::kNothing, Recompute::kFull}));
+  EXPECT_EQ(
+      known_recomputations(cost),
+      (std::vector<Recompute>{Recompute::kNothing, Recompute::kElementwise, Recompute::kFull}));
+  EXPECT_TRUE(knows(cost, Recompute::kElementwise));
+  EXPECT_FALSE(knows(cost, Recompute::kMlp));
   const auto chosen = with_recompute(cost, Recompute::kFull);
   expect_invalid_input(
       [&] {
@@ -178,18 +222,21 @@ TEST(AutogradCosts, KnowTwoRecomputationsAndNoMerging) {
 }
 
 TEST(AutogradCosts, KeepGraphsOnStagesAllOfWhoseLayersDo) {
-  const auto cost = with_recompute(counted_costs({0, 0, 0}),
-                                   {Recompute::kNothing, Recompute::kNothing, Recompute::kFull});
+  using enum Recompute;
+  const auto cost = with_recompute(counted_costs({0, 0, 0}), {kElementwise, kNothing, kFull});
   EXPECT_TRUE(keeps_graphs(cost, kTwoStages, StageId(0)));
   EXPECT_FALSE(keeps_graphs(cost, kTwoStages, StageId(1)));
   EXPECT_TRUE(keeps_graphs(cost));
+  const auto mixed = with_recompute(counted_costs({0, 0, 0}), {kFull, kElementwise, kNothing});
+  EXPECT_FALSE(keeps_graphs(mixed, kTwoStages, StageId(0)));
+  EXPECT_TRUE(keeps_graphs(mixed, kTwoStages, StageId(1)));
 }
 
 TEST(AutogradJson, RoundTripsToTheLastBit) {
   Costs cost = counted_costs({0, 1, 0});
-  cost.autograd->layers[1].graph.per_window_pair = 1.0 / 3;
+  cost.autograd->layers[1].elementwise.bytes.per_window_pair = 1.0 / 3;
   const nlohmann::json file = nlohmann::json::parse(cost_to_json(cost));
-  EXPECT_EQ(file["version"], 3);
+  EXPECT_EQ(file["version"], 4);
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), cost);
 }
 
@@ -206,7 +253,12 @@ TEST(AutogradJson, RefusesWhatIsMissingOrDoesNotBelong) {
   for (const auto& item : good["autograd"]["layers"][0].items())
     refused([&](auto& f) { f["autograd"]["layers"][0].erase(item.key()); },
             {"layers[0]", item.key()});
+  for (const auto& item : good["autograd"]["layers"][0]["elementwise"].items())
+    refused([&](auto& f) { f["autograd"]["layers"][0]["elementwise"].erase(item.key()); },
+            {"layers[0]: elementwise", item.key()});
   refused([](auto& f) { f["version"] = 2; }, {"version"});
+  refused([](auto& f) { f["version"] = 3; },
+          {"cost.json", "version 3", "\"elementwise\"", "profile again"});
   refused([](auto& f) { f.erase("autograd"); }, {"version"});
   refused([](auto& f) { f["row_bytes"] = 1; }, {"row_bytes", "autograd"});
   refused([](auto& f) { f["weight_gradient"]["per_token"] = 1; }, {"weight_gradient"});

@@ -30,8 +30,9 @@ TEST(CountedModel, IsThatOfTheCostFileThoughNobodyKnowsItsShape) {
       folder, R"({"model_type": "unheard_of", "vocab_size": 10, "rope_theta": 5, "new": null})");
   const StepPlanning planning = step_planning(config, "run.toml");
   EXPECT_EQ(planning.model.shape, counted_costs({0, 1}).shape);
-  EXPECT_EQ(planning.choices.recompute,
-            (std::vector<Recompute>{Recompute::kNothing, Recompute::kFull}));
+  EXPECT_EQ(
+      planning.choices.recompute,
+      (std::vector<Recompute>{Recompute::kNothing, Recompute::kElementwise, Recompute::kFull}));
   EXPECT_EQ(planning.plan({Tokens(300), Tokens(40)}).plan.lengths.size(), 2);
 }
 
@@ -49,9 +50,11 @@ TEST(CountedModel, IsNoneWithoutACostFileThatCounts) {
 TEST(CountedModel, KeepsTheRecomputationThatIsAskedFor) {
   const TempFolder folder;
   RunConfig config = run_with(folder, R"({"model_type": "unheard_of"})");
-  config.plan.recompute = Recompute::kFull;
-  EXPECT_EQ(step_planning(config, "run.toml").choices.recompute,
-            std::vector<Recompute>{Recompute::kFull});
+  config.plan.recompute_given = true;
+  for (const Recompute asked : {Recompute::kFull, Recompute::kElementwise}) {
+    config.plan.recompute = asked;
+    EXPECT_EQ(step_planning(config, "run.toml").choices.recompute, std::vector<Recompute>{asked});
+  }
 }
 
 TEST(CountedCost, DoesNotTellWhatPackFlowTakes) {

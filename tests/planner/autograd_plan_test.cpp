@@ -25,7 +25,8 @@ bool paired(const RatedPlan& step) {
 
 PlanRequest autograd_request(Rng& rng) {
   PlanRequest request = random_request(rng);
-  request.recompute = {Recompute::kNothing, Recompute::kFull};
+  request.recompute = {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull};
+  if (rng.below(4) == 0) request.recompute = {Recompute::kElementwise};
   return request;
 }
 
@@ -58,16 +59,22 @@ RC_GTEST_PROP(AutogradPlan, IsValidWithinItsCapAndAboveItsBound, (std::uint64_t 
 TEST(AutogradPlan, KeepsGraphsWhereMemoryAllowsAndElseRunsForwardAgain) {
   const Costs cost = counted_costs({0, 0, 0, 0});
   PlanRequest request{.lengths = SequenceLengths(12, Tokens(512)), .pp = 2};
-  request.recompute = {Recompute::kNothing, Recompute::kFull};
+  request.recompute = {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull};
   const RatedPlan roomy = *plan_step(request, cost).step;
   EXPECT_EQ(roomy.plan.recompute, RecomputeByLayer(4, Recompute::kNothing));
   EXPECT_TRUE(paired(roomy));
   // The graph of a whole sequence in two layers has 512 · (2 · 100 + 16) = 110,592 bytes, in
-  // whichever MicroPacks it lies.
+  // whichever MicroPacks it lies; without elementwise results 512 · (2 · 60 + 16) = 69,632. Stages
+  // that run at once need two of them.
+  request.memory_cap = Bytes(180'000);
+  const RatedPlan tighter = *plan_step(request, cost).step;
+  EXPECT_EQ(tighter.plan.recompute, RecomputeByLayer(4, Recompute::kElementwise));
+  EXPECT_TRUE(paired(tighter));
+  EXPECT_GT(tighter.prediction.makespan, roomy.prediction.makespan);
   request.memory_cap = Bytes(110'000);
   const RatedPlan tight = *plan_step(request, cost).step;
   EXPECT_EQ(tight.plan.recompute, RecomputeByLayer(4, Recompute::kFull));
-  EXPECT_GT(tight.prediction.makespan, roomy.prediction.makespan);
+  EXPECT_GT(tight.prediction.makespan, tighter.prediction.makespan);
 }
 
 TEST(AutogradPlan, IsReadFromItsFileWithTheSamePrediction) {

@@ -110,6 +110,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   expected.evaluation = {"/base/d/held-out", 50, Tokens(4096)};
   expected.parallel = {{.pp = 4, .dp = 3, .tp = 2}};
   expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888), 2, Recompute::kMlp};
+  expected.plan.recompute_given = true;
   expected.cost.file = "/base/cost.json";
   expected.hardware = HardwareSpec{};
   expected.hardware->name = "mine";
@@ -124,6 +125,8 @@ TEST(RunConfig, EveryKeyIsRead) {
 
 TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
   EXPECT_EQ(parse(kModel).plan.recompute, Recompute::kElementwise);
+  EXPECT_FALSE(parse(kModel).plan.recompute_given);
+  EXPECT_TRUE(parse(kModel, {"plan.recompute=elementwise"}).plan.recompute_given);
   for (const Recompute recompute : all_recomputations())
     EXPECT_EQ(parse_more(fmt::format("[train]\ndevice = \"cuda\"\n[plan]\nrecompute = \"{}\"",
                                      to_string(recompute)))
@@ -382,6 +385,7 @@ TEST(RunConfig, TheReferenceTextParsesToTheDefaultsAndNamesEveryKey) {
   RunConfig expected;
   expected.model.config = "/base/config.json";
   expected.output.dir = "/base/runs/default";
+  expected.plan.recompute_given = true;  // the reference says it
   EXPECT_EQ(parse(reference), expected);
   // With the figures of [hardware] and the cap no longer commented out, these are set as well.
   std::string all = reference;

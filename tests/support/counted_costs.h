@@ -30,11 +30,15 @@ inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
   cost.shape.kinds = {layer};
   cost.forward.per_token = 10;
   cost.backward.per_token = 30;
-  AutogradLayer own{.kept_forward = {.per_token = 11},
-                    .kept_backward = {.per_token = 19},
-                    .graph = {.per_token = 100, .per_prefix_token = 8},
+  AutogradLayer own{.whole = {.forward = {.per_token = 11},
+                              .backward = {.per_token = 19},
+                              .bytes = {.per_token = 100, .per_prefix_token = 8},
+                              .backward_peak = {.per_token = 30}},
+                    .elementwise = {.forward = {.per_token = 12},
+                                    .backward = {.per_token = 22},
+                                    .bytes = {.per_token = 60},
+                                    .backward_peak = {.per_token = 80}},
                     .forward_peak = {.per_token = 50},
-                    .backward_peak = {.per_token = 30},
                     .kv_bytes = 8};
   cost.autograd = {.layers = {own},
                    .head_peak = {.per_token = 20},
@@ -45,10 +49,11 @@ inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
     LayerCosts times = cost;
     cost.autograd->layers.push_back(own);
     AutogradLayer& windowed = cost.autograd->layers[1];
-    for (PackCost* of :
-         {&times.forward, &times.backward, &windowed.kept_forward, &windowed.kept_backward,
-          &windowed.graph, &windowed.forward_peak, &windowed.backward_peak})
+    for (PackCost* of : {&times.forward, &times.backward, &windowed.forward_peak})
       of->window = Tokens(3);
+    for (KeptGraph* graph : {&windowed.whole, &windowed.elementwise})
+      for (PackCost* of : {&graph->forward, &graph->backward, &graph->bytes, &graph->backward_peak})
+        of->window = Tokens(3);
     cost.more_kinds.push_back(std::move(times));
   }
   cost.optimizer_per_parameter = 2;

@@ -27,7 +27,7 @@ def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
 
 # gemma2 computes the softmax in fp32, backward again.
 @pytest.mark.parametrize("family", ["gemma2", "gpt_oss", "deepseek_v3"])
-@pytest.mark.parametrize("recompute", ["full", "nothing"])
+@pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])
 def test_blocks_of_queries_change_nothing(family, recompute, monkeypatch):
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", 300)  # several blocks, some of one query
     assert_equals_plain_training(family, 5, recompute=recompute, kind="symmetric", stages=2)

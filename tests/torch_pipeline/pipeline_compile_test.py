@@ -13,7 +13,7 @@ from trial import random_case
 FP32 = 1e-5
 
 
-def trained(config, seeds):
+def trained(config, seeds, **settings):
     """(relative difference of gradients from plain training, by step how many graphs were
     compiled)."""
     graphs, counts = [], []
@@ -29,8 +29,7 @@ def trained(config, seeds):
     compile_layers(engine.stages[0], backend=count)
     for seed in seeds:
         before = len(graphs)
-        plan, documents = random_case(seed, layers=layers, stages=1, kind="sliced", replicas=1,
-                                      recompute="full")
+        plan, documents = random_case(seed, layers=layers, stages=1, replicas=1, **settings)
         engine.step(plan, documents)
         plain_step(model, documents)
         counts.append(len(graphs) - before)
@@ -39,6 +38,14 @@ def trained(config, seeds):
 
 @pytest.mark.whole
 def test_compiled_layers_have_the_gradients_of_plain_training_and_share_what_is_compiled():
-    difference, counts = trained(config_of("llama", num_hidden_layers=2), range(5))
+    difference, counts = trained(config_of("llama", num_hidden_layers=2), range(5), kind="sliced",
+                                 recompute="full")
     assert difference <= FP32
     assert sum(counts[3:]) == 0, counts
+
+
+@pytest.mark.whole
+def test_compiled_layers_that_run_again_for_a_kept_graph_have_the_gradients_of_plain_training():
+    difference, _ = trained(config_of("llama", num_hidden_layers=2), range(2), kind="symmetric",
+                            recompute=["nothing", "elementwise"])
+    assert difference <= FP32

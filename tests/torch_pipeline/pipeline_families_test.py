@@ -60,7 +60,7 @@ def test_gradients_equal_plain_training(ranks, record_property, family, stages, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("recompute", ["full", "nothing"])
+@pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_gradients_equal_plain_training_however_documents_are_cut(seed, kind, recompute):
     assert_equals_plain_training("mistral", seed, kind=kind, recompute=recompute, stages=2)

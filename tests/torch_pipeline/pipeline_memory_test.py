@@ -15,9 +15,10 @@ ROW = 32 * 8  # bytes: hidden size, fp64
 KEY = 2 * 8 * 8  # key heads, their width, fp64
 
 
-def plan_of(lengths, forward, backward):
+def plan_of(lengths, forward, backward, recompute="full"):
     """Two stages of two layers; forward passes first."""
-    content = json.loads(random_plan(lengths, [0, 2, 4], random.Random(1)).to_json())
+    content = json.loads(random_plan(lengths, [0, 2, 4], random.Random(1),
+                                     recompute=recompute).to_json())
     order = [f"F{i}" for i in range(len(forward))] + [f"B{i}" for i in range(len(backward))]
     content["plan"]["replicas"] = [dict(sequences=list(range(len(lengths))), forward=forward,
                                         backward=backward)]
@@ -25,9 +26,9 @@ def plan_of(lengths, forward, backward):
     return StepPlan.from_json(json.dumps(content), "plan")
 
 
-def peak_bytes(family, lengths, forward, backward):
+def peak_bytes(family, lengths, forward, backward, recompute="full"):
     documents = [torch.arange(n) % 90 + 3 for n in lengths]
-    plan = plan_of(lengths, forward, backward)
+    plan = plan_of(lengths, forward, backward, recompute)
     engine, _ = run_locally(model_of(config_of(family), 1), plan, documents)
     return engine.peak_bytes
 
@@ -52,6 +53,17 @@ def test_layers_with_a_window_keep_what_a_slice_sees():
     keys = (15 + 50) * 2 * KEY
     cut = [[[0, 0, 50]], [[0, 50, 60]]]
     assert peak_bytes("gemma2", [60], cut, cut[::-1]) == [keys, keys + 60 * ROW]
+
+
+@pytest.mark.parametrize(("recompute", "elementwise"), [
+    ("nothing", 0), ("elementwise", 2), (["nothing", "elementwise"] * 2, 1)])
+def test_prefixes_stay_for_layers_that_run_again_for_a_kept_graph(recompute, elementwise):
+    # A layer keeps keys of 6 tokens of each document. The second slice reads them; only in
+    # elementwise layers they stay for its backward pass. So while F2 keeps those of the second
+    # document in two layers, those of the first one are in the elementwise layers.
+    cut = [[[0, 0, 6]], [[0, 6, 10]], [[1, 0, 6]], [[1, 6, 10]]]
+    most = (2 + elementwise) * 6 * 2 * KEY
+    assert peak_bytes("llama", [10, 10], cut, cut[::-1], recompute) == [most, most]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -82,5 +94,5 @@ def test_rows_of_tokens_are_found_again(seed):
     found = torch.cat([store.added_to((3, "g"), 0, first, values[:, first:end])
                        for first, end in zip(cuts, cuts[1:], strict=False)], 1)
     assert torch.equal(found, values * (1 + times)[None, :, None])
-    store.drop_sequence(0)
+    store.drop_sequence(0, lambda layer: layer == 3)
     assert meter.now == 0

@@ -17,7 +17,8 @@ RANKS = 4
 CASES = {
     "gemma2": dict(stages=4, replicas=1, kind="sliced"),
     "llama": dict(stages=2, replicas=2, kind="sliced"),
-    "gpt_oss": dict(stages=2, replicas=2, kind="symmetric", recompute="nothing"),
+    "gpt_oss": dict(stages=2, replicas=2, kind="symmetric",
+                    recompute=["nothing", "elementwise"] * 2),
     "gemma3_text": dict(stages=2, replicas=2, kind="packed"),
     "deepseek_v3": dict(stages=1, replicas=4, kind="sliced"),
 }

@@ -22,7 +22,8 @@ def steps_of(seed, replicas, kind="sliced"):
         lengths = [1, *(rng.randint(2, 60) for _ in range(5))]
         documents = [torch.tensor([rng.randrange(3, 97) for _ in range(n)]) for n in lengths]
         while True:  # sharded replicas need a sequence each
-            plan = random_plan(lengths, [0, 1, LAYERS], cuts, replicas=replicas, kind=kind)
+            plan = random_plan(lengths, [0, 1, LAYERS], cuts, replicas=replicas, kind=kind,
+                               recompute="elementwise" if kind == "symmetric" else "full")
             if all(len(replica.sequences) for replica in plan.replicas):
                 break
         yield plan, documents

@@ -24,9 +24,12 @@ def random_case(seed, layers=4, **settings):
     rng = random.Random(seed)
     documents = random_documents(rng)
     stages = settings.pop("stages", None) or rng.choice(STAGES)
-    chosen = dict(kind=rng.choice(KINDS), recompute=rng.choice(["full", "nothing"]),
+    chosen = dict(kind=rng.choice(KINDS),
+                  recompute=rng.choice(["full", "nothing", "elementwise", "by layer"]),
                   replicas=rng.choice([1, 1, 2])) | settings
     layer_begin = random_layer_begin(layers, stages, rng)
+    if chosen["recompute"] == "by layer":
+        chosen["recompute"] = [rng.choice(["nothing", "elementwise"]) for _ in range(layers)]
     return random_plan([len(d) for d in documents], layer_begin, rng, **chosen), documents
 
 
@@ -50,7 +53,10 @@ def assert_equals_plain_training(family, seed, **settings):
 
 
 def assert_model_equals_plain_training(model, seed, **settings):
-    plan, documents = random_case(seed, **settings)
+    assert_step_equals_plain_training(model, *random_case(seed, **settings))
+
+
+def assert_step_equals_plain_training(model, plan, documents):
     engine, (loss, _) = run_locally(model, plan, documents)
     with Fp64Casts():
         expected = plain_step(model, documents)

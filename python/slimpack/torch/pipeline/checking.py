@@ -87,7 +87,8 @@ def check(model, *, seed=0):
     with torch.device("cpu"), torch.enable_grad(), Fp64Casts():
         expected = plain_step(small, documents)
         errors = []
-        for kind, recompute in (("sliced", "full"), ("symmetric", "nothing")):
+        for kind, recompute in (("sliced", "full"), ("symmetric", "nothing"),
+                                ("symmetric", "elementwise")):
             stages = stages_of(lambda: _without_gradients(small), layer_begin)
             plan = random_plan(lengths, layer_begin, rng, kind=kind, recompute=recompute)
             loss = _run(stages, plan, documents)

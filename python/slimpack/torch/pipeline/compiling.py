@@ -12,10 +12,10 @@ def compile_layers(stage, **options):
     same code share what is compiled, which runs for MicroPacks of any number of tokens.
 
     Attention, and what it stores of keys and values, is not compiled. So a layer is compiled in
-    parts.
+    parts. Layers that keep a graph without elementwise results run as they are.
     """
     config = torch._dynamo.config
     config.allow_unspec_int_on_nn_module = True  # a layer's index is no reason to compile it again
     config.recompile_limit = max(config.recompile_limit, _VARIANTS)
     for layer in stage.own_layers():
-        layer.compile(**{"dynamic": True, **options})
+        layer.forward.compile(**{"dynamic": True, **options})

@@ -18,20 +18,22 @@ STEP, MICROPACK = "step", "micropack"
 
 
 class Routers:
-    """The routers of a stage's layers, which note what they decide.
+    """The routers of a stage's layers, which note what they decide, but not where they only decide
+    it again for a graph that is there.
 
-    total: routers in the whole model.
+    total: routers in the whole model. running: the stage's.
     """
 
-    def __init__(self, model, modules, index, total):
+    def __init__(self, model, modules, index, total, running):
         self.coefficient = model.router_aux_loss_coef
         self.experts, self.top_k, self.total = model.num_experts, model.num_experts_per_tok, total
-        self._index, self._noted = index, []
+        self._index, self._running, self._noted = index, running, []
         for module in modules:
             module.register_forward_hook(self._note)
 
     def _note(self, _, __, output):
-        self._noted.append(output[self._index] if isinstance(output, tuple) else output)
+        if not self._running.work.replays:
+            self._noted.append(output[self._index] if isinstance(output, tuple) else output)
 
     def take(self):
         """Logits [rows, experts] by router since the last call."""
@@ -39,7 +41,7 @@ class Routers:
         return noted
 
 
-def routers_of(model, layers, own):
+def routers_of(model, layers, own, running):
     """The Routers of the layers in the range `own` of a whole model; None = it has no such loss.
 
     Raises InvalidInput for a family whose routers cannot be told from its code.
@@ -57,7 +59,8 @@ def routers_of(model, layers, own):
             "False")
     by_layer = [[m for m in layer.modules() if isinstance(m, kind)] for layer in layers]
     mine = [module for i in own for module in by_layer[i]]
-    return Routers(model, mine, getattr(recorder, "index", 0), sum(map(len, by_layer)))
+    return Routers(model, mine, getattr(recorder, "index", 0), sum(map(len, by_layer)),
+                   running)
 
 
 def require_mode(mode):

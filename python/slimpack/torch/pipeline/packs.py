@@ -32,12 +32,14 @@ class StagePlan:
     order: (pass, number of the pack) of every action; a pass is FORWARD or BACKWARD.
     kept: by number of a backward pack the forward one whose graph it runs. Other backward packs
         compute their forward again.
+    elementwise: layers whose kept graphs lack what needs no matrix product (selective.py).
     """
 
     forward: list[Pack]
     backward: list[Pack]
     order: list[tuple[str, int]]
     kept: dict[int, int]
+    elementwise: frozenset[int] = frozenset()
 
     def lengths(self):
         """By sequence its tokens."""
@@ -54,16 +56,16 @@ class StagePlan:
 
 def require_runnable(plan):
     """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel
-    ranks, MicroPacks shared by replicas, backward passes in two parts, partial recomputation."""
+    ranks, MicroPacks shared by replicas, backward passes in two parts, other recomputations."""
     tensor_ranks = json.loads(plan.to_json())["cost"]["tp"]
     if tensor_ranks > 1:
         raise InvalidInput(
             f"the plan is for tp = {tensor_ranks}, this runtime has one rank a stage; plan with tp "
             "= 1 and more stages or replicas")
-    for kind in sorted(set(plan.recompute) - {"nothing", "full"}):
+    for kind in sorted(set(plan.recompute) - {"nothing", "elementwise", "full"}):
         raise InvalidInput(
-            f"the plan computes \"{kind}\" of some layers again, this runtime computes everything "
-            "again or nothing; plan with recompute=\"full\" or recompute=\"nothing\"")
+            f"the plan computes \"{kind}\" of some layers again, this runtime knows \"nothing\", "
+            "\"elementwise\" and \"full\"; plan with one of these for recompute")
     for replica in range(len(plan.replicas)):
         replica_of(plan, replica)
         for text in (action for line in plan.schedule(replica) for action in line):
@@ -81,16 +83,20 @@ def stage_plan(plan, replica, stage):
                          for packs in (of_replica.forward, of_replica.backward))
     actions = (_ACTION.fullmatch(text).groups() for text in plan.schedule(replica)[stage])
     order = [(kind, int(number)) for _, kind, number in actions]
-    kept = _kept_graphs(forward, backward) if _keeps_graphs(plan, stage) else {}
-    return StagePlan(forward, backward, order, kept)
+    recompute = _recompute_of(plan, range(*plan.layer_begin[stage:stage + 2]))
+    if "full" in recompute.values():  # of one layer: then the stage keeps no graph
+        return StagePlan(forward, backward, order, {})
+    elementwise = frozenset(i for i, kind in recompute.items() if kind == "elementwise")
+    return StagePlan(forward, backward, order, _kept_graphs(forward, backward), elementwise)
 
 
-def _keeps_graphs(plan, stage):
-    """Whether the plan computes nothing again on a stage."""
-    if set(plan.recompute) <= {"nothing"}:
-        return True
+def _recompute_of(plan, layers):
+    """By layer the name of what is computed again."""
+    kinds = list(plan.recompute) or ["elementwise"]  # as plans without names are read
+    if len(kinds) == 1:
+        return dict.fromkeys(layers, kinds[0])
     by_layer = json.loads(plan.to_json())["plan"]["recompute"]
-    return set(by_layer[plan.layer_begin[stage]:plan.layer_begin[stage + 1]]) == {"nothing"}
+    return {i: by_layer[i] for i in layers}
 
 
 def _kept_graphs(forward, backward):

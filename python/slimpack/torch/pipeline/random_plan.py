@@ -19,7 +19,7 @@ def random_plan(lengths, layer_begin, rng, *, replicas=1, kind="sliced", recompu
     """A StepPlan of random MicroPacks in a random order, with the given stages.
 
     rng: a random.Random. kind: "sliced" cuts forward and backward differently, "symmetric" alike,
-    "packed" not at all.
+    "packed" not at all. recompute: one name, or one for each layer.
     """
     lengths, layers = list(map(int, lengths)), layer_begin[-1]
     job = Job(dict(_MODEL, num_hidden_layers=layers), {"dp": replicas}, "h100", memory_cap="none")
@@ -32,8 +32,9 @@ def random_plan(lengths, layer_begin, rng, *, replicas=1, kind="sliced", recompu
         of_replicas.append({"sequences": sequences, "forward": forward, "backward": backward})
         orders = _random_orders(forward, backward, len(layer_begin) - 1, rng)
         schedules.append("".join(",".join(order) + "\n" for order in orders))
-    content["plan"].update(lengths=lengths, layer_begin=list(layer_begin),
-                           recompute=[recompute] * layers, replicas=of_replicas)
+    by_layer = [recompute] * layers if isinstance(recompute, str) else list(recompute)
+    content["plan"].update(lengths=lengths, layer_begin=list(layer_begin), recompute=by_layer,
+                           replicas=of_replicas)
     content.update(schedules=schedules, speed=[])
     return StepPlan.from_json(json.dumps(content), "random plan")
 

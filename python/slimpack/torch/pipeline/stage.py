@@ -1,5 +1,6 @@
 """A stage: consecutive layers of a Hugging Face causal decoder, whose own code runs them."""
 
+import contextlib
 import dataclasses
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
 from slimpack.torch.pipeline.refusals import require_trainable
 from slimpack.torch.pipeline.rotary import by_document
+from slimpack.torch.pipeline.selective import Selective
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -100,7 +102,7 @@ def divide(model, place):
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
     keep |= {name for name, parameter in model.named_parameters() if parameter in mine}
-    routers = routers_of(model, layers, place.layers)
+    routers = routers_of(model, layers, place.layers, running)
     for i in range(len(layers)):
         if i not in place.layers:
             layers[i] = End() if i == place.layers.stop else Skip()
@@ -151,6 +153,8 @@ class Stage(nn.Module):
         model.config._attn_implementation = NAME
         division.hollow.fill(next(self.parameters()))
         by_document(self.decoder, division.running)
+        for i in self.place.layers:
+            layers[i].forward = Selective(layers[i].forward, i, division.running)
         if not self.place.is_first:
             first = layers[self.place.layers.start]
             first.register_forward_pre_hook(self._inject, with_kwargs=True)
@@ -203,25 +207,34 @@ class Stage(nn.Module):
         """Runs the stage's layers on a pack's rows: token ids [T] on the first stage, else hidden
         states [T, D]. Returns those after the layers, on the last stage after the final norm, [T,
         D]; None where the work stopped before."""
-        positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
-        positions_T = positions_T.to(rows.device)
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
             # Its values do not matter; some families scale them in place.
             inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}
             self._injected_1TD = rows[None]
-        running = self.division.running
-        running.work = work
-        running.offsets_T = positions_T - torch.arange(len(positions_T), device=rows.device)
         try:
-            output = self.decoder(**inputs, position_ids=positions_T[None],
-                                  past_key_values=self._cache, use_cache=True)
+            with self.working_on(work, rows.device) as positions_T:
+                output = self.decoder(**inputs, position_ids=positions_T[None],
+                                      past_key_values=self._cache, use_cache=True)
         except Stopped as stopped:
             return None if stopped.hidden_1TD is None else stopped.hidden_1TD[0]
         finally:
-            running.work = self._injected_1TD = None
+            self._injected_1TD = None
         self._output_type = type(output)
         return output.last_hidden_state[0]
+
+    @contextlib.contextmanager
+    def working_on(self, work, device):
+        """Within it, layers that run work on that. Gives the positions of its rows, [T]."""
+        positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
+        positions_T = positions_T.to(device)
+        running = self.division.running
+        running.work = work
+        running.offsets_T = positions_T - torch.arange(len(positions_T), device=device)
+        try:
+            yield positions_T
+        finally:
+            running.work = None
 
     def logits(self, hidden_TD):
         """The family's own head, with its scale and its soft-capping, on rows after the final

@@ -1,12 +1,14 @@
 """What a stage does in one step: forward and backward passes of MicroPacks, and what it keeps
 between."""
 
+import contextlib
+
 import torch
 
 from slimpack.torch.pipeline.experts import STEP
 from slimpack.torch.pipeline.inputs import StageInputs
 from slimpack.torch.pipeline.loss import loss_and_gradient
-from slimpack.torch.pipeline.packs import FORWARD
+from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 
@@ -74,8 +76,9 @@ class StageStep:
         if self.balance is not None and (root := self.balance.root(logits)) is not None:
             roots.append((root, None))
         roots = [(root, grad) for root, grad in roots if root.requires_grad]
-        if roots:  # a stage may be frozen
-            torch.autograd.backward(*zip(*roots, strict=True))
+        with contextlib.nullcontext() if forward is None else self._replaying(pack):
+            if roots:  # a stage may be frozen
+                torch.autograd.backward(*zip(*roots, strict=True))
         return None if self.stage.place.is_first else rows.grad
 
     @property
@@ -87,14 +90,26 @@ class StageStep:
 
     def _forward_with_graph(self, number, pack, rows_TD):
         rows = self._ids(pack) if rows_TD is None else rows_TD.requires_grad_()
-        hidden_TD = self.stage(self._work(pack, forward=True), rows)
+        work = self._work(pack, forward=True, elementwise=self.plan.elementwise)
+        hidden_TD = self.stage(work, rows)
         logits = None if self.balance is None else self.balance.after_forward()
         self._graphs[number] = rows, hidden_TD, logits
         return None if self.stage.place.is_last else hidden_TD.detach()
 
-    def _work(self, pack, *, forward, stop_at=None):
-        return SliceWork(pack, self._key_values, self.stage.division.attention, forward=forward,
-                         stop_at=stop_at)
+    @contextlib.contextmanager
+    def _replaying(self, pack):
+        """Within it the graph that a forward pass has kept of the pack may run layers again."""
+        if not self.plan.elementwise:
+            yield
+            return
+        work = self._work(pack, forward=False, replays=True)
+        with self.stage.working_on(work, self.stage.device):
+            yield
+        for part in pack.slices:  # which layers without gradients did not read again
+            self._key_values.release(BACKWARD, part)
+
+    def _work(self, pack, **how):
+        return SliceWork(pack, self._key_values, self.stage.division.attention, **how)
 
     @property
     def counts_routes(self):

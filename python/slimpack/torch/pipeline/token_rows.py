@@ -96,9 +96,10 @@ class TokenRows:
         if rows is not None:
             self._meter.add(-rows.nbytes)
 
-    def drop_sequence(self, sequence):
+    def drop_sequence(self, sequence, chosen):
+        """Drops a sequence's rows of those layers for which chosen(layer)."""
         for key, of in list(self._rows):
-            if of == sequence:
+            if of == sequence and chosen(key[0]):
                 self.drop(key, sequence)
 
     def last_begin(self, sequence):

@@ -25,20 +25,18 @@ class KeyValues:
 
     def __init__(self, stage_plan, windows, meter):
         self.lengths = stage_plan.lengths()
-        recomputed = [pack for number, pack in enumerate(stage_plan.backward)
-                      if number not in stage_plan.kept]
         self.rows = TokenRows(stage_plan.begins(["forward", "backward"]), windows, meter)
         self.gradients = TokenRows(stage_plan.begins(["backward"]), windows, meter)
-        self._last_read = {}  # by sequence: pass and begin of the last slice that reads a prefix
-        for pack in stage_plan.forward:
-            for part in pack.slices:
-                if part.begin > 0:
-                    self._last_read[part.sequence] = FORWARD, part.begin
-        for part in (part for pack in recomputed for part in pack.slices if part.begin > 0):
-            self._last_read[part.sequence] = BACKWARD, part.begin
+        again = [pack for number, pack in enumerate(stage_plan.backward)
+                 if number not in stage_plan.kept]
+        self._elementwise = stage_plan.elementwise
+        # Layers that keep everything read prefixes once for a kept graph, others again in backward.
+        self._last_reads = {False: _last_reads(stage_plan.forward, again),
+                            True: _last_reads(stage_plan.forward, stage_plan.backward)}
 
-    def is_last_read(self, passes, part):
-        return self._last_read.get(part.sequence) == (passes, part.begin)
+    def is_last_read(self, passes, part, layer):
+        last = self._last_reads[layer in self._elementwise].get(part.sequence)
+        return last == (passes, part.begin)
 
     def is_needed(self, part):
         """Whether some later slice has tokens of this one in its prefix."""
@@ -46,8 +44,17 @@ class KeyValues:
 
     def release(self, passes, part):
         """What reading does to keys and values, for a slice that does not read them."""
-        if self.is_last_read(passes, part):
-            self.rows.drop_sequence(part.sequence)
+        self.rows.drop_sequence(part.sequence,
+                                lambda layer: self.is_last_read(passes, part, layer))
+
+
+def _last_reads(forward, backward):
+    """By sequence: pass and begin of the last slice in these packs that reads a prefix."""
+    last = {}
+    for passes, packs in ((FORWARD, forward), (BACKWARD, backward)):
+        for part in (part for pack in packs for part in pack.slices if part.begin > 0):
+            last[part.sequence] = passes, part.begin
+    return last
 
 
 class SliceWork:
@@ -55,11 +62,15 @@ class SliceWork:
 
     forward: whether this pass stores keys and values; a backward pass only reads them.
     stop_at: the layer whose keys and values are the last thing this pass needs, or None.
+    elementwise: layers whose graph is to lack what needs no matrix product.
+    replays: whether layers run again for a graph that was kept.
     """
 
-    def __init__(self, pack, key_values, attention, *, forward, stop_at=None):
+    def __init__(self, pack, key_values, attention, *, forward, stop_at=None,
+                 elementwise=frozenset(), replays=False):
         self.pack, self.key_values, self.attention = pack, key_values, attention
         self.forward, self.stop_at = forward, stop_at
+        self.elementwise, self.replays = elementwise, replays
         self._parts = {}  # by window
         self._calls = {}  # by layer, where attention gathers
 
@@ -107,7 +118,8 @@ class SliceWork:
             pieces.append(own_HTD)
         gathered = torch.cat(pieces, 1)[None]
         for part in self.parts(key[0]):
-            if self.key_values.is_last_read(FORWARD if self.forward else BACKWARD, part):
+            passes = FORWARD if self.forward else BACKWARD
+            if self.key_values.is_last_read(passes, part, key[0]):
                 rows.drop(key, part.sequence)
         return gathered
 

@@ -22,13 +22,29 @@ class Point(NamedTuple):
     slices: int
 
 
-class Passes(NamedTuple):
-    """Figures of a MicroPack's passes; kept: where its graph is kept from forward to backward."""
+FULL, NOTHING, ELEMENTWISE = "full", "nothing", "elementwise"  # what backward computes again
 
-    forward: float
-    backward: float
-    kept_forward: float
-    kept_backward: float
+
+class Passes(NamedTuple):
+    """Nanoseconds of a MicroPack's passes, by what backward computes again."""
+
+    full_forward: float
+    full_backward: float
+    nothing_forward: float
+    nothing_backward: float
+    elementwise_forward: float
+    elementwise_backward: float
+
+
+class Sizes(NamedTuple):
+    """Bytes of a MicroPack's passes beyond what the step keeps and what was there before: the peak
+    of a forward without a graph; of each kind of graph its own and the peak of its backward."""
+
+    forward_peak: int
+    nothing_bytes: int
+    nothing_backward_peak: int
+    elementwise_bytes: int
+    elementwise_backward_peak: int
 
 
 class _Middle(Place):
@@ -58,11 +74,12 @@ class LoneLayer:
         self.times(Point(16, 0, 1))  # makes the gradients, which no MicroPack pays for
 
     def times(self, point):
-        """Nanoseconds by Passes."""
-        return Passes(*self._timed(point, keep=False), *self._timed(point, keep=True))
+        """The Passes of a Point."""
+        return Passes(*self._timed(point, FULL), *self._timed(point, NOTHING),
+                      *self._timed(point, ELEMENTWISE))
 
-    def _timed(self, point, *, keep):
-        step, number, rows_TD = self._prepared(point, keep=keep)
+    def _timed(self, point, recompute):
+        step, number, rows_TD = self._prepared(point, recompute)
         begin = self._clock.now()
         hidden_TD = step.forward(number, rows_TD)
         forward = self._clock.now() - begin
@@ -72,22 +89,27 @@ class LoneLayer:
         return forward, self._clock.now() - begin
 
     def bytes(self, point, meter):
-        """(peak of a forward without a graph, bytes of a graph, peak of the backward that uses it):
-        each beyond what the step keeps and what was there before. meter: of live_bytes, entered."""
-        step, number, rows_TD = self._prepared(point, keep=False)
+        """The Sizes of a Point. meter: of live_bytes, entered."""
+        step, number, rows_TD = self._prepared(point, FULL)
         peak = _beyond(step, meter, lambda: step.forward(number, rows_TD))[1]
-        step, number, rows_TD = self._prepared(point, keep=True)
+        del step
+        return Sizes(peak, *self._graph_bytes(point, NOTHING, meter),
+                     *self._graph_bytes(point, ELEMENTWISE, meter))
+
+    def _graph_bytes(self, point, recompute, meter):
+        """(bytes of a graph, peak of the backward that uses it)."""
+        step, number, rows_TD = self._prepared(point, recompute, prefix_stays=True)
         graph, _ = _beyond(step, meter, lambda: step.forward(number, rows_TD))
         grad_TD = rows_TD.detach().clone()
         _, backward = _beyond(step, meter, lambda: step.backward(0, grad_TD))
-        return peak, graph, backward
+        return graph, backward
 
     def preamble(self, tokens):
         """Nanoseconds that a stage takes for a forward before its first layer."""
         layers = find_layers(self.stage.model)[1]
         mine, layers[self._layer] = layers[self._layer], End()
         try:
-            plan = _plan(Point(tokens, 0, 1), keep=False)
+            plan = self._plan(Point(tokens, 0, 1), FULL)
             attention = self.stage.division.attention
             key_values = KeyValues(plan, attention.windows, Meter())
             work = SliceWork(plan.forward[0], key_values, attention, forward=True)
@@ -102,7 +124,7 @@ class LoneLayer:
     def key_value_bytes(self, window):
         """Of a token, as the layer hands keys and values to its cache."""
         tokens = 4
-        step, _, _ = self._prepared(Point(1, tokens, 1), keep=False)
+        step, _, _ = self._prepared(Point(1, tokens, 1), FULL)
         seen = min(tokens, window - 1) if window else tokens
         inputs = tokens * self.stage.width * self._dtype.itemsize
         return (step.meter.now - inputs) / seen if seen else 0.0
@@ -118,9 +140,9 @@ class LoneLayer:
             fastest = taken if fastest is None else min(fastest, taken)
         return fastest / sum(p.numel() for p in self.stage.parameters())
 
-    def _prepared(self, point, *, keep):
+    def _prepared(self, point, recompute, **options):
         """(a step in which all prefixes have passed forward, the number of the pack, its rows)."""
-        step = StageStep(self.stage, _plan(point, keep=keep), None, None, 1)
+        step = StageStep(self.stage, self._plan(point, recompute, **options), None, None, 1)
         if point.prefix:
             step.forward(0, self._rows(point.slices * point.prefix))
         return step, 1 if point.prefix else 0, self._rows(point.slices * point.tokens)
@@ -128,14 +150,20 @@ class LoneLayer:
     def _rows(self, tokens):
         return torch.randn(tokens, self.stage.width, dtype=self._dtype, device=self.device)
 
+    def _plan(self, point, recompute, *, prefix_stays=False):
+        """The prefixes as one pack, then the slices. prefix_stays: a backward pack that never runs
+        would read it once more."""
+        prefix = _pack(point, 0, point.prefix)
+        own = _pack(point, point.prefix, point.prefix + point.tokens)
+        forward = [prefix, own] if point.prefix else [own]
+        backward = [own, _pack(point, 1, point.prefix)] if prefix_stays and point.prefix else [own]
+        kept = {} if recompute == FULL else {0: len(forward) - 1}
+        elementwise = frozenset([self._layer]) if recompute == ELEMENTWISE else frozenset()
+        return StagePlan(forward, backward, [], kept, elementwise)
 
-def _plan(point, *, keep):
-    """The prefixes as one pack, then the slices."""
-    prefix = Pack(tuple(Slice(s, 0, point.prefix) for s in range(point.slices)))
-    end = point.prefix + point.tokens
-    own = Pack(tuple(Slice(s, point.prefix, end) for s in range(point.slices)))
-    forward = [prefix, own] if point.prefix else [own]
-    return StagePlan(forward, [own], [], {0: len(forward) - 1} if keep else {})
+
+def _pack(point, begin, end):
+    return Pack(tuple(Slice(s, begin, end) for s in range(point.slices)))
 
 
 def _beyond(step, meter, run):

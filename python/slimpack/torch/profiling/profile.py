@@ -13,7 +13,13 @@ from slimpack.torch.pipeline.family import config_of
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
 from slimpack.torch.profiling.live_bytes import live_bytes
-from slimpack.torch.profiling.lone_layer import LoneLayer
+from slimpack.torch.profiling.lone_layer import (
+    ELEMENTWISE,
+    NOTHING,
+    LoneLayer,
+    Passes,
+    Sizes,
+)
 from slimpack.torch.profiling.transfers import measured_transfer
 from slimpack.torch.profiling.turns import in_turns, long_points, points_up_to
 
@@ -97,32 +103,44 @@ def _measured_layer(lone, kind, stage, context, seconds):
     """(the layer's part of a cost file, the largest error of a fit)."""
     measured = in_turns(points_up_to(context), lone.times, seconds, lambda: None)
     # Of a stage with one layer: the rest is counted once for all layers.
-    again = [True, True, True, False]
-    fits = []
-    for index, with_stage in enumerate(again):
+    without_stage = {"nothing_backward", "elementwise_backward"}
+    times, errors = {}, []
+    for name in Passes._fields:
         rows = []
-        for point, times in measured.items():
+        for point, taken in ((point, getattr(of, name)) for point, of in measured.items()):
             beside = stage["per_pack"] + stage["per_token"] * point.tokens * point.slices
-            own = max(times[index] - beside * with_stage, _LEAST * times[index])
+            own = taken if name in without_stage else max(taken - beside, _LEAST * taken)
             rows.append((*point, own))
-        fits.append(_planner.fit_packs(rows, kind.window))
+        text, error = _planner.fit_packs(rows, kind.window)
+        times[name] = json.loads(text)
+        errors.append(error)
     with live_bytes(lone.device) as meter:
         found = [(point, lone.bytes(point, meter))
                  for point in long_points(min(context, _LONGEST_COUNTED))]
-    sizes = [_planner.fit_packs([(*point, max(1.0, figure_of(bytes_))) for point, bytes_ in found],
-                                kind.window)
-             for figure_of in (lambda b: b[0], lambda b: b[1], lambda b: b[1] + b[2])]
-    forward, backward, kept_forward, kept_backward = (json.loads(text) for text, _ in fits)
-    forward_peak, graph, peak_with_graph = (json.loads(text) for text, _ in sizes)
-    # The graph alone is almost linear, the peak of backward only beside it.
-    backward_peak = {name: max(0.0, peak_with_graph[name] - graph[name]) for name in graph}
-    return ({"forward": forward, "backward": backward,
+    sizes = {name: _fit_bytes([(point, getattr(of, name)) for point, of in found], kind)
+             for name in Sizes._fields if not name.endswith("_backward_peak")}
+    graphs = {name: {"forward": times[f"{name}_forward"], "backward": times[f"{name}_backward"],
+                     "bytes": sizes[f"{name}_bytes"],
+                     "backward_peak": _backward_peak(found, name, sizes[f"{name}_bytes"], kind)}
+              for name in (NOTHING, ELEMENTWISE)}
+    return ({"forward": times["full_forward"], "backward": times["full_backward"],
              "autograd": {"window": kind.window, "parameters": kind.parameters,
                           "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),
-                          "kept_forward": kept_forward, "kept_backward": kept_backward,
-                          "graph": graph, "forward_peak": forward_peak,
-                          "backward_peak": backward_peak}},
-            max(error for _, error in fits))
+                          "forward_peak": sizes["forward_peak"], **graphs}},
+            max(errors))
+
+
+def _backward_peak(found, name, graph, kind):
+    """The graph alone is almost linear, the peak of backward only beside it."""
+    both = _fit_bytes([(point, getattr(of, f"{name}_bytes") + getattr(of, f"{name}_backward_peak"))
+                       for point, of in found], kind)
+    return {term: max(0.0, both[term] - graph[term]) for term in graph}
+
+
+def _fit_bytes(found, kind):
+    """Of (point, bytes)."""
+    rows = [(*point, max(1.0, bytes_)) for point, bytes_ in found]
+    return json.loads(_planner.fit_packs(rows, kind.window)[0])
 
 
 def _measured_edges(config, dtype, device, clock, context, autograd):
@@ -157,7 +175,7 @@ def _cost_file(config, dtype, known, layers, transfer):
     widths = {"query_width": heads * query, "output_width": heads * output}
     size = dtype.itemsize
     return {
-        "format": "slimpack-cost", "version": 3,
+        "format": "slimpack-cost", "version": 4,
         "model": json.loads(config.to_json_string(use_diff=False)), "dtype": _DTYPES[dtype],
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
