@@ -175,28 +175,36 @@ def test_a_stage_holds_what_was_predicted(cost, recompute):
     for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
                                    strict=True):
         # Of attention with a mask the model knows causal pairs, the kernel holds all of them.
-        assert 0.9 <= predicted / measured <= 1.2
+        assert 0.9 <= predicted / measured <= 1.1
 
 
-@pytest.mark.whole
-def test_a_cap_between_whole_graphs_and_none_is_met_without_elementwise_results(tmp_path):
-    # In layers this wide products take most of the time. Processor time: other work on the machine
-    # changes no choice. The cap is a little below the least that whole graphs need.
-    wide = config_of("llama", hidden_size=512, intermediate_size=2048, num_attention_heads=8,
-                     num_key_value_heads=4)
-    measured = profile(wide, tmp_path / "cost.json", context=1024, seconds=4, clock="processor")
-    settings, lengths = dict(granularity=64), [900, 700, 500, 300, 90]
+def with_times_of_products(cost, file):
+    """The cost file with measured bytes, and nanoseconds a token as if products took all the time:
+    2 for forward, 4 for backward, and a little for what is elementwise. So no noise chooses."""
+    content = json.loads(cost.read_text())
+    layer = content["autograd"]["layers"][0]
+    for part, forward, backward in ((content, 2000, 6000), (layer["nothing"], 2000, 4000),
+                                    (layer["elementwise"], 2000, 4200)):
+        for name, time in (("forward", forward), ("backward", backward)):
+            part[name] = dict.fromkeys(part[name], 0.0) | {"per_token": float(time)}
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_a_cap_between_whole_graphs_and_none_is_met_without_elementwise_results(cost, tmp_path):
+    known = with_times_of_products(cost, tmp_path / "cost.json")
     with pytest.raises(InvalidInput, match="activations need") as refused:
-        job_of(measured, wide, recompute="nothing", memory_cap=1, **settings).plan(lengths)
+        job_of(known, recompute="nothing", memory_cap=1).plan(LENGTHS)
     need = int(re.search(r"need ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
-    step = job_of(measured, wide, memory_cap=need * 95 // 100, **settings).plan(lengths)
+    step = job_of(known, memory_cap=need * 95 // 100).plan(LENGTHS)
     assert set(step.recompute) == {"elementwise"}
     assert max(step.peak_activation_bytes) <= need * 95 // 100
-    for predicted, held in zip(step.peak_activation_bytes, measured_peaks(wide, step), strict=True):
+    for predicted, held in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
+                               strict=True):
         assert 0.9 <= predicted / held <= 1.1
-    # A narrow model of as many layers runs the same plan.
-    narrow = AutoModelForCausalLM.from_config(LLAMA).double()
-    assert_step_equals_plain_training(narrow, step, documents_of(lengths))
+    plain = config_of("llama", hidden_size=64, intermediate_size=128)  # stages change theirs
+    model = AutoModelForCausalLM.from_config(plain).double()
+    assert_step_equals_plain_training(model, step, documents_of(LENGTHS))
 
 
 def documents_of(lengths):
