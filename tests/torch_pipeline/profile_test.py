@@ -174,7 +174,6 @@ def test_a_stage_holds_what_was_predicted(cost, recompute):
     step = job_of(cost, memory_cap="none", recompute=recompute).plan(LENGTHS)
     for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
                                    strict=True):
-        # Of attention with a mask the model knows causal pairs, the kernel holds all of them.
         assert 0.9 <= predicted / measured <= 1.1
 
 
