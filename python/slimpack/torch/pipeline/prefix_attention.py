@@ -27,16 +27,7 @@ def run(query_1HTD, key_1HTD, value_1HTD, scale):
 class _PrefixAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query_1HTD, key_1HTD, value_1HTD, scale):
-        query_GKTD, key_GKTD, value_GKTD = _by_group(query_1HTD, key_1HTD, value_1HTD)
-        own, prefix = _halves(query_1HTD, key_1HTD)
-        output_GKTD, lse_GKT = _forward(query_GKTD, key_GKTD[own], value_GKTD[own], 0.0, True,
-                                        scale=scale)
-        if key_GKTD[prefix].numel():
-            seen_GKTD, seen_GKT = _forward(query_GKTD, key_GKTD[prefix], value_GKTD[prefix], 0.0,
-                                           False, scale=scale)
-            own_GKT, lse_GKT = lse_GKT, torch.logaddexp(lse_GKT, seen_GKT)
-            output_GKTD = (output_GKTD * _share(own_GKT, lse_GKT)
-                           + seen_GKTD * _share(seen_GKT, lse_GKT)).to(query_1HTD.dtype)
+        output_GKTD, lse_GKT = _attend(query_1HTD, key_1HTD, value_1HTD, scale)
         ctx.save_for_backward(query_1HTD, key_1HTD, value_1HTD, output_GKTD, lse_GKT)
         ctx.scale = scale
         return output_GKTD.permute(2, 1, 0, 3).flatten(1, 2)[None]
@@ -57,6 +48,32 @@ class _PrefixAttention(torch.autograd.Function):
                 torch.sum(of_key, 0, keepdim=True, out=key_grad_1KTD[keys])
                 torch.sum(of_value, 0, keepdim=True, out=value_grad_1KTD[keys])
         return query_grad_GKTD.transpose(0, 1).flatten(0, 1)[None], key_grad_1KTD, value_grad_1KTD, None
+
+
+# One operation, so that a selective checkpoint keeps its results and nothing of its halves.
+@torch.library.custom_op("slimpack::prefix_attention", mutates_args=())
+def _attend(query_1HTD: torch.Tensor, key_1HTD: torch.Tensor, value_1HTD: torch.Tensor,
+            scale: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+    query_GKTD, key_GKTD, value_GKTD = _by_group(query_1HTD, key_1HTD, value_1HTD)
+    own, prefix = _halves(query_1HTD, key_1HTD)
+    output_GKTD, lse_GKT = _forward(query_GKTD, key_GKTD[own], value_GKTD[own], 0.0, True,
+                                    scale=scale)
+    if key_GKTD[prefix].numel():
+        seen_GKTD, seen_GKT = _forward(query_GKTD, key_GKTD[prefix], value_GKTD[prefix], 0.0,
+                                       False, scale=scale)
+        own_GKT, lse_GKT = lse_GKT, torch.logaddexp(lse_GKT, seen_GKT)
+        output_GKTD = (output_GKTD * _share(own_GKT, lse_GKT)
+                       + seen_GKTD * _share(seen_GKT, lse_GKT)).to(query_1HTD.dtype)
+    return output_GKTD, lse_GKT
+
+
+@_attend.register_fake
+def _(query_1HTD, key_1HTD, value_1HTD, scale):
+    query_GKTD, _, _ = _by_group(query_1HTD, key_1HTD, value_1HTD)
+    groups, heads, tokens, width = query_GKTD.shape
+    sums = torch.float64 if query_GKTD.dtype == torch.float64 else torch.float32
+    return (query_GKTD.new_empty(groups, tokens, heads, width).transpose(1, 2),
+            query_GKTD.new_empty(groups, tokens, heads, dtype=sums).transpose(1, 2))
 
 
 def _by_group(query_1HTD, key_1HTD, value_1HTD):
