@@ -3,10 +3,12 @@
 import copy
 
 import pytest
+import torch
 from families import config_of, model_of
 from own_model import ShiftedModel, own
 from slimpack import InvalidInput
 from slimpack.torch.pipeline import Stage, once
+from transformers import LlamaForCausalLM
 
 
 @pytest.fixture
@@ -58,6 +60,13 @@ def test_a_check_leaves_the_model_as_it_was(checked):
     with pytest.raises(InvalidInput):
         once.require_exact(model)
     assert (model.config.to_dict(), model.config._attn_implementation) == before
+
+
+def test_a_plain_model_is_made_from_the_configuration_of_a_stage():
+    config = config_of("llama")
+    Stage.from_model(LlamaForCausalLM(config), [0, 2, 4], 0, check=False)
+    ids_1T = torch.arange(5)[None]
+    assert LlamaForCausalLM(config)(ids_1T).logits.shape[1] == 5
 
 
 def test_a_home_that_cannot_be_written_is_no_error(checked, tmp_path, monkeypatch):

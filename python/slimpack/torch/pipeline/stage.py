@@ -1,6 +1,7 @@
 """A stage: consecutive layers of a Hugging Face causal decoder, whose own code runs them."""
 
 import contextlib
+import copy
 import dataclasses
 from typing import NamedTuple
 
@@ -136,6 +137,16 @@ def _require_exact(model):
     require_exact(model)
 
 
+def _own_config(model):
+    """Gives the model a configuration of its own: others may be made from the caller's."""
+    copies = {}  # by id
+    copy.deepcopy(model.config, copies)
+    for module in model.modules():
+        known = copies.get(id(getattr(module, "config", None)))
+        if known is not None:
+            module.config = known
+
+
 class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
@@ -150,6 +161,7 @@ class Stage(nn.Module):
         self._cache = SliceCache(division.running)
         self._injected_1TD = None
         self._output_type = None
+        _own_config(model)
         model.config._attn_implementation = NAME
         division.hollow.fill(next(self.parameters()))
         by_document(self.decoder, division.running)

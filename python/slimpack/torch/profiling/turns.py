@@ -1,5 +1,6 @@
 """Measurements that take turns: what slows a machine for a moment hits all of them alike."""
 
+import statistics
 import time
 
 from slimpack.torch.profiling.lone_layer import Point
@@ -14,9 +15,10 @@ def points_up_to(context):
     points = [Point(32, 0, 1), Point(128, 0, 1), Point(512, 0, 1), Point(2048, 0, 1),
               Point(64, 0, 8), Point(256, 0, 4), Point(128, c // 2, 1), Point(512, c // 4, 1),
               Point(512, c // 2, 1), Point(256, c - 256, 1), Point(1024, c - 1024, 1),
-              Point(32, c // 4, 4)]
-    points = [p for p in points if p.prefix >= 0 and p.tokens + p.prefix <= c]
-    return points or [Point(c, 0, 1)]
+              Point(32, c // 4, 4), Point(c // 4, 0, 1), Point(c // 4, c // 2, 1),
+              Point(c // 2, 0, 1)]
+    points = {p for p in points if p.prefix >= 0 and p.tokens + p.prefix <= c}
+    return sorted(points) or [Point(c, 0, 1)]
 
 
 def long_points(context):
@@ -28,26 +30,27 @@ def long_points(context):
 
 
 def in_turns(points, run, seconds, progress):
-    """By point the fastest of its runs, figure by figure. Points that would take too long are left
+    """By point the median of its runs, figure by figure. Points that would take too long are left
     out, but for the five cheapest. run: a point to a tuple of nanoseconds."""
     deadline = time.perf_counter() + seconds
     left = sorted(points, key=_work)
     run(left[0])  # warms up
-    best, rate = {}, 0.0
+    runs, rate = {}, 0.0
     for point in left:
-        if len(best) >= _LEAST_POINTS and rate * _work(point) > _MOST_OF_A_POINT * seconds:
+        if len(runs) >= _LEAST_POINTS and rate * _work(point) > _MOST_OF_A_POINT * seconds:
             break
         begin = time.perf_counter()
-        best[point] = run(point)
+        runs[point] = [run(point)]
         rate = (time.perf_counter() - begin) / _work(point)
         progress()
     while time.perf_counter() < deadline:
-        for point, fastest in best.items():
-            best[point] = type(fastest)(*map(min, zip(fastest, run(point), strict=True)))
+        for point, of_point in runs.items():
+            of_point.append(run(point))
             progress()
             if time.perf_counter() > deadline:
                 break
-    return best
+    return {point: type(of_point[0])(*map(statistics.median, zip(*of_point, strict=True)))
+            for point, of_point in runs.items()}
 
 
 def _work(point):
