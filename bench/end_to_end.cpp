@@ -184,7 +184,7 @@ void print_turns(const nlohmann::json& turns) {
 double outside_operators(Way& way, const StepTokens& tokens) {
   const OperatorTime operators;
   const StepResult step =
-      way.engine->run(way.planned.plan, way.planned.schedules, tokens, std::nullopt);
+      way.engine->run(way.planned.plan, way.planned.lowered, tokens, std::nullopt);
   const TimelineMetrics m = metrics_of(step.timeline);
   Nanos outside = Nanos(0) - operators.total();
   for (const RankMetrics& r : m.ranks) outside += m.makespan - r.waiting;

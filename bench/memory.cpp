@@ -89,7 +89,7 @@ class Bench {
   }
 
   [[nodiscard]] Outcome run(std::string name, const RatedPlan& planned) {
-    const StepResult result = engine_.run(planned.plan, planned.schedules, tokens_, std::nullopt);
+    const StepResult result = engine_.run(planned.plan, planned.lowered, tokens_, std::nullopt);
     return {std::move(name), largest(planned.prediction.peak_activation),
             largest(result.timeline.peak_activation), metrics_of(result.timeline).makespan,
             planned.prediction.makespan};

@@ -38,7 +38,7 @@ void run_in_turn(std::vector<Way>& ways, const StepTokens& tokens, const TrainCo
     if (counts && before_turn) before_turn();
     for (Way& way : ways) {
       const StolenTime stolen;
-      StepResult step = way.engine->run(way.planned.plan, way.planned.schedules, tokens,
+      StepResult step = way.engine->run(way.planned.plan, way.planned.lowered, tokens,
                                         OptimizerUpdate{train, turn});
       fmt::print(stderr, "{}: {} {:.3f} s\n",
                  counts ? fmt::format("repetition {}", turn) : "warm-up", way.name,

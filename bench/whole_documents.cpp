@@ -1,6 +1,7 @@
 #include "bench/whole_documents.h"
 
 #include "slimpack/schedule/schedule.h"
+#include "slimpack/sim/lower.h"
 
 namespace slimpack {
 
@@ -14,6 +15,7 @@ RatedPlan whole_documents(const SequenceLengths& lengths, const Costs& cost) {
     replica.packs.forward.push_back({{{q, Tokens(0), lengths[q.index()]}}});
   replica.packs.backward = replica.packs.forward;
   step.schedules.push_back(one_f_one_b(replica.packs, 1));
+  step.lowered = lower(step.plan, step.schedules);
   step.prediction = predict(step, cost);
   return step;
 }

@@ -179,6 +179,10 @@ void bind_plans(nb::module_& m) {
            [](const PlanFile& plan, std::size_t replica) {
              return schedule_to_text(plan.step.schedules.at(replica));
            })
+      .def("lowered",
+           [](const PlanFile& plan, std::size_t replica) {
+             return lowered_to_text(plan.step.lowered.at(replica));
+           })
       .def_prop_ro("baseline", [](const PlanFile& plan) { return std::string(plan.step.baseline); })
       .def_prop_ro("makespan_ns",
                    [](const PlanFile& plan) { return plan.step.prediction.makespan.count(); })

@@ -70,10 +70,18 @@ class StepPlan:
     def schedule(self, replica=0):
         """By stage the order of its actions: "0F3" is stage 0, forward MicroPack 3; B is backward, I and
         W are its input-gradient and weight-gradient parts."""
+        return self._lists(self._native.schedule, replica)
+
+    def lowered(self, replica=0):
+        """By stage the order of its actions, sends and receives: "1RECV_F3" posts the receive of what
+        stage 1 needs for "1F3", "1SEND_F3" posts the send of what that gives. No rank waits for another
+        one before an action needs its input."""
+        return self._lists(self._native.lowered, replica)
+
+    def _lists(self, of_replica, replica):
         if not 0 <= replica < len(self.replicas):
             raise IndexError(f"replica {replica} of {len(self.replicas)}")
-        return [line.split(",") if line else []
-                for line in self._native.schedule(replica).splitlines()]
+        return [line.split(",") if line else [] for line in of_replica(replica).splitlines()]
 
     @property
     def makespan(self):

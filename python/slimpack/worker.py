@@ -16,6 +16,7 @@ import sys
 # once, when it is imported.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
+import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 from slimpack import InvalidInput, runtime  # noqa: E402
@@ -72,9 +73,12 @@ def connect(groups, device, timeout):
     """A process group for each of the rank's groups; the names that torch gave them."""
     # What the runtime itself has to say stays on the CPU.
     dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
-    # Only members take part, so that a job of thousands starts as fast as one of eight.
+    # Only members take part, so that a job of thousands starts as fast as one of eight. On GPUs the
+    # members connect at once. Connections that NCCL makes with the first message would wait for the
+    # other rank in the middle of a step.
+    gpu = None if device == "cpu" else torch.device("cuda", torch.cuda.current_device())
     return [
-        dist.new_group(group.ranks, timeout=timeout, use_local_synchronization=True).group_name
+        dist.new_group(group.ranks, timeout=timeout, use_local_synchronization=True, device_id=gpu).group_name
         for group in groups
     ]
 

@@ -4,7 +4,9 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/require_valid_schedules.h"
+#include "slimpack/sim/lower.h"
 
 namespace slimpack {
 namespace {
@@ -130,6 +132,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   file.step.speed = speed_from(fields, file.step.plan);
   file.step.lower_bound = bound_from(fields);
   file.step.prediction = predict(file.step, file.cost);
+  file.step.lowered = lower(costed_replicas(file.step, file.cost), file.step.schedules);
   return file;
 }
 

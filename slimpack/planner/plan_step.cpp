@@ -14,6 +14,7 @@
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/step_search.h"
+#include "slimpack/sim/lower.h"
 #include "slimpack/solver/step_bound.h"
 
 namespace slimpack {
@@ -261,6 +262,7 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
   if (best.step) {
     outcome.step = std::move(best.step);
     set_lower_bound(question, *outcome.step);
+    outcome.step->lowered = lower(costed_replicas(*outcome.step, cost), outcome.step->schedules);
   } else {
     const RecomputingCosts least = with_recompute(cost, best.least->second);
     outcome.does_not_fit = refusal({job, lengths, choices, least}, best.least->first);

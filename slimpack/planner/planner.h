@@ -14,6 +14,7 @@
 #include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/planner/search_options.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
 #include "slimpack/spec/recompute.h"
@@ -59,6 +60,7 @@ struct Choices {
 struct RatedPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;         ///< by replica
+  std::vector<LoweredSchedule> lowered;    ///< by replica: the same, with sends and receives
   std::vector<std::vector<double>> speed;  ///< the job's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
   Nanos lower_bound;  ///< no plan of these sequences is faster (solver/step_bound.h)

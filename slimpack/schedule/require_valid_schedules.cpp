@@ -3,19 +3,37 @@
 #include "slimpack/base/error.h"
 
 namespace slimpack {
+namespace {
 
-void require_valid_schedules(const StepPlan& plan, std::span<const Schedule> schedules,
-                             std::string_view origin) {
+/// Kind: Schedule or LoweredSchedule.
+template <class Kind>
+void require_sizes(const StepPlan& plan, std::span<const Kind> schedules, std::string_view origin) {
   if (schedules.size() != plan.replicas.size())
     invalid_input("{}: {} schedules for {} replicas; plan again", origin, schedules.size(),
                   plan.replicas.size());
-  for (const Schedule& schedule : schedules)
+  for (const Kind& schedule : schedules)
     if (schedule.stages.size() != static_cast<std::size_t>(plan.layout.stages()))
       invalid_input("{}: the schedule has {} stages, the plan has {}; plan again", origin,
                     schedule.stages.size(), plan.layout.stages());
-  const auto errors = check_step_schedules(plan, schedules);
+}
+
+void require_none(const std::vector<std::string>& errors, std::string_view origin) {
   if (!errors.empty())
     invalid_input("{}: not a correct schedule: {}; plan again", origin, errors.front());
+}
+
+}  // namespace
+
+void require_valid_schedules(const StepPlan& plan, std::span<const Schedule> schedules,
+                             std::string_view origin) {
+  require_sizes(plan, schedules, origin);
+  require_none(check_step_schedules(plan, schedules), origin);
+}
+
+void require_valid_lowered(const StepPlan& plan, std::span<const LoweredSchedule> lowered,
+                           std::string_view origin) {
+  require_sizes(plan, lowered, origin);
+  require_none(check_lowered(plan, lowered), origin);
 }
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "slimpack/plan/plan.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
@@ -14,5 +15,9 @@ namespace slimpack {
 /// check_plan is empty.
 void require_valid_schedules(const StepPlan& plan, std::span<const Schedule> schedules,
                              std::string_view origin);
+
+/// The same with check_lowered.
+void require_valid_lowered(const StepPlan& plan, std::span<const LoweredSchedule> lowered,
+                           std::string_view origin);
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "slimpack/base/error.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
@@ -20,71 +21,129 @@ std::optional<std::int32_t> take_number(std::string_view& text) {
   return value;
 }
 
-std::optional<Action> action_from_text(std::string_view cell) {
+/// Drops `prefix` from the front of `text` if it is there.
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::optional<Instruction> instruction_from_text(std::string_view cell) {
   const auto stage = take_number(cell);
+  const Operation operation = take(cell, "RECV_")   ? Operation::kReceive
+                              : take(cell, "SEND_") ? Operation::kSend
+                                                    : Operation::kCompute;
   const std::size_t pass = cell.empty() ? std::string_view::npos : kPassLetters.find(cell.front());
   if (!stage || pass == std::string_view::npos) return std::nullopt;
   cell.remove_prefix(1);
   const auto pack = take_number(cell);
   if (!pack || !cell.empty()) return std::nullopt;
-  return Action{StageId(*stage), static_cast<Pass>(pass), PackId(*pack)};
+  const Action action{StageId(*stage), static_cast<Pass>(pass), PackId(*pack)};
+  if (operation != Operation::kCompute && message_pass(action.pass) != action.pass)
+    return std::nullopt;
+  return Instruction{operation, action};
 }
 
-std::vector<Action> stage_from_text(std::string_view line, std::size_t number,
-                                    std::string_view origin) {
-  std::vector<Action> actions;
-  for (;;) {
-    const std::size_t comma = line.find(',');
-    const std::string_view cell = line.substr(0, comma);
-    const std::optional<Action> action = action_from_text(cell);
-    if (!action)
-      invalid_input(
-          "{}: line {}, cell {}: \"{}\" is no action; write stage, F, B, I or W, and pack, as in "
-          "3F7",
-          origin, number, actions.size() + 1, cell.substr(0, 32));
-    if (action->stage.index() + 1 != number)
-      invalid_input("{}: line {}, cell {}: {} belongs to stage {}, this line to stage {}", origin,
-                    number, actions.size() + 1, cell, action->stage.value(), number - 1);
-    actions.push_back(*action);
-    if (comma == std::string_view::npos) return actions;
-    line.remove_prefix(comma + 1);
+std::optional<Action> action_from_text(std::string_view cell) {
+  const std::optional<Instruction> i = instruction_from_text(cell);
+  if (!i || i->operation != Operation::kCompute) return std::nullopt;
+  return i->action;
+}
+
+StageId stage_of(const Action& action) {
+  return action.stage;
+}
+StageId stage_of(const Instruction& instruction) {
+  return instruction.action.stage;
+}
+
+/// Parses the cells of lists. T: Action or Instruction.
+template <class T>
+struct ListReader {
+  std::optional<T> (*cell_from_text)(std::string_view cell);
+  const char* rule;  ///< what a cell is and how to write it
+  std::string_view origin;
+
+  std::vector<T> stage(std::string_view line, std::size_t number) const {
+    std::vector<T> list;
+    for (;;) {
+      const std::size_t comma = line.find(',');
+      const std::string_view cell = line.substr(0, comma);
+      const std::optional<T> entry = cell_from_text(cell);
+      if (!entry)
+        invalid_input("{}: line {}, cell {}: \"{}\" is no {}", origin, number, list.size() + 1,
+                      cell.substr(0, 32), rule);
+      if (stage_of(*entry).index() + 1 != number)
+        invalid_input("{}: line {}, cell {}: {} belongs to stage {}, this line to stage {}", origin,
+                      number, list.size() + 1, cell, stage_of(*entry).value(), number - 1);
+      list.push_back(*entry);
+      if (comma == std::string_view::npos) return list;
+      line.remove_prefix(comma + 1);
+    }
   }
-}
 
-}  // namespace
+  std::vector<std::vector<T>> stages(std::string_view text) const {
+    std::vector<std::vector<T>> stages;
+    while (!text.empty()) {
+      const std::size_t end = text.find('\n');
+      std::string_view line = text.substr(0, end);
+      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      stages.push_back(line.empty() ? std::vector<T>{} : stage(line, stages.size() + 1));
+      if (end == std::string_view::npos) break;
+      text.remove_prefix(end + 1);
+    }
+    if (stages.empty())
+      invalid_input("{}: the schedule is empty; write one line of actions per stage", origin);
+    return stages;
+  }
+};
 
-std::string to_string(const Action& action) {
-  return fmt::format("{}{}{}", action.stage.value(),
-                     kPassLetters[static_cast<std::size_t>(action.pass)], action.pack.value());
-}
-
-std::string schedule_to_text(const Schedule& schedule) {
+template <class T>
+std::string text_of(const std::vector<std::vector<T>>& stages) {
   std::string text;
-  for (const auto& actions : schedule.stages) {
-    for (std::size_t i = 0; i < actions.size(); ++i) {
+  for (const std::vector<T>& list : stages) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
       if (i > 0) text += ',';
-      text += to_string(actions[i]);
+      text += to_string(list[i]);
     }
     text += '\n';
   }
   return text;
 }
 
+}  // namespace
+
+std::string to_string(const Action& action) {
+  return to_string(Instruction{Operation::kCompute, action});
+}
+
+std::string to_string(const Instruction& instruction) {
+  const std::string_view verb = instruction.operation == Operation::kReceive ? "RECV_"
+                                : instruction.operation == Operation::kSend  ? "SEND_"
+                                                                             : "";
+  const Action& action = instruction.action;
+  return fmt::format("{}{}{}{}", action.stage.value(), verb,
+                     kPassLetters[static_cast<std::size_t>(action.pass)], action.pack.value());
+}
+
+std::string schedule_to_text(const Schedule& schedule) {
+  return text_of(schedule.stages);
+}
+
 Schedule schedule_from_text(std::string_view text, std::string_view origin) {
-  Schedule schedule;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    const std::size_t number = schedule.stages.size() + 1;
-    schedule.stages.push_back(line.empty() ? std::vector<Action>{}
-                                           : stage_from_text(line, number, origin));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  if (schedule.stages.empty())
-    invalid_input("{}: the schedule is empty; write one line of actions per stage", origin);
-  return schedule;
+  constexpr const char* kRule = "action; write stage, F, B, I or W, and pack, as in 3F7";
+  return {ListReader<Action>{action_from_text, kRule, origin}.stages(text)};
+}
+
+std::string lowered_to_text(const LoweredSchedule& lowered) {
+  return text_of(lowered.stages);
+}
+
+LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin) {
+  constexpr const char* kRule =
+      "instruction; write stage, RECV_ or SEND_ for messages, F, B, I or W, and pack, as in "
+      "3RECV_F7 or 3F7";
+  return {ListReader<Instruction>{instruction_from_text, kRule, origin}.stages(text)};
 }
 
 }  // namespace slimpack

@@ -12,8 +12,11 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/activation_ledger.h"
+#include "slimpack/sim/lower.h"
 #include "slimpack/sim/memory_replay.h"
+#include "slimpack/sim/receive_posts.h"
 #include "slimpack/sim/replica_barriers.h"
+#include "slimpack/sim/step_log.h"
 
 namespace slimpack {
 namespace {
@@ -68,19 +71,23 @@ SpanKind span_kind(Pass pass) {
 
 class Simulator {
  public:
+  /// `log`: gets what happens, unless it is null.
   Simulator(std::span<const ReplicaPacks> replicas, std::span<const Schedule> schedules,
-            const SimulationOptions& options)
+            const SimulationOptions& options, std::vector<LoggedEvent>* log)
       : replicas_(replicas),
         schedules_(schedules),
         stages_(schedules.front().stages.size()),
         slots_(static_cast<std::size_t>(options.slots)),
-        barriers_(packs_of(replicas), stages_) {
+        posts_(options.lowered, stages_),
+        barriers_(packs_of(replicas), stages_),
+        log_(log) {
+    SLIMPACK_CHECK(!replicas.empty() && schedules.size() == replicas.size());
     SLIMPACK_CHECK(options.slots >= 1 && stages_ >= 1);
     ranks_.reserve(replicas_.size() * stages_);
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
       const ReplicaPacks& tasks = replicas_[r];
       SLIMPACK_CHECK(schedules_[r].stages.size() == stages_ &&
-                     tasks.times.forward.size() == stages_ && tasks.bytes.rows.size() == stages_);
+                     tasks.times.forward.size() == stages_);
       for (std::size_t s = 0; s < stages_; ++s)
         ranks_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
     }
@@ -108,6 +115,7 @@ class Simulator {
     result.timeline.replicas = static_cast<std::int32_t>(replicas_.size());
     std::int64_t busy = 0;
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
+      SLIMPACK_CHECK(replicas_[r].bytes.rows.size() == stages_);
       const RowFlow flow = row_flow(replicas_[r].packs);
       for (std::size_t s = 0; s < stages_; ++s) {
         result.busy.push_back(busy_of(r, s));
@@ -162,7 +170,12 @@ class Simulator {
     rank.weight.start[action.pack.index()] = rank.free_at;
     rank.free_at += duration_of(r, s, action);
     rank.weight.end[action.pack.index()] = rank.weight.put[action.pack.index()] = rank.free_at;
+    log(r, rank.free_at, {Operation::kCompute, action});
     ++rank.next;
+  }
+
+  void log(std::size_t r, std::int64_t time, const Instruction& instruction) {
+    if (log_ != nullptr) log_->push_back({time, r, instruction});
   }
 
   /// Starts the action if its input has arrived and, for a merged pack, all replicas are ready.
@@ -187,6 +200,7 @@ class Simulator {
     PassTimes& own = times_of(rank, action.pass);
     own.start[pack] = start;
     rank.free_at = own.end[pack] = start + duration;
+    log(r, rank.free_at, {Operation::kCompute, action});
     return true;
   }
 
@@ -208,6 +222,9 @@ class Simulator {
       if (rank.holds_output) break;
       rank.free_at = std::max(rank.free_at, slot);
       times_of(rank, action.pass).put[action.pack.index()] = rank.free_at;
+      if (has_output(action, stages_))
+        log(r, rank.free_at,
+            {Operation::kSend, {action.stage, message_pass(action.pass), action.pack}});
       ++rank.next;
     }
     return rank.next - first;
@@ -233,9 +250,20 @@ class Simulator {
     const RankState& sender = ranks_[r * stages_ + (forward ? s - 1 : s + 1)];
     const TaskTimes& times = replicas_[r].times;
     const std::int64_t put = times_of(sender, action.pass).put[action.pack.index()];
-    if (put == kUnknown) return kUnknown;
+    const std::int64_t posted = posted_at(r, s, action);
+    if (put == kUnknown || posted == kUnknown) return kUnknown;
     const auto& transfers = forward ? times.forward_transfer : times.backward_transfer;
-    return put + transfers[action.pack.index()].count();
+    return std::max(put, posted) + transfers[action.pack.index()].count();
+  }
+
+  /// When the receive of an action's input is posted; kUnknown until that is simulated.
+  [[nodiscard]] std::int64_t posted_at(std::size_t r, std::size_t s, const Action& action) const {
+    const Instruction* before = posts_.before(r, s, action);
+    if (before == nullptr) return 0;
+    const PassTimes& times = times_of(ranks_[r * stages_ + s], before->action.pass);
+    const std::size_t pack = before->action.pack.index();
+    if (before->operation == Operation::kSend) return times.put[pack];
+    return times.start[pack] == kUnknown ? kUnknown : times.end[pack];
   }
 
   /// When the slot for an action's output is free: when the receiver starts the action that takes
@@ -310,7 +338,9 @@ class Simulator {
   std::span<const Schedule> schedules_;
   std::size_t stages_;
   std::size_t slots_;
+  ReceivePosts posts_;
   ReplicaBarriers barriers_;
+  std::vector<LoggedEvent>* log_;
   std::vector<RankState> ranks_;            ///< [replica · stages + stage]
   std::vector<std::int64_t> reduce_start_;  ///< by stage
   std::int64_t all_reduced_ = 0;
@@ -326,10 +356,16 @@ double SimulationResult::gap() const {
 
 SimulationResult simulate(std::span<const ReplicaPacks> replicas,
                           std::span<const Schedule> schedules, const SimulationOptions& options) {
-  SLIMPACK_CHECK(!replicas.empty() && schedules.size() == replicas.size());
-  Simulator simulator(replicas, schedules, options);
+  Simulator simulator(replicas, schedules, options, nullptr);
   simulator.run();
   return simulator.result(options.timeline);
+}
+
+std::vector<LoweredSchedule> lower(std::span<const ReplicaPacks> replicas,
+                                   std::span<const Schedule> schedules, int slots) {
+  std::vector<LoggedEvent> log;
+  Simulator(replicas, schedules, {slots, false, {}}, &log).run();
+  return lowered_by(std::move(log), replicas.size(), schedules.front().stages.size());
 }
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/trace/timeline.h"
 
@@ -15,6 +16,9 @@ namespace slimpack {
 struct SimulationOptions {
   int slots = kChannelSlots;
   bool timeline = true;  ///< false: rate only, spans and memory samples stay empty
+  /// By replica: a message travels once its receive is posted, too. Empty = receives are posted in
+  /// time, as lower() posts them.
+  std::span<const LoweredSchedule> lowered = {};
 };
 
 struct SimulationResult {

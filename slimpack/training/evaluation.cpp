@@ -70,7 +70,7 @@ EvaluationResult Evaluation::run(Engine& engine, const std::function<void()>& be
   for (const Batch& batch : batches_) {
     before_batch();
     const StepTokens tokens = reader_.read(batch.sequences);
-    result.loss += engine.evaluate(batch.planned.plan, batch.planned.schedules, tokens);
+    result.loss += engine.evaluate(batch.planned.plan, batch.planned.lowered, tokens);
     result.tokens += total_tokens(batch.planned.plan.lengths);
   }
   result.loss /= static_cast<double>(targets_);

@@ -7,14 +7,14 @@
 namespace slimpack {
 namespace {
 
-/// Ends each part of the text: the plan and each schedule. No part contains it.
+/// Ends each part of the text: the plan and each replica's lists. No part contains it.
 constexpr char kEndOfPart = '\0';
 
 }  // namespace
 
-std::string plan_message(const StepPlan& plan, std::span<const Schedule> schedules) {
+std::string plan_message(const StepPlan& plan, std::span<const LoweredSchedule> lowered) {
   std::string text = plan_to_json(plan) + kEndOfPart;
-  for (const Schedule& schedule : schedules) text += schedule_to_text(schedule) + kEndOfPart;
+  for (const LoweredSchedule& replica : lowered) text += lowered_to_text(replica) + kEndOfPart;
   return compressed(text);
 }
 
@@ -30,8 +30,8 @@ HandedPlan plan_from_message(std::string_view message, std::string_view origin) 
   };
   HandedPlan handed{plan_from_json(next_part(), origin), {}};
   require_valid_plan(handed.plan, origin);
-  while (!rest.empty()) handed.schedules.push_back(schedule_from_text(next_part(), origin));
-  require_valid_schedules(handed.plan, handed.schedules, origin);
+  while (!rest.empty()) handed.lowered.push_back(lowered_from_text(next_part(), origin));
+  require_valid_lowered(handed.plan, handed.lowered, origin);
   return handed;
 }
 

@@ -20,7 +20,7 @@ RatedPlan received(std::string_view message, const StepPlanner& planner,
   planner.require_of_this_run(handed.plan, lengths_of(sequences), origin);
   RatedPlan planned;
   planned.plan = std::move(handed.plan);
-  planned.schedules = std::move(handed.schedules);
+  planned.lowered = std::move(handed.lowered);
   return planned;
 } catch (const InvalidInput& e) {
   throw HandoverFailed(e.what());
@@ -43,7 +43,7 @@ RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planne
     ProcessMessage own{Kind::kReady, checksum_of_documents(sequences), ""};
     if (making.valid()) {
       planned = making.get();
-      own.content = plan_message(planned.plan, planned.schedules);
+      own.content = plan_message(planned.plan, planned.lowered);
     }
     return own;
   });
@@ -66,7 +66,7 @@ StepMaker::Made StepMaker::make() {
   made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences), kind_);
   made.step.planning_time = monotonic_now() - start;
   if (!agreement_.alone())
-    made.plan_message = plan_message(made.step.planned.plan, made.step.planned.schedules);
+    made.plan_message = plan_message(made.step.planned.plan, made.step.planned.lowered);
   return made;
 }
 

@@ -29,9 +29,9 @@ class HandoverFailed : public std::runtime_error {
 using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengths&)>;
 
 /// The plan that `make` makes for these sequences. Only the first process runs `make`; the others
-/// get its plan and schedules, and no other field. If `make` throws, all processes throw. Throws
-/// InvalidInput if another process has other sequences; throws HandoverFailed. Messages begin with
-/// `what`, such as "step 3".
+/// get its plan and lowered schedules, and no other field. If `make` throws, all processes throw.
+/// Throws InvalidInput if another process has other sequences; throws HandoverFailed. Messages
+/// begin with `what`, such as "step 3".
 [[nodiscard]] RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
                                       std::span<const DocumentSequence> sequences,
                                       std::string_view what, const MakePlan& make);
@@ -39,7 +39,7 @@ using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengt
 /// A step that is ready to run.
 struct ReadyStep {
   StepBatch batch;
-  RatedPlan planned;    ///< only plan and schedules, except in the first process
+  RatedPlan planned;    ///< only plan and lowered, except in the first process
   Nanos planning_time;  ///< 0 if this process did not plan
   Nanos waited;         ///< training waited so long for the plan
 };

@@ -43,7 +43,7 @@ RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& ch
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   RatedPlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");
-  const auto errors = check_step_schedules(planned.plan, planned.schedules);
+  const auto errors = check_lowered(planned.plan, planned.lowered);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   return planned;
 }

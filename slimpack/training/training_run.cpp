@@ -175,8 +175,7 @@ CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
 
 CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<OptimizerUpdate>& update) {
   CompletedStep done;
-  done.result =
-      engine_->run(ready.planned.plan, ready.planned.schedules, ready.batch.tokens, update);
+  done.result = engine_->run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens, update);
   done.ready = std::move(ready);
   return done;
 }

@@ -15,7 +15,7 @@ namespace {
 
 HandedPlan planned(const testing::PlanRequest& request) {
   RatedPlan step = *plan_step(request, testing::small_cost(request.dp)).step;
-  return {std::move(step.plan), std::move(step.schedules)};
+  return {std::move(step.plan), std::move(step.lowered)};
 }
 
 HandedPlan small_plan() {
@@ -23,7 +23,7 @@ HandedPlan small_plan() {
 }
 
 std::string message_of(const HandedPlan& handed) {
-  return plan_message(handed.plan, handed.schedules);
+  return plan_message(handed.plan, handed.lowered);
 }
 
 RC_GTEST_PROP(PlanMessage, HandsOverEveryFieldOfAnyPlan, (std::uint64_t seed)) {
@@ -57,13 +57,13 @@ TEST(PlanMessage, IsCheckedAgainWhereItIsReceived) {
   handed.plan.lengths[0] += Tokens(1);  // its last token is in no MicroPack
   refused(handed, "not a correct plan");
   handed = small_plan();
-  std::swap(handed.schedules[0].stages[0].front(), handed.schedules[0].stages[0].back());
+  std::swap(handed.lowered[0].stages[0].front(), handed.lowered[0].stages[0].back());
   refused(handed, "not a correct schedule");
   handed = small_plan();
-  handed.schedules.pop_back();
+  handed.lowered.pop_back();
   refused(handed, "1 schedules for 2 replicas");
   handed = small_plan();
-  handed.schedules[1].stages.pop_back();
+  handed.lowered[1].stages.pop_back();
   refused(handed, "has 1 stages, the plan has 2");
 }
 

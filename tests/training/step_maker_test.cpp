@@ -29,7 +29,7 @@ StepPlanner planner_of(const RunConfig& config) {
 }
 
 std::string text_of(const ReadyStep& step) {
-  return plan_message(step.planned.plan, step.planned.schedules) + " at " +
+  return plan_message(step.planned.plan, step.planned.lowered) + " at " +
          std::to_string(step.batch.cursor.position);
 }
 

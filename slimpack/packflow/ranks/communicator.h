@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <vector>
 
 #include "slimpack/packflow/ranks/collective.h"
 
@@ -15,9 +14,9 @@ enum class Direction : std::uint8_t {
   kBackward,  ///< gradients of activations, to the previous stage
 };
 
-/// The messages of one direction that a rank will receive in a step, in order.
-struct ExpectedMessages {
-  std::vector<std::int64_t> rows;
+/// What a message holds: the receiver makes room for it before it is sent.
+struct MessageForm {
+  std::int64_t rows = 0;
   std::int64_t width = 0;  ///< elements of a row
   at::TensorOptions options;
 };
@@ -27,16 +26,15 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// Announces the messages of one direction, so that memory can be ready for them. Called once in
-  /// a step, before the first receive().
-  virtual void expect(Direction direction, ExpectedMessages messages) = 0;
+  /// Begins to receive the next message of that direction. Does not wait.
+  virtual void post_receive(Direction direction, const MessageForm& form) = 0;
 
   /// Hands `rows_TH` to the neighbouring stage; waits while the channel has no free slot. The
   /// caller must not use the tensor any more. Messages of one direction arrive in the order of
   /// sending.
   virtual void send(Direction direction, at::Tensor rows_TH) = 0;
 
-  /// Waits for the next message of that direction and frees its slot.
+  /// Waits for the message whose receive was posted first, and frees its slot.
   [[nodiscard]] virtual at::Tensor receive(Direction direction) = 0;
 
   /// Throws if any rank of the job has failed. Does not wait. Every call that waits throws, too.

@@ -8,33 +8,26 @@
 
 namespace slimpack {
 
-void ProcessChannel::expect(ExpectedMessages messages) {
-  SLIMPACK_CHECK(incoming_.empty() && next_ == expected_.rows.size());
-  expected_ = std::move(messages);
-  next_ = 0;
-  while (incoming_.size() < kAhead && next_ < expected_.rows.size()) post();
-}
-
-void ProcessChannel::post() {
-  const at::Tensor rows_TH =
-      at::empty({expected_.rows[next_++], expected_.width}, expected_.options);
-  incoming_.push_back(peers_.receive(rows_TH, peers_.index() - step_));
+void ProcessChannel::post_receive(const MessageForm& form) {
+  SLIMPACK_CHECK(source_ != nullptr);
+  incoming_.push_back(
+      source_->receive(at::empty({form.rows, form.width}, form.options), 1 - source_->index()));
 }
 
 void ProcessChannel::send(at::Tensor rows_TH) {
+  SLIMPACK_CHECK(target_ != nullptr);
   if (outgoing_.size() == slots_) {
     outgoing_.front().wait();
     outgoing_.pop_front();
   }
-  outgoing_.push_back(peers_.send(rows_TH.contiguous(), peers_.index() + step_));
+  outgoing_.push_back(target_->send(rows_TH.contiguous(), 1 - target_->index()));
 }
 
 at::Tensor ProcessChannel::receive() {
-  SLIMPACK_CHECK(!incoming_.empty(), "more messages are received than were expected");
+  SLIMPACK_CHECK(!incoming_.empty(), "a message is awaited whose receive was not posted");
   incoming_.front().wait();
   at::Tensor rows_TH = incoming_.front().tensor();
   incoming_.pop_front();
-  if (next_ < expected_.rows.size()) post();
   return rows_TH;
 }
 

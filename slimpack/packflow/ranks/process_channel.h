@@ -1,5 +1,4 @@
-// A channel between two neighbouring stages that are processes. Receives are posted ahead, so that
-// messages travel while both stages compute.
+// A channel between neighbouring stages that are processes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,16 +11,15 @@
 namespace slimpack {
 
 /// One rank's two ends in one direction: it receives from one neighbouring stage and sends to the
-/// other. Used by one thread at a time.
+/// other. Messages travel while both stages compute. Used by one thread at a time.
 class ProcessChannel {
  public:
-  /// `step` is 1 if messages go to higher stages, −1 if they go to lower stages. The sender holds
-  /// up to `slots` messages that the receiver has not taken.
-  ProcessChannel(ProcessPeers& peers, std::int32_t step, int slots)
-      : peers_(peers), step_(step), slots_(static_cast<std::size_t>(slots)) {}
+  /// The groups with the stage that sends and with the stage that receives; null where there is
+  /// none. `slots`: sends that have not met their receives.
+  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int slots)
+      : source_(source), target_(target), slots_(static_cast<std::size_t>(slots)) {}
 
-  /// Announces the messages of a step. REQUIRES: all messages of the step before were received.
-  void expect(ExpectedMessages messages);
+  void post_receive(const MessageForm& form);
   void send(at::Tensor rows_TH);
   [[nodiscard]] at::Tensor receive();
 
@@ -29,15 +27,9 @@ class ProcessChannel {
   void settle();
 
  private:
-  /// Posts the next receives, so that messages travel while the rank works on the one before.
-  static constexpr std::size_t kAhead = 2;
-  void post();
-
-  ProcessPeers& peers_;
-  std::int32_t step_;
+  ProcessPeers* source_;
+  ProcessPeers* target_;
   std::size_t slots_;
-  ExpectedMessages expected_;
-  std::size_t next_ = 0;  ///< of expected_.rows
   std::deque<ProcessPeers::Message> incoming_, outgoing_;
 };
 

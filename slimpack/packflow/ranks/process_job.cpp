@@ -3,10 +3,10 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
+#include <array>
 #include <span>
 #include <utility>
 
-#include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/grouped_communicator.h"
 #include "slimpack/packflow/ranks/process_channel.h"
@@ -16,11 +16,11 @@
 namespace slimpack {
 
 std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
-  std::vector<RankGroup> groups = pipeline_groups(grid, rank);
+  std::vector<RankGroup> groups = edge_groups(grid, rank);
   // The order is world, data, tensor, contexts from the smallest on, tied. Kinds that some ranks
   // lack come last.
-  for (const RankGroup& group : collective_groups(grid, rank)) groups.push_back(group);
-  std::erase_if(groups, [](const RankGroup& group) { return group.size == 1; });
+  for (const RankGroup& group : collective_groups(grid, rank))
+    if (group.size > 1) groups.push_back(group);
   return groups;
 }
 
@@ -32,17 +32,24 @@ struct ProcessJob::Ends {
     };
     for (const RankGroup& group : collective_groups(grid, rank))
       collectives.emplace(group, connect(group));
-    for (const RankGroup& group : pipeline_groups(grid, rank)) {
-      const bool forward = group.kind == GroupKind::kForward;
-      pipelines.push_back(connect(group));
-      channels.emplace_back(*pipelines.back(), forward ? 1 : -1, kChannelSlots);
+    std::array<ProcessPeers*, 2> sources{}, targets{};  // forward, backward
+    for (const RankGroup& group : edge_groups(grid, rank)) {
+      if (group.size == 1) continue;
+      const std::size_t way = group.kind == GroupKind::kForward ? 0 : 1;
+      edges.push_back(connect(group));
+      // Forward, the first member sends to the second.
+      const bool sends = (group.first == rank) == (way == 0);
+      (sends ? targets : sources)[way] = edges.back().get();
     }
+    if (edges.empty()) return;
+    for (const std::size_t way : {0, 1})
+      channels.emplace_back(sources[way], targets[way], kChannelSlots);
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
 
   std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world comes first
-  std::vector<std::unique_ptr<ProcessPeers>> pipelines;
+  std::vector<std::unique_ptr<ProcessPeers>> edges;
   std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one stage
   std::function<bool()> failed;
 };
@@ -53,11 +60,8 @@ class ProcessJob::Member final : public GroupedCommunicator {
     for (const auto& [group, peers] : ends.collectives) add(group, process_collective(*peers));
   }
 
-  void expect(Direction direction, ExpectedMessages messages) override {
-    if (ends_.channels.empty())
-      SLIMPACK_CHECK(messages.rows.empty());
-    else
-      channel(direction).expect(std::move(messages));
+  void post_receive(Direction direction, const MessageForm& form) override {
+    channel(direction).post_receive(form);
   }
   void send(Direction direction, at::Tensor rows_TH) override {
     channel(direction).send(std::move(rows_TH));

@@ -13,9 +13,9 @@
 
 namespace slimpack {
 
-/// The groups of a rank that need a process group: those of more than one rank. PyTorch numbers
-/// process groups for their names. So in this order all members of a group have made equally many
-/// process groups before it.
+/// The groups of a rank that need a process group: edge_groups, and others of more than one rank.
+/// PyTorch numbers process groups for their names. So in this order all members of a group have
+/// made equally many process groups before it.
 [[nodiscard]] std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank);
 
 /// The process of one rank. Calls throw PeerLost (process_exchange.h) if another process does not

@@ -35,12 +35,20 @@ std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank
   return out;
 }
 
-std::vector<RankGroup> pipeline_groups(const RankGrid& grid, std::int32_t rank) {
-  if (grid.stages == 1) return {};
+std::vector<RankGroup> edge_groups(const RankGrid& grid, std::int32_t rank) {
   const RankPlace place = grid.place(rank);
-  const std::int32_t first = grid.rank({place.replica, StageId(0), place.tensor});
-  return {{GroupKind::kForward, grid.stages, first, grid.tensor},
-          {GroupKind::kBackward, grid.stages, first, grid.tensor}};
+  std::vector<RankGroup> groups;
+  for (const std::int32_t parity : {0, 1}) {
+    if (grid.stages <= 1 + parity) break;
+    const std::int32_t stage = place.stage.value();
+    const std::int32_t lower = stage % 2 == parity ? stage : stage - 1;
+    const bool there = lower >= 0 && lower + 1 < grid.stages;
+    const std::int32_t first =
+        there ? grid.rank({place.replica, StageId(lower), place.tensor}) : rank;
+    for (const GroupKind kind : {GroupKind::kForward, GroupKind::kBackward})
+      groups.push_back({kind, there ? 2 : 1, first, grid.tensor});
+  }
+  return groups;
 }
 
 }  // namespace slimpack

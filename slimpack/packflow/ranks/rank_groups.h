@@ -11,8 +11,8 @@
 
 namespace slimpack {
 
-/// The groups of Communicator, and two groups of a pipeline's stages: one for each direction, so
-/// that neither direction waits for the other.
+/// The groups of Communicator, and of two neighbouring stages one for each direction, so that no
+/// message waits for another one that a different rank or action has to send first.
 enum class GroupKind : std::uint8_t {
   kWorld,
   kData,
@@ -40,7 +40,10 @@ struct RankGroup {
 /// The groups of Communicator that have this rank.
 [[nodiscard]] std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank);
 
-/// The groups of the rank's pipeline, forward and backward; empty if there is one stage.
-[[nodiscard]] std::vector<RankGroup> pipeline_groups(const RankGrid& grid, std::int32_t rank);
+/// The groups with the rank's neighbouring stages, forward and backward; empty if there is one
+/// stage. Every rank has as many: first those of stages 0 and 1, 2 and 3, …, then those of stages 1
+/// and 2, 3 and 4, …. A rank that lacks one has a group of its own in its place. So ranks that make
+/// their groups in this order, each when both its members do, never wait in a circle.
+[[nodiscard]] std::vector<RankGroup> edge_groups(const RankGrid& grid, std::int32_t rank);
 
 }  // namespace slimpack

@@ -38,7 +38,7 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   }
 
   /// Does nothing: the receiver gets the sender's tensor itself, with its memory.
-  void expect(Direction /*direction*/, ExpectedMessages /*messages*/) override {}
+  void post_receive(Direction /*direction*/, const MessageForm& /*form*/) override {}
 
   void send(Direction direction, at::Tensor rows_TH) override {
     const std::int32_t step = direction == Direction::kForward ? 1 : -1;

@@ -95,7 +95,7 @@ void Engine::on_ranks(const RankWork& work) {
   if (world->cause()) std::rethrow_exception(world->cause());
 }
 
-void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
+void Engine::on_stages(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                        const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
                        const std::function<void(const RankStep&)>& work) {
   const RankGrid grid = options_.grid();
@@ -125,7 +125,7 @@ void Engine::on_stages(const StepPlan& plan, std::span<const Schedule> schedules
   });
 }
 
-StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules,
+StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                        const StepTokens& tokens, const std::optional<OptimizerUpdate>& update) {
   StepResult step;
   on_stages(plan, schedules, tokens, update, [&](const RankStep& rank) {
@@ -144,7 +144,7 @@ StepResult Engine::run(const StepPlan& plan, std::span<const Schedule> schedules
   return step;
 }
 
-double Engine::evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
+double Engine::evaluate(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                         const StepTokens& tokens) {
   double loss_sum = 0;
   on_stages(plan, schedules, tokens, std::nullopt, [&](const RankStep& rank) {

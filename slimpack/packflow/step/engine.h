@@ -17,7 +17,7 @@
 #include "slimpack/packflow/step/engine_options.h"
 #include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -39,20 +39,20 @@ class Engine {
 
   /// One step from zero gradients; afterwards each replica has the sum over all of them in its
   /// shards. With `update`, parameters are updated from them.
-  /// REQUIRES: a plan and schedules by replica that their checks accept, with this engine's layout
-  /// and replicas; tokens of the plan's lengths. A rank that throws ends the step on all ranks,
-  /// each at the end of a layer at the latest; the first exception is rethrown. The engine can
-  /// run other steps then: parameters and optimizer are untouched, unless the rank threw in the
+  /// REQUIRES: a plan and schedules by replica that check_lowered accepts, with this engine's
+  /// layout and replicas; tokens of the plan's lengths. A rank that throws ends the step on all
+  /// ranks, each at the end of a layer at the latest; the first exception is rethrown. The engine
+  /// can run other steps then: parameters and optimizer are untouched, unless the rank threw in the
   /// update itself, which leaves some ranks' shards updated and others' not. Throws RunFailed,
   /// parameters untouched, when an update's gradient norm is not finite.
-  [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const Schedule> schedules,
+  [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                                const StepTokens& tokens,
                                const std::optional<OptimizerUpdate>& update);
 
   /// Σ loss over the targets of `tokens`, those of the plan's documents. Runs only the forward
   /// actions of the schedules and keeps nothing for backward. Parameters, gradients and optimizer
   /// stay as they are. REQUIRES and throws as run().
-  [[nodiscard]] double evaluate(const StepPlan& plan, std::span<const Schedule> schedules,
+  [[nodiscard]] double evaluate(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                                 const StepTokens& tokens);
 
   /// Runs `work` on the threads of all ranks, which may talk to each other. A rank that throws ends
@@ -72,7 +72,7 @@ class Engine {
  private:
   [[nodiscard]] std::unique_ptr<World> make_world() const;
   /// Runs `work` on all ranks, each with its part of the step.
-  void on_stages(const StepPlan& plan, std::span<const Schedule> schedules,
+  void on_stages(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                  const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
                  const std::function<void(const RankStep&)>& work);
 

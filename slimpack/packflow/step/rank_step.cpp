@@ -1,5 +1,6 @@
 #include "slimpack/packflow/step/rank_step.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -26,16 +27,14 @@ class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
       : rank_(rank), place_(rank.tensors.place()), memory_(rank.options.device, tracked_rank()) {
-    result_.spans.reserve(4 * rank.actions.size() + 4);
+    result_.spans.reserve(rank.instructions.size() + 4);
   }
 
   RankResult run() {
-    for (const Direction direction : {Direction::kForward, Direction::kBackward})
-      rank_.communicator.expect(direction, messages(direction));
-    for (const Action& action : rank_.actions)
-      run_action(action, [&](at::Tensor& rows_TH) {
-        compute(action, &action == &rank_.actions.back(), rows_TH);
-      });
+    const auto last = std::ranges::find(rank_.instructions.rbegin(), rank_.instructions.rend(),
+                                        Operation::kCompute, &Instruction::operation);
+    for (const Instruction& i : rank_.instructions)
+      run_instruction(i, [&] { compute(i.action, &i == &*last); });
     rank_.tensors.require_drained();
     result_.peak_activation = memory_.peak() - rank_.resident;
     finish();
@@ -43,13 +42,10 @@ class RankRunner {
   }
 
   double evaluate() {
-    rank_.communicator.expect(Direction::kForward, messages(Direction::kForward));
-    for (const Action& action : rank_.actions) {
-      if (!forward(action)) continue;
-      run_action(action, [&](at::Tensor& rows_TH) {
-        rows_TH = rank_.tensors.evaluate(action.pack, std::move(rows_TH));
-      });
-    }
+    for (const Instruction& i : rank_.instructions)
+      if (forward(i.action))
+        run_instruction(
+            i, [&] { rows_TH_ = rank_.tensors.evaluate(i.action.pack, std::move(rows_TH_)); });
     rank_.tensors.require_drained();
     return rank_.communicator.world().gathering().sum(rank_.tensors.loss_sum());
   }
@@ -75,46 +71,47 @@ class RankRunner {
   [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
     return (forward(action) ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
   }
-  /// Weight gradients need no other stage.
-  [[nodiscard]] bool has_input(const Action& action) const {
-    return action.pass != Pass::kWeightGradient && !(forward(action) ? place_.first : place_.last);
-  }
-  [[nodiscard]] bool has_output(const Action& action) const {
-    return action.pass != Pass::kWeightGradient && !(forward(action) ? place_.last : place_.first);
+  [[nodiscard]] std::size_t stages() const {
+    return static_cast<std::size_t>(rank_.options.layout.stages());
   }
 
   /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
-  [[nodiscard]] ExpectedMessages messages(Direction from) const {
-    ExpectedMessages result{
-        {},
-        rank_.options.shape.hidden_size,
-        at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
-    for (const Action& action : rank_.actions) {
-      if (!has_input(action) || direction(action) != from) continue;
-      const RowShare share = hidden_share(row_share(pack_of(action), place_.holder.replica),
-                                          place_.holder.tensor, place_.holder.index);
-      result.rows.push_back(share.rows(pack_of(action)).count());
-    }
-    return result;
+  [[nodiscard]] MessageForm form_of(const MicroPack& pack) const {
+    const RowShare share = hidden_share(row_share(pack, place_.holder.replica),
+                                        place_.holder.tensor, place_.holder.index);
+    return {share.rows(pack).count(), rank_.options.shape.hidden_size,
+            at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
   }
 
-  /// Receives what the action needs, has `work` turn it into what it sends, and sends that.
+  /// `work` runs an action on rows_TH_.
+  template <class Work>
+  void run_instruction(const Instruction& i, Work work) {
+    switch (i.operation) {
+      case Operation::kReceive:
+        return rank_.communicator.post_receive(direction(i.action), form_of(pack_of(i.action)));
+      case Operation::kCompute:
+        return run_action(i.action, std::move(work));
+      case Operation::kSend:
+        return timed(SpanKind::kWaitSend, i.action.pack,
+                     [&] { rank_.communicator.send(direction(i.action), std::move(rows_TH_)); });
+    }
+  }
+
+  /// Waits for the action's input and runs it.
   template <class Work>
   void run_action(const Action& action, Work work) {
     if (rank_.options.should_stop && rank_.options.should_stop())
       throw Interrupted("stopped on request between two actions of a step");
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
-    at::Tensor rows_TH;
-    if (has_input(action))
+    rows_TH_ = at::Tensor();
+    if (has_input(action, stages()))
       timed(SpanKind::kWaitReceive, action.pack,
-            [&] { rows_TH = rank_.communicator.receive(direction(action)); });
+            [&] { rows_TH_ = rank_.communicator.receive(direction(action)); });
     await_replicas(action);
-    work(rows_TH);
+    work();
+    if (!has_output(action, stages())) rows_TH_ = at::Tensor();
     result_.memory.push_back({rank_.rank, now(), memory_.live() - rank_.resident});
-    if (has_output(action))
-      timed(SpanKind::kWaitSend, action.pack,
-            [&] { rank_.communicator.send(direction(action), std::move(rows_TH)); });
   }
 
   /// Replicas that run a merged MicroPack begin together.
@@ -125,23 +122,22 @@ class RankRunner {
             [&] { rank_.communicator.context(replicas).barrier(); });
   }
 
-  /// Turns the action's input into its output. The step's last action completes the gradients,
-  /// layer by layer.
-  void compute(const Action& action, bool last, at::Tensor& rows_TH) {
+  /// The step's last action completes the gradients, layer by layer.
+  void compute(const Action& action, bool last) {
     StageStep& tensors = rank_.tensors;
     BucketsComplete complete;
     if (last) complete = [&](std::size_t buckets) { start_reductions(buckets); };
     switch (action.pass) {
       case Pass::kForward:
         return timed(SpanKind::kForward, action.pack,
-                     [&] { rows_TH = tensors.forward(action.pack, std::move(rows_TH)); });
+                     [&] { rows_TH_ = tensors.forward(action.pack, std::move(rows_TH_)); });
       case Pass::kBackward:
         return timed(SpanKind::kBackward, action.pack, [&] {
-          rows_TH = tensors.backward(action.pack, std::move(rows_TH), complete);
+          rows_TH_ = tensors.backward(action.pack, std::move(rows_TH_), complete);
         });
       case Pass::kInputGradient:
         return timed(SpanKind::kInputGradient, action.pack,
-                     [&] { rows_TH = tensors.input_gradients(action.pack, std::move(rows_TH)); });
+                     [&] { rows_TH_ = tensors.input_gradients(action.pack, std::move(rows_TH_)); });
       case Pass::kWeightGradient:
         return timed(SpanKind::kWeightGradient, action.pack,
                      [&] { tensors.weight_gradients(action.pack, complete); });
@@ -231,6 +227,7 @@ class RankRunner {
   StagePlace place_;
   RankMemory memory_;
   RankResult result_;
+  at::Tensor rows_TH_;        ///< input, then output of the action that runs
   std::size_t reducing_ = 0;  ///< buckets, from the first on
 };
 

@@ -1,5 +1,5 @@
-// One rank's part of a step: its actions in order, then the update, with a span for everything; or
-// its forward actions alone.
+// One rank's part of a step: its instructions in order, then the update, with a span for
+// everything; or its forward actions alone.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 #include "slimpack/packflow/step/engine_options.h"
 #include "slimpack/packflow/step/rank_result.h"
 #include "slimpack/packflow/step/stage_step.h"
-#include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack {
 
@@ -21,7 +21,7 @@ struct RankStep {
   StageParameters& parameters;
   StageStep& tensors;
   const PackPlan& packs;
-  const std::vector<Action>& actions;
+  const std::vector<Instruction>& instructions;
   Communicator& communicator;
   const std::optional<OptimizerUpdate>& update;
   const RankClock& clock;

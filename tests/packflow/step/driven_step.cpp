@@ -15,6 +15,7 @@
 #include "slimpack/planner/planner.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
+#include "slimpack/sim/lower.h"
 #include "slimpack/solver/fluid_cut.h"
 #include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"
@@ -123,7 +124,8 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   }
   const StepPlan& plan = made.plan;
   require_valid_plan(plan, "plan");
-  const auto errors = check_step_schedules(plan, made.schedules);
+  const std::vector<LoweredSchedule> lowered = lower(plan, made.schedules);
+  const auto errors = check_lowered(plan, lowered);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
 
   Engine engine({.shape = shape,
@@ -142,9 +144,9 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   train.weight_decay = 0.1;
   train.steps = step.integer("steps");
   const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
-  StepResult result = engine.run(plan, made.schedules, tokens, std::nullopt);
+  StepResult result = engine.run(plan, lowered, tokens, std::nullopt);
   // Leaves the gradients, weights and moments that are compared below as they are.
-  const double evaluated = engine.evaluate(plan, made.schedules, tokens);
+  const double evaluated = engine.evaluate(plan, lowered, tokens);
   NamedTensors out;
   out["evaluated_loss"] = at::full(
       {}, evaluated / static_cast<double>(std::max<std::int64_t>(tokens.targets, 1)), at::kDouble);
@@ -152,8 +154,8 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   out["loss"] = at::full({}, result.loss, at::kDouble);
   out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
   for (std::int64_t s = 0; s < train.steps; ++s) {
-    result = engine.run(plan, made.schedules, tokens, OptimizerUpdate{train, s});
-    static_cast<void>(engine.evaluate(plan, made.schedules, tokens));
+    result = engine.run(plan, lowered, tokens, OptimizerUpdate{train, s});
+    static_cast<void>(engine.evaluate(plan, lowered, tokens));
   }
   if (train.steps > 0)
     for (auto& [name, tensor] : named_parameters(engine)) out["parameter/" + name] = tensor;

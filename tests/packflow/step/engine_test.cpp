@@ -84,8 +84,10 @@ TEST(Engine, Bf16TrainingLowersTheLoss) {
   config.warmup_steps = 0;
   std::vector<double> losses;
   for (std::int64_t s = 0; s < 6; ++s)
-    losses.push_back(
-        engine.run(step.plan, {&step.schedule, 1}, tokens, OptimizerUpdate{config, s}).loss);
+    losses.push_back(engine
+                         .run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens,
+                              OptimizerUpdate{config, s})
+                         .loss);
   for (std::size_t s = 1; s < losses.size(); ++s) EXPECT_LT(losses[s], losses[s - 1]) << s;
   EXPECT_LT(losses.back(), losses.front() - 0.1);
 }
@@ -95,7 +97,7 @@ TEST(Engine, AStepWithoutAnyTargetHasNoLossAndNoGradient) {
   const SmallStep step = packed_step(small_shape(2), Dtype::kFp32, 2, single, Tokens(8));
   Engine engine(engine_options(step));
   Rng rng(1);
-  const StepResult result = engine.run(step.plan, {&step.schedule, 1},
+  const StepResult result = engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
                                        random_tokens(rng, step.cost.shape, single), std::nullopt);
   EXPECT_EQ(result.loss, 0.0);
   EXPECT_EQ(result.gradient_norm, 0.0);
@@ -137,7 +139,8 @@ TEST(Engine, ARankThatThrowsEndsTheStepOnAllRanksAndTheEngineLivesOn) {
   };
   Engine engine(options);
   const StepTokens tokens = tokens_for(step.cost.shape);
-  const double loss = engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt).loss;
+  const double loss =
+      engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt).loss;
   const int asked = (1 << 20) - left;
   int actions = 0;
   for (const auto& stage : step.schedule.stages) actions += static_cast<int>(stage.size());
@@ -145,13 +148,15 @@ TEST(Engine, ARankThatThrowsEndsTheStepOnAllRanksAndTheEngineLivesOn) {
   for (int n = 1; n <= actions; ++n) {
     left = n;
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_THROW(
-        static_cast<void>(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt)), Stop)
+    EXPECT_THROW(static_cast<void>(engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
+                                              tokens, std::nullopt)),
+                 Stop)
         << n;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1)) << n;
   }
   left = 1 << 20;
-  EXPECT_EQ(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt).loss, loss);
+  EXPECT_EQ(engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt).loss,
+            loss);
 }
 
 TEST(Engine, StopsOnRequestBetweenActions) {
@@ -159,7 +164,7 @@ TEST(Engine, StopsOnRequestBetweenActions) {
   EngineOptions options = engine_options(step);
   options.should_stop = [] { return true; };
   Engine engine(options);
-  EXPECT_THROW(static_cast<void>(engine.run(step.plan, {&step.schedule, 1},
+  EXPECT_THROW(static_cast<void>(engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
                                             tokens_for(step.cost.shape), std::nullopt)),
                Interrupted);
 }
@@ -173,7 +178,8 @@ TEST(Engine, FreesEveryActivationOfAStepThatFailed) {
   const StepTokens tokens = tokens_for(step.cost.shape);
   const Bytes before[] = {live_bytes(0), live_bytes(1)};
   left = 7;
-  EXPECT_THROW(static_cast<void>(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt)),
+  EXPECT_THROW(static_cast<void>(engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
+                                            tokens, std::nullopt)),
                Interrupted);
   EXPECT_EQ(live_bytes(0), before[0]);
   EXPECT_EQ(live_bytes(1), before[1]);

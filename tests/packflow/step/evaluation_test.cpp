@@ -26,7 +26,7 @@ using testing::small_shape;
 using testing::SmallStep;
 
 double evaluate(Engine& engine, const RandomRun& run, const StepTokens& tokens) {
-  return engine.evaluate(run.plan, run.schedules, tokens);
+  return engine.evaluate(run.plan, lower(run.plan, run.schedules), tokens);
 }
 
 void require_same(const NamedTensors& before, const NamedTensors& after) {
@@ -92,10 +92,11 @@ TEST(Evaluation, HoldsMuchLessThanAStep) {
     return std::array{peak_bytes(0) - resident[0], peak_bytes(1) - resident[1]};
   };
   const auto trained = highest([&] {
-    static_cast<void>(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt));
+    static_cast<void>(
+        engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt));
   });
   const auto evaluated = highest([&] {
-    static_cast<void>(engine.evaluate(step.plan, {&step.schedule, 1}, tokens));
+    static_cast<void>(engine.evaluate(step.plan, lower(step.plan, {&step.schedule, 1}), tokens));
   });
   // A step keeps about nine hidden widths of every row in each of four layers, beside K and V of
   // two thirds of one; a MicroPack alone has an eighth of the rows.
@@ -114,7 +115,9 @@ TEST(Evaluation, ThatARankEndsLeavesTheEngineSound) {
   Engine engine(options);
   Rng rng(1);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, lengths);
-  const auto evaluate = [&] { return engine.evaluate(step.plan, {&step.schedule, 1}, tokens); };
+  const auto evaluate = [&] {
+    return engine.evaluate(step.plan, lower(step.plan, {&step.schedule, 1}), tokens);
+  };
   const double loss = evaluate();
   const int actions = (1 << 20) - left;
   EXPECT_EQ(actions, 3 * static_cast<int>(step.packs().forward.size()));  // forward ones alone

@@ -257,7 +257,9 @@ TEST(Failure, IsNoticedByAReplicaThatWaitsForNobodyBeforeItsNextAction) {
   Engine engine(options);
   Rng rng(1);
   const StepTokens tokens = testing::random_tokens(rng, step.cost.shape, lengths);
-  EXPECT_THROW(static_cast<void>(engine.run(step.plan, schedules, tokens, std::nullopt)), Fault);
+  EXPECT_THROW(
+      static_cast<void>(engine.run(step.plan, lower(step.plan, schedules), tokens, std::nullopt)),
+      Fault);
   EXPECT_LT(Faults::Clock::now() - failed, 1s);
 }
 

@@ -36,8 +36,8 @@ const SequenceLengths& lengths() {
 NamedTensors gradients_of(const SmallStep& step) {
   Rng rng(11);
   Engine engine(engine_options(step));
-  (void)engine.run(step.plan, {&step.schedule, 1}, random_tokens(rng, step.cost.shape, lengths()),
-                   std::nullopt);
+  (void)engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
+                   random_tokens(rng, step.cost.shape, lengths()), std::nullopt);
   return named_gradients(engine);
 }
 

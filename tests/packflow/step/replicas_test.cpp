@@ -23,8 +23,8 @@ StepOutcome run_whole(const RandomRun& random) {
   const testing::SmallStep step =
       testing::packed_step(random.shape, Dtype::kFp64, 1, random.plan.lengths, Tokens(40));
   Engine engine(testing::engine_options(step, 3));
-  return testing::outcome_of(
-      engine, engine.run(step.plan, {&step.schedule, 1}, random.tokens, std::nullopt));
+  return testing::outcome_of(engine, engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
+                                                random.tokens, std::nullopt));
 }
 
 /// Of the usual number of cases: each runs models.

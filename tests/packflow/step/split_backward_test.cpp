@@ -174,7 +174,8 @@ TEST(SplitBackward, OfAStepThatFailsLeavesNoOperandsBehind) {
   Rng rng(11);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, lengths());
   const Bytes before = live_bytes(0);
-  EXPECT_THROW(static_cast<void>(engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt)),
+  EXPECT_THROW(static_cast<void>(engine.run(step.plan, lower(step.plan, {&step.schedule, 1}),
+                                            tokens, std::nullopt)),
                Interrupted);
   EXPECT_EQ(live_bytes(0), before);
 }

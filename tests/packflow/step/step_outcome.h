@@ -28,7 +28,8 @@ inline StepOutcome run_once(const SmallStep& step, const EngineOptions& options)
   Engine engine(options);
   Rng rng(11);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
-  return outcome_of(engine, engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt));
+  return outcome_of(
+      engine, engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt));
 }
 inline StepOutcome run_once(const SmallStep& step, at::Device device = at::kCPU) {
   EngineOptions options = engine_options(step);

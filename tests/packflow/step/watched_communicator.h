@@ -145,8 +145,8 @@ class WatchedCommunicator final : public Communicator {
                       std::int32_t rank)
       : communicator_(std::move(communicator)), watch_(watch), rank_(rank) {}
 
-  void expect(Direction direction, ExpectedMessages messages) override {
-    communicator_->expect(direction, std::move(messages));
+  void post_receive(Direction direction, const MessageForm& form) override {
+    communicator_->post_receive(direction, form);
   }
   void send(Direction direction, at::Tensor rows_TH) override {
     const CommunicatorCall call{rank_, "send" + name(direction), {&rows_TH, 0}, {0, 1, 0}};

@@ -52,7 +52,7 @@ struct RandomRun {
 
   [[nodiscard]] StepResult run(Engine& engine,
                                const std::optional<OptimizerUpdate>& update = std::nullopt) const {
-    return engine.run(plan, schedules, tokens, update);
+    return engine.run(plan, lower(plan, schedules), tokens, update);
   }
 
   StepPlan plan;

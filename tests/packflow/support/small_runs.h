@@ -11,6 +11,7 @@
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
+#include "slimpack/sim/lower.h"
 #include "slimpack/solver/fluid_cut.h"
 #include "tests/support/list_schedule.h"
 #include "tests/support/packed_plan.h"

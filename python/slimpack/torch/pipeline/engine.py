@@ -8,23 +8,23 @@ import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import FailureWatch, RunFailed
 from slimpack.torch.pipeline.forward_only import StageEvaluation
 from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm
 from slimpack.torch.pipeline.groups import Groups
-from slimpack.torch.pipeline.packs import BACKWARD, stage_plan
+from slimpack.torch.pipeline.instructions import phases_of
+from slimpack.torch.pipeline.packs import BACKWARD, COMPUTE, RECEIVE, stage_plan
 from slimpack.torch.pipeline.replication import replication_of
 from slimpack.torch.pipeline.saving import write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
 from slimpack.torch.pipeline.trace import (
     OPTIMIZER,
-    RECEIVE,
     REDUCE,
     RUN,
-    SEND,
+    WAIT_RECEIVE,
+    WAIT_SEND,
     Recorder,
     timeline_json,
 )
@@ -148,13 +148,14 @@ class Engine:
         step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
         recorder = self._recorder = Recorder(self.stage.device)
         phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
-        last_backward = max((a.number for a in phases[-1] if a.passes == BACKWARD), default=None)
-        for number, actions in enumerate(phases):
-            for action in actions:
-                if (action.passes, action.number) == (BACKWARD, last_backward):
+        last_backward = max((i.number for i in phases[-1] if i.passes == BACKWARD), default=None)
+        rank = _Rank(step, groups, recorder)
+        for number, instructions in enumerate(phases):
+            for i in instructions:
+                if (i.operation, i.passes, i.number) == (COMPUTE, BACKWARD, last_backward):
                     self._replication.before_last_backward()
-                _act(action, step, groups, recorder)
-            with recorder.span(SEND):
+                rank.run(i)
+            with recorder.span(WAIT_SEND):
                 groups.finish_sending()
             if number + 1 < len(phases):
                 groups.sum(balance.counts, "all")
@@ -168,11 +169,11 @@ class Engine:
     def _run_forward(self, plan, documents, labels):
         of_stage, own, targets = self._begin(plan, documents, labels)
         step = StageEvaluation(self.stage, of_stage, own.tokens, own.targets, max(targets, 1))
-        recorder = Recorder(self.stage.device)
-        actions, = phases_of(step.plan, self.stage.place)
+        rank = _Rank(step, self.groups, Recorder(self.stage.device))
+        instructions, = phases_of(step.plan, self.stage.place)
         with self._replication.gathered():
-            for action in actions:
-                _act(action, step, self.groups, recorder)
+            for i in instructions:
+                rank.run(i)
         self.groups.finish_sending()
         assert step.meter.now == 0, "the last slices use everything that was kept"
         self.groups.sum(step.loss, "all")
@@ -202,16 +203,29 @@ class Engine:
                 f"{place.stages} stages are {self.groups.replicas}; start pp · dp ranks")
 
 
-def _act(action, step, groups, recorder):
-    """Receives, runs and sends. Sizes are known from the plan, so none is ever exchanged."""
-    stage, received = step.stage, None
-    if action.source is not None:
-        with recorder.span(RECEIVE, action.number):
-            received = torch.empty(action.tokens, stage.width, dtype=stage.dtype,
-                                   device=stage.device)
-            groups.receive(received, action.source, action.passes)
-    with recorder.span(RUN[action.passes], action.number):
-        sent = step.run(action.passes, action.number, received)
-    if action.target is not None:
-        with recorder.span(SEND, action.number):
-            groups.send(sent.contiguous(), action.target, action.passes)
+class _Rank:
+    """Runs the instructions of a step. Sizes are known from the plan, so none is ever exchanged."""
+
+    def __init__(self, step, groups, recorder):
+        self._step, self._groups, self._recorder = step, groups, recorder
+        self._output_TD = None  # of the action that ran last
+
+    def run(self, i):
+        if i.operation == RECEIVE:
+            stage = self._step.stage
+            rows_TD = torch.empty(i.tokens, stage.width, dtype=stage.dtype, device=stage.device)
+            self._groups.post_receive(rows_TD, i.other, i.passes)
+        elif i.operation == COMPUTE:
+            self._compute(i)
+        else:
+            with self._recorder.span(WAIT_SEND, i.number):
+                self._groups.send(self._output_TD.contiguous(), i.other, i.passes)
+                self._output_TD = None
+
+    def _compute(self, i):
+        received_TD = None
+        if i.other is not None:
+            with self._recorder.span(WAIT_RECEIVE, i.number):
+                received_TD = self._groups.receive(i.passes)
+        with self._recorder.span(RUN[i.passes], i.number):
+            self._output_TD = self._step.run(i.passes, i.number, received_TD)

@@ -31,5 +31,5 @@ class StageEvaluation(StageStep):
 
 
 def _forward_passes(stage_plan):
-    order = [action for action in stage_plan.order if action[0] == FORWARD]
+    order = [entry for entry in stage_plan.order if entry[1] == FORWARD]
     return dataclasses.replace(stage_plan, backward=[], order=order, kept={})

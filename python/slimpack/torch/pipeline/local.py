@@ -3,11 +3,11 @@ plan without launching anything. It runs the same code as an Engine."""
 
 import collections
 
-from slimpack.torch.pipeline.actions import phases_of
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.gradients import added_to_others
-from slimpack.torch.pipeline.packs import stage_plan
+from slimpack.torch.pipeline.instructions import phases_of
+from slimpack.torch.pipeline.packs import COMPUTE, SEND, stage_plan
 from slimpack.torch.pipeline.stage import Stage
 from slimpack.torch.pipeline.stage_step import StageStep
 
@@ -68,23 +68,29 @@ class LocalEngine:
                 parameter.grad = sum(gradients[1:], gradients[0].clone())
 
 
-def _run_stages(steps, actions):
+def _run_stages(steps, instructions):
     """Runs every stage as far as it comes, until all are done."""
-    waiting = [collections.deque(of_stage) for of_stage in actions]
+    waiting = [collections.deque(of_stage) for of_stage in instructions]
     messages = collections.defaultdict(collections.deque)  # by receiving stage and pass
+    outputs = {}  # by stage: of the action that ran last
     while any(waiting):
         moved = False
         for step, left in zip(steps, waiting, strict=True):
             index = step.stage.place.index
-            while left and (left[0].source is None or messages[index, left[0].passes]):
-                action, moved = left.popleft(), True
-                received = None
-                if action.source is not None:
-                    received = messages[index, action.passes].popleft()
-                sent = step.run(action.passes, action.number, received)
-                if action.target is not None:
-                    messages[action.target, action.passes].append(sent)
+            while left and not _lacks_input(left[0], messages[index, left[0].passes]):
+                i, moved = left.popleft(), True
+                if i.operation == COMPUTE:
+                    received = None
+                    if i.other is not None:
+                        received = messages[index, i.passes].popleft()
+                    outputs[index] = step.run(i.passes, i.number, received)
+                elif i.operation == SEND:
+                    messages[i.other, i.passes].append(outputs.pop(index))
         assert moved, "a checked schedule has no circle"
+
+
+def _lacks_input(instruction, messages):
+    return instruction.operation == COMPUTE and instruction.other is not None and not messages
 
 
 def stages_of(make_model, layer_begin):

@@ -9,7 +9,8 @@ from slimpack import InvalidInput
 from slimpack.export.slices import Slice, replica_of, slices
 
 FORWARD, BACKWARD = "F", "B"
-_ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
+RECEIVE, COMPUTE, SEND = "RECV_", "", "SEND_"  # what a rank does for a pass
+_INSTRUCTION = re.compile(r"(\d+)(|RECV_|SEND_)([FBIW])(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,8 @@ class StagePlan:
     """What a stage does in a step.
 
     forward, backward: Packs, by their number in the plan.
-    order: (pass, number of the pack) of every action; a pass is FORWARD or BACKWARD.
+    order: (operation, pass, number of the pack) of all that the stage does. An operation is
+        RECEIVE, COMPUTE or SEND, a pass FORWARD or BACKWARD.
     kept: by number of a backward pack the forward one whose graph it runs. Other backward packs
         compute their forward again.
     elementwise: layers whose kept graphs lack what needs no matrix product (selective.py).
@@ -37,7 +39,7 @@ class StagePlan:
 
     forward: list[Pack]
     backward: list[Pack]
-    order: list[tuple[str, int]]
+    order: list[tuple[str, str, int]]
     kept: dict[int, int]
     elementwise: frozenset[int] = frozenset()
 
@@ -69,7 +71,7 @@ def require_runnable(plan):
     for replica in range(len(plan.replicas)):
         replica_of(plan, replica)
         for text in (action for line in plan.schedule(replica) for action in line):
-            if _ACTION.fullmatch(text)[2] not in (FORWARD, BACKWARD):
+            if _INSTRUCTION.fullmatch(text)[3] not in (FORWARD, BACKWARD):
                 raise InvalidInput(
                     f"action {text} of replica {replica} splits a backward pass, autograd runs it "
                     "whole; plan without backward=\"split\"")
@@ -81,8 +83,8 @@ def stage_plan(plan, replica, stage):
     of_replica = replica_of(plan, replica)
     forward, backward = ([Pack(tuple(sorted(slices(pack)))) for pack in packs]
                          for packs in (of_replica.forward, of_replica.backward))
-    actions = (_ACTION.fullmatch(text).groups() for text in plan.schedule(replica)[stage])
-    order = [(kind, int(number)) for _, kind, number in actions]
+    instructions = (_INSTRUCTION.fullmatch(text).groups() for text in plan.lowered(replica)[stage])
+    order = [(operation, passes, int(number)) for _, operation, passes, number in instructions]
     recompute = _recompute_of(plan, range(*plan.layer_begin[stage:stage + 2]))
     if "full" in recompute.values():  # of one layer: then the stage keeps no graph
         return StagePlan(forward, backward, order, {})

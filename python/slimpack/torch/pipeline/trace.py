@@ -8,7 +8,7 @@ import torch
 
 # Kinds of spans, as timelines name them.
 RUN = {"F": "forward", "B": "backward"}
-RECEIVE, SEND, REDUCE, OPTIMIZER = "wait_receive", "wait_send", "reduce", "optimizer"
+WAIT_RECEIVE, WAIT_SEND, REDUCE, OPTIMIZER = "wait_receive", "wait_send", "reduce", "optimizer"
 
 
 class Recorder:

@@ -1,0 +1,75 @@
+// Lowered schedule: what every rank does in a step, with its sends and receives.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slimpack/plan/plan.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+enum class Operation : std::uint8_t {
+  kCompute,  ///< runs the action; waits for its input before, if it has one
+  kReceive,  ///< posts the receive of the action's input; does not wait
+  kSend,     ///< posts the send of the action's output; waits for a free slot alone
+};
+
+/// One entry of a rank's list. The action of a message has pass F or B, whether or not a backward
+/// is split.
+struct Instruction {
+  Operation operation = Operation::kCompute;
+  Action action;
+
+  auto operator<=>(const Instruction&) const = default;
+};
+
+/// As torch.distributed.pipelining writes them: "1RECV_F0", "1F0", "1SEND_F0".
+[[nodiscard]] std::string to_string(const Instruction& instruction);
+
+/// The instructions of each stage, in the order in which it begins them.
+struct LoweredSchedule {
+  std::vector<std::vector<Instruction>> stages;
+
+  bool operator==(const LoweredSchedule&) const = default;
+};
+
+/// One comma-separated line per stage, as schedule_to_text. Parsing throws InvalidInput naming
+/// `origin`, the line, the cell and the rule.
+[[nodiscard]] std::string lowered_to_text(const LoweredSchedule& lowered);
+[[nodiscard]] LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin);
+
+/// The schedule without its sends and receives.
+[[nodiscard]] Schedule actions_of(const LoweredSchedule& lowered);
+
+/// The pass in whose name a pass's messages travel: F or B.
+[[nodiscard]] constexpr Pass message_pass(Pass pass) {
+  return pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+}
+
+/// Whether an action of a stage has an input from, or an output to, another stage.
+[[nodiscard]] bool has_input(const Action& action, std::size_t stages);
+[[nodiscard]] bool has_output(const Action& action, std::size_t stages);
+
+/// Every broken rule of a step's lowered schedules, one line each; empty if they are correct. It
+/// shares no code with lower(). The rules:
+///  - check_step_schedules is empty for the actions;
+///  - every input is received once, before its action; every output is sent once, after its action
+///    and before the next one; receives of one direction are posted in the order of the packs, at
+///    most slots + 1 of which no action has begun to use;
+///  - the step ends in the worst case of a GPU: every action first synchronises its device, so it
+///    waits for all sends and receives that its rank has posted; a send and its receive end
+///    together (rendezvous), in the order of posting for each pair of stages and direction; a rank
+///    with `slots` sends of a direction that have not met their receives waits before the next one.
+///    A step that ends in this case ends whenever devices synchronise.
+/// REQUIRES: check_plan is empty; one lowered schedule for each replica, all with the same number
+/// of stages.
+[[nodiscard]] std::vector<std::string> check_lowered(const StepPlan& plan,
+                                                     std::span<const LoweredSchedule> lowered,
+                                                     int slots = kChannelSlots);
+
+}  // namespace slimpack

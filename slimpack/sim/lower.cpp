@@ -1,0 +1,58 @@
+#include "slimpack/sim/lower.h"
+
+#include <algorithm>
+
+#include "slimpack/sim/step_log.h"
+
+namespace slimpack {
+namespace {
+
+/// The receive of what an instruction sends.
+Instruction receive_of(const Instruction& send) {
+  Action action = send.action;
+  action.stage = StageId(action.stage.value() + (action.pass == Pass::kForward ? 1 : -1));
+  return {Operation::kReceive, action};
+}
+
+TaskTimes counted_times(const PackPlan& packs, std::size_t stages) {
+  const auto all = [&](const std::vector<MicroPack>& of, Nanos time) {
+    return std::vector(stages, std::vector<Nanos>(of.size(), time));
+  };
+  TaskTimes times;
+  times.forward = all(packs.forward, Nanos(1));
+  times.backward = all(packs.backward, Nanos(2));
+  times.input_gradient = times.weight_gradient = all(packs.backward, Nanos(1));
+  times.forward_transfer.resize(packs.forward.size());
+  times.backward_transfer.resize(packs.backward.size());
+  times.reduce.resize(stages);
+  times.step_end.resize(stages);
+  return times;
+}
+
+}  // namespace
+
+std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log, std::size_t replicas,
+                                        std::size_t stages) {
+  // Of events at one time those come first on which others depend, as in the log.
+  std::ranges::stable_sort(log, {}, &LoggedEvent::time);
+  std::vector<LoweredSchedule> lowered(replicas);
+  for (LoweredSchedule& replica : lowered) replica.stages.resize(stages);
+  for (const LoggedEvent& event : log) {
+    auto& lists = lowered[event.replica].stages;
+    lists[event.instruction.action.stage.index()].push_back(event.instruction);
+    if (event.instruction.operation != Operation::kSend) continue;
+    const Instruction receive = receive_of(event.instruction);
+    lists[receive.action.stage.index()].push_back(receive);
+  }
+  return lowered;
+}
+
+std::vector<LoweredSchedule> lower(const StepPlan& plan, std::span<const Schedule> schedules) {
+  std::vector<ReplicaPacks> replicas;
+  for (const ReplicaPlan& replica : plan.replicas)
+    replicas.push_back(
+        {replica.packs, counted_times(replica.packs, schedules.front().stages.size()), {}});
+  return lower(replicas, schedules);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,23 @@
+// Step log: the actions and messages of a simulated step, and the order in which they end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/schedule/lowered_schedule.h"
+
+namespace slimpack {
+
+/// When a rank has run an action or has sent its output.
+struct LoggedEvent {
+  std::int64_t time = 0;
+  std::size_t replica = 0;
+  Instruction instruction;  ///< kCompute or kSend
+};
+
+/// By replica the lists of its ranks: the events by time, and each receive where its message is
+/// sent. `log`: whatever an event depends on comes before it.
+[[nodiscard]] std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
+                                                      std::size_t replicas, std::size_t stages);
+
+}  // namespace slimpack
