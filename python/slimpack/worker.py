@@ -20,6 +20,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 from slimpack import InvalidInput, runtime  # noqa: E402
+from slimpack.connections import connect_late  # noqa: E402
 from slimpack.own_gpu import INVALID_INPUT, take_gpu  # noqa: E402
 
 
@@ -71,6 +72,7 @@ def place():
 
 def connect(groups, device, timeout):
     """A process group for each of the rank's groups; the names that torch gave them."""
+    connect_late()
     # What the runtime itself has to say stays on the CPU.
     dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
     # Only members take part, so that a job of thousands starts as fast as one of eight. On GPUs the

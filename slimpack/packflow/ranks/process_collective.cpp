@@ -5,10 +5,12 @@
 #include <ATen/ops/full.h>
 
 #include <deque>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/ranks/mesh.h"
 
 namespace slimpack {
 namespace {
@@ -41,12 +43,17 @@ template <class Given, class Taken>
   return peers.begin(std::move(transfers));
 }
 
+std::int64_t sum_of(const std::vector<std::int64_t>& sizes, const Mesh::Block& block) {
+  return std::accumulate(sizes.begin() + block.begin, sizes.begin() + block.end, std::int64_t{0});
+}
+
 class ProcessGathering final : public Gathering {
  public:
   explicit ProcessGathering(ProcessPeers& peers) : peers_(peers) {}
 
   Tensors all_gather(at::Tensor own) override {
     own = own.contiguous();
+    if (peers_.group().kind == GroupKind::kWorld) return all_gather_in_mesh(own);
     Tensors all;
     for (std::int32_t m = 0; m < peers_.group().size; ++m)
       all.push_back(m == peers_.index() ? own : at::empty_like(own));
@@ -75,6 +82,14 @@ class ProcessGathering final : public Gathering {
   }
 
  private:
+  [[nodiscard]] Tensors all_gather_in_mesh(const at::Tensor& own) {
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(peers_.group().size),
+                                          own.numel());
+    Tensors all = all_gather_sized(peers_, own.view(-1), sizes);
+    for (at::Tensor& tensor : all) tensor = tensor.view(own.sizes());
+    return all;
+  }
+
   [[nodiscard]] Tensors gather_at_first(const at::Tensor& own, const at::Tensor& rows) {
     const std::int32_t size = peers_.group().size;
     Messages messages;
@@ -241,6 +256,34 @@ class ProcessShardReduction final : public ShardReduction {
 };
 
 }  // namespace
+
+std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
+                                         const std::vector<std::int64_t>& sizes) {
+  const Mesh mesh(peers.group().size, peers.index());
+  const at::Tensor all_N =
+      at::empty({std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0})}, own_N.options());
+  const Tensors all = all_N.split_with_sizes(sizes);
+  const auto of_block = [&](const Mesh::Block& block) {
+    return all_N.narrow(0, sum_of(sizes, {0, block.begin}), sum_of(sizes, block));
+  };
+  all[static_cast<std::size_t>(peers.index())].copy_(own_N);
+  std::vector<Transfer> transfers;
+  for (std::int32_t m = mesh.own.begin; m < mesh.own.end; ++m) {
+    if (m == peers.index()) continue;
+    transfers.push_back({Kind::kReceive, all[static_cast<std::size_t>(m)], m});
+    transfers.push_back({Kind::kSend, all[static_cast<std::size_t>(peers.index())], m});
+  }
+  Messages messages = peers.begin(std::move(transfers));
+  wait_for(messages);
+  transfers.clear();
+  for (const Mesh::Received& r : mesh.received)
+    transfers.push_back({Kind::kReceive, of_block(r.block), r.from});
+  for (const std::int32_t m : mesh.targets)
+    transfers.push_back({Kind::kSend, of_block(mesh.own), m});
+  messages = peers.begin(std::move(transfers));
+  wait_for(messages);
+  return all;
+}
 
 Collective process_collective(ProcessPeers& peers) {
   return {peers.group().size,

@@ -1,13 +1,23 @@
 // Groups of ranks that are processes.
 //
 // Members send everything directly to each other, and every member sums its own shard in member
-// order. This sends as many bytes as a ring, and gives the same bits as threads.
+// order. This sends as many bytes as a ring, and gives the same bits as threads. Only in the group
+// of all ranks, where little is sent, members pass on what others gave, so that they need few
+// connections.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/process_exchange.h"
 
 namespace slimpack {
+
+/// The flat tensors of all members, of which member m's has sizes[m] elements. Members of a large
+/// group pass on what others gave (mesh.h).
+[[nodiscard]] std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
+                                                       const std::vector<std::int64_t>& sizes);
 
 /// A member's end. `peers` must outlive it. Calls throw PeerLost.
 [[nodiscard]] Collective process_collective(ProcessPeers& peers);

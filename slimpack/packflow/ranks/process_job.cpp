@@ -1,6 +1,5 @@
 #include "slimpack/packflow/ranks/process_job.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
 #include <array>
@@ -115,20 +114,13 @@ std::vector<std::string> ProcessJob::all_gather(const std::string& own) {
   Collective world = process_collective(ends_->world());
   const at::Tensor own_B = byte_tensor(std::as_bytes(std::span(own)));
   const at::Tensor size = at::full({1}, own_B.numel(), at::kLong);
-  std::vector<at::Tensor> rows_of;
-  std::int64_t row = 0;
-  for (const at::Tensor& of_member : world.gathering().all_gather(size)) {
-    const std::int64_t rows = of_member.item<std::int64_t>();
-    rows_of.push_back(at::arange(row, row + rows, at::kLong));
-    row += rows;
-  }
-  const at::Tensor all_B = world.rows().all_gather_rows(own_B, rows_of);
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& of_member : world.gathering().all_gather(size))
+    sizes.push_back(of_member.item<std::int64_t>());
   std::vector<std::string> texts;
-  const char* text = static_cast<const char*>(all_B.const_data_ptr());
-  for (const at::Tensor& rows : rows_of) {
-    texts.emplace_back(text, static_cast<std::size_t>(rows.numel()));
-    text += rows.numel();
-  }
+  for (const at::Tensor& text_B : all_gather_sized(ends_->world(), own_B, sizes))
+    texts.emplace_back(static_cast<const char*>(text_B.const_data_ptr()),
+                       static_cast<std::size_t>(text_B.numel()));
   return texts;
 }
 

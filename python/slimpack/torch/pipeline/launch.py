@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
+from slimpack.connections import connect_late
 from slimpack.own_gpu import INVALID_INPUT, take_gpu
 from slimpack.torch.pipeline.failure import RunFailed, end_of_job
 
@@ -29,6 +30,7 @@ def launch(main, *, timeout=datetime.timedelta(minutes=5)):
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     if torch.cuda.is_available():
         take_gpu("hide all of them to train on the CPU (CUDA_VISIBLE_DEVICES=)")
+    connect_late()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=timeout)
     code = _code_of(main)

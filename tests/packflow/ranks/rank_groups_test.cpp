@@ -1,0 +1,88 @@
+#include "slimpack/packflow/ranks/rank_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "slimpack/packflow/ranks/process_job.h"
+
+namespace slimpack {
+namespace {
+
+std::vector<std::string> names(const std::vector<RankGroup>& groups) {
+  std::vector<std::string> out;
+  for (const RankGroup& group : groups) out.push_back(group.name());
+  return out;
+}
+
+TEST(EdgeGroups, AreThoseWithNeighboursOrOfTheRankAlone) {
+  const RankGrid grid{.stages = 3};
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(edge_groups(grid, 0)), (Names{"forward of ranks 0, 1", "backward of ranks 0, 1",
+                                                "forward of ranks 0", "backward of ranks 0"}));
+  EXPECT_EQ(names(edge_groups(grid, 1)),
+            (Names{"forward of ranks 0, 1", "backward of ranks 0, 1", "forward of ranks 1, 2",
+                   "backward of ranks 1, 2"}));
+  EXPECT_EQ(names(edge_groups(grid, 2)),
+            (Names{"forward of ranks 2", "backward of ranks 2", "forward of ranks 1, 2",
+                   "backward of ranks 1, 2"}));
+  EXPECT_TRUE(edge_groups({.stages = 1}, 0).empty());
+}
+
+/// Makes the groups as PyTorch does: a group is made once it is the next of all its members.
+/// Returns how many each rank had made before, which names the group.
+void make_all(const RankGrid& grid) {
+  std::vector<std::vector<RankGroup>> groups;
+  for (std::int32_t rank = 0; rank < grid.ranks(); ++rank)
+    groups.push_back(process_groups(grid, rank));
+  std::vector<std::size_t> made(groups.size());
+  std::size_t left = 0;
+  for (const auto& of_rank : groups) left += of_rank.size();
+  while (left > 0) {
+    const std::size_t before = left;
+    for (std::size_t rank = 0; rank < groups.size(); ++rank) {
+      while (made[rank] < groups[rank].size()) {
+        const RankGroup& group = groups[rank][made[rank]];
+        bool ready = true;
+        for (std::int32_t m = 0; m < group.size; ++m) {
+          const auto other = static_cast<std::size_t>(group.rank(m));
+          ready &= made[other] < groups[other].size() && groups[other][made[other]] == group &&
+                   made[other] == made[rank];
+        }
+        if (!ready) break;
+        for (std::int32_t m = 0; m < group.size; ++m)
+          ++made[static_cast<std::size_t>(group.rank(m))];
+        left -= static_cast<std::size_t>(group.size);
+      }
+    }
+    ASSERT_LT(left, before)
+        << "ranks wait for each other in a circle, or number groups differently";
+  }
+}
+
+TEST(ProcessGroups, AreMadeInAnOrderInWhichNobodyWaitsInACircle) {
+  for (std::int32_t stages = 1; stages <= 9; ++stages)
+    for (const std::int32_t replicas : {1, 2, 3, 4, 5})
+      for (const std::int32_t tensor : {1, 2, 4})
+        make_all({.stages = stages, .replicas = replicas, .tensor = tensor});
+}
+
+TEST(ProcessGroups, OfAThousandRanksAreFewForEach) {
+  const RankGrid grid{.stages = 16, .replicas = 8, .tensor = 8};
+  ASSERT_EQ(grid.ranks(), 1024);
+  make_all(grid);
+  std::set<RankGroup> all;
+  for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+    const auto groups = process_groups(grid, rank);
+    // Four of edges; world, data, tensor, contexts of 2, 4 and 8 replicas; tied at the ends.
+    EXPECT_LE(groups.size(), 11U) << "rank " << rank;
+    for (const RankGroup& group : groups)
+      if (group.size > 8) EXPECT_EQ(group.kind, GroupKind::kWorld);
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
