@@ -1,7 +1,7 @@
 // One training step of a Llama on real lengths on one GPU: step time, tokens a second, model FLOPs
 // utilisation and peak memory beside their predictions, for fixed packing, for sliced MicroPacks,
 // and for those with rows in pinned host memory where that is near; on request Hugging Face's model
-// with packed documents on the same GPU.
+// with packed documents on the same GPU. Without a GPU it prints the predictions for an H100.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,9 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/spec/hardware.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/trace/timeline.h"
 
@@ -69,11 +71,17 @@ StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
   return make_step_tokens(documents, vocabulary);
 }
 
+/// The fastest step that fits the device's memory, of these recomputations.
 RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind planner,
-                  const Arguments& a, Recompute recompute = Recompute::kElementwise) {
+                  const Arguments& a, std::vector<Recompute> recompute) {
+  const StageLayout layout = balanced_layout(cost, lengths, 1);
   PlanOutcome outcome =
-      plan_step({.layout = balanced_layout(cost, lengths, 1), .context = Tokens(a.context)},
-                lengths, {.planner = planner, .recompute = {recompute}}, cost);
+      plan_step({.layout = layout,
+                 .memory_cap = activation_cap(cost, layout, 1),
+                 .context = Tokens(a.context)},
+                lengths, {.planner = planner, .recompute = std::move(recompute)}, cost);
+  if (outcome.does_not_fit)
+    throw InvalidInput(outcome.does_not_fit->message("give a smaller --model or --context"));
   return *std::move(outcome.step);
 }
 
@@ -96,48 +104,101 @@ nlohmann::json hugging_face_step(const Arguments& a, const SequenceLengths& leng
   return json;
 }
 
+nlohmann::json predicted_figures(const std::string& name, const RatedPlan& planned) {
+  const SimulationResult& p = planned.prediction;
+  return {{"way", name},
+          {"recompute", describe(planned.plan.recompute)},
+          {"predicted_seconds", to_seconds(p.makespan)},
+          {"predicted_peak_activation_bytes", p.peak_activation.front().count()}};
+}
+
 nlohmann::json figures(const Way& way, const Arguments& a, const ModelShape& shape,
                        const SequenceLengths& lengths) {
   const std::vector<double> all_seconds = way.all_seconds();
   const double seconds = median(all_seconds);
   Bytes peak{0};
   for (const StepResult& r : way.results) peak = std::max(peak, r.timeline.peak_activation.front());
-  const SimulationResult& p = way.planned.prediction;
-  return {{"way", way.name},
-          {"seconds", seconds},
-          {"all_seconds", all_seconds},
-          {"predicted_seconds", to_seconds(p.makespan)},
-          {"tokens_per_second", static_cast<double>(total_tokens(lengths).count()) / seconds},
-          {"mfu", model_flops(shape, lengths).count() / (seconds * a.peak_flops)},
-          {"peak_activation_bytes", peak.count()},
-          {"predicted_peak_activation_bytes", p.peak_activation.front().count()}};
+  nlohmann::json json = predicted_figures(way.name, way.planned);
+  json["seconds"] = seconds;
+  json["all_seconds"] = all_seconds;
+  json["tokens_per_second"] = static_cast<double>(total_tokens(lengths).count()) / seconds;
+  json["mfu"] = model_flops(shape, lengths).count() / (seconds * a.peak_flops);
+  json["peak_activation_bytes"] = peak.count();
+  return json;
+}
+
+std::vector<std::string> measured_cells(const nlohmann::json& f) {
+  if (!f.contains("seconds")) return {"", "", "", ""};
+  return {fmt::format("{:.3f} s", f["seconds"].get<double>()), human_count(f["tokens_per_second"]),
+          human_share(f["mfu"]),
+          human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>()))};
 }
 
 void print_table(const nlohmann::json& ways) {
   Table table({{"", Align::kLeft},
+               {"recomputes", Align::kLeft},
                {"step"},
                {"predicted"},
                {"tokens/s"},
                {"MFU"},
-               {"peak activations"},
+               {"peak"},
                {"predicted"}});
-  for (const auto& f : ways)
-    table.add_row({f["way"], fmt::format("{:.3f} s", f["seconds"].get<double>()),
-                   fmt::format("{:.3f} s", f["predicted_seconds"].get<double>()),
-                   human_count(f["tokens_per_second"]), human_share(f["mfu"]),
-                   human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>())),
+  for (const auto& f : ways) {
+    const std::vector<std::string> measured = measured_cells(f);
+    table.add_row({f["way"], f["recompute"], measured[0],
+                   fmt::format("{:.3f} s", f["predicted_seconds"].get<double>()), measured[1],
+                   measured[2], measured[3],
                    human_bytes(Bytes(f["predicted_peak_activation_bytes"].get<std::int64_t>()))});
+  }
   fmt::print("{}", table.text());
 }
 
-void run(const Arguments& a) {
-  const ModelShape shape = read_model_shape(a.model);
-  const SequenceLengths lengths = lengths_of(a);
-  const at::Device device = find_device(a.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda);
+struct NamedPlan {
+  std::string name;
+  RatedPlan planned;
+};
+
+std::vector<NamedPlan> plans_of(const SequenceLengths& lengths, const Costs& cost,
+                                const Arguments& a) {
+  const std::vector<Recompute> kept{Recompute::kNothing, Recompute::kElementwise,
+                                    Recompute::kAttention, Recompute::kMlp, Recompute::kFull};
+  std::vector<NamedPlan> plans{
+      {"packed", planned(lengths, cost, PlannerKind::kPacked, a, kept)},
+      {"slimpack", planned(lengths, cost, PlannerKind::kSlimpack, a, kept)}};
+  if (cost.host_per_byte > 0)
+    plans.push_back({"slimpack, offloading",
+                     planned(lengths, cost, PlannerKind::kSlimpack, a, {Recompute::kOffload})});
+  return plans;
+}
+
+void print_job(const ModelShape& shape, const SequenceLengths& lengths, const std::string& device) {
   fmt::print("{} parameters; {} documents, {} tokens, longest {}, bf16 on {}\n",
              human_count(static_cast<double>(shape.parameters())), lengths.size(),
              grouped(total_tokens(lengths).count()),
-             grouped(std::ranges::max_element(lengths)->count()), device.str());
+             grouped(std::ranges::max_element(lengths)->count()), device);
+}
+
+/// What the benchmark would run on a GPU, with the predictions for an H100.
+nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
+                           const SequenceLengths& lengths) {
+  const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100.toml");
+  print_job(shape, lengths, "no GPU");
+  fmt::print(
+      "There is no CUDA device here. With one, this program measures the model's layers on it and\n"
+      "runs each of these steps {} times in turn{}.\n"
+      "Predictions are for one {} by its hardware file:\n",
+      a.repetitions, a.hugging_face.empty() ? "" : ", then Hugging Face's", hardware.name);
+  nlohmann::json json{
+      {"device", nullptr}, {"hardware", hardware.name}, {"ways", nlohmann::json::array()}};
+  const Costs cost = cost_from_hardware(shape, Dtype::kBf16, hardware);
+  for (const NamedPlan& plan : plans_of(lengths, cost, a))
+    json["ways"].push_back(predicted_figures(plan.name, plan.planned));
+  return json;
+}
+
+nlohmann::json measure(const Arguments& a, const ModelShape& shape, const SequenceLengths& lengths,
+                       at::Device device) {
+  print_job(shape, lengths, device.str());
   const Costs cost = profile_costs(
       {.shape = shape, .dtype = Dtype::kBf16, .context = Tokens(a.context), .device = device});
   EngineOptions options;
@@ -148,24 +209,30 @@ void run(const Arguments& a) {
   options.device = device;
   auto engine = std::make_unique<Engine>(options);
   std::vector<Way> ways;
-  ways.push_back({"packed", engine.get(), planned(lengths, cost, PlannerKind::kPacked, a)});
-  ways.push_back({"slimpack", engine.get(), planned(lengths, cost, PlannerKind::kSlimpack, a)});
-  const std::size_t slimpack = ways.size() - 1;
-  if (cost.host_per_byte > 0)
-    ways.push_back({"slimpack, offloading", engine.get(),
-                    planned(lengths, cost, PlannerKind::kSlimpack, a, Recompute::kOffload)});
+  for (NamedPlan& plan : plans_of(lengths, cost, a))
+    ways.push_back({std::move(plan.name), engine.get(), std::move(plan.planned)});
   run_in_turn(ways, tokens_of(lengths, shape.vocab_size), TrainConfig(), a.repetitions);
   // Hugging Face's process needs the memory: what the engine has, and what libtorch would keep.
   engine.reset();
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
   nlohmann::json json{{"device", device.str()}, {"ways", nlohmann::json::array()}};
   for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
+  return json;
+}
+
+void run(const Arguments& a) {
+  const ModelShape shape = read_model_shape(a.model);
+  const SequenceLengths lengths = lengths_of(a);
+  const DeviceKind kind = a.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+  const bool there = kind == DeviceKind::kCpu || has_cuda_device();
+  nlohmann::json json =
+      there ? measure(a, shape, lengths, find_device(kind)) : predict_all(a, shape, lengths);
   print_table(json["ways"]);
-  if (!a.hugging_face.empty()) {
+  if (there && !a.hugging_face.empty()) {
     json["hugging_face"] = hugging_face_step(a, lengths);
     const double seconds = json["hugging_face"]["seconds"];
     fmt::print("Hugging Face, packed: {:.3f} s, {:.2f} × slimpack's; peak memory {}\n", seconds,
-               seconds / median(ways[slimpack].all_seconds()),
+               seconds / json["ways"][1]["seconds"].get<double>(),
                human_bytes(Bytes(json["hugging_face"]["peak_bytes"].get<std::int64_t>())));
   }
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");

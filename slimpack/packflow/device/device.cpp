@@ -9,10 +9,14 @@
 
 namespace slimpack {
 
+bool has_cuda_device() {
+  return c10::impl::hasDeviceGuardImpl(at::kCUDA) &&
+         c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
+}
+
 at::Device find_device(DeviceKind kind) {
   if (kind == DeviceKind::kCpu) return at::Device(at::kCPU);
-  if (!c10::impl::hasDeviceGuardImpl(at::kCUDA) ||
-      c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() == 0)
+  if (!has_cuda_device())
     invalid_input(
         "train.device is cuda, but libtorch finds no CUDA device here; set it to cpu, or install a "
         "build of PyTorch with CUDA and check nvidia-smi");

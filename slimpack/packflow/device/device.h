@@ -14,6 +14,7 @@ namespace slimpack {
 /// The calling thread's device of that kind: the one that was chosen for its process, else the
 /// first. Throws InvalidInput when there is none.
 [[nodiscard]] at::Device find_device(DeviceKind kind);
+[[nodiscard]] bool has_cuda_device();
 
 /// Makes libtorch compute the same bits in every run, for the whole process. REQUIRES: called
 /// before its first matrix product on the device, when libtorch reads the setting once. Does
