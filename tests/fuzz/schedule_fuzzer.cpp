@@ -1,8 +1,8 @@
-// Schedules as text, checked and run with packs of whole sequences.
-#include "slimpack/schedule/schedule.h"
-
+// Schedules as text, with and without messages, checked and run with packs of whole sequences.
 #include <algorithm>
+#include <string>
 
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/simulate_packs.h"
@@ -52,21 +52,45 @@ TaskBytes bytes_of(std::size_t stages, std::size_t packs) {
           .backward_input = one.front()};
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto schedule =
-      fuzz::accepted([&] { return schedule_from_text(fuzz::text_of(data, size), "schedule"); });
-  if (!schedule) return 0;
+void try_schedule(const std::string& text) {
+  const auto schedule = fuzz::accepted([&] { return schedule_from_text(text, "schedule"); });
+  if (!schedule) return;
   fuzz::require(schedule_from_text(schedule_to_text(*schedule), "written") == *schedule,
                 "a schedule reads as it is written");
   const PackPlan packs = packs_of(*schedule);
   const std::size_t stages = schedule->stages.size(), count = packs.forward.size();
-  if (!check_schedule(packs, *schedule).empty() || count == 0) return 0;
+  if (!check_schedule(packs, *schedule).empty() || count == 0) return;
   const TaskBytes bytes = bytes_of(stages, count);
   const SimulationResult result = simulate(packs, *schedule, times_of(stages, count), bytes);
   fuzz::require(result.makespan >= result.lower_bound, "no schedule beats the lower bound");
   fuzz::require(result.peak_activation.front() <= schedule_memory(packs, *schedule, bytes).front(),
                 "no timing holds more than the schedule's memory");
+}
+
+void try_lowered(const std::string& text) {
+  const auto lowered = fuzz::accepted([&] { return lowered_from_text(text, "lowered schedule"); });
+  if (!lowered) return;
+  fuzz::require(lowered_from_text(lowered_to_text(*lowered), "written") == *lowered,
+                "a lowered schedule reads as it is written");
+  const Schedule schedule = actions_of(*lowered);
+  StepPlan plan;
+  const PackPlan& packs = plan.replicas.emplace_back(ReplicaPlan{{}, packs_of(schedule)}).packs;
+  const std::size_t stages = schedule.stages.size(), count = packs.forward.size();
+  const std::span all(&*lowered, 1);
+  if (!check_lowered(plan, all).empty() || count == 0) return;
+  const TaskTimes times = times_of(stages, count);
+  const TaskBytes bytes = bytes_of(stages, count);
+  const Nanos posted =
+      simulate(packs, schedule, times, bytes, {.timeline = false, .lowered = all}).makespan;
+  fuzz::require(posted >= simulate(packs, schedule, times, bytes).makespan,
+                "no message is sooner than with its receive posted in time");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text_of(data, size));
+  try_schedule(text);
+  try_lowered(text);
   return 0;
 }
