@@ -25,6 +25,9 @@ namespace slimpack::testing {
 namespace {
 
 std::atomic<std::int64_t> queues{0}, synchronized{0}, kept{0};
+thread_local ThreadCalls of_thread;
+/// While the CPU computes in the device's place, copies between them are none of the program's.
+thread_local bool standing_in = false;
 
 struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   static thread_local c10::StreamId current;
@@ -44,6 +47,7 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const c10::Stream& queue) const override {
     ++synchronized;
+    ++of_thread.waits;
     wait_for(end_of(queue.id()));
   }
   void record(void** event, const c10::Stream& queue, c10::DeviceIndex,
@@ -94,6 +98,7 @@ CountedBytes on_device, pinned;
 class PretendedAllocator final : public c10::DeviceAllocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
+    ++of_thread.allocations;
     return on_device.allocate(
         bytes, [](void* block) { on_device.free(block); }, kPretended);
   }
@@ -162,13 +167,6 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                                            c10::dtype_or_default(type));
 }
 
-/// The same memory, as a tensor of the CPU.
-at::Tensor seen_by_cpu(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return tensor;
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-                       at::TensorOptions(tensor.scalar_type()));
-}
-
 /// That memory of the device is still somebody's; the host's libtorch keeps until it is copied.
 std::function<void()> still_there(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return [] {};
@@ -182,6 +180,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     at::Tensor(target).copy_(source);
   };
   if (!non_blocking) {
+    if (!standing_in && from.device() != to.device()) ++of_thread.waits;
     copy();
     return to;
   }
@@ -215,7 +214,11 @@ void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (value.isTensorList())
       for (const at::Tensor& tensor : value.toTensorVector()) require_here(op, tensor);
   }
+  // A number reaches the host when all before it is done.
+  if (op.schema().name() == "aten::_local_scalar_dense") ++of_thread.waits;
+  standing_in = true;
   at::native::cpu_fallback(op, stack);
+  standing_in = false;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -235,8 +238,18 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 }  // namespace
 
+at::Tensor seen_by_cpu(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions(tensor.scalar_type()));
+}
+
 PretendedCalls pretended_calls() {
   return {queues, synchronized, kept};
+}
+
+ThreadCalls pretended_calls_of_thread() {
+  return of_thread;
 }
 
 PinnedBytes pinned_bytes() {
