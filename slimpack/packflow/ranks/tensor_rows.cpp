@@ -4,12 +4,14 @@
 
 #include <utility>
 
+#include "slimpack/packflow/device/tensor.h"
+
 namespace slimpack {
 namespace {
 
 at::Tensor index_tensor(std::vector<std::int64_t> values, at::Device device) {
   const auto size = static_cast<std::int64_t>(values.size());
-  return at::from_blob(values.data(), {size}, at::kLong).to(device, at::kLong, false, true);
+  return put_on(at::from_blob(values.data(), {size}, at::kLong).clone(), device);
 }
 
 }  // namespace

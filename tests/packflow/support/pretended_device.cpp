@@ -167,6 +167,18 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                                            c10::dtype_or_default(type));
 }
 
+/// The same memory, as a tensor of the CPU.
+at::Tensor memory_of(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions(tensor.scalar_type()));
+}
+
+/// A queue keeps its order: what computes finds the copies before it done.
+void run_own_queue() {
+  wait_for(end_of(PretendedGuard().getStream(kPretended).id()));
+}
+
 /// That memory of the device is still somebody's; the host's libtorch keeps until it is copied.
 std::function<void()> still_there(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return [] {};
@@ -176,11 +188,12 @@ std::function<void()> still_there(const at::Tensor& tensor) {
 }
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
-  const auto copy = [source = seen_by_cpu(from), target = seen_by_cpu(to)] {
+  const auto copy = [source = memory_of(from), target = memory_of(to)] {
     at::Tensor(target).copy_(source);
   };
   if (!non_blocking) {
     if (!standing_in && from.device() != to.device()) ++of_thread.waits;
+    run_own_queue();
     copy();
     return to;
   }
@@ -216,6 +229,7 @@ void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   // A number reaches the host when all before it is done.
   if (op.schema().name() == "aten::_local_scalar_dense") ++of_thread.waits;
+  run_own_queue();
   standing_in = true;
   at::native::cpu_fallback(op, stack);
   standing_in = false;
@@ -239,9 +253,8 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 }  // namespace
 
 at::Tensor seen_by_cpu(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return tensor;
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-                       at::TensorOptions(tensor.scalar_type()));
+  run_own_queue();
+  return memory_of(tensor);
 }
 
 PretendedCalls pretended_calls() {
