@@ -166,8 +166,9 @@ double waits_per_action(Case c) {
   const Step step = run_step(c, kMoreLayers);
   double most = 0;
   for (const auto& [rank, moments] : step.moments) {
-    const std::int64_t waits = moments.back().calls.waits - moments.front().calls.waits;
-    most = std::max(most, static_cast<double>(waits) / static_cast<double>(moments.size() - 1));
+    // What a step begins with is the first action's, and no action's.
+    const std::int64_t waits = moments.back().calls.waits - moments[1].calls.waits;
+    most = std::max(most, static_cast<double>(waits) / static_cast<double>(moments.size() - 2));
   }
   return most;
 }

@@ -76,7 +76,7 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
             offloading_layers(recompute_)),
       kv_(shape_, lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.holder.replica),
-          freeing_packs(packs, lengths, parameters.layers.front().qkv_OH.value, shape.head_dim)),
+          freeing_packs(packs, lengths, parameters.buckets.front().values_N, shape.head_dim)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
@@ -192,7 +192,7 @@ void StageStep::require_drained() const {
 StageStep::ActionInput StageStep::action_input(const MicroPack& pack,
                                                const TensorRows& rows) const {
   return {pack, rows, rope_.rows(pack, held(pack)),
-          pack_runs(pack, held(pack), parameters_.layers.front().qkv_OH.value, shape_.head_dim)};
+          pack_runs(pack, held(pack), parameters_.buckets.front().values_N, shape_.head_dim)};
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& input) {

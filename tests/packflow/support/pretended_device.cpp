@@ -26,6 +26,8 @@ namespace {
 
 std::atomic<std::int64_t> queues{0}, synchronized{0}, kept{0};
 thread_local ThreadCalls of_thread;
+/// Whether the thread's queue has been given work since somebody waited for it.
+thread_local bool busy = false;
 /// While the CPU computes in the device's place, copies between them are none of the program's.
 thread_local bool standing_in = false;
 
@@ -45,7 +47,11 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream next) const override {
     return stream(std::exchange(current, next.id()));
   }
+  [[nodiscard]] bool queryStream(const c10::Stream& queue) const override {
+    return queue.id() == current && !busy;
+  }
   void synchronizeStream(const c10::Stream& queue) const override {
+    if (queue.id() == current) busy = false;
     ++synchronized;
     ++of_thread.waits;
     wait_for(end_of(queue.id()));
@@ -174,8 +180,9 @@ at::Tensor memory_of(const at::Tensor& tensor) {
                        at::TensorOptions(tensor.scalar_type()));
 }
 
-/// A queue keeps its order: what computes finds the copies before it done.
+/// Before the queue gets work that computes: it keeps its order, so the copies before are done.
 void run_own_queue() {
+  busy = true;
   wait_for(end_of(PretendedGuard().getStream(kPretended).id()));
 }
 
@@ -197,6 +204,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     copy();
     return to;
   }
+  busy = true;
   put_off(PretendedGuard().getStream(kPretended).id(),
           [copy, has_source = still_there(from), has_target = still_there(to)] {
             has_source();

@@ -52,7 +52,7 @@ struct FlashCall {
 
   [[nodiscard]] at::Tensor rows(const c10::IValue& argument) const {
     const at::Tensor tensor = seen_by_cpu(argument.toTensor());
-    TORCH_CHECK(tensor.stride(-1) == 1);
+    TORCH_CHECK(tensor.size(-1) == 1 || tensor.stride(-1) == 1);
     return block ? tensor.squeeze(0) : tensor;
   }
   [[nodiscard]] at::Tensor result(const at::Tensor& rows) const {
