@@ -120,7 +120,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   const std::int64_t slices = attention_backward_transient(w, pack, lengths);
   const Normalised n = normalised(w, recompute);
   const std::int64_t input = std::max(n.held, put_off.norm);
-  const std::int64_t undo = tokens * (w.q + (w.shape.qk_norm ? w.normalize_backward(w.q) : 0));
+  const std::int64_t undo = w.shape.qk_norm ? tokens * w.normalize_backward(w.q) : 0;
   const std::int64_t output =
       held + tokens * w.gathered +
       std::max(put_off.any() ? 0 : w.weight(tokens, w.shape.hidden_size, w.shape.q_width()),

@@ -50,7 +50,9 @@ c10::Stream copy_queue(at::Device device) {
 }
 
 void finish_queue(at::Device device) {
-  if (!device.is_cpu()) own_queue(device).synchronize();
+  if (device.is_cpu()) return;
+  const c10::Stream queue = own_queue(device);
+  if (!queue.query()) queue.synchronize();
 }
 
 void keep_for_queue(const at::Tensor& tensor) {

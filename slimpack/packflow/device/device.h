@@ -30,7 +30,7 @@ void use_own_queue(at::Device device);
 /// A queue for copies beside it; none that any thread has as its own. REQUIRES: no CPU.
 [[nodiscard]] c10::Stream copy_queue(at::Device device);
 
-/// Waits until the calling thread's work on the device is done.
+/// Waits until the calling thread's work on the device is done; does not wait for an empty queue.
 void finish_queue(at::Device device);
 
 /// Keeps the memory of a tensor from another thread until the calling thread's queue is done with

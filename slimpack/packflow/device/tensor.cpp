@@ -15,6 +15,10 @@ at::Tensor joined_rows(const std::vector<at::Tensor>& parts) {
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
+at::Tensor put_on(const at::Tensor& host, at::Device device) {
+  return device.is_cpu() ? host : host.pin_memory().to(device, host.scalar_type(), true);
+}
+
 at::Tensor byte_tensor(std::span<const std::byte> bytes) {
   at::Tensor bytes_B = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
   std::memcpy(bytes_B.mutable_data_ptr(), bytes.data(), bytes.size());

@@ -28,6 +28,10 @@ namespace slimpack {
 /// The tensors one below the other; a single tensor is not copied. REQUIRES: at least one.
 [[nodiscard]] at::Tensor joined_rows(const std::vector<at::Tensor>& parts);
 
+/// A host's tensor on a device; on a CPU the tensor itself. The host does not wait for the copy,
+/// which reads pinned memory.
+[[nodiscard]] at::Tensor put_on(const at::Tensor& host, at::Device device);
+
 /// The bytes as a tensor (uint8), which travels between ranks as others do. A copy.
 [[nodiscard]] at::Tensor byte_tensor(std::span<const std::byte> bytes);
 

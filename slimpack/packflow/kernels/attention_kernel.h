@@ -1,8 +1,8 @@
 // Attention kernels: one block of queries against one block of keys, and the merging of blocks.
 //
 // Which kernel computes a block follows from where its tensors are and from their type: libtorch's
-// flash attention on CPUs, its FlashAttention-2 on CUDA devices in bf16, plain matrix products
-// elsewhere.
+// flash attention on CPUs, its FlashAttention-2 in bf16 on devices that have it (CUDA), plain
+// matrix products elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -75,18 +75,23 @@ struct AttentionGradients {
 [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
                                                  Mask mask);
 
-/// Lengths of whole sequences that lie end to end: one call takes all of them.
-using Lengths = std::vector<std::int64_t>;
+/// Sequences without a prefix that lie end to end: one call takes all of them.
+struct Sequences {
+  at::Tensor ends_B1;        ///< where they begin, and the end of the last: int32, on the device
+  std::int64_t longest = 0;  ///< rows
 
-/// Whether there is such a call for these queries.
-[[nodiscard]] bool takes_several_sequences(const at::Tensor& q_TND);
+  Sequences(const std::vector<std::int64_t>& lengths, at::Device device);
+};
 
-/// Causal attention inside each of them. REQUIRES: takes_several_sequences(q); as many keys as
-/// queries, Σ lengths.
+/// Whether there is such a call for queries of this size, of the type of `like` and where that is.
+[[nodiscard]] bool takes_several_sequences(const at::Tensor& like, std::int64_t head_dim);
+
+/// Causal attention inside each of them. REQUIRES: takes_several_sequences(q, D); as many keys as
+/// queries, the rows of all.
 [[nodiscard]] AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                               const Lengths& lengths);
+                                               const Sequences& sequences);
 [[nodiscard]] AttentionGradients attend_sequences_backward(const QueryRows& rows,
                                                            const KeysValues& kv,
-                                                           const Lengths& lengths);
+                                                           const Sequences& sequences);
 
 }  // namespace slimpack

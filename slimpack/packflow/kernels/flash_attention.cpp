@@ -3,10 +3,7 @@
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -16,32 +13,15 @@
 namespace slimpack {
 namespace {
 
-/// Where sequences begin and end, int32 on the device, and the longest.
-struct Bounds {
-  at::Tensor ends_B1;
-  std::int64_t longest = 0;
-
-  Bounds(const Lengths& lengths, at::Device device) {
-    std::vector<std::int32_t> ends{0};
-    for (const std::int64_t length : lengths)
-      ends.push_back(ends.back() + static_cast<std::int32_t>(length));
-    ends_B1 = at::tensor(ends, at::kInt);
-    // A copy from pinned memory does not wait for the device.
-    if (!device.is_cpu())
-      ends_B1 = ends_B1.pin_memory().to(device, at::kInt, /*non_blocking=*/true);
-    longest = std::ranges::max(lengths);
-  }
-};
-
 /// One block is a batch of one, several sequences are rows of a single batch: without or with it.
 class Call {
  public:
   Call(std::int64_t queries, std::int64_t keys, bool causal)
       : longest_queries_(queries), longest_keys_(keys), causal_(causal) {}
-  explicit Call(Bounds bounds)
-      : bounds_(std::move(bounds.ends_B1)),
-        longest_queries_(bounds.longest),
-        longest_keys_(bounds.longest),
+  explicit Call(const Sequences& sequences)
+      : bounds_(sequences.ends_B1),
+        longest_queries_(sequences.longest),
+        longest_keys_(sequences.longest),
         causal_(true) {}
 
   [[nodiscard]] AttentionResult forward(const at::Tensor& q_TND, const KeysValues& kv) const {
@@ -50,18 +30,18 @@ class Call {
     const auto [out, lse, rng_state, unused, mask] = at::_flash_attention_forward(
         batched(q_TND), batched(kv.k), batched(kv.v), bounds, bounds, longest_queries_,
         longest_keys_, /*dropout_p=*/0.0, causal_, /*return_debug_mask=*/false);
-    return {unbatched(out), unbatched(lse).transpose(0, 1).contiguous()};
+    return {unbatched(out), unbatched(lse).transpose(0, 1)};
   }
 
   [[nodiscard]] AttentionGradients backward(const QueryRows& rows, const KeysValues& kv) const {
-    // The kernel reads the log-sum-exp through its data pointer: heads first and contiguous. The
-    // last two tensors belong to dropout, which is off.
+    // The kernel reads the log-sum-exp through its data pointer: heads first and contiguous, as
+    // forward gave it. The last two tensors belong to dropout, which is off.
     const auto options = rows.q_TND.options();
     const auto [dq, dk, dv] = at::_flash_attention_backward(
         batched(rows.dout_TND), batched(rows.q_TND), batched(kv.k), batched(kv.v),
         batched(rows.out_TND), batched(rows.lse_TN.transpose(0, 1).contiguous()), bounds_, bounds_,
         longest_queries_, longest_keys_, /*dropout_p=*/0.0, causal_,
-        at::zeros({2}, options.dtype(at::kUInt64)), at::empty({0}, options));
+        at::empty({2}, options.dtype(at::kUInt64)), at::empty({0}, options));
     return {unbatched(dq), unbatched(dk), unbatched(dv)};
   }
 
@@ -123,13 +103,13 @@ AttentionGradients flash_attend_backward(const QueryRows& rows, const KeysValues
 }
 
 AttentionResult flash_attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                       const Lengths& lengths) {
-  return Call(Bounds(lengths, q_TND.device())).forward(q_TND, kv);
+                                       const Sequences& sequences) {
+  return Call(sequences).forward(q_TND, kv);
 }
 
 AttentionGradients flash_attend_sequences_backward(const QueryRows& rows, const KeysValues& kv,
-                                                   const Lengths& lengths) {
-  return Call(Bounds(lengths, rows.q_TND.device())).backward(rows, kv);
+                                                   const Sequences& sequences) {
+  return Call(sequences).backward(rows, kv);
 }
 
 }  // namespace slimpack

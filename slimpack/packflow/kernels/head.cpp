@@ -89,7 +89,8 @@ HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& 
   const std::int64_t block = head_block(shape).count();
   for (std::int64_t row = 0; row < rows; row += block) {
     const std::int64_t count = std::min(block, rows - row);
-    const Normalized norm = rms_normalize(x_TH.narrow(0, row, count), shape.rms_norm_eps);
+    const at::Tensor x = x_TH.narrow(0, row, count);
+    const Normalized norm = rms_normalize(x, shape.rms_norm_eps);
     const at::Tensor y_TH = at::mul(norm.n, norm_H.value);
     BlockLogits logits =
         block_logits(y_TH, head_VH, targets_T.narrow(0, row, count), nullptr, result.loss_sum);
@@ -97,7 +98,7 @@ HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& 
     const at::Tensor dlogits_TV = logits.logits_TV.to(x_TH.scalar_type());
     accumulate_linear_gradient(dlogits_TV, y_TH, head_VH, no_bias);
     result.dx_TH.narrow(0, row, count)
-        .copy_(rms_norm_backward(linear_input_gradient(dlogits_TV, head_VH), norm, norm_H));
+        .copy_(rms_norm_backward(linear_input_gradient(dlogits_TV, head_VH), x, norm, norm_H));
   }
   return result;
 }
@@ -121,7 +122,7 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
     y.copy_(linear_input_gradient(dlogits_TV, head_VH));  // nobody reads these rows again
   }
   y_TH = rows.scattered(y_TH);
-  return {rms_norm_backward(y_TH, norm, norm_H), sum};
+  return {rms_norm_backward(y_TH, x_TH, norm, norm_H), sum};
 }
 
 at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H, const Parameter& head_VH,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "slimpack/cost/layer_widths.h"
+#include "slimpack/packflow/device/optional_operator.h"
 
 namespace slimpack {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 /// Adds dyᵀ x to a gradient that is kept in a wider type than they are. Their product would be
 /// rounded to that type if it stood by itself, once for every MicroPack.
 void add_widened_product(const at::Tensor& dy_TO, const at::Tensor& x_TI, at::Tensor& gradient_OI) {
-  if (dy_TO.is_cuda()) {
+  static const OptionalOperator adds_widened("addmm", "dtype_out");
+  if (adds_widened.runs_on(dy_TO)) {
     at::addmm_out(gradient_OI, gradient_OI, dy_TO.t(), x_TI, gradient_OI.scalar_type());
     return;
   }

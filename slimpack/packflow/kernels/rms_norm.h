@@ -1,5 +1,6 @@
 // RMSNorm over the last dimension, forward and backward (Zhang, Sennrich 2019), in the accumulate
 // type with Hugging Face's casts: the normalised value is rounded before the weight multiplies it.
+// So libtorch's fused kernel, on devices that have it, normalises without the weight.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +20,10 @@ struct Normalized {
 /// n ⊙ weight.
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps);
 
-/// dx; adds Σ dy ⊙ n to the weight's gradient.
+/// dx; adds Σ dy ⊙ n to the weight's gradient, without rounding the products.
 ///   dx = rstd (g − n · mean(g ⊙ n)), g = dy ⊙ weight
-[[nodiscard]] at::Tensor rms_norm_backward(const at::Tensor& dy, const Normalized& x,
-                                           Parameter& weight);
+/// `x` is the norm's input, which a fused kernel needs; undefined where only `norm` was kept.
+[[nodiscard]] at::Tensor rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                           const Normalized& norm, Parameter& weight);
 
 }  // namespace slimpack

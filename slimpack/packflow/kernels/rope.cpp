@@ -18,16 +18,12 @@ namespace slimpack {
 namespace {
 
 /// (a, b) → (a·cos − sign·b·sin, b·cos + sign·a·sin) on the halves of the last dimension.
-void rotate_into(const at::Tensor& x, const RopeRows& rows, double sign, at::Tensor out) {
-  const std::int64_t half = x.size(-1) / 2;
-  const at::Tensor a = x.narrow(-1, 0, half);
-  const at::Tensor b = x.narrow(-1, half, half);
-  at::Tensor out_a = out.narrow(-1, 0, half);
-  at::Tensor out_b = out.narrow(-1, half, half);
-  at::mul_out(out_a, a, rows.cos);
-  out_a.addcmul_(b, rows.sin, -sign);
-  at::mul_out(out_b, b, rows.cos);
-  out_b.addcmul_(a, rows.sin, sign);
+void rotate_into(const at::Tensor& x, const RopeRows& rows, double sign, const at::Tensor& out) {
+  const at::Tensor halves = x.unflatten(-1, {2, -1});
+  at::Tensor out_halves = out.unflatten(-1, {2, -1});
+  at::mul_out(out_halves, halves, rows.cos.unsqueeze(-2));
+  out_halves.select(-2, 0).addcmul_(halves.select(-2, 1), rows.sin, -sign);
+  out_halves.select(-2, 1).addcmul_(halves.select(-2, 0), rows.sin, sign);
 }
 
 at::Tensor llama3_scaled(const RopeScaling& scaling, const at::Tensor& inverse) {
@@ -113,8 +109,12 @@ RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {
 
 at::Tensor rotate(const at::Tensor& x, const RopeRows& rows) {
   at::Tensor out = at::empty(x.sizes(), x.options());
-  rotate_into(x, rows, 1.0, out);
+  rotate(x, rows, out);
   return out;
+}
+
+void rotate(const at::Tensor& x, const RopeRows& rows, const at::Tensor& out) {
+  rotate_into(x, rows, 1.0, out);
 }
 
 void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out) {

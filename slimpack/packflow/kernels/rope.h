@@ -14,6 +14,10 @@ namespace slimpack {
 struct RopeRows {
   at::Tensor cos;
   at::Tensor sin;
+
+  [[nodiscard]] RopeRows narrow(std::int64_t begin, std::int64_t rows) const {
+    return {cos.narrow(0, begin, rows), sin.narrow(0, begin, rows)};
+  }
 };
 
 /// What turns a position into angles.
@@ -41,6 +45,8 @@ class Rope {
 
 /// Rotates x [T, heads, D] (any strides with a contiguous last dimension) into a new tensor.
 [[nodiscard]] at::Tensor rotate(const at::Tensor& x, const RopeRows& rows);
+/// The same, written to `out`.
+void rotate(const at::Tensor& x, const RopeRows& rows, const at::Tensor& out);
 
 /// The transposed map: gradient of the input from that of the output, written to `out`.
 void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out);

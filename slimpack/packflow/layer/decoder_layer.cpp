@@ -1,7 +1,5 @@
 #include "slimpack/packflow/layer/decoder_layer.h"
 
-#include <ATen/ops/empty.h>
-
 #include <utility>
 
 #include "slimpack/packflow/kernels/linear.h"
@@ -29,22 +27,17 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
       linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm)),
              p.qkv_OH, p.qkv_bias_O);
   Projections raw = split_qkv(qkv_TO, c.shape);
-  at::Tensor q_TND, k_TGD;
+  at::Tensor q_TND;
+  const at::Tensor k_TGD = KvStore::room(raw.k_TGD);
   if (c.shape.qk_norm) {
     q_TND = rotate(normed_input(c, raw.q_TND, p.q_norm_D, rows.q_norm), c.rope);
-    k_TGD = rotate(normed_input(c, raw.k_TGD, p.k_norm_D, rows.k_norm), c.rope);
+    rotate(normed_input(c, raw.k_TGD, p.k_norm_D, rows.k_norm), c.rope, k_TGD);
     keep_queries(raw, q_TND, rows);
   } else {
     q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
-    k_TGD = rotate(raw.k_TGD, c.rope);
+    rotate(raw.k_TGD, c.rope, k_TGD);
   }
-  std::int64_t row = 0;
-  for (const Slice& slice : c.pack.slices) {
-    const std::int64_t rows_of_slice = c.share.rows(slice).count();
-    const auto own = [&](const at::Tensor& all) { return all.narrow(0, row, rows_of_slice); };
-    c.kv.write(c.layer, slice, own(k_TGD), own(raw.v_TGD));
-    row += rows_of_slice;
-  }
+  c.kv.write(c.layer, c.pack.slices, k_TGD, raw.v_TGD);
   AttentionResult result = attend(c, q_TND);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
@@ -52,14 +45,15 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
 }
 
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
-at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const Normalized& norm,
-                                  Parameter& norm_H, Parameter& weight_OH, Parameter& bias_O,
-                                  WeightGradients& weights) {
+/// `x_TH` is undefined where only `norm` was kept.
+at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const at::Tensor& x_TH,
+                                  const Normalized& norm, Parameter& norm_H, Parameter& weight_OH,
+                                  Parameter& bias_O, WeightGradients& weights) {
   weights.add({dy_TO, norm.n, &norm_H, &weight_OH, &bias_O}, c.rows);
   at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
   dy_TO = at::Tensor();
   dn_TH = c.rows.scattered(dn_TH);
-  return rms_norm_backward(dn_TH, norm, norm_H);
+  return rms_norm_backward(dn_TH, x_TH, norm, norm_H);
 }
 
 /// Gradient of the input of row_linear_onto, from that of its output. Gives `x_TI` up as soon as it
@@ -78,22 +72,21 @@ at::Tensor mlp_block_backward(const LayerContext& c, const BackwardRows& rows,
   at::Tensor d_gate_up_TO = gated_backward(
       row_linear_backward(c, dy_TH, activation(rows), p.down_HF, p.down_bias_H, weights),
       rows.gate_up_TO);
-  return normed_linear_backward(c, std::move(d_gate_up_TO),
+  return normed_linear_backward(c, std::move(d_gate_up_TO), rows.joined.middle_TH,
                                 normalized(c, rows.joined.middle_TH, rows.joined.mlp_norm),
                                 p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O, weights)
       .add_(dy_TH);
 }
 
-/// Undoes rope and the q/k norms in place: gradients of the projection's own output.
-void projection_gradient(const LayerContext& c, const Queries& seen, at::Tensor& dqkv_TO) {
+/// Undoes the q/k norms in place: gradients of the projection's own output.
+void undo_norms(const LayerContext& c, const LayerRows& rows, const Queries& seen,
+                at::Tensor& dqkv_TO) {
   const Projections d = split_qkv(dqkv_TO, c.shape);
-  const auto undo = [&](const at::Tensor& gradient, const Normalized& norm, Parameter& weight) {
-    at::Tensor rotated = at::empty(gradient.sizes(), gradient.options());
-    rotate_back(gradient, c.rope, rotated);
-    gradient.copy_(weight.defined() ? rms_norm_backward(rotated, norm, weight) : rotated);
-  };
-  undo(d.q_TND, seen.q_norm, c.parameters.q_norm_D);
-  undo(d.k_TGD, seen.k_norm, c.parameters.k_norm_D);
+  const bool raw = !rows.q_norm.n.defined();  // what the norms were given
+  d.q_TND.copy_(rms_norm_backward(d.q_TND, raw ? rows.q_TND : at::Tensor(), seen.q_norm,
+                                  c.parameters.q_norm_D));
+  d.k_TGD.copy_(rms_norm_backward(d.k_TGD, raw ? rows.k_TGD : at::Tensor(), seen.k_norm,
+                                  c.parameters.k_norm_D));
 }
 
 /// Gradient of the layer's input from that of the residual after attention.
@@ -107,9 +100,9 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
                                     .view(rows.out_TND.sizes());
     const Queries seen = queries(c, rows);
     dqkv_TO = attend_backward(c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN});
-    projection_gradient(c, seen, dqkv_TO);
+    if (c.shape.qk_norm) undo_norms(c, rows, seen, dqkv_TO);
   }
-  return normed_linear_backward(c, std::move(dqkv_TO),
+  return normed_linear_backward(c, std::move(dqkv_TO), rows.x_TH,
                                 normalized(c, rows.x_TH, rows.attention_norm), p.attention_norm_H,
                                 p.qkv_OH, p.qkv_bias_O, weights)
       .add_(dmiddle_TH);

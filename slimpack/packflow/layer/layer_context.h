@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/layer/pack_runs.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
@@ -24,8 +26,9 @@ struct LayerContext {
   const MicroPack& pack;
   RowShare share;  ///< of the pack's tokens, those that this rank holds
   const RopeRows& rope;
-  Collective* group;       ///< replicas that run the pack together; null = one alone
-  const TensorRows& rows;  ///< its hidden states over the tensor-parallel ranks
+  const std::vector<PackRun>& runs;  ///< of its attention; not used where there is a group
+  Collective* group;                 ///< replicas that run the pack together; null = one alone
+  const TensorRows& rows;            ///< its hidden states over the tensor-parallel ranks
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
 };
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,79 +12,51 @@
 namespace slimpack {
 namespace {
 
-/// Slices that one call of the kernel takes.
-struct Run {
-  std::span<const Slice> slices;
-  std::int64_t row = 0;   ///< the first, in the MicroPack
-  std::int64_t rows = 0;  ///< of all
-  Lengths lengths;        ///< rows by slice
-};
-
-/// Neighbours without a prefix run together if the kernel takes several sequences; else each slice
-/// runs by itself.
-std::vector<Run> runs_of(const LayerContext& c, const at::Tensor& q_TND) {
-  const bool together = takes_several_sequences(q_TND);
-  std::vector<Run> runs;
-  std::int64_t row = 0;
-  for (const Slice& slice : c.pack.slices) {
-    const std::int64_t rows = c.share.rows(slice).count();
-    const bool joins = together && !runs.empty() && slice.begin == Tokens(0) &&
-                       runs.back().slices.back().begin == Tokens(0);
-    if (!joins) runs.push_back({{&slice, 0}, row, 0, {}});
-    Run& run = runs.back();
-    run.slices = {run.slices.data(), run.slices.size() + 1};
-    run.rows += rows;
-    run.lengths.push_back(rows);
-    row += rows;
-  }
-  return runs;
-}
-
-/// Of the run's sequences up to its slices' ends, one below the other.
-KeysValues keys_values(const LayerContext& c, const Run& run) {
-  std::vector<at::Tensor> k, v;
-  for (const Slice& slice : run.slices) {
-    KeysValues kv = c.kv.upto(c.layer, slice);
-    k.push_back(std::move(kv.k));
-    v.push_back(std::move(kv.v));
-  }
-  return {joined_rows(k), joined_rows(v)};
-}
-
-AttentionResult attend_run(const LayerContext& c, const Run& run, const at::Tensor& q_TND) {
-  const KeysValues kv = keys_values(c, run);
-  if (run.slices.size() > 1) return attend_sequences(q_TND, kv, run.lengths);
+AttentionResult attend_run(const LayerContext& c, const PackRun& run, const at::Tensor& q_TND) {
+  const KeysValues kv = c.kv.upto(c.layer, run.slices);
+  if (run.sequences) return attend_sequences(q_TND, kv, *run.sequences);
   return attention_forward(q_TND, kv, run.slices.front().prefix());
 }
 
-AttentionGradients run_gradients(const LayerContext& c, const Run& run, const QueryRows& rows,
+AttentionGradients run_gradients(const LayerContext& c, const PackRun& run, const QueryRows& rows,
                                  const KeysValues& prefix_gradient) {
-  const KeysValues kv = keys_values(c, run);
-  if (run.slices.size() > 1) return attend_sequences_backward(rows, kv, run.lengths);
+  const KeysValues kv = c.kv.upto(c.layer, run.slices);
+  if (run.sequences) return attend_sequences_backward(rows, kv, *run.sequences);
   return attention_backward(rows.dout_TND, rows.q_TND, kv, {rows.out_TND, rows.lse_TN},
                             run.slices.front().prefix(), prefix_gradient);
 }
 
-void run_backward(const LayerContext& c, const Run& run, const QueryRows& all,
+/// Undoes rope on the rows of `g`, from `row` of the MicroPack on: gradients of the projection's
+/// output, but for the q/k norms.
+void undo_rope(const LayerContext& c, const AttentionGradients& g, std::int64_t row,
+               const Projections& d) {
+  const std::int64_t rows = g.dq_TND.size(0);
+  const RopeRows rope = c.rope.narrow(row, rows);
+  rotate_back(g.dq_TND, rope, d.q_TND.narrow(0, row, rows));
+  rotate_back(g.dk_TGD, rope, d.k_TGD.narrow(0, row, rows));
+  d.v_TGD.narrow(0, row, rows).copy_(g.dv_TGD);
+}
+
+void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& all,
                   const Projections& d) {
-  // What later slices left for these tokens joins before the projection's backward.
   std::vector<KeysValues> later;
   for (const Slice& slice : run.slices) later.push_back(c.kv.gradient(c.layer, slice));
-  const AttentionGradients g = run_gradients(c, run, all.narrow(run.row, run.rows), later.front());
-  d.q_TND.narrow(0, run.row, run.rows).copy_(g.dq_TND);
+  const AttentionGradients g =
+      run_gradients(c, run, all.narrow(run.row, run.rows()), later.front());
   std::int64_t row = 0;
   for (std::size_t s = 0; s < run.slices.size(); ++s) {
-    const std::int64_t begin = run.slices[s].begin.count(), count = run.lengths[s];
-    const auto join = [&](const at::Tensor& to, const at::Tensor& left, const at::Tensor& own) {
+    const std::int64_t begin = run.slices[s].begin.count(), count = run.rows_of[s];
+    // What later slices left for these tokens joins before the projection's backward.
+    const auto join = [&](const at::Tensor& left, const at::Tensor& own) {
       const at::Tensor own_rows = own.narrow(0, row, count);
-      to.narrow(0, run.row + row, count)
-          .copy_(left.defined() ? left.narrow(0, begin, count).add_(own_rows) : own_rows);
+      if (left.defined()) own_rows.copy_(left.narrow(0, begin, count).add_(own_rows));
     };
-    join(d.k_TGD, later[s].k, g.dk_TGD);
-    join(d.v_TGD, later[s].v, g.dv_TGD);
+    join(later[s].k, g.dk_TGD);
+    join(later[s].v, g.dv_TGD);
     c.kv.release(c.layer, run.slices[s]);
     row += count;
   }
+  undo_rope(c, g, run.row, d);
 }
 
 }  // namespace
@@ -93,8 +64,8 @@ void run_backward(const LayerContext& c, const Run& run, const QueryRows& all,
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
   if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
   std::vector<at::Tensor> out, lse;
-  for (const Run& run : runs_of(c, q_TND)) {
-    AttentionResult result = attend_run(c, run, q_TND.narrow(0, run.row, run.rows));
+  for (const PackRun& run : c.runs) {
+    AttentionResult result = attend_run(c, run, q_TND.narrow(0, run.row, run.rows()));
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
   }
@@ -109,15 +80,14 @@ at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows) {
   if (!c.group) {
     at::Tensor dqkv_TO = empty();
     const Projections d = split_qkv(dqkv_TO, s);
-    for (const Run& run : runs_of(c, rows.q_TND)) run_backward(c, run, rows, d);
+    for (const PackRun& run : c.runs) run_backward(c, run, rows, d);
     return dqkv_TO;
   }
   const AttentionGradients g = context_attention_backward({c.pack, *c.group, c.kv, c.layer}, rows);
   at::Tensor dqkv_TO = empty();
   const Projections d = split_qkv(dqkv_TO, s);
-  d.q_TND.copy_(g.dq_TND);
-  d.k_TGD.copy_(g.dk_TGD);
-  d.v_TGD.copy_(g.dv_TGD);
+  const auto type = rows.q_TND.scalar_type();
+  undo_rope(c, {g.dq_TND.to(type), g.dk_TGD.to(type), g.dv_TGD}, 0, d);
   for (const Slice& slice : c.pack.slices) c.kv.release(c.layer, slice);
   return dqkv_TO;
 }

@@ -12,7 +12,7 @@ namespace slimpack {
 /// REQUIRES: keys and values up to each slice's end are in the stores.
 [[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND);
 
-/// Gradients of the rotated q and k and of v, side by side [T, Q + 2K]. Adds the prefixes' dK/dV to
+/// Gradients of q and k before rope and of v, side by side [T, Q + 2K]. Adds the prefixes' dK/dV to
 /// the store, takes the slices' own from there and releases the slices.
 [[nodiscard]] at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "slimpack/packflow/device/tensor.h"
@@ -150,7 +151,7 @@ void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {
   for (const Slice& slice : prefix.slices) {
     const at::Tensor kv = at::randn({share.rows(slice).count(), part.num_kv_heads, part.head_dim},
                                     tensor_options(options_));
-    step.kv().write(0, slice, kv, kv);
+    step.kv().write(0, std::span(&slice, 1), kv, kv);
   }
 }
 

@@ -1,30 +1,34 @@
 #include "slimpack/packflow/ranks/tensor_rows.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/split_with_sizes.h>
 
-#include <utility>
+#include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
-namespace {
-
-at::Tensor index_tensor(std::vector<std::int64_t> values, at::Device device) {
-  const auto size = static_cast<std::int64_t>(values.size());
-  return at::from_blob(values.data(), {size}, at::kLong).to(device, at::kLong, false, true);
-}
-
-}  // namespace
 
 TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
                        at::Device device)
     : group_(group) {
   if (!group) return;
   const RowShare held = row_share(pack, replica);
-  std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(group->size()));
-  std::int64_t row = 0;
-  for (const Slice& slice : pack.slices)
-    for (std::int64_t n = held.before(slice.begin).count(); n < held.before(slice.end).count(); ++n)
-      rows[static_cast<std::size_t>(n % group->size())].push_back(row++);
-  for (auto& of_rank : rows) rows_.push_back(index_tensor(std::move(of_rank), device));
+  std::vector<at::Tensor> stripes;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(group->size()));
+  for (std::int32_t rank = 0; rank < group->size(); ++rank) {
+    const RowShare own = hidden_share(held, group->size(), rank);
+    std::int64_t row = 0;
+    for (const Slice& slice : pack.slices) {
+      const std::int64_t count = own.rows(slice).count();
+      // The replica's rows before the rank's first: its tokens lie `replicas` positions apart.
+      const std::int64_t first =
+          row + held.before(own.first(slice)).count() - held.before(slice.begin).count();
+      stripes.push_back(at::arange(first, first + count * group->size(), group->size(), at::kLong));
+      rows[static_cast<std::size_t>(rank)] += count;
+      row += held.rows(slice).count();
+    }
+  }
+  rows_ = put_on(at::cat(stripes), device).split_with_sizes(rows);
 }
 
 at::Tensor TensorRows::gathered(const at::Tensor& own) const {

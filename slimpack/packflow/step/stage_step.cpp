@@ -45,6 +45,19 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
   return shares;
 }
 
+/// By sequence, the backward pack that frees its keys and values: that of its first slice. None
+/// where the kernel takes one sequence a call.
+std::vector<PackId> freeing_packs(const PackPlan& packs, const SequenceLengths& lengths,
+                                  const at::Tensor& like, std::int64_t head_dim) {
+  if (!takes_several_sequences(like, head_dim)) return {};
+  std::vector<PackId> freed_by(lengths.size(), PackId(-1));
+  for (std::size_t p = 0; p < packs.backward.size(); ++p)
+    for (const Slice& slice : packs.backward[p].slices)
+      if (slice.begin == Tokens(0))
+        freed_by[slice.sequence.index()] = PackId(static_cast<std::int32_t>(p));
+  return freed_by;
+}
+
 }  // namespace
 
 StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
@@ -62,16 +75,17 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder,
             offloading_layers(recompute_)),
       kv_(shape_, lengths, parameters.layers.size(),
-          shares_by_sequence(packs, lengths, place.holder.replica)),
+          shares_by_sequence(packs, lengths, place.holder.replica),
+          freeing_packs(packs, lengths, parameters.buckets.front().values_N, shape.head_dim)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
 at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows, at::Tensor x_TH,
                                   const LayerDone& done) {
   if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
-  const RopeRows rope = rope_.rows(pack, held(pack));
+  const ActionInput input = action_input(pack, rows);
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
-    LayerForward result = layer_forward(layer_context(l, pack, rope, rows), x_TH);
+    LayerForward result = layer_forward(layer_context(l, input), x_TH);
     done(l, std::move(result.rows));
     x_TH = std::move(result.y_TH);
   }
@@ -131,11 +145,11 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
     add_loss(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const RopeRows rope = rope_.rows(pack, held(pack));
+  const ActionInput input = action_input(pack, rows);
   for (std::size_t l = layers; l-- > 0;) {
     BackwardRows kept = rows_.gather(id, l);
     if (l > 0) rows_.prefetch(id, l - 1);
-    dy_TH = layer_backward(layer_context(l, pack, rope, rows), std::move(kept), dy_TH, weights);
+    dy_TH = layer_backward(layer_context(l, input), std::move(kept), dy_TH, weights);
     rows_.release(id, l);
     if (complete) complete(parameters_.layers[l].qkv_OH.bucket + 1);
   }
@@ -175,19 +189,25 @@ void StageStep::require_drained() const {
                  "weight gradients were put off and never run");
 }
 
-LayerContext StageStep::layer_context(std::size_t layer, const MicroPack& pack,
-                                      const RopeRows& rope, const TensorRows& rows) {
+StageStep::ActionInput StageStep::action_input(const MicroPack& pack,
+                                               const TensorRows& rows) const {
+  return {pack, rows, rope_.rows(pack, held(pack)),
+          pack_runs(pack, held(pack), parameters_.buckets.front().values_N, shape_.head_dim)};
+}
+
+LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& input) {
   // Between layers too: an action of long slices can take many seconds.
   if (communicator_ != nullptr) communicator_->require_peers();
   return {.shape = shape_,
           .parameters = parameters_.layers[layer],
           .kv = kv_,
           .layer = layer,
-          .pack = pack,
-          .share = held(pack),
-          .rope = rope,
-          .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
-          .rows = rows,
+          .pack = input.pack,
+          .share = held(input.pack),
+          .rope = input.rope,
+          .runs = input.runs,
+          .group = input.pack.replicas > 1 ? &communicator_->context(input.pack.replicas) : nullptr,
+          .rows = input.rows,
           .recompute = recompute_of(recompute_, layer)};
 }
 
@@ -203,7 +223,7 @@ at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const
     const std::int64_t missing = rows - parts.back().size(0);
     if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
-  return joined_rows(parts).to(parameters_.device());
+  return put_on(joined_rows(parts), parameters_.device());
 }
 
 }  // namespace slimpack

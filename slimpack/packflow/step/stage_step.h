@@ -101,8 +101,15 @@ class StageStep {
   }
   [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
   void add_loss(const at::Tensor& loss_sum);
-  [[nodiscard]] LayerContext layer_context(std::size_t layer, const MicroPack& pack,
-                                           const RopeRows& rope, const TensorRows& rows);
+  /// What all layers of an action need, made once.
+  struct ActionInput {
+    const MicroPack& pack;
+    const TensorRows& rows;
+    RopeRows rope;
+    std::vector<PackRun> runs;
+  };
+  [[nodiscard]] ActionInput action_input(const MicroPack& pack, const TensorRows& rows) const;
+  [[nodiscard]] LayerContext layer_context(std::size_t layer, const ActionInput& input);
   [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
 
   ModelShape shape_;  ///< the rank's part

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -16,23 +17,31 @@
 namespace slimpack {
 
 /// Keys and values of one stage during one step, per layer and sequence, each allocated once at
-/// full length; of a merged sequence only the rank's share (plan/row_share.h); "slice" means that
-/// share here. K/V live from the first forward slice of their sequence to its last backward slice,
-/// or, where no backward comes, to its last forward slice; the gradient accumulators only while a
-/// sequence is between its backward slices.
+/// full length; whole sequences that are written and freed together share one tensor. Of a merged
+/// sequence only the rank's share (plan/row_share.h); "slice" means that share here. K/V live from
+/// the first forward slice of their sequence to its last backward slice, or, where no backward
+/// comes, to its last forward slice; the gradient accumulators only while a sequence is between its
+/// backward slices.
 class KvStore {
  public:
-  /// `shares` by sequence, or empty = all whole.
+  /// By sequence: `shares`, or empty = all whole; `freed_by`, the backward pack that frees it, or
+  /// empty = no two share a tensor.
   KvStore(const ModelShape& shape, SequenceLengths lengths, std::size_t layers,
-          std::vector<RowShare> shares = {});
+          std::vector<RowShare> shares = {}, std::vector<PackId> freed_by = {});
 
-  /// Writes the slice's rows; opens the sequence, on their device and in their type, when the slice
-  /// is its first.
-  void write(std::size_t layer, const Slice& slice, const at::Tensor& k_TGD,
+  /// A new tensor like the given keys or values, laid out as the store keeps them. write() takes
+  /// over such keys without a copy where they are all of what shares a tensor.
+  [[nodiscard]] static at::Tensor room(const at::Tensor& like_TGD);
+
+  /// Writes the rows of a MicroPack's slices, which nobody may change any more; opens a sequence,
+  /// on their device and in their type, with its first slice.
+  void write(std::size_t layer, std::span<const Slice> slices, const at::Tensor& k_TGD,
              const at::Tensor& v_TGD);
 
   /// Keys and values of the tokens before slice.end: views.
   [[nodiscard]] KeysValues upto(std::size_t layer, const Slice& slice) const;
+  /// Those of several slices, one below the other: views where they lie so, else a copy.
+  [[nodiscard]] KeysValues upto(std::size_t layer, std::span<const Slice> slices) const;
 
   /// The accumulated gradient of the whole sequence for a slice that runs backward now; opened with
   /// zeros when the slice is the last of its sequence and has a prefix; undefined tensors when no
@@ -50,9 +59,13 @@ class KvStore {
 
  private:
   struct Entry {
-    KeysValues values;
+    KeysValues values;     ///< the sequence's, maybe among others'
+    std::int64_t row = 0;  ///< its first there
     KeysValues gradient;
   };
+  /// Of the first slices, how many share a tensor: 0 if the first is no whole sequence.
+  [[nodiscard]] std::size_t sharing(std::span<const Slice> slices) const;
+  void write_slice(std::size_t layer, const Slice& slice, const KeysValues& kv);
   [[nodiscard]] bool is_last(const Slice& slice) const;  ///< of its sequence
   [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
   [[nodiscard]] RowShare share(SequenceId sequence) const;
@@ -65,6 +78,7 @@ class KvStore {
   std::int64_t head_dim_;
   SequenceLengths lengths_;
   std::vector<RowShare> shares_;
+  std::vector<PackId> freed_by_;
   std::vector<std::vector<Entry>> entries_;  ///< [layer][sequence]
 };
 

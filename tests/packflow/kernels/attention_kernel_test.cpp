@@ -246,12 +246,13 @@ TEST(AttentionKernels, MergedBf16ResultsAreRoundedOnce) {
 
 TEST(AttentionKernels, FlashTakesSeveralSequencesInOneCall) {
   Rng rng(3);
-  const Lengths lengths{5, 1, 17, 2};
+  const std::vector<std::int64_t> lengths{5, 1, 17, 2};
+  const Sequences sequences(lengths, at::kCPU);
   const Attention a = random_block(rng, 25, 25, 2, 2, 8);
   const KeysValues kv{a.k, a.v};
-  const AttentionResult all = flash_attend_sequences(a.q, kv, lengths);
+  const AttentionResult all = flash_attend_sequences(a.q, kv, sequences);
   const AttentionGradients g =
-      flash_attend_sequences_backward({a.dout, a.q, all.out_TND, all.lse_TN}, kv, lengths);
+      flash_attend_sequences_backward({a.dout, a.q, all.out_TND, all.lse_TN}, kv, sequences);
   std::int64_t row = 0;
   for (const std::int64_t length : lengths) {
     const auto own = [&](const at::Tensor& t) { return t.narrow(0, row, length).contiguous(); };

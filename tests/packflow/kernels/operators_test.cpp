@@ -38,7 +38,7 @@ TEST(RmsNorm, BackwardIsTheDerivativeForRowsAndForHeads) {
     const at::Tensor x = random_tensor(rng, sizes);
     const at::Tensor dy = random_tensor(rng, sizes);
     Parameter weight = random_parameter(rng, {sizes.back()});
-    const at::Tensor dx = rms_norm_backward(dy, rms_normalize(x, 0.1), weight);
+    const at::Tensor dx = rms_norm_backward(dy, x, rms_normalize(x, 0.1), weight);
     const auto loss = [&] { return inner_product(rms_norm(x, weight, 0.1), dy); };
     EXPECT_LT(relative_error(dx, numerical_gradient(x, loss)), kDerivative);
     EXPECT_LT(relative_error(weight.gradient, numerical_gradient(weight.value, loss)), kDerivative);

@@ -152,7 +152,10 @@ TEST(Offload, BetweenActionsRowsAreOnTheHostAndNothingOfThemOnTheDevice) {
     EXPECT_EQ(with[i].bytes - without[i].bytes, row * 2 * waiting[i]) << i;
   if (at::hasCUDA()) return;  // pinned memory is that of the GPU's driver
   EXPECT_EQ(pinned_bytes().live, before);
-  EXPECT_EQ(pinned_bytes().peak - before, (row * 2 * *std::ranges::max_element(waiting)).count());
+  // Beside the rows token ids are on their way: eight bytes each.
+  const std::int64_t rows = (row * 2 * *std::ranges::max_element(waiting)).count();
+  EXPECT_GE(pinned_bytes().peak - before, rows);
+  EXPECT_LE(pinned_bytes().peak - before, rows + 8 * total_tokens(lengths()).count());
 }
 
 TEST(Offload, OfACpuIsRefusedBeforeAnythingRuns) {

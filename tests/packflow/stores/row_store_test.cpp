@@ -189,10 +189,50 @@ at::Tensor kv_rows(const Slice& s, double first) {
       .expand({-1, 2, 2});
 }
 
+void write(KvStore& store, std::size_t layer, const Slice& s, const at::Tensor& k_TGD,
+           const at::Tensor& v_TGD) {
+  store.write(layer, std::span(&s, 1), k_TGD, v_TGD);
+}
+
+TEST(KvStore, KeepsWholeSequencesTogetherThatOneBackwardPackFrees) {
+  ModelShape shape;
+  shape.num_kv_heads = shape.head_dim = 2;
+  // Four of two tokens; the first backward pack has the first two, the next one the others.
+  KvStore store(shape, SequenceLengths(4, Tokens(2)), 1, {},
+                {PackId(0), PackId(0), PackId(1), PackId(1)});
+  const std::vector<Slice> all{slice(0, 0, 2), slice(1, 0, 2), slice(2, 0, 2), slice(3, 0, 2)};
+  const std::span<const Slice> slices(all);
+  const at::Tensor k = kv_rows(slice(0, 0, 8), 100), v = kv_rows(slice(0, 0, 8), 200);
+  store.write(0, slices, k, v);
+  EXPECT_TRUE(store.upto(0, slices).k.equal(k));
+  EXPECT_TRUE(store.upto(0, slices).v.equal(v));
+  EXPECT_TRUE(store.upto(0, all[3]).v.equal(v.narrow(0, 6, 2)));
+  // A backward pack's are views, those of both are not.
+  EXPECT_TRUE(store.upto(0, slices.subspan(2)).k.is_alias_of(store.upto(0, all[2]).k));
+  EXPECT_TRUE(store.upto(0, slices.subspan(2)).k.equal(k.narrow(0, 4, 4)));
+  EXPECT_FALSE(store.upto(0, slices.first(3)).k.is_alias_of(store.upto(0, all[0]).k));
+  EXPECT_TRUE(store.upto(0, slices.first(3)).k.equal(k.narrow(0, 0, 6)));
+  // In another order they do not lie end to end.
+  const std::vector<Slice> turned{all[1], all[0]};
+  EXPECT_TRUE(store.upto(0, turned).k.equal(at::cat({k.narrow(0, 2, 2), k.narrow(0, 0, 2)})));
+  for (const Slice& s : all) store.release(0, s);
+  EXPECT_TRUE(store.empty());
+}
+
+TEST(KvStore, TakesOverKeysThatLieAsItKeepsThem) {
+  ModelShape shape;
+  shape.num_kv_heads = shape.head_dim = 2;
+  KvStore store(shape, {Tokens(3)}, 1, {}, {PackId(0)});
+  const at::Tensor rows = kv_rows(slice(0, 0, 3), 1), k = KvStore::room(rows).copy_(rows);
+  write(store, 0, slice(0, 0, 3), k, rows);
+  EXPECT_TRUE(store.upto(0, slice(0, 0, 3)).k.is_alias_of(k));
+  EXPECT_TRUE(store.upto(0, slice(0, 0, 3)).v.equal(rows));
+}
+
 TEST(KvStore, ShowsASliceTheTokensUpToItsEnd) {
   KvStore store = kv_store();
-  store.write(0, slice(0, 0, 4), kv_rows(slice(0, 0, 4), 100), kv_rows(slice(0, 0, 4), 200));
-  store.write(0, slice(0, 4, 10), kv_rows(slice(0, 4, 10), 100), kv_rows(slice(0, 4, 10), 200));
+  write(store, 0, slice(0, 0, 4), kv_rows(slice(0, 0, 4), 100), kv_rows(slice(0, 0, 4), 200));
+  write(store, 0, slice(0, 4, 10), kv_rows(slice(0, 4, 10), 100), kv_rows(slice(0, 4, 10), 200));
   const KeysValues seen = store.upto(0, slice(0, 3, 7));
   EXPECT_TRUE(seen.k.equal(kv_rows(slice(0, 0, 7), 100)));
   EXPECT_TRUE(seen.v.equal(kv_rows(slice(0, 0, 7), 200)));
@@ -206,9 +246,9 @@ TEST(KvStore, HoldsASequenceFromItsFirstForwardToItsFirstTokensBackward) {
   const at::Tensor rows = kv_rows(slice(0, 0, 10), 0);
   const MemoryScope charged(kRank);
   EXPECT_EQ(held(), 0);
-  store.write(1, slice(0, 0, 4), rows.narrow(0, 0, 4), rows.narrow(0, 0, 4));
+  write(store, 1, slice(0, 0, 4), rows.narrow(0, 0, 4), rows.narrow(0, 0, 4));
   EXPECT_EQ(held(), 10 * kTokenBytes);  // at full length from the start
-  store.write(1, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6));
+  write(store, 1, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6));
   EXPECT_EQ(held(), 10 * kTokenBytes);
 
   EXPECT_TRUE(store.gradient(1, slice(0, 6, 10)).k.eq(0).all().item<bool>());
@@ -229,10 +269,10 @@ TEST(KvStore, WithoutBackwardHoldsASequenceToItsLastSliceForward) {
   const at::Tensor rows = kv_rows(slice(0, 0, 10), 0);
   const MemoryScope charged(kRank);
   for (const std::size_t layer : {0, 1})
-    store.write(layer, slice(0, 0, 4), rows.narrow(0, 0, 4), rows.narrow(0, 0, 4));
+    write(store, layer, slice(0, 0, 4), rows.narrow(0, 0, 4), rows.narrow(0, 0, 4));
   store.release_forward(0, slice(0, 0, 4));
   EXPECT_EQ(held(), 2 * 10 * kTokenBytes);
-  store.write(0, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6));
+  write(store, 0, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6));
   store.release_forward(0, slice(0, 4, 10));
   EXPECT_EQ(held(), 10 * kTokenBytes);  // of the other layer
   EXPECT_FALSE(store.empty());
@@ -240,14 +280,14 @@ TEST(KvStore, WithoutBackwardHoldsASequenceToItsLastSliceForward) {
 
 TEST(KvStore, KeepsNoGradientsForASliceThatIsItsWholeSequence) {
   KvStore store = kv_store();
-  store.write(0, slice(1, 0, 3), kv_rows(slice(1, 0, 3), 0), kv_rows(slice(1, 0, 3), 0));
+  write(store, 0, slice(1, 0, 3), kv_rows(slice(1, 0, 3), 0), kv_rows(slice(1, 0, 3), 0));
   EXPECT_FALSE(store.gradient(0, slice(1, 0, 3)).k.defined());
 }
 
 TEST(KvStore, CarriesGradientsFromLaterSlicesToEarlierOnes) {
   KvStore store = kv_store();
   const at::Tensor rows = kv_rows(slice(0, 0, 10), 0);
-  store.write(0, slice(0, 0, 10), rows, rows);
+  write(store, 0, slice(0, 0, 10), rows, rows);
   store.gradient(0, slice(0, 5, 10)).k[4].fill_(3);
   store.release(0, slice(0, 5, 10));
   EXPECT_EQ(store.gradient(0, slice(0, 2, 5)).k[4][0][0].item<double>(), 3);
@@ -256,7 +296,7 @@ TEST(KvStore, CarriesGradientsFromLaterSlicesToEarlierOnes) {
 TEST(KvStore, AccumulatesBf16GradientsInFp32) {
   KvStore store = kv_store();
   const at::Tensor rows = kv_rows(slice(0, 0, 10), 0).to(at::kBFloat16);
-  store.write(0, slice(0, 0, 10), rows, rows);
+  write(store, 0, slice(0, 0, 10), rows, rows);
   EXPECT_EQ(store.upto(0, slice(0, 0, 10)).k.scalar_type(), at::kBFloat16);
   EXPECT_EQ(store.gradient(0, slice(0, 5, 10)).k.scalar_type(), at::kFloat);
 }
@@ -264,11 +304,11 @@ TEST(KvStore, AccumulatesBf16GradientsInFp32) {
 TEST(KvStore, RefusesSlicesOutOfOrder) {
   KvStore store = kv_store();
   const at::Tensor rows = kv_rows(slice(0, 0, 10), 0);
-  EXPECT_THROW(store.write(0, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6)),
+  EXPECT_THROW(write(store, 0, slice(0, 4, 10), rows.narrow(0, 4, 6), rows.narrow(0, 4, 6)),
                InternalError);
   EXPECT_THROW(static_cast<void>(store.upto(0, slice(0, 0, 4))), InternalError);
   EXPECT_THROW(static_cast<void>(store.gradient(0, slice(0, 4, 10))), InternalError);
-  store.write(0, slice(0, 0, 10), rows, rows);
+  write(store, 0, slice(0, 0, 10), rows, rows);
   EXPECT_THROW(static_cast<void>(store.gradient(0, slice(0, 2, 5))), InternalError);
 }
 

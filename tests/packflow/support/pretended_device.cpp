@@ -25,6 +25,11 @@ namespace slimpack::testing {
 namespace {
 
 std::atomic<std::int64_t> queues{0}, synchronized{0}, kept{0};
+thread_local ThreadCalls of_thread;
+/// Whether the thread's queue has been given work since somebody waited for it.
+thread_local bool busy = false;
+/// While the CPU computes in the device's place, copies between them are none of the program's.
+thread_local bool standing_in = false;
 
 struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   static thread_local c10::StreamId current;
@@ -42,8 +47,13 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream next) const override {
     return stream(std::exchange(current, next.id()));
   }
+  [[nodiscard]] bool queryStream(const c10::Stream& queue) const override {
+    return queue.id() == current && !busy;
+  }
   void synchronizeStream(const c10::Stream& queue) const override {
+    if (queue.id() == current) busy = false;
     ++synchronized;
+    ++of_thread.waits;
     wait_for(end_of(queue.id()));
   }
   void record(void** event, const c10::Stream& queue, c10::DeviceIndex,
@@ -94,6 +104,7 @@ CountedBytes on_device, pinned;
 class PretendedAllocator final : public c10::DeviceAllocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
+    ++of_thread.allocations;
     return on_device.allocate(
         bytes, [](void* block) { on_device.free(block); }, kPretended);
   }
@@ -163,10 +174,16 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
 }
 
 /// The same memory, as a tensor of the CPU.
-at::Tensor seen_by_cpu(const at::Tensor& tensor) {
+at::Tensor memory_of(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
                        at::TensorOptions(tensor.scalar_type()));
+}
+
+/// Before the queue gets work that computes: it keeps its order, so the copies before are done.
+void run_own_queue() {
+  busy = true;
+  wait_for(end_of(PretendedGuard().getStream(kPretended).id()));
 }
 
 /// That memory of the device is still somebody's; the host's libtorch keeps until it is copied.
@@ -178,13 +195,16 @@ std::function<void()> still_there(const at::Tensor& tensor) {
 }
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
-  const auto copy = [source = seen_by_cpu(from), target = seen_by_cpu(to)] {
+  const auto copy = [source = memory_of(from), target = memory_of(to)] {
     at::Tensor(target).copy_(source);
   };
   if (!non_blocking) {
+    if (!standing_in && from.device() != to.device()) ++of_thread.waits;
+    run_own_queue();
     copy();
     return to;
   }
+  busy = true;
   put_off(PretendedGuard().getStream(kPretended).id(),
           [copy, has_source = still_there(from), has_target = still_there(to)] {
             has_source();
@@ -215,7 +235,12 @@ void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (value.isTensorList())
       for (const at::Tensor& tensor : value.toTensorVector()) require_here(op, tensor);
   }
+  // A number reaches the host when all before it is done.
+  if (op.schema().name() == "aten::_local_scalar_dense") ++of_thread.waits;
+  run_own_queue();
+  standing_in = true;
   at::native::cpu_fallback(op, stack);
+  standing_in = false;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -235,8 +260,17 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 }  // namespace
 
+at::Tensor seen_by_cpu(const at::Tensor& tensor) {
+  run_own_queue();
+  return memory_of(tensor);
+}
+
 PretendedCalls pretended_calls() {
   return {queues, synchronized, kept};
+}
+
+ThreadCalls pretended_calls_of_thread() {
+  return of_thread;
 }
 
 PinnedBytes pinned_bytes() {

@@ -7,6 +7,7 @@
 // pretended_device.cpp registers it, for the whole program.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
@@ -23,6 +24,18 @@ struct PretendedCalls {
   std::int64_t kept = 0;          ///< tensors whose memory was kept for a stream
 };
 [[nodiscard]] PretendedCalls pretended_calls();
+
+/// What the calling thread has asked of it since it began.
+struct ThreadCalls {
+  std::int64_t allocations = 0;
+  /// Times that the host waited for the device: for a stream, for a copy that does not go on by
+  /// itself, or for a number.
+  std::int64_t waits = 0;
+};
+[[nodiscard]] ThreadCalls pretended_calls_of_thread();
+
+/// The same memory, as a tensor of the CPU.
+[[nodiscard]] at::Tensor seen_by_cpu(const at::Tensor& tensor);
 
 /// Pinned host memory. Where there is a GPU libtorch takes that from its driver, and these stay 0.
 struct PinnedBytes {

@@ -1,6 +1,6 @@
 // Queues of the pretended device. What computes is done when a call returns; copies that need not
 // be waited for are put off as long as a real queue could put them off: until somebody waits for
-// them. So whoever reads or gives up memory too early is caught.
+// them, or their own queue computes. So whoever reads or gives up memory too early is caught.
 #pragma once
 
 #include <c10/core/Stream.h>
