@@ -12,15 +12,16 @@ WAYS = ("lazy", "eager")  # when communicators are made
 SYNCHRONISING = ("none", "first", "every")  # calls of operators that synchronise the device
 
 
-def register(way, synchronising):
-    """Makes the backend known to torch. way: of WAYS. synchronising: of SYNCHRONISING."""
+def register(patience, way, synchronising):
+    """Makes the backend known to torch. patience: a timedelta; what blocks for longer hangs, and
+    ends with a message that says what waits for what. way: of WAYS. synchronising: of
+    SYNCHRONISING."""
     def make(options, _):
-        # Waits end with the stand-in's own message, which says what waits for what.
         gloo = dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size,
-                                     timeout=4 * options.timeout)
+                                     timeout=4 * patience)  # the stand-in's message comes first
         ranks = options.global_ranks_in_group or list(range(options.group_size))
-        return blocking_backend.make(gloo, options.store, options.group_id[:6], ranks,
-                                     options.timeout, way == "eager")
+        return blocking_backend.make(gloo, options.store, options.group_id[:6], ranks, patience,
+                                     way == "eager")
 
     dist.Backend.register_backend("blocking", make, extended_api=True, devices=["cpu"])
     calls = blocking_backend.Synchronising.__members__[synchronising.upper()]
@@ -32,10 +33,10 @@ def synchronize():
     blocking_backend.synchronize("the device")
 
 
-def take_over(timeout, way="lazy", synchronising="none"):
+def take_over(patience, way="lazy", synchronising="none"):
     """This process's job goes on with the stand-in, without the process groups it had."""
     store, rank, ranks = dist.group.WORLD.get_group_store(), dist.get_rank(), dist.get_world_size()
     dist.destroy_process_group()
-    register(way, synchronising)
-    dist.init_process_group("blocking", timeout=timeout, rank=rank, world_size=ranks,
+    register(patience, way, synchronising)
+    dist.init_process_group("blocking", rank=rank, world_size=ranks,
                             store=dist.PrefixStore("blocking", store))
