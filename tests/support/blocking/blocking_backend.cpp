@@ -105,8 +105,8 @@ WorkPtr BlockingBackend::collective(std::string what,
 WorkPtr BlockingBackend::between(std::string what, int peer,
                                  std::function<WorkPtr(c10d::Backend&)> begin) {
   if (eager_ || batch_) return collective(std::move(what), std::move(begin));
-  const auto [low, high] = std::minmax(rank_of(getRank()),
-                                       rank_of(peer));
+  const std::int64_t low = std::min(rank_of(getRank()), rank_of(peer));
+  const std::int64_t high = std::max(rank_of(getRank()), rank_of(peer));
   return post(fmt::format("{}:{}", low, high), 2, std::move(what),
               [gloo = gloo_, begin = std::move(begin)] { return Works{begin(*gloo)}; });
 }
