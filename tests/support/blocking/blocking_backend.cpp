@@ -44,7 +44,8 @@ WorkPtr BlockingBackend::endCoalescing() {
   return post(of_all(), ranks_.size(), fmt::format("batch of {}", batch.what),
               [begins = batch.begins] {
                 Works all;
-                for (const Begin& begin : begins) std::ranges::copy(begin(), std::back_inserter(all));
+                for (const Begin& begin : begins)
+                  std::ranges::copy(begin(), std::back_inserter(all));
                 return all;
               });
 }
@@ -147,10 +148,10 @@ void BlockingBackend::meet(const std::string& communicator, std::size_t members,
   while (store_->add(come, 0) < static_cast<std::int64_t>(members)) {
     if (aborted_) throw std::runtime_error("the process group has ended");
     if (std::chrono::steady_clock::now() > end)
-      std::rethrow_exception(hang(
-          fmt::format("rank {}, which makes a communicator for its first {},", rank_of(getRank()),
-                      first),
-          patience_));
+      std::rethrow_exception(
+          hang(fmt::format("rank {}, which makes a communicator for its first {},",
+                           rank_of(getRank()), first),
+               patience_));
     std::this_thread::sleep_for(kPause);
   }
 }

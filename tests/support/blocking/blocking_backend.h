@@ -1,23 +1,23 @@
 // A backend of process groups that carries tensors over Gloo and blocks where NCCL blocks, so that
 // tests on the CPU find what would hang on GPUs.
 //
-// 1. Communicators. Unbatched sends and receives have a communicator for each pair of ranks, made at
-//    the pair's first one; batches and collectives share the group's. Making one blocks the caller
-//    until all its members have come (torch's ProcessGroupNCCL::pointToPoint; pytorch#113281,
-//    PR 74701). An eager group makes its communicator when the group is made, and uses it for
-//    everything (PR 132900, PR 154132).
-// 2. A communicator executes its operations one after another in the order of their calls: it has one
-//    stream (pytorch#129140). Tags mean nothing.
-// 3. A send ends when its receive has begun. NCCL may end one earlier that fits into its buffers, and
-//    does not promise it ("This operation is blocking for the GPU", NCCL's page on ncclSend).
+// 1. Communicators. Unbatched sends and receives have a communicator for each pair of ranks, made
+//    at the pair's first one; batches and collectives share the group's. Making one blocks the
+//    caller until all its members have come (torch's ProcessGroupNCCL::pointToPoint;
+//    pytorch#113281, PR 74701). An eager group makes its communicator when the group is made, and
+//    uses it for everything (PR 132900, PR 154132).
+// 2. A communicator executes its operations one after another in the order of their calls: it has
+//    one stream (pytorch#129140). Tags mean nothing.
+// 3. A send ends when its receive has begun. NCCL may end one earlier that fits into its buffers,
+//    and does not promise it ("This operation is blocking for the GPU", NCCL's page on ncclSend).
 // 4. The operations between startCoalescing() and endCoalescing() progress together (NCCL's page on
 //    group calls).
 // 5. What synchronises the device waits for everything that its process has posted, on all groups
-//    (posted.h): NCCL's kernels spin until they are met (NCCL's page on communicators; lazy loading in
-//    CUDA's programming guide).
+//    (posted.h): NCCL's kernels spin until they are met. CUDA's programming guide says of lazy
+//    loading that the first call of a kernel may synchronise.
 //
-// Work::wait() blocks the caller, who reads the tensor on the CPU next. NCCL's lets the stream wait,
-// which delays the same operations: those posted later wait for the stream.
+// Work::wait() blocks the caller, who reads the tensor on the CPU next. NCCL's lets the stream
+// wait, which delays the same operations: those posted later wait for the stream.
 #pragma once
 
 #include <atomic>
@@ -44,8 +44,9 @@ class BlockingBackend final : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
 
-  /// `gloo` carries the tensors, `store` is the group's own. `ranks`: of the job, by member; they and
-  /// `name` are for messages. Whatever blocks for longer than `patience` throws std::runtime_error.
+  /// `gloo` carries the tensors, `store` is the group's own. `ranks`: of the job, by member; they
+  /// and `name` are for messages. Whatever blocks for longer than `patience` throws
+  /// std::runtime_error.
   BlockingBackend(BackendPtr gloo, StorePtr store, std::string name,
                   std::vector<std::int64_t> ranks, Patience patience, bool eager);
 
@@ -94,7 +95,7 @@ class BlockingBackend final : public c10d::Backend {
   bool eager_ = false;
   std::optional<Batch> batch_;
   std::atomic<bool> aborted_ = false;
-  std::mutex mutex_;                             ///< of queues_, which abort() reads
+  std::mutex mutex_;                              ///< of queues_, which abort() reads
   std::map<std::string, OperationQueue> queues_;  ///< by communicator
 };
 

@@ -56,9 +56,9 @@ std::exception_ptr hang(const std::string& waiting, Patience patience) {
   std::string all;
   for (const OperationPtr& operation : outstanding())
     all += fmt::format("{}{}", all.empty() ? "" : "; ", operation->what());
-  return std::make_exception_ptr(std::runtime_error(
-      fmt::format("hang: {} has waited for {} ms; posted before: {}", waiting, patience.count(),
-                  all.empty() ? "nothing" : all)));
+  return std::make_exception_ptr(
+      std::runtime_error(fmt::format("hang: {} has waited for {} ms; posted before: {}", waiting,
+                                     patience.count(), all.empty() ? "nothing" : all)));
 }
 
 void synchronize(const std::string& caller) {
