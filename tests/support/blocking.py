@@ -8,7 +8,9 @@ from processes import BUILD
 sys.path.insert(0, str(BUILD / "tests" / "support" / "blocking"))
 import blocking_backend  # noqa: E402
 
-WAYS = ("lazy", "eager")  # when communicators are made
+# When communicators are made. Groups with a device_id are eager; torch refuses one for the CPU, so
+# here all groups are made one way.
+WAYS = ("lazy", "eager")
 SYNCHRONISING = ("none", "first", "every")  # calls of operators that synchronise the device
 
 
