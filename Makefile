@@ -7,6 +7,9 @@ CORPUS := runs/demo/corpus
 PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 # Where tests were never wanted, their libraries may not be there.
 PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF -DSLIMPACK_BENCH=OFF)
+# What runs on the stand-in for NCCL.
+BLOCKING := tests/apps/blocking_processes_test.py tests/packflow/step/process_blocking_test.py \
+            tests/torch_pipeline/blocking_steps_test.py
 FUZZ_SECONDS ?= 60
 SAMPLE ?= 1
 FUZZ_INPUTS := 2000
@@ -61,6 +64,7 @@ soak: configure-tests fuzzers  ## hours: more random cases, all models, kills, F
 	@SLIMPACK_KILLS=20 SLIMPACK_BUILD=$(BUILD) $(PYTHON) -m pytest -q -k "killed or loses" \
 	  tests/apps/checkpoints_test.py
 	@SLIMPACK_FAMILIES=all SLIMPACK_BUILD=$(BUILD) $(PYTEST) tests/torch_pipeline
+	@SLIMPACK_GRID=all SLIMPACK_BUILD=$(BUILD) $(PYTEST) $(BLOCKING)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tools/any_model_table.py --compare
 	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 

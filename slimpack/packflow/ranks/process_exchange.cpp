@@ -79,12 +79,14 @@ ProcessPeers::Message ProcessPeers::receive(at::Tensor tensor, std::int32_t memb
 }
 
 std::vector<ProcessPeers::Message> ProcessPeers::begin(std::vector<Transfer> transfers) {
-  const bool coalesced = !transfers.empty() && transfers.front().tensor.is_cuda();
-  if (coalesced) backend_->group->startCoalescing(at::kCUDA);
+  if (transfers.empty()) return {};
+  const at::DeviceType device = transfers.front().tensor.device().type();
+  const bool coalesced = backend_->group->getBackend(device)->supportsCoalescing();
+  if (coalesced) backend_->group->startCoalescing(device);
   std::vector<Message> messages;
   for (Transfer& transfer : transfers) messages.push_back(begin_one(std::move(transfer)));
   if (!coalesced) return messages;
-  const c10::intrusive_ptr<c10d::Work> all = backend_->group->endCoalescing(at::kCUDA);
+  const c10::intrusive_ptr<c10d::Work> all = backend_->group->endCoalescing(device);
   for (Message& message : messages)
     if (message.arrival_) message.arrival_ = [all] { all->wait(); };
   return messages;

@@ -29,7 +29,7 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
         cases.append((model, sequences, plan, folder))
         write_step(folder, model, sequences, plan, "fp64", steps=2)
     files = [folder / "step.json" for *_, folder in cases]
-    with job(tmp_path, *[[WORKER, *files]] * ranks) as processes:
+    with job(tmp_path, *[[WORKER, "gloo", *files]] * ranks) as processes:
         assert processes.codes() == [0] * ranks, processes.text()
     for model, sequences, plan, folder in cases:
         out = load_file(folder / "out.safetensors")
