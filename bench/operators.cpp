@@ -22,6 +22,7 @@
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/sim/lower.h"
 #include "tests/packflow/support/pretended_device.h"
 
 namespace slimpack {
@@ -126,8 +127,8 @@ Step run_step(const Case& c, std::int64_t layers) {
                           return false;
                         }};
   Engine engine(options);
-  static_cast<void>(
-      engine.run(plan, {&step.schedule, 1}, make_step_tokens(tokens, 61), std::nullopt));
+  static_cast<void>(engine.run(plan, lower(plan, {&step.schedule, 1}), make_step_tokens(tokens, 61),
+                               std::nullopt));
   return step;
 }
 

@@ -54,7 +54,7 @@ bool has_causal_end(const at::Tensor& q_TND) {
   return kernel_of(q_TND).causal_end;
 }
 
-Sequences::Sequences(const std::vector<std::int64_t>& lengths, at::Device device)
+JoinedSequences::JoinedSequences(const std::vector<std::int64_t>& lengths, at::Device device)
     : longest(std::ranges::max(lengths)) {
   std::vector<std::int32_t> ends{0};
   for (const std::int64_t length : lengths)
@@ -67,14 +67,14 @@ bool takes_several_sequences(const at::Tensor& like, std::int64_t head_dim) {
 }
 
 AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                 const Sequences& sequences) {
+                                 const JoinedSequences& sequences) {
   const Kernel kernel = kernel_of(q_TND);
   SLIMPACK_CHECK(kernel.sequences != nullptr);
   return kernel.sequences(q_TND, kv, sequences);
 }
 
 AttentionGradients attend_sequences_backward(const QueryRows& rows, const KeysValues& kv,
-                                             const Sequences& sequences) {
+                                             const JoinedSequences& sequences) {
   const Kernel kernel = kernel_of(rows.q_TND);
   SLIMPACK_CHECK(kernel.sequences_backward != nullptr);
   return kernel.sequences_backward(rows, kv, sequences);

@@ -76,11 +76,11 @@ struct AttentionGradients {
                                                  Mask mask);
 
 /// Sequences without a prefix that lie end to end: one call takes all of them.
-struct Sequences {
+struct JoinedSequences {
   at::Tensor ends_B1;        ///< where they begin, and the end of the last: int32, on the device
   std::int64_t longest = 0;  ///< rows
 
-  Sequences(const std::vector<std::int64_t>& lengths, at::Device device);
+  JoinedSequences(const std::vector<std::int64_t>& lengths, at::Device device);
 };
 
 /// Whether there is such a call for queries of this size, of the type of `like` and where that is.
@@ -89,9 +89,9 @@ struct Sequences {
 /// Causal attention inside each of them. REQUIRES: takes_several_sequences(q, D); as many keys as
 /// queries, the rows of all.
 [[nodiscard]] AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                               const Sequences& sequences);
+                                               const JoinedSequences& sequences);
 [[nodiscard]] AttentionGradients attend_sequences_backward(const QueryRows& rows,
                                                            const KeysValues& kv,
-                                                           const Sequences& sequences);
+                                                           const JoinedSequences& sequences);
 
 }  // namespace slimpack

@@ -18,7 +18,7 @@ class Call {
  public:
   Call(std::int64_t queries, std::int64_t keys, bool causal)
       : longest_queries_(queries), longest_keys_(keys), causal_(causal) {}
-  explicit Call(const Sequences& sequences)
+  explicit Call(const JoinedSequences& sequences)
       : bounds_(sequences.ends_B1),
         longest_queries_(sequences.longest),
         longest_keys_(sequences.longest),
@@ -103,12 +103,12 @@ AttentionGradients flash_attend_backward(const QueryRows& rows, const KeysValues
 }
 
 AttentionResult flash_attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                       const Sequences& sequences) {
+                                       const JoinedSequences& sequences) {
   return Call(sequences).forward(q_TND, kv);
 }
 
 AttentionGradients flash_attend_sequences_backward(const QueryRows& rows, const KeysValues& kv,
-                                                   const Sequences& sequences) {
+                                                   const JoinedSequences& sequences) {
   return Call(sequences).backward(rows, kv);
 }
 

@@ -14,9 +14,9 @@ namespace slimpack {
 
 /// As attend_sequences and attend_sequences_backward.
 [[nodiscard]] AttentionResult flash_attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                                     const Sequences& sequences);
+                                                     const JoinedSequences& sequences);
 [[nodiscard]] AttentionGradients flash_attend_sequences_backward(const QueryRows& rows,
                                                                  const KeysValues& kv,
-                                                                 const Sequences& sequences);
+                                                                 const JoinedSequences& sequences);
 
 }  // namespace slimpack

@@ -17,9 +17,9 @@ namespace slimpack {
 /// Neighbouring slices. `slices` are the MicroPack's.
 struct PackRun {
   std::span<const Slice> slices;
-  std::int64_t row = 0;                ///< the first, in the MicroPack
-  std::vector<std::int64_t> rows_of;   ///< by slice
-  std::optional<Sequences> sequences;  ///< where there are several
+  std::int64_t row = 0;                      ///< the first, in the MicroPack
+  std::vector<std::int64_t> rows_of;         ///< by slice
+  std::optional<JoinedSequences> sequences;  ///< where there are several
 
   [[nodiscard]] std::int64_t rows() const;  ///< of all
 };

@@ -95,7 +95,7 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndWaitForThem) {
   const StepTokens tokens = random_tokens(rng, step.cost.shape, lengths());
   const PretendedCalls before = pretended_calls();
   const Timeline timeline =
-      engine.run(step.plan, {&step.schedule, 1}, tokens, std::nullopt).timeline;
+      engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt).timeline;
   const PretendedCalls after = pretended_calls();
   // Once after every action; a clock that is read when nothing is under way does not wait. Other
   // waits of a step do not depend on its actions.
