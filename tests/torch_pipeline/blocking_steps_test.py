@@ -9,7 +9,7 @@ import pytest
 from blocking_steps import step_on_both
 from ranks import run
 
-PATIENCE, SHORT = (datetime.timedelta(seconds=s) for s in (30, 4))
+PATIENCE = datetime.timedelta(seconds=30)  # after which what blocks hangs
 CASES = [  # way, calls that synchronise, stages, replicas, seed
     ("lazy", "none", 2, 1, 3), ("lazy", "first", 4, 1, 6), ("eager", "every", 4, 1, 6),
     ("eager", "none", 4, 1, 6), ("eager", "first", 2, 2, 8),
@@ -17,18 +17,11 @@ CASES = [  # way, calls that synchronise, stages, replicas, seed
 if os.environ.get("SLIMPACK_GRID") == "all":
     CASES = [(way, calls, *grid, seed) for way, calls, grid, seed in itertools.product(
         blocking.WAYS, blocking.SYNCHRONISING, [(2, 1), (3, 1), (4, 1), (2, 2)], [3, 6, 8])]
-# By (stages, replicas, seed): which calls that synchronise hang. Two neighbours have sent to each
-# other and both allocate before they receive, so each waits for the other's receive.
-HANG = {(3, 1, 3): ["every"], (4, 1, 6): ["every"]}
 
 
 @pytest.mark.parametrize(("way", "synchronising", "stages", "replicas", "seed"), CASES)
 def test_a_step_ends_with_the_same_bits(way, synchronising, stages, replicas, seed):
-    hangs = synchronising in HANG.get((stages, replicas, seed), ())
     settings = dict(stages=stages, replicas=replicas, kind="sliced")
-    said = run(stages * replicas, step_on_both, SHORT if hangs else PATIENCE, way, synchronising,
-               seed, settings)
-    if hangs:
-        assert any("hang: " in text for text in said), said
-    else:
-        assert said == ["ended"] * len(said), said
+    said = run(stages * replicas, step_on_both, PATIENCE, way, synchronising, seed,
+               settings)
+    assert said == ["ended"] * len(said), said

@@ -12,8 +12,8 @@ from process_gradients_test import WORKER
 from processes import job
 from safetensors.torch import load_file
 
-PATIENCE, SHORT = 60, 4  # seconds after which what blocks hangs
-CASES = [("lazy", "every", (1, 2, 1), 0), ("eager", "none", (2, 2, 1), 0)]
+PATIENCE = 60  # seconds after which what blocks hangs
+CASES = [("lazy", "every", (1, 2, 1), 0), ("eager", "every", (2, 2, 1), 0)]
 if os.environ.get("SLIMPACK_GRID") == "all":
     GRIDS = [(1, 2, 1), (1, 1, 2), (2, 1, 1), (2, 2, 1), (4, 1, 1), (2, 1, 2), (4, 2, 1), (2, 2, 2)]
     CASES = [(way, synchronising, grid, seed) for way, synchronising in
@@ -21,28 +21,18 @@ if os.environ.get("SLIMPACK_GRID") == "all":
              for grid in GRIDS for seed in (0, 1)]
 
 
-def hangs(way, synchronising, grid, seed):
-    """Empty when sends and receives are actions of the plan
-    (tests/apps/blocking_processes_test.py says why)."""
-    return grid[0] > 1 and (way == "lazy" or synchronising != "none")
-
-
 @pytest.mark.parametrize(("way", "synchronising", "grid", "seed"), CASES)
 def test_processes_end_with_the_bits_of_threads(way, synchronising, grid, seed, tmp_path,
                                                 monkeypatch):
     monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
-    hang = hangs(way, synchronising, grid, seed)
     family, sizes, sequences, plan = random_grid(1200 + seed, [grid])
     model = make_model(family, seed, torch.float64, **sizes)
     write_step(tmp_path / "step", model, sequences, plan, "fp64", steps=2)
-    command = [WORKER, f"{way},{synchronising},{SHORT if hang else PATIENCE}",
+    command = [WORKER, f"{way},{synchronising},{PATIENCE}",
                tmp_path / "step" / "step.json"]
     ranks = grid[0] * grid[1] * grid[2]
     with job(tmp_path, *[command] * ranks) as processes:
         codes, said = processes.codes(), processes.text()
-    if hang:
-        assert all(codes) and "hang: " in said, said
-        return
     assert not any(codes), said
     found = load_file(tmp_path / "step" / "out.safetensors")
     threads = run_driver(tmp_path / "threads", model, sequences, plan, "fp64", steps=2)
