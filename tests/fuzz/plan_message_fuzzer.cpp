@@ -18,7 +18,7 @@ void read_plan(std::string_view bytes) {
       fuzz::accepted([&] { return plan_from_message(bytes, "the plan of rank 0"); });
   if (!handed) return;
   fuzz::require(
-      plan_from_message(plan_message(handed->plan, handed->schedules), "written") == *handed,
+      plan_from_message(plan_message(handed->plan, handed->lowered), "written") == *handed,
       "a plan reads as it is handed over");
 }
 
