@@ -1,8 +1,12 @@
-"""How the Python tests are chosen and spread over processes."""
+"""The package that the Python tests see, how they are chosen and spread over processes."""
 
 import collections
+import sys
 
 import pytest
+from processes import BUILD
+
+sys.path.insert(0, str(BUILD / "python"))  # ranks.py passes it on: before all test modules
 
 
 def pytest_addoption(parser):

@@ -1,11 +1,5 @@
-import sys
-
 import pytest
-from processes import BUILD
-
-sys.path.insert(0, str(BUILD / "python"))
-
-from text_data import bpe  # noqa: E402
+from text_data import bpe
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from processes import BUILD, PATIENCE, environment
+from processes import PATIENCE, environment
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-if str(BUILD / "python") not in sys.path:  # data_build runs in this process, too
-    sys.path.insert(0, str(BUILD / "python"))
 
 END = "<|endoftext|>"
 

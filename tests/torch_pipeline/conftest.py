@@ -1,9 +1,7 @@
 import os
-import sys
 
 import torch
 from processes import BUILD
 
-sys.path.insert(0, str(BUILD / "python"))
 os.environ["XDG_CACHE_HOME"] = str(BUILD / "cache")  # not the user's: which models were found exact
 torch.set_num_threads(1)  # tiny tensors; threads would only wait for each other
