@@ -245,8 +245,8 @@ class Simulator {
 
   /// When the input of an action arrives; kUnknown until its sender is simulated.
   [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, const Action& action) const {
+    if (!has_input(action, stages_)) return 0;
     const bool forward = action.pass == Pass::kForward;
-    if (s == (forward ? 0 : stages_ - 1)) return 0;
     const RankState& sender = ranks_[r * stages_ + (forward ? s - 1 : s + 1)];
     const TaskTimes& times = replicas_[r].times;
     const std::int64_t put = times_of(sender, action.pass).put[action.pack.index()];
@@ -269,9 +269,9 @@ class Simulator {
   /// When the slot for an action's output is free: when the receiver starts the action that takes
   /// the message `slots` before this one.
   [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, const Action& action) const {
-    const bool forward = action.pass == Pass::kForward;
     const std::size_t pack = action.pack.index();
-    if (pack < slots_ || s == (forward ? stages_ - 1 : 0)) return 0;
+    if (pack < slots_ || !has_output(action, stages_)) return 0;
+    const bool forward = action.pass == Pass::kForward;
     const RankState& receiver = ranks_[r * stages_ + (forward ? s + 1 : s - 1)];
     return times_of(receiver, action.pass).start[pack - slots_];
   }

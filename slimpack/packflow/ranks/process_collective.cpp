@@ -31,16 +31,24 @@ at::Tensor empty_rows(const at::Tensor& tensor, std::int64_t rows) {
   return at::empty(sizes, tensor.options());
 }
 
-/// Begins to send given(member) to every other member, and to receive taken(member) from it.
+/// Begins to send given(member) to every other one of `members`, and to receive taken(member) from
+/// it.
 template <class Given, class Taken>
-[[nodiscard]] Messages begin_exchange(ProcessPeers& peers, const Given& given, const Taken& taken) {
+[[nodiscard]] Messages begin_exchange(ProcessPeers& peers, const Mesh::Block& members,
+                                      const Given& given, const Taken& taken) {
   std::vector<Transfer> transfers;
-  for (std::int32_t m = 0; m < peers.group().size; ++m) {
+  for (std::int32_t m = members.begin; m < members.end; ++m) {
     if (m == peers.index()) continue;
     transfers.push_back({Kind::kReceive, taken(m), m});
     transfers.push_back({Kind::kSend, given(m), m});
   }
   return peers.begin(std::move(transfers));
+}
+
+/// As above, with all members of the group.
+template <class Given, class Taken>
+[[nodiscard]] Messages begin_exchange(ProcessPeers& peers, const Given& given, const Taken& taken) {
+  return begin_exchange(peers, {0, peers.group().size}, given, taken);
 }
 
 std::int64_t sum_of(const std::vector<std::int64_t>& sizes, const Mesh::Block& block) {
@@ -260,22 +268,17 @@ class ProcessShardReduction final : public ShardReduction {
 std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
                                          const std::vector<std::int64_t>& sizes) {
   const Mesh mesh(peers.group().size, peers.index());
-  const at::Tensor all_N =
-      at::empty({std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0})}, own_N.options());
+  const at::Tensor all_N = at::empty({sum_of(sizes, {0, peers.group().size})}, own_N.options());
   const Tensors all = all_N.split_with_sizes(sizes);
   const auto of_block = [&](const Mesh::Block& block) {
     return all_N.narrow(0, sum_of(sizes, {0, block.begin}), sum_of(sizes, block));
   };
-  all[static_cast<std::size_t>(peers.index())].copy_(own_N);
-  std::vector<Transfer> transfers;
-  for (std::int32_t m = mesh.own.begin; m < mesh.own.end; ++m) {
-    if (m == peers.index()) continue;
-    transfers.push_back({Kind::kReceive, all[static_cast<std::size_t>(m)], m});
-    transfers.push_back({Kind::kSend, all[static_cast<std::size_t>(peers.index())], m});
-  }
-  Messages messages = peers.begin(std::move(transfers));
+  const auto of_member = [&](std::int32_t m) { return all[static_cast<std::size_t>(m)]; };
+  of_member(peers.index()).copy_(own_N);
+  Messages messages = begin_exchange(
+      peers, mesh.own, [&](std::int32_t /*to*/) { return of_member(peers.index()); }, of_member);
   wait_for(messages);
-  transfers.clear();
+  std::vector<Transfer> transfers;
   for (const Mesh::Received& r : mesh.received)
     transfers.push_back({Kind::kReceive, of_block(r.block), r.from});
   for (const std::int32_t m : mesh.targets)

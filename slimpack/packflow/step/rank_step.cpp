@@ -104,7 +104,6 @@ class RankRunner {
       throw Interrupted("stopped on request between two actions of a step");
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
-    rows_TH_ = at::Tensor();
     if (has_input(action, stages()))
       timed(SpanKind::kWaitReceive, action.pack,
             [&] { rows_TH_ = rank_.communicator.receive(direction(action)); });

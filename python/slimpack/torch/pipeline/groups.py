@@ -10,7 +10,7 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.failure import ConnectionLost
 
 SLOTS = 8  # sends of one direction that wait for their receives, as schedules are checked with
-_TAGS = 1 << 31
+_TAGS = 1 << 31  # Gloo's tags are of 32 bits, with a sign
 
 
 class Groups:
