@@ -26,6 +26,7 @@ Costs example() {
   cost.memory = Bytes(80'000'000'000);
   cost.peak_flops = 989e12;
   cost.replicas_per_node = 4;
+  cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16)};
   return cost;
 }
 
