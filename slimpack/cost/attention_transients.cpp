@@ -139,8 +139,7 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
         copies.queries + kernel_backward(w, s.length(), s.prefix(), copies.heads);
     const std::int64_t prefix =
         before == 0 ? 0 : before * 2 * w.k + std::max({kernel, copies.dq, widened});
-    const std::int64_t block =
-        own * (w.q + 2 * w.k) + kernel_backward(w, s.length(), s.length());
+    const std::int64_t block = own * (w.q + 2 * w.k) + kernel_backward(w, s.length(), s.length());
     part = std::max(part, done * w.q + own * (w.q + w.lse) + std::max(prefix, block));
     done += own;
   }
@@ -168,8 +167,7 @@ std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& 
 std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                           const SequenceLengths& lengths) {
   if (pack.replicas > 1) return merged_backward(w, pack, lengths);
-  return w.flash() ? flash_backward_transient(w, pack, lengths)
-                   : slices_backward(w, pack, lengths);
+  return w.flash() ? flash_backward_transient(w, pack, lengths) : slices_backward(w, pack, lengths);
 }
 
 }  // namespace slimpack

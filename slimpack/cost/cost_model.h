@@ -204,8 +204,8 @@ struct Replication {
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 4 with "autograd". Reading
 /// checks every field and throws InvalidInput naming `origin`. Files of versions 1 and 3 lack
 /// figures and are refused. A file may omit "weight_gradient" (backward is not split),
-/// "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is offloaded) and "gpu"
-/// (ranks run on a CPU).
+/// "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is offloaded) and
+/// "gpu" (ranks run on a CPU).
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

@@ -53,8 +53,8 @@ bool flash_takes(std::int64_t head_dim) {
 std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences, std::int64_t queries,
                                  std::int64_t keys) {
   const std::int64_t heads = w.shape.num_heads;
-  const std::int64_t padded = sequences > 1 ? queries + kQueryBlock * sequences
-                                            : rounded_up(queries, kQueryBlock);
+  const std::int64_t padded =
+      sequences > 1 ? queries + kQueryBlock * sequences : rounded_up(queries, kQueryBlock);
   const std::int64_t copies = share_of(w.multiprocessors, sequences * heads);
   const std::int64_t head_dim = rounded_up(w.shape.head_dim, w.shape.head_dim <= 128 ? 32 : 64);
   const std::int64_t dq = copies * padded * heads * head_dim * w.accumulator;

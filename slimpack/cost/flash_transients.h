@@ -1,5 +1,5 @@
-// Peak bytes of FlashAttention-2 as libtorch has it: what the memory model counts on a GPU instead of
-// the CPU kernel's tiles. Sizes are those of libtorch's
+// Peak bytes of FlashAttention-2 as libtorch has it: what the memory model counts on a GPU instead
+// of the CPU kernel's tiles. Sizes are those of libtorch's
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, with deterministic algorithms.
 #pragma once
 

@@ -58,7 +58,9 @@ struct LayerWidths {
   /// GPU, whose products widen what they read.
   [[nodiscard]] std::int64_t weight(std::int64_t tokens, std::int64_t rows,
                                     std::int64_t columns) const {
-    return rounded && !flash() ? std::min(tokens, kWidenedRows.count()) * (rows + columns) * accumulator : 0;
+    return rounded && !flash()
+               ? std::min(tokens, kWidenedRows.count()) * (rows + columns) * accumulator
+               : 0;
   }
   /// Widened copies of the two attention outputs that are merged.
   [[nodiscard]] std::int64_t merging() const { return rounded ? 2 * q / element * accumulator : 0; }

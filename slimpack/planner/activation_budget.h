@@ -17,7 +17,7 @@ inline constexpr std::int64_t kReservedPercent = 5;
 /// What a GPU and its libraries hold of a rank's memory all the time; 0 on a CPU.
 struct GpuShare {
   Bytes context;
-  Bytes allocator;     ///< unfilled pages
+  Bytes allocator;      ///< unfilled pages
   Bytes communicators;  ///< NCCL's buffers for GpuGroups::node_peers
 
   [[nodiscard]] Bytes total() const { return context + allocator + communicators; }

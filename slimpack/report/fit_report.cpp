@@ -22,10 +22,10 @@ std::string memory_line(const FitReport& wish, Reader reader) {
                        human_bytes(wish.budget->memory), kReservedPercent,
                        human_bytes(wish.budget->reserve));
   if (wish.budget && wish.budget->gpu != GpuShare())
-    text += fmt::format(", CUDA's context {}, unfilled pages of the allocator {}, NCCL's buffers {}",
-                        human_bytes(wish.budget->gpu.context),
-                        human_bytes(wish.budget->gpu.allocator),
-                        human_bytes(wish.budget->gpu.communicators));
+    text +=
+        fmt::format(", CUDA's context {}, unfilled pages of the allocator {}, NCCL's buffers {}",
+                    human_bytes(wish.budget->gpu.context), human_bytes(wish.budget->gpu.allocator),
+                    human_bytes(wish.budget->gpu.communicators));
   if (wish.job.memory_cap)
     text += fmt::format("{}activations capped at {} ({})", text.empty() ? "" : "; ",
                         human_bytes(*wish.job.memory_cap),

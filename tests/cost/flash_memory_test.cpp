@@ -9,8 +9,8 @@
 namespace slimpack {
 namespace {
 
-/// Four query heads of 64, two of keys, in bf16: 512 bytes of a token's queries, 256 of its keys, 16
-/// of its log-sum-exps; on ten multiprocessors.
+/// Four query heads of 64, two of keys, in bf16: 512 bytes of a token's queries, 256 of its keys,
+/// 16 of its log-sum-exps; on ten multiprocessors.
 LayerWidths widths() {
   ModelShape shape = testing::llama2_7b();
   shape.num_heads = 4;
@@ -43,9 +43,8 @@ TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
 TEST(FlashMemory, OfBackwardHasTheGradientsOfAllKeysOfOneCall) {
   // dq, dk and dv of the layer: 300 · (512 + 2 · 256). fp32 dK and dV of the sequence, which open:
   // 1,300 · 1,024. The call's dQ and, over prefix and slice, dK and dV: 300 · 512 + 1,300 · 512.
-  EXPECT_EQ(
-      attention_backward_transient(widths(), {{slice(0, 1000, 1300)}}, {Tokens(1300)}),
-      307'200 + 1'331'200 + 153'600 + 665'600 + flash_backward_call(widths(), 1, 300, 1300));
+  EXPECT_EQ(attention_backward_transient(widths(), {{slice(0, 1000, 1300)}}, {Tokens(1300)}),
+            307'200 + 1'331'200 + 153'600 + 665'600 + flash_backward_call(widths(), 1, 300, 1300));
 }
 
 TEST(FlashMemory, OfForwardIsAnotherLogSumExpAndWhatIsJoined) {

@@ -13,7 +13,8 @@ namespace slimpack {
 
 /// Settings of the process for CUDA, which reads them when it is first used. None replaces what the
 /// user has set.
-///  - PYTORCH_CUDA_ALLOC_CONF: the allocator's segments grow, so that MicroPacks of many sizes leave
+///  - PYTORCH_CUDA_ALLOC_CONF: the allocator's segments grow, so that MicroPacks of many sizes
+///  leave
 ///    few gaps.
 ///  - CUDA_MODULE_LOADING: all kernels are loaded at the beginning. The first use of a kernel would
 ///    else wait for all work on the device, where a message may wait for that use.
