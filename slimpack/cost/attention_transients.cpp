@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/flash_transients.h"
+
 namespace slimpack {
 namespace {
 
@@ -12,13 +14,26 @@ struct FoldedCopies {
   std::int64_t q, out;       ///< forward
   std::int64_t queries, dq;  ///< backward: dO, Q, O and log-sum-exp go in
 
-  FoldedCopies(const LayerWidths& w, Tokens tokens) : heads(w.folded_heads(tokens)) {
+  FoldedCopies(const LayerWidths& w, Tokens tokens)
+      : heads(w.flash() ? 1 : w.folded_heads(tokens)) {
     const std::int64_t rows = heads > 1 ? tokens.count() : 0;
     q = dq = rows * w.q;
     out = rows * (w.q + w.lse);
     queries = rows * (3 * w.q + w.lse);
   }
 };
+
+/// Of the kernel itself, beyond its result: in one forward call, in one backward call. `heads` are
+/// folded into one.
+std::int64_t kernel_forward(const LayerWidths& w, Tokens queries, Tokens keys,
+                            std::int64_t heads = 1) {
+  return w.flash() ? queries.count() * w.lse : w.tile(queries * heads, keys);
+}
+std::int64_t kernel_backward(const LayerWidths& w, Tokens queries, Tokens keys,
+                             std::int64_t heads = 1) {
+  return w.flash() ? flash_backward_call(w, 1, queries.count(), keys.count())
+                   : 2 * w.tile(queries * heads, keys);
+}
 
 /// The peak of a slice's forward attention beyond its own output and log-sum-exp.
 std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
@@ -59,8 +74,9 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
     const std::int64_t prefix =
         s.begin == Tokens(0)
             ? 0
-            : std::max(copies.q + w.tile(s.length() * copies.heads, s.prefix()), copies.out);
-    const std::int64_t block = own * result + w.tile(s.length(), s.length());
+            : std::max(copies.q + kernel_forward(w, s.length(), s.prefix(), copies.heads),
+                       copies.out);
+    const std::int64_t block = own * result + kernel_forward(w, s.length(), s.length());
     const std::int64_t merging = own * (w.q + 4 * w.lse + w.merging());
     part = std::max(part, (done + own) * result + std::max({prefix, block, merging}));
     done += own;
@@ -116,12 +132,14 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
     const std::int64_t own = s.length().count();
     if (s.begin == Tokens(0) && s.end == length) dkv += own * w.gradients();
     const std::int64_t before = s.prefix().count();
-    const std::int64_t widened = w.rounded ? before * w.k / w.element * w.accumulator : 0;
+    const bool widens = w.rounded && !w.flash();
+    const std::int64_t widened = widens ? before * w.k / w.element * w.accumulator : 0;
     const FoldedCopies copies(w, s.length());
-    const std::int64_t kernel = copies.queries + 2 * w.tile(s.length() * copies.heads, s.prefix());
+    const std::int64_t kernel =
+        copies.queries + kernel_backward(w, s.length(), s.prefix(), copies.heads);
     const std::int64_t prefix =
         before == 0 ? 0 : before * 2 * w.k + std::max({kernel, copies.dq, widened});
-    const std::int64_t block = own * (w.q + 2 * w.k) + 2 * w.tile(s.length(), s.length());
+    const std::int64_t block = own * (w.q + 2 * w.k) + kernel_backward(w, s.length(), s.length());
     part = std::max(part, done * w.q + own * (w.q + w.lse) + std::max(prefix, block));
     done += own;
   }
@@ -142,12 +160,14 @@ void LayerStores::close(const LayerWidths& w, const Slice& s, Tokens length) {
 }
 
 std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack) {
-  return pack.replicas > 1 ? merged_forward(w, pack) : slices_forward(w, pack);
+  if (pack.replicas > 1) return merged_forward(w, pack);
+  return w.flash() ? flash_forward_transient(w, pack) : slices_forward(w, pack);
 }
 
 std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                           const SequenceLengths& lengths) {
-  return pack.replicas > 1 ? merged_backward(w, pack, lengths) : slices_backward(w, pack, lengths);
+  if (pack.replicas > 1) return merged_backward(w, pack, lengths);
+  return w.flash() ? flash_backward_transient(w, pack, lengths) : slices_backward(w, pack, lengths);
 }
 
 }  // namespace slimpack

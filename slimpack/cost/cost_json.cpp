@@ -120,6 +120,22 @@ void read_more_kinds(const JsonFields& fields, Costs& cost) {
   }
 }
 
+json gpu_to_json(const GpuMemory& gpu) {
+  return {{"multiprocessors", gpu.multiprocessors},
+          {"context_bytes", gpu.context.count()},
+          {"allocator_page_bytes", gpu.allocator_page.count()},
+          {"peer_buffer_bytes", gpu.peer_buffers.count()}};
+}
+
+/// Figures so small that their products fit into 64 bits.
+GpuMemory gpu_field(const JsonFields& f) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;
+  return {static_cast<std::int32_t>(f.integer("multiprocessors", 1, 1 << 12)),
+          Bytes(f.integer("context_bytes", 0, kMostBytes)),
+          Bytes(f.integer("allocator_page_bytes", 0, kMostBytes)),
+          Bytes(f.integer("peer_buffer_bytes", 0, kMostBytes))};
+}
+
 /// Whatever PackFlow's layers have and others lack.
 void require_plain(const Costs& cost, std::string_view origin) {
   const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host_per_byte == 0;
@@ -206,6 +222,7 @@ std::string cost_to_json(const Costs& cost) {
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
+  if (cost.gpu) file["gpu"] = gpu_to_json(*cost.gpu);
   return file.dump(2) + "\n";
 }
 
@@ -236,6 +253,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.reduce_latency = non_negative(fields, "reduce_latency");
   cost.reduce_per_byte = non_negative(fields, "reduce_per_byte");
   cost.memory = Bytes(fields.integer("memory", 0));
+  if (fields.has("gpu")) cost.gpu = gpu_field(fields.object("gpu"));
   cost.peak_flops = non_negative(fields, "peak_flops");
   cost.replicas_per_node =
       static_cast<std::int32_t>(fields.integer("replicas_per_node", 0, kMostRanks));

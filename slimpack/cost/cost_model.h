@@ -11,6 +11,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/autograd_costs.h"
+#include "slimpack/cost/gpu_memory.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
@@ -74,6 +75,7 @@ struct Costs : LayerCosts {
   double reduce_latency = 0;
   double reduce_per_byte = 0;
   Bytes memory{0};                     ///< of one rank; 0 = not known
+  std::optional<GpuMemory> gpu;        ///< set: every rank is a process with a GPU of its own
   double peak_flops = 0;               ///< FLOP/s of one rank, MFU's denominator; 0 = not known
   std::int32_t replicas_per_node = 0;  ///< of one stage, tp ranks each; 0 = not known
   double fit_error =
@@ -202,7 +204,8 @@ struct Replication {
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 4 with "autograd". Reading
 /// checks every field and throws InvalidInput naming `origin`. Files of versions 1 and 3 lack
 /// figures and are refused. A file may omit "weight_gradient" (backward is not split),
-/// "elementwise" (keeping everything saves no time) and "host_per_byte" (nothing is offloaded).
+/// "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is offloaded) and
+/// "gpu" (ranks run on a CPU).
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

@@ -54,10 +54,13 @@ struct LayerWidths {
     return (rounded ? 3 : 2) * width / element * accumulator;
   }
   /// Widened copies of both operands for the gradient of a rows × columns weight over `tokens`
-  /// tokens, a block of kWidenedRows at a time. 0 if the gradient has the operands' type.
+  /// tokens, a block of kWidenedRows at a time. 0 if the gradient has the operands' type, and on a
+  /// GPU, whose products widen what they read.
   [[nodiscard]] std::int64_t weight(std::int64_t tokens, std::int64_t rows,
                                     std::int64_t columns) const {
-    return rounded ? std::min(tokens, kWidenedRows.count()) * (rows + columns) * accumulator : 0;
+    return rounded && !flash()
+               ? std::min(tokens, kWidenedRows.count()) * (rows + columns) * accumulator
+               : 0;
   }
   /// Widened copies of the two attention outputs that are merged.
   [[nodiscard]] std::int64_t merging() const { return rounded ? 2 * q / element * accumulator : 0; }
@@ -73,6 +76,9 @@ struct LayerWidths {
   /// attend to a prefix. Heads that share a key head are folded, unless there are many queries.
   [[nodiscard]] std::int64_t folded_heads(Tokens queries) const;
 
+  /// Whether attention runs in FlashAttention-2 (flash_transients.h).
+  [[nodiscard]] bool flash() const { return multiprocessors > 0; }
+
   ModelShape shape;  ///< the rank's
   std::int64_t element, accumulator;
   bool rounded;  ///< sums are kept in a wider type than tensors
@@ -87,6 +93,8 @@ struct LayerWidths {
       0;                       ///< of a row: latents, and the input of attention's output norm
   std::int64_t mlp_extra = 0;  ///< of a row: the router's, and the input of the MLP's output norm
   std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
+  /// Of the GPU; 0 where there is none, or none whose FlashAttention-2 takes such heads.
+  std::int32_t multiprocessors = 0;
 };
 
 }  // namespace slimpack

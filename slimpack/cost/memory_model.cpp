@@ -8,6 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/autograd_memory.h"
+#include "slimpack/cost/flash_transients.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/plan/regroup.h"
@@ -89,6 +90,9 @@ std::vector<LayerWidths> widths_of(const Costs& cost) {
   std::vector<LayerWidths> widths;
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
     widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp);
+  if (!cost.gpu || cost.dtype != Dtype::kBf16) return widths;
+  for (LayerWidths& w : widths)
+    if (flash_takes(w.shape.head_dim)) w.multiprocessors = cost.gpu->multiprocessors;
   return widths;
 }
 

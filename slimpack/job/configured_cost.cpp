@@ -9,7 +9,10 @@
 namespace slimpack {
 
 Costs on_device(Costs cost, DeviceKind device) {
-  if (device == DeviceKind::kCpu) cost.host_per_byte = 0;
+  if (device == DeviceKind::kCpu) {
+    cost.host_per_byte = 0;
+    cost.gpu.reset();
+  }
   return cost;
 }
 
@@ -35,11 +38,11 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
           cost.tp, config.parallel.tp);
     return on_device(std::move(cost), config.train.device);
   }
-  if (config.hardware)
-    return on_device(cost_from_hardware(shape, config.train.dtype, *config.hardware,
-                                        config.parallel.tp, config.parallel.dp),
-                     config.train.device);
-  return std::nullopt;
+  if (!config.hardware) return std::nullopt;
+  Costs cost = cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
+                                  config.parallel.dp);
+  cost.gpu = gpu_memory(*config.hardware);
+  return on_device(std::move(cost), config.train.device);
 }
 
 Costs required_cost(const RunConfig& config, const DecoderShape& shape, std::string_view origin) {

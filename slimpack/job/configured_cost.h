@@ -21,7 +21,8 @@ namespace slimpack {
 [[nodiscard]] Costs required_cost(const RunConfig& config, const DecoderShape& shape,
                                   std::string_view origin);
 
-/// The costs for a run on this device. On a CPU host_per_byte is 0: its memory is the host's.
+/// The costs for a run on this device. On a CPU host_per_byte is 0, because its memory is the
+/// host's, and there is no Costs::gpu.
 [[nodiscard]] Costs on_device(Costs cost, DeviceKind device);
 
 }  // namespace slimpack

@@ -13,7 +13,8 @@ namespace {
 std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,
                                     const StageLayout& layout) {
   if (config.plan.memory_cap || config.plan.unlimited_memory) return config.plan.memory_cap;
-  const std::optional<Bytes> cap = activation_cap(cost, layout, config.parallel.dp);
+  const std::int32_t merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
+  const std::optional<Bytes> cap = activation_cap(cost, layout, config.parallel.dp, merged);
   if (!cap)
     invalid_input(
         "the costs ({}) do not say how much memory a rank has, and without it a plan has no cap; "

@@ -1,17 +1,36 @@
 #include "slimpack/planner/activation_budget.h"
 
+#include <fmt/format.h>
+
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/cost/memory_model.h"
 
 namespace slimpack {
 
+namespace {
+
+GpuShare gpu_share(const Costs& cost, const GpuGroups& groups) {
+  if (!cost.gpu) return {};
+  // A rank computes in one queue of the allocator, and copies rows to the host in another.
+  const int queues = cost.host_per_byte > 0 ? 2 : 1;
+  return {cost.gpu->context, cost.gpu->allocator_page * queues,
+          cost.gpu->peer_buffers * groups.node_peers()};
+}
+
+}  // namespace
+
 std::optional<ActivationBudget> activation_budget(const Costs& cost, const StageLayout& layout,
-                                                  std::int32_t replicas) {
+                                                  std::int32_t replicas, std::int32_t most_merged) {
   if (cost.memory == Bytes(0)) return std::nullopt;
   ActivationBudget budget;
   budget.memory = cost.memory;
   budget.reserve = Bytes(cost.memory.count() / 100 * kReservedPercent);
+  budget.gpu = gpu_share(cost, {.stages = layout.stages(),
+                                .replicas = replicas,
+                                .tensor = cost.tp,
+                                .most_merged = most_merged,
+                                .replicas_per_node = cost.replicas_per_node});
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const Bytes states = model_state_bytes(cost, layout, StageId(s), replicas);
     if (states <= budget.states) continue;
@@ -22,15 +41,18 @@ std::optional<ActivationBudget> activation_budget(const Costs& cost, const Stage
 }
 
 std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
-                                    std::int32_t replicas) {
-  const auto budget = activation_budget(cost, layout, replicas);
+                                    std::int32_t replicas, std::int32_t most_merged) {
+  const auto budget = activation_budget(cost, layout, replicas, most_merged);
   if (!budget) return std::nullopt;
   if (budget->available() < Bytes(1))
     invalid_input(
         "weights, gradients and optimizer need {} on a rank of stage {}, which has {}, {}% of it "
-        "kept free; raise parallel.tp, pp or dp, as 'slimpack fit' advises",
+        "kept free{}; raise parallel.tp, pp or dp, as 'slimpack fit' advises",
         human_bytes(budget->states), budget->stage.value(), human_bytes(budget->memory),
-        kReservedPercent);
+        kReservedPercent,
+        cost.gpu ? fmt::format(" and {} taken by CUDA, its allocator and NCCL",
+                               human_bytes(budget->gpu.total()))
+                 : "");
   return budget->available();
 }
 

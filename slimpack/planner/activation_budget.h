@@ -11,28 +11,44 @@
 namespace slimpack {
 
 /// Percent of a rank's memory that is kept free for what no model here counts: gaps in the
-/// allocator, buffers of collectives, workspaces of kernels.
+/// allocator, workspaces of kernels; on a CPU also buffers of collectives.
 inline constexpr std::int64_t kReservedPercent = 5;
+
+/// What a GPU and its libraries hold of a rank's memory all the time; 0 on a CPU.
+struct GpuShare {
+  Bytes context;
+  Bytes allocator;      ///< unfilled pages
+  Bytes communicators;  ///< NCCL's buffers for GpuGroups::node_peers
+
+  [[nodiscard]] Bytes total() const { return context + allocator + communicators; }
+  bool operator==(const GpuShare&) const = default;
+};
 
 /// The same for every stage, so the stage with the largest states decides.
 struct ActivationBudget {
   Bytes memory;   ///< of a rank
   Bytes reserve;  ///< kReservedPercent of it
+  GpuShare gpu;
   Bytes states;   ///< weights, gradients and optimizer of a rank of `stage`
   StageId stage;  ///< the stage whose ranks hold the largest states; the first of several
 
+  /// What states and activations may fill.
+  [[nodiscard]] Bytes capacity() const { return memory - reserve - gpu.total(); }
   /// What activations may fill; negative when the states alone do not fit.
-  [[nodiscard]] Bytes available() const { return memory - reserve - states; }
+  [[nodiscard]] Bytes available() const { return capacity() - states; }
 };
 
-/// nullopt when the cost model does not know the machine's memory.
+/// nullopt when the cost model does not know the machine's memory. `most_merged`: replicas that may
+/// run a MicroPack together.
 [[nodiscard]] std::optional<ActivationBudget> activation_budget(const Costs& cost,
                                                                 const StageLayout& layout,
-                                                                std::int32_t replicas);
+                                                                std::int32_t replicas,
+                                                                std::int32_t most_merged = 1);
 
 /// available() of the budget, for Job::memory_cap; nullopt as above. Throws InvalidInput when the
 /// states leave nothing.
 [[nodiscard]] std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
-                                                  std::int32_t replicas);
+                                                  std::int32_t replicas,
+                                                  std::int32_t most_merged = 1);
 
 }  // namespace slimpack

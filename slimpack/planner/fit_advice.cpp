@@ -34,7 +34,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
              .speed = stage_speeds(question.speed, wish.grid),
              .memory_cap = wish.memory_cap,
              .context = question.context};
-  out.budget = activation_budget(out.cost, out.job.layout, wish.grid.dp);
+  out.budget = activation_budget(out.cost, out.job.layout, wish.grid.dp, out.choices.most_merged);
   if (!out.budget) return out;
   const Bytes available = std::max(Bytes(1), out.budget->available());
   out.job.memory_cap = std::min(wish.memory_cap.value_or(available), available);
@@ -54,7 +54,7 @@ std::vector<StageMemory> stage_memory(const PlannedJob& planned, const RatedPlan
     StageMemory stage{layout.layers(StageId(s)),
                       model_state(planned.cost, layout, StageId(s), planned.job.replicas), needs[s],
                       std::nullopt};
-    if (planned.budget) stage.capacity = planned.budget->memory - planned.budget->reserve;
+    if (planned.budget) stage.capacity = planned.budget->capacity();
     if (cap) {
       const Bytes capped = stage.states.total() + *cap;
       stage.capacity = std::min(stage.capacity.value_or(capped), capped);
@@ -108,7 +108,7 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
   FitReport report = wish;
   report.job.memory_cap = Bytes(0);
   for (StageMemory& stage : report.stages) {
-    stage.capacity = wish.budget->memory - wish.budget->reserve;
+    stage.capacity = wish.budget->capacity();
     if (stage.headroom() < Bytes(0)) return std::nullopt;
     report.job.memory_cap = std::max(*report.job.memory_cap, stage.activations);
   }

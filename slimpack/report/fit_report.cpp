@@ -21,6 +21,11 @@ std::string memory_line(const FitReport& wish, Reader reader) {
     text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free",
                        human_bytes(wish.budget->memory), kReservedPercent,
                        human_bytes(wish.budget->reserve));
+  if (wish.budget && wish.budget->gpu != GpuShare())
+    text +=
+        fmt::format(", CUDA's context {}, unfilled pages of the allocator {}, NCCL's buffers {}",
+                    human_bytes(wish.budget->gpu.context), human_bytes(wish.budget->gpu.allocator),
+                    human_bytes(wish.budget->gpu.communicators));
   if (wish.job.memory_cap)
     text += fmt::format("{}activations capped at {} ({})", text.empty() ? "" : "; ",
                         human_bytes(*wish.job.memory_cap),
@@ -153,9 +158,15 @@ nlohmann::json fit_figures(const FitAdvice& advice) {
   figures["version"] = 2;
   figures["memory_bytes"] = nullptr;
   figures["reserve_bytes"] = nullptr;
+  figures["context_bytes"] = nullptr;
+  figures["allocator_bytes"] = nullptr;
+  figures["communicator_bytes"] = nullptr;
   if (wish.budget) {
     figures["memory_bytes"] = wish.budget->memory.count();
     figures["reserve_bytes"] = wish.budget->reserve.count();
+    figures["context_bytes"] = wish.budget->gpu.context.count();
+    figures["allocator_bytes"] = wish.budget->gpu.allocator.count();
+    figures["communicator_bytes"] = wish.budget->gpu.communicators.count();
   }
   figures["unlimited_makespan_ns"] = advice.unlimited.count();
   figures["longest"] = wish.longest.count();

@@ -9,7 +9,7 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 16> kFields{{
+  static constexpr std::array<HardwareField, 20> kFields{{
       {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
       {"attention_forward_flops", &H::attention_forward_flops, false,
@@ -23,6 +23,12 @@ std::span<const HardwareField> hardware_fields() {
       {"backward_overhead_us", &H::backward_overhead_us, true, "microseconds per layer, MicroPack"},
       {"memory_bytes", &H::memory_bytes, false, "of one rank"},
       {"memory_bandwidth", &H::memory_bandwidth, false, "bytes per second"},
+      {"multiprocessors", &H::multiprocessors, false, "of one GPU"},
+      {"context_bytes", &H::context_bytes, false, "of CUDA on one GPU, with all kernels loaded"},
+      {"allocator_page_bytes", &H::allocator_page_bytes, false,
+       "that libtorch's allocator leaves unfilled"},
+      {"peer_buffer_bytes", &H::peer_buffer_bytes, false,
+       "of NCCL, for each rank of the node in each group"},
       {"host_bandwidth", &H::host_bandwidth, true,
        "bytes per second to or from pinned host memory; 0 = not known"},
       {"ranks_per_node", &H::ranks_per_node, false, "GPUs of a machine"},

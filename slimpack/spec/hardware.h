@@ -32,6 +32,14 @@ struct HardwareSpec {
 
   Bytes memory_bytes{80'000'000'000};
   double memory_bandwidth = 3.35e12;  ///< bytes per second
+  /// Of one GPU. The flash kernel's sums of dQ are as many copies as keep them all at work.
+  std::int32_t multiprocessors = 132;
+  /// What CUDA takes for itself, with all kernels loaded.
+  Bytes context_bytes{1'440'000'000};
+  /// What libtorch's allocator leaves unfilled at the ends of its segments: a page of each.
+  Bytes allocator_page_bytes{23'068'672};
+  /// What NCCL takes for each rank of the node that a rank exchanges messages with, in each group.
+  Bytes peer_buffer_bytes{402'653'184};
   /// Bytes per second between a rank and pinned host memory, in one direction; 0 = not known.
   double host_bandwidth = 50e9;
 

@@ -26,6 +26,7 @@ Costs example() {
   cost.memory = Bytes(80'000'000'000);
   cost.peak_flops = 989e12;
   cost.replicas_per_node = 4;
+  cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16)};
   return cost;
 }
 
@@ -56,13 +57,18 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
     if (item.key() == "weight_gradient" || item.key() == "elementwise" ||
-        item.key() == "host_per_byte")
+        item.key() == "host_per_byte" || item.key() == "gpu")
       continue;  // may be absent
     auto broken = file;
     broken.erase(item.key());
     const std::string message = refusal(broken);
     EXPECT_NE(message.find("cost.json"), std::string::npos) << message;
     EXPECT_NE(message.find(item.key()), std::string::npos) << message;
+  }
+  for (const auto& figure : file["gpu"].items()) {
+    auto broken = file;
+    broken["gpu"].erase(figure.key());
+    EXPECT_NE(refusal(broken).find(figure.key()), std::string::npos) << figure.key();
   }
   for (const char* part : {"forward", "backward", "elementwise", "weight_gradient",
                            "embedding_forward", "head_backward"}) {

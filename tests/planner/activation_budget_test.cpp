@@ -38,6 +38,21 @@ TEST(ActivationBudget, IsUnknownWhereTheMemoryIs) {
   EXPECT_FALSE(activation_cap(cost_with(Bytes(0)), kHalves, 2).has_value());
 }
 
+TEST(ActivationBudget, LeavesWhatAGpuAndItsLibrariesTake) {
+  Costs cost = cost_with(Bytes(10'000'000));
+  cost.replicas_per_node = 2;
+  cost.host_per_byte = 0;
+  cost.gpu = GpuMemory{132, Bytes(1'000'000), Bytes(20'000), Bytes(300'000)};
+  // The other replica is a peer in the group that sums gradients, and in that of merged MicroPacks.
+  // Two stages of two replicas are more than a node.
+  const auto budget = activation_budget(cost, kHalves, 2, 2);
+  EXPECT_EQ(budget->gpu, (GpuShare{Bytes(1'000'000), Bytes(20'000), Bytes(600'000)}));
+  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 500'000 - 1'620'000 - 1'861'632));
+  EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.communicators, Bytes(300'000));
+  cost.host_per_byte = 1;  // rows are copied in a queue of its own
+  EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.allocator, Bytes(40'000));
+}
+
 TEST(ActivationBudget, RefusesStatesThatLeaveNothing) {
   // 5% of 1,959,700 are 97,985 and leave 1,861,715; of 1,959,600, 97,980 and 1,861,620.
   EXPECT_EQ(activation_cap(cost_with(Bytes(1'959'700)), kHalves, 2), Bytes(83));

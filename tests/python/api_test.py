@@ -257,15 +257,16 @@ def test_changes_that_fit_are_printed_as_arguments_of_a_job(lengths, options):
 
 
 def crowded_job():
-    """One layer of one head, which no further rank can share, on 4 MB: some 0.6 MB of weights,
-    gradients and moments, and at least 64 bytes for each token."""
+    """One layer of one head, which no further rank can share, and a GPU of 4 MB: some
+    0.6 MB of weights, gradients and moments, and at least 64 bytes for each token."""
     model = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 257,
              "num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 48,
              "num_attention_heads": 1, "num_key_value_heads": 1,
              "max_position_embeddings": 1 << 17}
     figures = tomllib.loads((ROOT / "hardware" / "h100.toml").read_text())
-    unlinked = {name: figure for name, figure in figures.items() if "link" not in name}
-    return slimpack.Job(model, hardware={**unlinked, "memory_bytes": 4_000_000})
+    figures = {name: figure for name, figure in figures.items() if "link" not in name}
+    figures |= {"memory_bytes": 4_000_000, "context_bytes": 1, "allocator_page_bytes": 1}
+    return slimpack.Job(model, hardware=figures)
 
 
 def test_a_refusal_names_arguments_and_methods_of_a_job(lengths):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from slimpack import runtime, worker
-from slimpack.own_gpu import take_gpu
+from slimpack.own_gpu import set_cuda_defaults, take_gpu
 from slimpack.torch import pipeline
 
 
@@ -26,6 +26,24 @@ def test_a_process_takes_the_gpu_of_its_number(taken, monkeypatch, local_rank, g
         monkeypatch.setenv("LOCAL_RANK", local_rank)
     take_gpu("wait")
     assert taken == [gpu]
+
+
+def test_cuda_is_told_what_the_user_has_not_set(monkeypatch):
+    names = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "CUDA_MODULE_LOADING"]
+    settings = {}
+    monkeypatch.setattr("os.environ", settings)
+    set_cuda_defaults()
+    assert [settings.get(name) for name in names] == ["expandable_segments:True", None, "EAGER"]
+    for name in names:  # whichever of the allocator's two names the user has taken
+        settings.clear()
+        settings[name] = "mine"
+        set_cuda_defaults()
+        assert settings[name] == "mine"
+    assert settings.keys() == {"PYTORCH_CUDA_ALLOC_CONF", "CUDA_MODULE_LOADING"}
+    settings.clear()
+    settings["PYTORCH_ALLOC_CONF"] = "mine"
+    set_cuda_defaults()
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in settings
 
 
 class Cuda:

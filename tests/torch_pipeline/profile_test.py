@@ -63,6 +63,32 @@ def test_a_token_is_multiplied_with_the_experts_that_it_is_sent_to():
     assert counted(MIXTRAL).kinds[0].weights == 2 * 256 + 2 * 128 + 128 + 2 * 3 * 384
 
 
+def test_on_a_gpu_events_in_its_queue_say_what_a_pass_takes(monkeypatch):
+    # A made-up queue: work takes 3 ms there and is done when somebody waits for it.
+    queue = []
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+            self.waited = False
+
+        def record(self):
+            self.place = len(queue)
+
+        def synchronize(self):
+            self.waited = True
+
+        def elapsed_time(self, end):
+            assert end.waited
+            return float(sum(queue[self.place:end.place]))
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    queue.append(50.0)  # what came before
+    clock = Clock(torch.device("cuda", 0))
+    assert clock.timed(lambda: queue.append(3.0) or "done") == ("done", 3_000_000)
+
+
 def lone(config, layer=0):
     return LoneLayer(config, layer, torch.float32, CPU, Clock(CPU))
 

@@ -9,7 +9,15 @@
 
 namespace slimpack {
 
+void set_cuda_defaults() {
+  // The name without CUDA is libtorch's newer one, which it prefers.
+  if (std::getenv("PYTORCH_ALLOC_CONF") == nullptr)
+    ::setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+}
+
 bool has_cuda_device() {
+  set_cuda_defaults();  // which asking for a GPU may read
   return c10::impl::hasDeviceGuardImpl(at::kCUDA) &&
          c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
 }

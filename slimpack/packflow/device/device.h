@@ -11,8 +11,17 @@
 
 namespace slimpack {
 
+/// Settings of the process for CUDA, which reads them when it is first used. None replaces what the
+/// user has set.
+///  - PYTORCH_CUDA_ALLOC_CONF: the allocator's segments grow, so that MicroPacks of many sizes
+///  leave
+///    few gaps.
+///  - CUDA_MODULE_LOADING: all kernels are loaded at the beginning. The first use of a kernel would
+///    else wait for all work on the device, where a message may wait for that use.
+void set_cuda_defaults();
+
 /// The calling thread's device of that kind: the one that was chosen for its process, else the
-/// first. Throws InvalidInput when there is none.
+/// first. For CUDA it calls set_cuda_defaults(). Throws InvalidInput when there is none.
 [[nodiscard]] at::Device find_device(DeviceKind kind);
 [[nodiscard]] bool has_cuda_device();
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from slimpack import InvalidInput
 from slimpack.connections import connect_late
-from slimpack.own_gpu import INVALID_INPUT, take_gpu
+from slimpack.own_gpu import INVALID_INPUT, set_cuda_defaults, take_gpu
 from slimpack.torch.pipeline.failure import RunFailed, end_of_job
 
 FAILED, INTERRUPTED = 1, 130  # exit codes
@@ -28,6 +28,7 @@ def launch(main, *, timeout=datetime.timedelta(minutes=5)):
     missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
     if missing:  # no torchrun
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    set_cuda_defaults()  # which asking for a GPU may read
     if torch.cuda.is_available():
         take_gpu("hide all of them to train on the CPU (CUDA_VISIBLE_DEVICES=)")
     connect_late()

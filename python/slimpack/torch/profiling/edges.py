@@ -26,13 +26,9 @@ class Embedding:
         """Nanoseconds of (forward, backward)."""
         device = self._module.weight.device
         ids_T = torch.randint(self._module.num_embeddings, (tokens,), device=device)
-        begin = self._clock.now()
-        rows_TD = self._module(ids_T)
-        forward = self._clock.now() - begin
+        rows_TD, forward = self._clock.timed(lambda: self._module(ids_T))
         grad_TD = torch.randn_like(rows_TD)
-        begin = self._clock.now()
-        rows_TD.backward(grad_TD)
-        return forward, self._clock.now() - begin
+        return forward, self._clock.timed(lambda: rows_TD.backward(grad_TD))[1]
 
 
 class Head:
@@ -56,9 +52,7 @@ class Head:
     def time(self, tokens):
         """Nanoseconds."""
         inputs = self._inputs(tokens)
-        begin = self._clock.now()
-        loss_and_gradient(self._stage, *inputs)
-        return self._clock.now() - begin
+        return self._clock.timed(lambda: loss_and_gradient(self._stage, *inputs))[1]
 
     def peak(self, tokens, meter):
         """Bytes beyond its input and that one's gradient."""

@@ -80,13 +80,9 @@ class LoneLayer:
 
     def _timed(self, point, recompute):
         step, number, rows_TD = self._prepared(point, recompute)
-        begin = self._clock.now()
-        hidden_TD = step.forward(number, rows_TD)
-        forward = self._clock.now() - begin
+        hidden_TD, forward = self._clock.timed(lambda: step.forward(number, rows_TD))
         grad_TD = torch.randn_like(hidden_TD)
-        begin = self._clock.now()
-        step.backward(0, grad_TD)
-        return forward, self._clock.now() - begin
+        return forward, self._clock.timed(lambda: step.backward(0, grad_TD))[1]
 
     def bytes(self, point, meter):
         """The Sizes of a Point. meter: of live_bytes, entered."""
@@ -114,10 +110,8 @@ class LoneLayer:
             key_values = KeyValues(plan, attention.windows, Meter())
             work = SliceWork(plan.forward[0], key_values, attention, forward=True)
             rows_TD = self._rows(tokens)
-            begin = self._clock.now()
             with torch.no_grad():
-                self.stage(work, rows_TD)
-            return self._clock.now() - begin
+                return self._clock.timed(lambda: self.stage(work, rows_TD))[1]
         finally:
             layers[self._layer] = mine
 
@@ -134,9 +128,7 @@ class LoneLayer:
         optimizer = torch.optim.AdamW(self.stage.parameters(), lr=1e-9)
         fastest = None
         for _ in range(4):
-            begin = self._clock.now()
-            optimizer.step()
-            taken = self._clock.now() - begin
+            taken = self._clock.timed(optimizer.step)[1]
             fastest = taken if fastest is None else min(fastest, taken)
         return fastest / sum(p.numel() for p in self.stage.parameters())
 

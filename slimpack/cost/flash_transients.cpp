@@ -1,0 +1,93 @@
+#include "slimpack/cost/flash_transients.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "slimpack/cost/attention_transients.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::int64_t kQueryBlock = 128;
+
+std::int64_t rounded_up(std::int64_t count, std::int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+/// Slices of one call.
+struct Call {
+  std::int64_t sequences = 0;
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+  bool prefix = false;
+  std::vector<Slice> slices;
+
+  void add(const Slice& s) {
+    ++sequences;
+    queries += s.length().count();
+    keys += s.end.count();
+    prefix = prefix || s.begin > Tokens(0);
+    slices.push_back(s);
+  }
+  /// Of K and V, which several sequences have end to end.
+  [[nodiscard]] std::int64_t joined_keys(const LayerWidths& w) const {
+    return sequences > 1 ? 2 * w.k * keys : 0;
+  }
+};
+
+std::vector<Call> calls_of(const MicroPack& pack) {
+  std::vector<Call> calls;
+  for (const Slice& s : pack.slices) {
+    if (calls.empty() || calls.back().prefix || s.begin > Tokens(0)) calls.emplace_back();
+    calls.back().add(s);
+  }
+  return calls;
+}
+
+}  // namespace
+
+bool flash_takes(std::int64_t head_dim) {
+  return head_dim % 8 == 0 && head_dim <= 256;
+}
+
+std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences, std::int64_t queries,
+                                 std::int64_t keys) {
+  const std::int64_t heads = w.shape.num_heads;
+  const std::int64_t padded =
+      sequences > 1 ? queries + kQueryBlock * sequences : rounded_up(queries, kQueryBlock);
+  const std::int64_t copies = share_of(w.multiprocessors, sequences * heads);
+  const std::int64_t head_dim = rounded_up(w.shape.head_dim, w.shape.head_dim <= 128 ? 32 : 64);
+  const std::int64_t dq = copies * padded * heads * head_dim * w.accumulator;
+  const std::int64_t expanded = heads == w.shape.num_kv_heads ? 0 : 2 * keys * w.q;
+  return (queries + padded) * w.lse + dq + expanded;
+}
+
+std::int64_t flash_forward_transient(const LayerWidths& w, const MicroPack& pack) {
+  const std::int64_t result = w.q + w.lse;
+  const std::int64_t tokens = pack.tokens().count();
+  const std::vector<Call> calls = calls_of(pack);
+  std::int64_t to_come = tokens;
+  std::int64_t most = calls.size() > 1 ? tokens * result : 0;  // results that are joined
+  for (const Call& call : calls) {
+    to_come -= call.queries;
+    // The log-sum-exp comes with heads first, and its copy lies beside it.
+    most = std::max(most, call.joined_keys(w) + call.queries * w.lse - to_come * result);
+  }
+  return most;
+}
+
+std::int64_t flash_backward_transient(const LayerWidths& w, const MicroPack& pack,
+                                      const SequenceLengths& lengths) {
+  LayerStores stores;
+  std::int64_t most = 0;
+  for (const Call& call : calls_of(pack)) {
+    for (const Slice& s : call.slices) stores.open(w, s, lengths[s.sequence.index()]);
+    const std::int64_t gradients = call.queries * w.q + call.keys * 2 * w.k;
+    most = std::max(most, stores.opened - stores.closed + call.joined_keys(w) + gradients +
+                              flash_backward_call(w, call.sequences, call.queries, call.keys));
+    for (const Slice& s : call.slices) stores.close(w, s, lengths[s.sequence.index()]);
+  }
+  return pack.tokens().count() * (w.q + 2 * w.k) + most;
+}
+
+}  // namespace slimpack

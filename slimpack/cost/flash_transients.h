@@ -1,0 +1,30 @@
+// Peak bytes of FlashAttention-2 as libtorch has it: what the memory model counts on a GPU instead
+// of the CPU kernel's tiles. Sizes are those of libtorch's
+// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, with deterministic algorithms.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/cost/layer_widths.h"
+#include "slimpack/plan/plan.h"
+
+namespace slimpack {
+
+/// Whether the kernel takes heads of this dimension.
+[[nodiscard]] bool flash_takes(std::int64_t head_dim);
+
+/// Of one backward call beyond dQ, dK and dV: the log-sum-exp with heads first; a sum per query and
+/// head in fp32; dQ in fp32, in as many copies as keep all multiprocessors at work; dK and dV of
+/// every query head, where several share a key head. `sequences`: whole ones that lie end to end,
+/// each of them padded by up to 128 queries. REQUIRES: w.flash().
+[[nodiscard]] std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences,
+                                               std::int64_t queries, std::int64_t keys);
+
+/// As attention_forward_transient and attention_backward_transient, for packs that no other replica
+/// takes part in: neighbours without a prefix are one call, every other slice is one with its
+/// prefix.
+[[nodiscard]] std::int64_t flash_forward_transient(const LayerWidths& w, const MicroPack& pack);
+[[nodiscard]] std::int64_t flash_backward_transient(const LayerWidths& w, const MicroPack& pack,
+                                                    const SequenceLengths& lengths);
+
+}  // namespace slimpack

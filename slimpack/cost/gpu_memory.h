@@ -1,0 +1,38 @@
+// What a rank's GPU holds beside the tensors that the memory model counts.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/base/units.h"
+#include "slimpack/spec/hardware.h"
+
+namespace slimpack {
+
+/// Figures of one GPU and of the libraries that use it (docs/hardware.md).
+struct GpuMemory {
+  std::int32_t multiprocessors = 0;
+  Bytes context;         ///< CUDA's own, with all kernels loaded
+  Bytes allocator_page;  ///< what libtorch's allocator leaves unfilled for each of its queues
+  Bytes peer_buffers;    ///< NCCL's, for each rank of the node in each group
+
+  bool operator==(const GpuMemory&) const = default;
+};
+
+[[nodiscard]] GpuMemory gpu_memory(const HardwareSpec& hardware);
+
+/// A job's groups, as far as their buffers depend on them.
+struct GpuGroups {
+  std::int32_t stages = 1;
+  std::int32_t replicas = 1;
+  std::int32_t tensor = 1;
+  std::int32_t most_merged = 1;        ///< replicas that run a MicroPack together, at most
+  std::int32_t replicas_per_node = 0;  ///< of one stage; 0 = all of them
+
+  /// The ranks of its node that a rank receives from, counted once in each group: the stages beside
+  /// it, the other tensor-parallel ranks, the other replicas, and in groups of 2, 4, … replicas
+  /// those that run a MicroPack with it. Neighbouring ranks are those of a stage and replica, then
+  /// the replicas of a stage.
+  [[nodiscard]] std::int64_t node_peers() const;
+};
+
+}  // namespace slimpack

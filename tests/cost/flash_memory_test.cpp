@@ -1,0 +1,98 @@
+#include "slimpack/cost/flash_transients.h"
+
+#include <gtest/gtest.h>
+
+#include "slimpack/cost/attention_transients.h"
+#include "slimpack/cost/memory_model.h"
+#include "tests/cost/shapes.h"
+
+namespace slimpack {
+namespace {
+
+/// Four query heads of 64, two of keys, in bf16: 512 bytes of a token's queries, 256 of its keys,
+/// 16 of its log-sum-exps; on ten multiprocessors.
+LayerWidths widths() {
+  ModelShape shape = testing::llama2_7b();
+  shape.num_heads = 4;
+  shape.num_kv_heads = 2;
+  shape.head_dim = 64;
+  LayerWidths w(shape, Dtype::kBf16);
+  w.multiprocessors = 10;
+  return w;
+}
+
+Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
+  return {SequenceId(sequence), Tokens(begin), Tokens(end)};
+}
+
+TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
+  // 300 queries are padded to 384. ⌈10 / 4 heads⌉ = 3 copies of dQ: 3 · 384 · 4 · 64 · 4 bytes.
+  // dK and dV of four heads: 2 · 1,300 · 512. Log-sum-exp and sums: (300 + 384) · 16.
+  EXPECT_EQ(flash_backward_call(widths(), 1, 300, 1300), 1'179'648 + 1'331'200 + 10'944);
+  // Two sequences: 150 + 2 · 128 = 406 rows; ⌈10 / 8⌉ = 2 copies: 2 · 406 · 4 · 64 · 4.
+  EXPECT_EQ(flash_backward_call(widths(), 2, 150, 150), 831'488 + 2 * 150 * 512 + (150 + 406) * 16);
+  // As many key heads as query heads: dK and dV are not expanded.
+  LayerWidths w = widths();
+  w.shape.num_kv_heads = 4;
+  EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'179'648 + 10'944);
+  // Heads of 72 are padded to 96: 3 · 384 · 4 · 96 · 4.
+  w.shape.head_dim = 72;
+  EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'769'472 + 10'944);
+}
+
+TEST(FlashMemory, OfBackwardHasTheGradientsOfAllKeysOfOneCall) {
+  // dq, dk and dv of the layer: 300 · (512 + 2 · 256). fp32 dK and dV of the sequence, which open:
+  // 1,300 · 1,024. The call's dQ and, over prefix and slice, dK and dV: 300 · 512 + 1,300 · 512.
+  EXPECT_EQ(attention_backward_transient(widths(), {{slice(0, 1000, 1300)}}, {Tokens(1300)}),
+            307'200 + 1'331'200 + 153'600 + 665'600 + flash_backward_call(widths(), 1, 300, 1300));
+}
+
+TEST(FlashMemory, OfForwardIsAnotherLogSumExpAndWhatIsJoined) {
+  // One call for both: K and V end to end, 150 · 512, and the copy of the log-sum-exp, 150 · 16.
+  const MicroPack whole{{slice(0, 0, 100), slice(1, 0, 50)}};
+  EXPECT_EQ(attention_forward_transient(widths(), whole), 76'800 + 2'400);
+  // With a call of its own for the slice with a prefix, results are joined: 210 · (512 + 16).
+  const MicroPack both{{slice(0, 0, 100), slice(1, 0, 50), slice(2, 200, 260)}};
+  EXPECT_EQ(attention_forward_transient(widths(), both), 110'880);
+}
+
+TEST(FlashMemory, IsCountedOnGpusThatTheKernelRunsOn) {
+  const auto backward = [](Costs cost) {
+    const StageLayout layout{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
+    const PackPlan packs{{{{slice(0, 0, 4000)}}, {{slice(0, 4000, 4096)}}},
+                         {{{slice(0, 4000, 4096)}}, {{slice(0, 0, 4000)}}}};
+    return task_bytes(with_recompute(cost, Recompute::kElementwise), layout, packs, {Tokens(4096)})
+        .backward_transient[0][0]
+        .count();
+  };
+  ModelShape shape = testing::llama2_7b();
+  shape.num_kv_heads = 8;
+  Costs cost;
+  cost.shape = shape;
+  cost.dtype = Dtype::kBf16;
+  const std::int64_t cpu = backward(cost);
+  cost.gpu = gpu_memory(HardwareSpec{});
+  // dK and dV of 32 heads of 128 over 4,096 tokens alone are 2 · 4,096 · 8,192 bytes.
+  EXPECT_GT(backward(cost), cpu + 2 * 4096 * 8192 / 2);
+  cost.dtype = Dtype::kFp32;  // which FlashAttention-2 does not take
+  Costs without = cost;
+  without.gpu.reset();
+  EXPECT_EQ(backward(cost), backward(without));
+}
+
+TEST(GpuGroups, CountTheRanksOfANodeOnceInEachGroup) {
+  // Two of tensor, three other replicas, merged over two and over four: 1 + 3. Stages elsewhere.
+  GpuGroups groups{
+      .stages = 4, .replicas = 4, .tensor = 2, .most_merged = 4, .replicas_per_node = 4};
+  EXPECT_EQ(groups.node_peers(), 1 + 3 + 1 + 3);
+  // Of 64 replicas 4 are in a node.
+  groups.replicas = 64;
+  EXPECT_EQ(groups.node_peers(), 1 + 3 + 1 + 3);
+  // Stages in one node: the one before and the one after.
+  EXPECT_EQ((GpuGroups{.stages = 4, .replicas_per_node = 8}.node_peers()), 2);
+  EXPECT_EQ((GpuGroups{.stages = 2, .replicas_per_node = 8}.node_peers()), 1);
+  EXPECT_EQ(GpuGroups{}.node_peers(), 0);
+}
+
+}  // namespace
+}  // namespace slimpack
