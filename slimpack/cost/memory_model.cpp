@@ -202,6 +202,7 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
+  const Tokens block = head_block(w.shape, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -214,7 +215,7 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
       stores.close(w, s, lengths[s.sequence.index()]);
     }
     out.weights.emplace_back(weight_gradient_transient(w, tokens));
-    out.head.push_back(head_transient(w, tokens, head_block(w.shape)) +
+    out.head.push_back(head_transient(w, tokens, block) +
                        (rows[p] == RowsFrom::kCopies ? tokens * w.hidden : 0));
     for (const RowSegment& segment : segments[p]) last_use[segment.forward.index()] = p;
   }
@@ -379,9 +380,10 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
 
 }  // namespace
 
-Tokens head_block(const ModelShape& shape) {
-  constexpr std::int64_t kLogits = std::int64_t{1} << 20;  // per block: 4 MiB in fp32
-  return Tokens(std::clamp<std::int64_t>(kLogits / shape.vocab_size, 64, 4096));
+Tokens head_block(const ModelShape& shape, DeviceKind device) {
+  const bool gpu = device == DeviceKind::kCuda;
+  const std::int64_t logits = std::int64_t{1} << (gpu ? 28 : 20);  // in fp32: 1 GiB, 4 MiB
+  return Tokens(std::clamp<std::int64_t>(logits / shape.vocab_size, gpu ? 2048 : 64, 4096));
 }
 
 Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,

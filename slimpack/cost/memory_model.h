@@ -6,13 +6,15 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/device_kind.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
-/// Rows of logits that the head computes at once.
-[[nodiscard]] Tokens head_block(const ModelShape& shape);
+/// Rows of logits that the head computes at once. On a CPU a block is small enough for its caches.
+/// On a GPU it is as large as a product must be to run at full speed.
+[[nodiscard]] Tokens head_block(const ModelShape& shape, DeviceKind device);
 
 /// Bytes of rows, keys and values that a rank of the stage holds for `tokens` tokens between their
 /// forward and their backward. Every plan holds this for a whole sequence at some moment. Throws as

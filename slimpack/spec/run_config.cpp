@@ -138,10 +138,6 @@ std::string_view to_string(LongDocumentsKind kind) {
   return kind == LongDocumentsKind::kSplit ? "split" : "truncate";
 }
 
-std::string_view to_string(DeviceKind kind) {
-  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
-}
-
 namespace {
 
 void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/device_kind.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
 #include "slimpack/spec/recompute.h"
@@ -51,13 +52,6 @@ enum class ClockKind : std::uint8_t {
   kVirtual,  ///< processor time of each rank, as if it had a core of its own
 };
 [[nodiscard]] std::string_view to_string(ClockKind kind);
-
-/// The device that computes.
-enum class DeviceKind : std::uint8_t {
-  kCpu,
-  kCuda,  ///< one GPU for each process
-};
-[[nodiscard]] std::string_view to_string(DeviceKind kind);
 
 /// How a document that is longer than the context trains.
 enum class LongDocumentsKind : std::uint8_t {

@@ -26,6 +26,9 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
     options.ranks = p.tp;
     options.sharing = 1;
   }
+  // Nothing here measures what CUDA and NCCL take of its memory.
+  if (config.train.device == DeviceKind::kCuda && (gpu_each || p.ranks() == 1))
+    options.gpu = gpu_memory(config.hardware.value_or(HardwareSpec()));
   options.tp = p.tp;
   options.device = find_device(config.train.device);
   options.most_merged = std::min(config.plan.most_merged, p.dp);

@@ -100,14 +100,18 @@ TEST(MemoryModel, TheExamplesBytesRiseAndFallAsTheDocumentSays) {
   EXPECT_EQ(ledger.live(), Bytes(0));
 }
 
-TEST(MemoryModel, TheHeadsBlockKeepsLogitsAtAMillionWithinBounds) {
+TEST(MemoryModel, TheHeadsBlockKeepsLogitsWithinBounds) {
+  // 2^20 logits and 64 to 4,096 rows on a CPU, 2^28 and 2,048 to 4,096 on a GPU.
   ModelShape shape = kExample;
-  shape.vocab_size = 1 << 10;
-  EXPECT_EQ(head_block(shape), Tokens(1 << 10));
-  shape.vocab_size = 10;
-  EXPECT_EQ(head_block(shape), Tokens(4096));
-  shape.vocab_size = 1 << 20;
-  EXPECT_EQ(head_block(shape), Tokens(64));
+  const auto blocks = [&](std::int64_t vocabulary) {
+    shape.vocab_size = vocabulary;
+    return std::pair(head_block(shape, DeviceKind::kCpu).count(),
+                     head_block(shape, DeviceKind::kCuda).count());
+  };
+  EXPECT_EQ(blocks(10), std::pair(4096L, 4096L));
+  EXPECT_EQ(blocks(1 << 10), std::pair(1024L, 4096L));
+  EXPECT_EQ(blocks(100'000), std::pair(64L, 2684L));  // 2^28 / 100,000 = 2,684.4
+  EXPECT_EQ(blocks(1 << 20), std::pair(64L, 2048L));
 }
 
 TEST(MemoryModel, RefusesBytesThatCannotBeCounted) {

@@ -41,6 +41,7 @@ inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
                     .forward_peak = {.per_token = 50},
                     .kv_bytes = 8};
   cost.autograd = {.layers = {own},
+                   .stage = {},
                    .head_peak = {.per_token = 20},
                    .state = {.weights = 4, .gradients = 4, .optimizer = 8}};
   if (std::ranges::count(cost.shape.kind_of_layer, 1) > 0) {

@@ -21,6 +21,10 @@
 namespace slimpack {
 namespace {
 
+std::int64_t block_of(const ModelShape& shape, const at::Tensor& x_TH) {
+  return head_block(shape, x_TH.is_cpu() ? DeviceKind::kCpu : DeviceKind::kCuda).count();
+}
+
 /// Targets of a block of rows among the logits that the rank has.
 struct Targets {
   at::Tensor columns_T1;  ///< any one where the target is not here
@@ -86,7 +90,7 @@ HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& 
   HeadResult result{at::empty_like(x_TH), at::zeros({}, x_TH.options().dtype(at::kDouble))};
   Parameter no_bias;
   const std::int64_t rows = x_TH.size(0);
-  const std::int64_t block = head_block(shape).count();
+  const std::int64_t block = block_of(shape, x_TH);
   for (std::int64_t row = 0; row < rows; row += block) {
     const std::int64_t count = std::min(block, rows - row);
     const at::Tensor x = x_TH.narrow(0, row, count);
@@ -111,7 +115,7 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
   at::Tensor y_TH = rows.gathered(at::mul(norm.n, norm_H.value));
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
   Parameter no_bias;
-  const std::int64_t block = head_block(shape).count();
+  const std::int64_t block = block_of(shape, x_TH);
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
     const std::int64_t count = std::min(block, y_TH.size(0) - row);
     const at::Tensor y = y_TH.narrow(0, row, count);
@@ -130,7 +134,7 @@ at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H, const Par
                      Collective* group) {
   const at::Tensor y_TH = rows.gathered(rms_norm(x_TH, norm_H, shape.rms_norm_eps));
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
-  const std::int64_t block = head_block(shape).count();
+  const std::int64_t block = block_of(shape, x_TH);
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
     const std::int64_t count = std::min(block, y_TH.size(0) - row);
     static_cast<void>(block_logits(y_TH.narrow(0, row, count), head_VH,

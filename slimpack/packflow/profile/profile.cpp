@@ -211,6 +211,7 @@ Costs profile_costs(const ProfileOptions& options) {
   if (options.on_fit) options.on_fit(worst);
   cost.source = source_of(options);
   cost.memory = memory / options.sharing;
+  cost.gpu = options.gpu;
   measure_exchanges(options, cost);
   return cost;
 }

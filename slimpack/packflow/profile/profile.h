@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
@@ -35,6 +36,7 @@ struct ProfileOptions {
   std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
+  std::optional<GpuMemory> gpu = std::nullopt;  ///< of the device, if each rank has one of its own
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   Nanos budget = from_seconds(6);      ///< wall time to aim at
   /// Told where the fit of a layer is worst, if set; on the calling thread.

@@ -2,14 +2,15 @@
 //
 // There are four interfaces. Backends implement each in their own way (threads: one memory; c10d:
 // messages). Every member of a group makes the same calls in the same order. Sums are added in
-// member order, so they have the same bits on all members and in every run. Every call throws once
-// any rank of the job has failed.
+// member order, those of shards block by block (mesh.h), so they have the same bits on all members
+// and in every run. Every call throws once any rank of the job has failed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -130,8 +131,7 @@ class Collective {
   Parts parts_;
 };
 
-/// Replaces parts_S[index] by the sum of all parts, added in member order. The parts, by member,
-/// have one size.
-void add_up_members(const std::vector<at::Tensor>& parts_S, std::int32_t index);
+/// The sum of tensors of one size, added in their order; a new tensor.
+[[nodiscard]] at::Tensor add_up(std::span<const at::Tensor> parts);
 
 }  // namespace slimpack

@@ -1,5 +1,6 @@
 #include "slimpack/packflow/ranks/process_collective.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -55,31 +56,63 @@ std::int64_t sum_of(const std::vector<std::int64_t>& sizes, const Mesh::Block& b
   return std::accumulate(sizes.begin() + block.begin, sizes.begin() + block.end, std::int64_t{0});
 }
 
+/// Fills the tensor with the parts of all members, which lie end to end; member m's has sizes[m]
+/// elements. Each member has its own one.
+void all_gather_in_place(ProcessPeers& peers, const at::Tensor& all_N,
+                         const std::vector<std::int64_t>& sizes) {
+  const Mesh mesh(peers.group().size, peers.index());
+  const auto of_block = [&](const Mesh::Block& block) {
+    return all_N.narrow(0, sum_of(sizes, {0, block.begin}), sum_of(sizes, block));
+  };
+  const auto of_member = [&](std::int32_t m) { return of_block({m, m + 1}); };
+  Messages messages = begin_exchange(
+      peers, mesh.own, [&](std::int32_t /*to*/) { return of_member(peers.index()); }, of_member);
+  wait_for(messages);
+  std::vector<Transfer> transfers;
+  for (const Mesh::Received& r : mesh.received)
+    transfers.push_back({Kind::kReceive, of_block(r.block), r.from});
+  for (const std::int32_t m : mesh.targets)
+    transfers.push_back({Kind::kSend, of_block(mesh.own), m});
+  messages = peers.begin(std::move(transfers));
+  wait_for(messages);
+}
+
 class ProcessGathering final : public Gathering {
  public:
   explicit ProcessGathering(ProcessPeers& peers) : peers_(peers) {}
 
   Tensors all_gather(at::Tensor own) override {
-    own = own.contiguous();
-    if (peers_.group().kind == GroupKind::kWorld) return all_gather_in_mesh(own);
-    Tensors all;
-    for (std::int32_t m = 0; m < peers_.group().size; ++m)
-      all.push_back(m == peers_.index() ? own : at::empty_like(own));
-    Messages messages = begin_exchange(
-        peers_, [&](std::int32_t /*to*/) { return own; },
-        [&](std::int32_t from) { return all[static_cast<std::size_t>(from)]; });
-    wait_for(messages);
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(peers_.group().size),
+                                          own.numel());
+    Tensors all = all_gather_sized(peers_, own.contiguous().view(-1), sizes);
+    for (at::Tensor& tensor : all) tensor = tensor.view(own.sizes());
     return all;
   }
 
+  /// The first member of each block gets what the block has, and the first one of all gets that.
   Tensors gather(const at::Tensor& own) override {
-    const at::Tensor rows = at::full({1}, own.size(0), at::kLong);
-    if (peers_.index() == 0) return gather_at_first(own, rows);
-    Messages messages;
-    messages.push_back(peers_.send(rows, 0));
-    messages.push_back(peers_.send(own.contiguous(), 0));
-    wait_for(messages);
-    return {};
+    std::vector<std::int64_t> rows;
+    for (const at::Tensor& of_member : all_gather(at::full({1}, own.size(0), at::kLong)))
+      rows.push_back(of_member.item<std::int64_t>());
+    const std::int32_t size = peers_.group().size;
+    const Mesh::Block block = Mesh(size, peers_.index()).own;
+    if (peers_.index() != block.begin) {
+      peers_.send(own.contiguous(), block.begin).wait();
+      return {};
+    }
+    const bool first = peers_.index() == 0;
+    const Mesh::Block mine = first ? Mesh::Block{0, size} : block;
+    const at::Tensor held = empty_rows(own, sum_of(rows, mine));
+    const auto rows_of = [&](const Mesh::Block& members) {
+      return held.narrow(0, sum_of(rows, {mine.begin, members.begin}), sum_of(rows, members));
+    };
+    receive_members(block, own, rows_of);
+    if (!first) {
+      peers_.send(held, 0).wait();
+      return {};
+    }
+    receive_blocks(rows_of);
+    return held.split_with_sizes(rows);
   }
 
   double sum(double value) override {
@@ -90,31 +123,22 @@ class ProcessGathering final : public Gathering {
   }
 
  private:
-  [[nodiscard]] Tensors all_gather_in_mesh(const at::Tensor& own) {
-    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(peers_.group().size),
-                                          own.numel());
-    Tensors all = all_gather_sized(peers_, own.view(-1), sizes);
-    for (at::Tensor& tensor : all) tensor = tensor.view(own.sizes());
-    return all;
+  /// rows_of: the rows of some members in the tensor that is gathered.
+  template <class RowsOf>
+  void receive_members(const Mesh::Block& block, const at::Tensor& own, const RowsOf& rows_of) {
+    rows_of({block.begin, block.begin + 1}).copy_(own);
+    Messages messages;
+    for (std::int32_t m = block.begin + 1; m < block.end; ++m)
+      messages.push_back(peers_.receive(rows_of({m, m + 1}), m));
+    wait_for(messages);
   }
 
-  [[nodiscard]] Tensors gather_at_first(const at::Tensor& own, const at::Tensor& rows) {
-    const std::int32_t size = peers_.group().size;
+  template <class RowsOf>
+  void receive_blocks(const RowsOf& rows_of) {
     Messages messages;
-    Tensors rows_of{rows};
-    for (std::int32_t m = 1; m < size; ++m) {
-      rows_of.push_back(at::empty_like(rows));
-      messages.push_back(peers_.receive(rows_of.back(), m));
-    }
+    for (const Mesh::Block& block : Mesh::blocks(peers_.group().size))
+      if (block.begin != 0) messages.push_back(peers_.receive(rows_of(block), block.begin));
     wait_for(messages);
-    messages.clear();
-    Tensors all{own.clone()};
-    for (std::int32_t m = 1; m < size; ++m) {
-      all.push_back(empty_rows(own, rows_of[static_cast<std::size_t>(m)].item<std::int64_t>()));
-      messages.push_back(peers_.receive(all.back(), m));
-    }
-    wait_for(messages);
-    return all;
   }
 
   ProcessPeers& peers_;
@@ -207,17 +231,23 @@ class ProcessShifts final : public Shifts {
 
 class ProcessShardReduction final : public ShardReduction {
  public:
-  explicit ProcessShardReduction(ProcessPeers& peers) : peers_(peers) {}
+  explicit ProcessShardReduction(ProcessPeers& peers)
+      : peers_(peers), mesh_(peers.group().size, peers.index()) {
+    for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m) {
+      summed_by_.push_back(Mesh(peers.group().size, m).targets);
+      summed_by_.back().insert(summed_by_.back().begin(), m);
+    }
+  }
 
   void start_reduce_scatter(at::Tensor flat_N) override {
     Reduction reduction;
-    const Shard own = shard(flat_N, peers_.index());
-    for (std::int32_t m = 0; m < peers_.group().size; ++m)
-      reduction.parts_S.push_back(m == peers_.index() ? own.of(flat_N)
-                                                      : at::empty({own.size()}, flat_N.options()));
+    const at::Tensor own_K = summed_by(peers_.index(), flat_N);
+    for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m)
+      reduction.parts_K.push_back(m == peers_.index() ? own_K : at::empty_like(own_K));
     reduction.messages = begin_exchange(
-        peers_, [&](std::int32_t to) { return shard(flat_N, to).of(flat_N); },
-        [&](std::int32_t from) { return reduction.parts_S[static_cast<std::size_t>(from)]; });
+        peers_, mesh_.own, [&](std::int32_t to) { return summed_by(to, flat_N); },
+        [&](std::int32_t from) { return reduction.parts_K[place(from)]; });
+    reduction.flat_N = std::move(flat_N);
     reducing_.push_back(std::move(reduction));
   }
 
@@ -228,16 +258,17 @@ class ProcessShardReduction final : public ShardReduction {
 
   void finish_reduce_scatter() override {
     await_reduce_scatter();
-    add_up_members(reducing_.front().parts_S, peers_.index());
+    const Reduction reduction = std::move(reducing_.front());
     reducing_.pop_front();
+    at::Tensor sum_K = add_up(reduction.parts_K);
+    if (!mesh_.received.empty()) sum_K = sum_of_blocks(sum_K, reduction.flat_N);
+    shard(reduction.flat_N, peers_.index()).of(reduction.flat_N).copy_(sum_K);
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {
-    const at::Tensor own_S = shard(flat_N, peers_.index()).of(flat_N);
-    Messages messages = begin_exchange(
-        peers_, [&](std::int32_t /*to*/) { return own_S; },
-        [&](std::int32_t from) { return shard(flat_N, from).of(flat_N); });
-    wait_for(messages);
+    std::vector<std::int64_t> sizes;
+    for (std::int32_t m = 0; m < peers_.group().size; ++m) sizes.push_back(shard(flat_N, m).size());
+    all_gather_in_place(peers_, flat_N, sizes);
   }
 
   void all_reduce(at::Tensor& tensor) override {
@@ -251,15 +282,53 @@ class ProcessShardReduction final : public ShardReduction {
  private:
   /// An unfinished reduction.
   struct Reduction {
-    Tensors parts_S;  ///< of the own shard, by member
+    at::Tensor flat_N;
+    Tensors parts_K;  ///< of what this member sums in its block, by member of the block
     Messages messages;
   };
+
+  /// The shards that a member of the own block sums: its own one, then those of its targets.
+  [[nodiscard]] at::Tensor summed_by(std::int32_t member, const at::Tensor& flat_N) const {
+    Tensors shards;
+    for (const std::int32_t m : summed_by_[place(member)])
+      shards.push_back(shard(flat_N, m).of(flat_N));
+    return shards.size() == 1 ? shards.front() : at::cat(shards);
+  }
+
+  /// Gives the targets what the own block has for them. The sum of what all blocks have for this
+  /// member.
+  [[nodiscard]] at::Tensor sum_of_blocks(const at::Tensor& sum_K, const at::Tensor& flat_N) {
+    std::vector<std::int64_t> sizes;
+    for (const std::int32_t m : summed_by_[place(peers_.index())])
+      sizes.push_back(shard(flat_N, m).size());
+    const Tensors sums = sum_K.split_with_sizes(sizes);
+    std::vector<Transfer> transfers;
+    Tensors parts_S;  // by block
+    auto source = mesh_.received.begin();
+    for (const Mesh::Block& block : Mesh::blocks(peers_.group().size)) {
+      const bool own = block == mesh_.own;
+      parts_S.push_back(own ? sums.front() : at::empty_like(sums.front()));
+      if (!own) transfers.push_back({Kind::kReceive, parts_S.back(), source++->from});
+    }
+    for (std::size_t t = 0; t < mesh_.targets.size(); ++t)
+      transfers.push_back({Kind::kSend, sums[t + 1], mesh_.targets[t]});
+    Messages messages = peers_.begin(std::move(transfers));
+    wait_for(messages);
+    return add_up(parts_S);
+  }
+
+  /// The place of a member in the own block.
+  [[nodiscard]] std::size_t place(std::int32_t member) const {
+    return static_cast<std::size_t>(member - mesh_.own.begin);
+  }
 
   [[nodiscard]] Shard shard(const at::Tensor& flat_N, std::int32_t member) const {
     return {flat_N.numel(), peers_.group().size, member};
   }
 
   ProcessPeers& peers_;
+  Mesh mesh_;
+  std::vector<std::vector<std::int32_t>> summed_by_;  ///< whose shards, by member of the own block
   std::deque<Reduction> reducing_;
 };
 
@@ -267,24 +336,10 @@ class ProcessShardReduction final : public ShardReduction {
 
 std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
                                          const std::vector<std::int64_t>& sizes) {
-  const Mesh mesh(peers.group().size, peers.index());
   const at::Tensor all_N = at::empty({sum_of(sizes, {0, peers.group().size})}, own_N.options());
-  const Tensors all = all_N.split_with_sizes(sizes);
-  const auto of_block = [&](const Mesh::Block& block) {
-    return all_N.narrow(0, sum_of(sizes, {0, block.begin}), sum_of(sizes, block));
-  };
-  const auto of_member = [&](std::int32_t m) { return all[static_cast<std::size_t>(m)]; };
-  of_member(peers.index()).copy_(own_N);
-  Messages messages = begin_exchange(
-      peers, mesh.own, [&](std::int32_t /*to*/) { return of_member(peers.index()); }, of_member);
-  wait_for(messages);
-  std::vector<Transfer> transfers;
-  for (const Mesh::Received& r : mesh.received)
-    transfers.push_back({Kind::kReceive, of_block(r.block), r.from});
-  for (const std::int32_t m : mesh.targets)
-    transfers.push_back({Kind::kSend, of_block(mesh.own), m});
-  messages = peers.begin(std::move(transfers));
-  wait_for(messages);
+  Tensors all = all_N.split_with_sizes(sizes);
+  all[static_cast<std::size_t>(peers.index())].copy_(own_N);
+  all_gather_in_place(peers, all_N, sizes);
   return all;
 }
 

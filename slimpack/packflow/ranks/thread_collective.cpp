@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/ranks/mesh.h"
 
 namespace slimpack {
 namespace {
@@ -102,6 +103,15 @@ class ThreadShifts final : public Shifts {
   std::deque<Shift> shifting_;
 };
 
+/// The sum of all members' tensors, in the order in which processes that exchange them add it up.
+at::Tensor add_up_blocks(const Tensors& parts) {
+  Tensors sums;
+  for (const Mesh::Block& block : Mesh::blocks(static_cast<std::int32_t>(parts.size())))
+    sums.push_back(add_up(std::span(parts).subspan(static_cast<std::size_t>(block.begin),
+                                                   static_cast<std::size_t>(block.size()))));
+  return sums.size() == 1 ? sums.front() : add_up(sums);
+}
+
 class ThreadShardReduction final : public ShardReduction {
  public:
   explicit ThreadShardReduction(RoundsMember rounds) : rounds_(std::move(rounds)) {}
@@ -124,7 +134,7 @@ class ThreadShardReduction final : public ShardReduction {
     if (rounds_.size() == 1 || own.size() == 0) return;
     Tensors parts_S;
     for (const Given& given : all) parts_S.push_back(own.of(given.tensors[0]));
-    add_up_members(parts_S, rounds_.index());
+    parts_S[static_cast<std::size_t>(rounds_.index())].copy_(add_up_blocks(parts_S));
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {
@@ -139,9 +149,7 @@ class ThreadShardReduction final : public ShardReduction {
 
   void all_reduce(at::Tensor& tensor) override {
     if (rounds_.size() == 1) return;
-    const Tensors all = rounds_.exchange(tensor);
-    at::Tensor sum = all[0].clone();
-    for (std::size_t m = 1; m < all.size(); ++m) sum.add_(all[m]);
+    const at::Tensor sum = add_up_blocks(rounds_.exchange(tensor));
     rounds_.barrier();  // nobody may write before all have read
     tensor.copy_(sum);
   }

@@ -273,7 +273,8 @@ TEST(Head, RowsWithoutATargetLeaveNoTrace) {
 TEST(Head, SeveralBlocksOfRowsEqualOneBlockEach) {
   Rng rng(8);
   HeadCase c = head_case(rng, 150, 4, 20000);
-  ASSERT_EQ(head_block(c.shape), Tokens(64));  // 2^20 / 20,000 = 52, at least 64: blocks 64, 64, 22
+  // 2^20 / 20,000 = 52, at least 64: blocks 64, 64, 22
+  ASSERT_EQ(head_block(c.shape, DeviceKind::kCpu), Tokens(64));
   HeadCase apart = c;
   apart.norm_H.gradient = at::zeros_like(c.norm_H.gradient);
   apart.head_VH.gradient = at::zeros_like(c.head_VH.gradient);

@@ -10,19 +10,19 @@
 namespace slimpack {
 namespace {
 
-TEST(Mesh, OfThreeMembersHasOneRound) {
-  EXPECT_EQ(Mesh(3, 1).own, (Mesh::Block{0, 3}));
-  EXPECT_TRUE(Mesh(3, 1).received.empty() && Mesh(3, 1).targets.empty());
+TEST(Mesh, OfEightMembersHasOneRound) {
+  EXPECT_EQ(Mesh(8, 1).own, (Mesh::Block{0, 8}));
+  EXPECT_TRUE(Mesh(8, 1).received.empty() && Mesh(8, 1).targets.empty());
 }
 
 TEST(Mesh, PassesOnWhatABlockHas) {
-  // Blocks of two and of three. Members 0 and 2, 1 and 3 exchange; 4 gets from 0 and gives nobody.
-  EXPECT_EQ(Mesh(5, 0).own, (Mesh::Block{0, 2}));
-  EXPECT_EQ(Mesh(5, 0).targets, (std::vector<std::int32_t>{2, 4}));
-  EXPECT_EQ(Mesh(5, 1).targets, std::vector<std::int32_t>{3});
-  EXPECT_EQ(Mesh(5, 3).targets, std::vector<std::int32_t>{1});
-  EXPECT_EQ(Mesh(5, 4).received.front().from, 0);
-  EXPECT_TRUE(Mesh(5, 4).targets.empty());
+  // Blocks of three, three and four. No other block has a fourth member for 9 to serve.
+  EXPECT_EQ(Mesh::blocks(10), (std::vector<Mesh::Block>{{0, 3}, {3, 6}, {6, 10}}));
+  EXPECT_EQ(Mesh(10, 0).targets, (std::vector<std::int32_t>{3, 6, 9}));
+  EXPECT_EQ(Mesh(10, 1).targets, (std::vector<std::int32_t>{4, 7}));
+  EXPECT_EQ(Mesh(10, 9).received.front().from, 0);
+  EXPECT_EQ(Mesh(10, 9).received.back().from, 3);
+  EXPECT_TRUE(Mesh(10, 9).targets.empty());
 }
 
 TEST(Mesh, GivesEveryMemberEverythingOnce) {
@@ -56,7 +56,9 @@ TEST(Mesh, OfAThousandMembersNeedsFewConnections) {
     }
     // Of 1,024: 31 in the block of 32 and 31 blocks. A shorter block serves one place more.
     EXPECT_LE(most, 3 * std::sqrt(n)) << n;
-    if (n == 1024) EXPECT_EQ(most, 62U);
+    if (n == 1024) {
+      EXPECT_EQ(most, 62U);
+    }
   }
 }
 

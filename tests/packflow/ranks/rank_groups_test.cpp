@@ -80,7 +80,9 @@ TEST(ProcessGroups, OfAThousandRanksAreFewForEach) {
     // Four of edges; world, data, tensor, contexts of 2, 4 and 8 replicas; tied at the ends.
     EXPECT_LE(groups.size(), 11U) << "rank " << rank;
     for (const RankGroup& group : groups) {
-      if (group.size > 8) EXPECT_EQ(group.kind, GroupKind::kWorld);
+      if (group.size > 8) {
+        EXPECT_EQ(group.kind, GroupKind::kWorld);
+      }
     }
   }
 }
