@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/in_flight.h"
 #include "slimpack/cost/memory_model.h"
 
 namespace slimpack {
@@ -35,6 +36,7 @@ ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
   ReplicaPacks costed{in_own_ids(plan), {}, {}};
   costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
   costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan));
+  add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas);
   return costed;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/in_flight.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/sim/simulate.h"
 
@@ -157,9 +158,12 @@ UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
 }
 
 void UnitSearch::add_bytes(Trial& trial) const {
-  for (std::size_t i = 0; i < trial.replicas.size(); ++i)
-    trial.replicas[i].bytes = task_bytes(problem_.cost, problem_.job.layout,
-                                         trial.replicas[i].packs, unit_.replicas[i].lengths);
+  for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
+    TaskBytes& bytes = trial.replicas[i].bytes;
+    bytes = task_bytes(problem_.cost, problem_.job.layout, trial.replicas[i].packs,
+                       unit_.replicas[i].lengths);
+    add_in_flight(bytes, problem_.cost, problem_.job.layout, problem_.job.replicas);
+  }
 }
 
 void UnitSearch::Favourite::consider(const Candidate& other, double other_score) {

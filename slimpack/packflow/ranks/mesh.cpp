@@ -2,13 +2,14 @@
 
 #include <cmath>
 
+#include "slimpack/cost/in_flight.h"
 #include "slimpack/packflow/ranks/collective.h"
 
 namespace slimpack {
 
 std::vector<Mesh::Block> Mesh::blocks(std::int32_t members) {
   const std::int32_t count =
-      members <= 8 ? 1 : static_cast<std::int32_t>(std::floor(std::sqrt(members)));
+      members <= kDirectMembers ? 1 : static_cast<std::int32_t>(std::floor(std::sqrt(members)));
   std::vector<Block> blocks;
   for (std::int32_t b = 0; b < count; ++b) {
     const Shard part(members, count, b);

@@ -8,8 +8,8 @@ namespace slimpack {
 
 /// One member's part of an all-gather in two rounds. Blocks of √n neighbours exchange what they
 /// have; then members of different blocks exchange what their blocks have. So a member talks to
-/// about 2·√n others instead of n − 1. Up to eight members, as many as a node has GPUs, are one
-/// block and need one round.
+/// about 2·√n others instead of n − 1. Up to kDirectMembers members, as many as a node has GPUs,
+/// are one block and need one round.
 ///
 /// A reduce-scatter has the same partners. A member first sums what its block has for itself and
 /// for its targets, and then gives each target its sum.

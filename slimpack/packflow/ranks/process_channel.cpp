@@ -16,7 +16,8 @@ void ProcessChannel::post_receive(const MessageForm& form) {
 
 void ProcessChannel::send(at::Tensor rows_TH) {
   SLIMPACK_CHECK(target_ != nullptr);
-  if (outgoing_.size() == slots_) {
+  // What has left gives its memory back.
+  while (!outgoing_.empty() && (outgoing_.size() == slots_ || outgoing_.front().done())) {
     outgoing_.front().wait();
     outgoing_.pop_front();
   }

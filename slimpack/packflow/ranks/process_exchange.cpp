@@ -21,6 +21,10 @@ int next_tag(std::int32_t& count) {
 
 }  // namespace
 
+struct ProcessPeers::Travel {
+  c10::intrusive_ptr<c10d::Work> work;
+};
+
 struct ProcessPeers::Backend {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 };
@@ -62,8 +66,8 @@ ProcessPeers::Message ProcessPeers::begin_one(Transfer transfer) {
   const int tag = next_tag((sends ? sent_ : received_)[static_cast<std::size_t>(member)]);
   try {
     c10d::ProcessGroup& group = *backend_->group;
-    message.arrival_ = [work = sends ? group.send(tensors, member, tag)
-                                     : group.recv(tensors, member, tag)] { work->wait(); };
+    message.travel_ = std::make_shared<Travel>(sends ? group.send(tensors, member, tag)
+                                                     : group.recv(tensors, member, tag));
   } catch (const std::exception& e) {
     throw lost(member, e);
   }
@@ -86,16 +90,20 @@ std::vector<ProcessPeers::Message> ProcessPeers::begin(std::vector<Transfer> tra
   std::vector<Message> messages;
   for (Transfer& transfer : transfers) messages.push_back(begin_one(std::move(transfer)));
   if (!coalesced) return messages;
-  const c10::intrusive_ptr<c10d::Work> all = backend_->group->endCoalescing(device);
+  const auto all = std::make_shared<Travel>(backend_->group->endCoalescing(device));
   for (Message& message : messages)
-    if (message.arrival_) message.arrival_ = [all] { all->wait(); };
+    if (message.travel_) message.travel_ = all;
   return messages;
 }
 
+bool ProcessPeers::Message::done() const {
+  return !travel_ || travel_->work->isCompleted();
+}
+
 void ProcessPeers::Message::wait() {
-  if (!arrival_) return;
+  if (!travel_) return;
   try {
-    std::exchange(arrival_, nullptr)();
+    std::exchange(travel_, nullptr)->work->wait();
   } catch (const std::exception& e) {
     throw peers_->lost(member_, e);
   }

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -33,12 +32,16 @@ class ProcessPeers {
   [[nodiscard]] const RankGroup& group() const { return group_; }
   [[nodiscard]] std::int32_t index() const { return index_; }
 
+  struct Travel;  ///< of one message or of several: PyTorch's work
+
   /// A travelling message. It keeps its tensor alive.
   class Message {
    public:
     /// Waits until the message has arrived or, at the sender, has left. Throws PeerLost, also after
     /// the group's timeout. Called once.
     void wait();
+    /// Whether wait() is known to return at once.
+    [[nodiscard]] bool done() const;
     [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
 
    private:
@@ -46,7 +49,8 @@ class ProcessPeers {
     const ProcessPeers* peers_ = nullptr;
     std::int32_t member_ = 0;
     at::Tensor tensor_;
-    std::function<void()> arrival_;  ///< waits for the message; empty if it need not travel
+    std::shared_ptr<Travel>
+        travel_;  ///< null if the message need not travel, or has been waited for
   };
 
   /// Begins to send or to receive; does not wait. Messages from one member to another arrive in the

@@ -104,8 +104,8 @@ class Groups:
     def send(self, tensor, stage, passes):
         """Sends in the background. Waits for the oldest message where SLOTS are on their way."""
         sending = self._sending[passes]
-        while len(sending) >= SLOTS:
-            self._finish(*sending.popleft()[:2])
+        while len(sending) >= SLOTS or sending and sending[0][0].is_completed():
+            self._finish(*sending.popleft()[:2])  # which gives its memory back
         with self._lost_stage(stage):
             message = dist.isend(tensor, self.rank_of(stage), **self._edge(stage, passes, "send"))
         sending.append((message, stage, tensor))  # the tensor stays as long as it is on its way

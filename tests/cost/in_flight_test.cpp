@@ -1,0 +1,70 @@
+#include "slimpack/cost/in_flight.h"
+
+#include <gtest/gtest.h>
+
+#include "slimpack/cost/memory_model.h"
+#include "tests/cost/shapes.h"
+
+namespace slimpack {
+namespace {
+
+/// Two packs each way on three stages; all transients are 0.
+TaskBytes bytes_of_two_packs() {
+  const std::vector<std::vector<Bytes>> none(3, std::vector<Bytes>(2));
+  TaskBytes bytes;
+  bytes.forward_transient = bytes.backward_transient = bytes.input_transient =
+      bytes.weight_transient = none;
+  bytes.forward_input = {Bytes(10), Bytes(30)};
+  bytes.backward_input = {Bytes(200), Bytes(100)};
+  return bytes;
+}
+
+const StageLayout kLayout{{0, 1, 2, 3}};
+
+Costs on_gpus() {
+  Costs cost;
+  cost.shape = testing::llama2_7b();
+  cost.shape.num_layers = 3;
+  cost.dtype = Dtype::kBf16;
+  cost.gpu = GpuMemory{};
+  return cost;
+}
+
+TEST(InFlight, CountsAMessageOfEachDirectionForEachStageBeside) {
+  TaskBytes bytes = bytes_of_two_packs();
+  add_in_flight(bytes, on_gpus(), kLayout, 1);
+  for (const auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
+                                 &bytes.input_transient, &bytes.weight_transient})
+    for (std::size_t p = 0; p < 2; ++p) {
+      EXPECT_EQ((*transients)[0][p], Bytes(230));  // 30 + 200
+      EXPECT_EQ((*transients)[1][p], Bytes(460));
+      EXPECT_EQ((*transients)[2][p], Bytes(230));
+    }
+}
+
+TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
+  const Bytes gradients = model_state(on_gpus(), kLayout, StageId(1), 4).gradients;
+  ASSERT_GT(gradients, Bytes(0));
+  TaskBytes bytes = bytes_of_two_packs();
+  add_in_flight(bytes, on_gpus(), kLayout, 4);
+  for (const auto* transients : {&bytes.backward_transient, &bytes.weight_transient}) {
+    EXPECT_EQ((*transients)[1][0], Bytes(460));
+    EXPECT_EQ((*transients)[1][1], Bytes(460) + gradients / 4 * 3);
+  }
+  EXPECT_EQ(bytes.input_transient[1][1], Bytes(460));
+  // In two rounds: copies of all, and parts of what a member sums for others.
+  bytes = bytes_of_two_packs();
+  add_in_flight(bytes, on_gpus(), kLayout, 9);
+  EXPECT_EQ(bytes.backward_transient[1][1], Bytes(460) + 2 * gradients);
+}
+
+TEST(InFlight, IsNothingOnACpu) {
+  TaskBytes bytes = bytes_of_two_packs();
+  Costs cost = on_gpus();
+  cost.gpu.reset();
+  add_in_flight(bytes, cost, kLayout, 4);
+  EXPECT_EQ(bytes.backward_transient, bytes_of_two_packs().backward_transient);
+}
+
+}  // namespace
+}  // namespace slimpack
