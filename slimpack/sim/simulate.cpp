@@ -1,9 +1,8 @@
 // Steps:
 //  1. Sweep over the stages of every replica, up and down the pipeline in turn. A stage runs
-//  actions
-//     until one lacks its input, its output slot or, for a merged pack, the other replicas. Every
-//     time is a maximum of times known before, so the order of sweeps does not matter and no event
-//     queue is needed.
+//     actions until one lacks its input, its output slot or, for a merged pack, the other replicas.
+//     Every time is a maximum of times known before, so the order of sweeps does not matter and no
+//     event queue is needed.
 //  2. Replay the memory of each rank. Make the spans if they are wanted.
 #include "slimpack/sim/simulate.h"
 
@@ -190,18 +189,29 @@ class Simulator {
       start = std::max(rank.free_at, arrival);
     }
     if (barriers_.has(r, action.pass, pack)) {
-      if (!rank.arrived) barriers_.arrive(r, action.pass, pack, s, start, duration);
+      const bool arrives = !rank.arrived;
+      if (arrives) barriers_.arrive(r, action.pass, pack, s, start, duration);
       const ReplicaBarriers::Times barrier = barriers_.times(r, action.pass, pack, s);
       rank.arrived = !barrier.known;
       if (!barrier.known) return false;
       start = barrier.start;
       duration = barrier.duration;
+      if (arrives) log_merged(r, s, action, start + duration);
+    } else {
+      log(r, start + duration, {Operation::kCompute, action});
     }
     PassTimes& own = times_of(rank, action.pass);
     own.start[pack] = start;
     rank.free_at = own.end[pack] = start + duration;
-    log(r, rank.free_at, {Operation::kCompute, action});
     return true;
+  }
+
+  /// The replicas of a merged pack run it together, so nothing stands between their events.
+  void log_merged(std::size_t r, std::size_t s, const Action& action, std::int64_t end) {
+    const auto& packs = replicas_[r].packs.of(action.pass);
+    const auto size = static_cast<std::size_t>(packs[action.pack.index()].replicas);
+    for (std::size_t m = r - r % size; m < r - r % size + size; ++m)
+      log(m, end, {Operation::kCompute, schedules_[m].stages[s][ranks_[m * stages_ + s].next]});
   }
 
   /// Runs all actions that can run on stage s of replica r. Returns the number of finished and sent
