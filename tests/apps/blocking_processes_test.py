@@ -55,10 +55,11 @@ def test_training_ends_with_the_bits_of_threads(workspace, case):
 @pytest.mark.parametrize("synchronising", ["none", "every"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_lost_process_ends_the_others_with_the_cause(workspace, how, synchronising):
-    """One that is stopped closes no connection: as over NCCL, what waits for it would wait for ever."""
+    """One that is stopped closes no connection: as over NCCL, what waits for it waits for ever."""
     name = f"lost-{how.name}-{synchronising}"
     overrides = ["parallel.pp=3", "data.step_tokens=400", "train.steps=100000", TIMEOUT]
-    command = [WORKER, "eager", synchronising, PATIENCE, workspace.config(name), *settings(overrides)]
+    file = workspace.config(name)
+    command = [WORKER, "eager", synchronising, PATIENCE, file, *settings(overrides)]
     with job(workspace.folder, *[command] * 3) as processes:
         processes.wait_for("step      3/")
         processes.signal(1, how)
@@ -66,5 +67,6 @@ def test_a_lost_process_ends_the_others_with_the_cause(workspace, how, synchroni
         assert processes.codes(but=[1]) == [1, 1], processes.text()
         took, line = time.monotonic() - start, complaint(processes)
     # Whoever waits for it over Gloo, or watches it.
-    assert re.match("slimpack: rank [02]: rank 1 (does not answer|has not been heard of) ", line), line
+    says = "slimpack: rank [02]: rank 1 (does not answer|has not been heard of) "
+    assert re.match(says, line), line
     assert took < PATIENCE / 2  # the timeout is 5 s: nobody waited until the stand-in gave up
