@@ -48,8 +48,8 @@ def test_processes_end_with_the_bits_of_threads(way, synchronising, grid, seed, 
 
 
 def old_order(stages):
-    """What write_step takes for a step whose ranks post all receives before their first action: four
-    documents in four MicroPacks, fewer than may be on their way."""
+    """What write_step takes for a step whose ranks post all receives before their first action:
+    four documents in four MicroPacks, fewer than may be on their way."""
     family, sizes, _, plan = random_case(1200)
     plan.update(pp=stages, dp=1, tp=1, planner="packed", capacity=20, post_ahead=True)
     sequences = [[(7 * s + t) % sizes["vocab_size"] for t in range(20)] for s in range(4)]
@@ -58,7 +58,7 @@ def old_order(stages):
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_the_check_refuses_receives_that_are_posted_ahead(stages, tmp_path):
-    refusal = "deadlock: replica 0 waits on stage 0 with 0F0 for the receive of B0, which has not been"
+    refusal = "deadlock: replica 0 waits on stage 0 with 0F0 for the receive of B0, which has not"
     with pytest.raises(AssertionError, match=refusal):
         run_driver(tmp_path, *old_order(stages), "fp64")
 
