@@ -58,7 +58,7 @@ def old_order(stages):
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_the_check_refuses_receives_that_are_posted_ahead(stages, tmp_path):
-    refusal = "deadlock: replica 0 waits on stage 0 with 0F0 for the receive of B0, which has not"
+    refusal = "deadlock: replica 0 waits on stage 0 with .* for the receive of B0, which has not"
     with pytest.raises(AssertionError, match=refusal):
         run_driver(tmp_path, *old_order(stages), "fp64")
 
