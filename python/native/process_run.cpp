@@ -24,6 +24,13 @@ RankGrid grid_of(const RunConfig& config) {
   return {config.parallel.pp, config.parallel.dp, config.parallel.tp};
 }
 
+/// Ends the process of a job that has failed. The store may be in that of rank 0. The others ask it
+/// once a second, and those that find no failure there would blame the store.
+[[noreturn]] void leave(std::int32_t rank, int code) {
+  if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::_Exit(code);
+}
+
 }  // namespace
 
 ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int32_t ranks) {
@@ -47,7 +54,7 @@ void run_process(const TrainRequest& request, std::int32_t rank,
     health.emplace(names.at(world), from_seconds(request.config.parallel.timeout),
                    [rank](const std::optional<std::string>& cause) {
                      if (cause) say(fmt::format("rank {}: {}", rank, *cause));
-                     std::_Exit(1);
+                     leave(rank, 1);
                    });
   }
   int code = 0;
@@ -62,11 +69,9 @@ void run_process(const TrainRequest& request, std::int32_t rank,
     const std::string message = message_of(e);
     if (!health || health->report(message)) say(fmt::format("rank {}: {}", rank, message));
   }
-  // The store may be in this process, and others that fail just now have to ask it.
-  if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   // Others wait for the end of this process's connections, and threads of this one perhaps for
   // others that will never answer.
-  std::_Exit(code);
+  leave(rank, code);
 }
 
 }  // namespace slimpack

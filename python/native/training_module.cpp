@@ -46,12 +46,17 @@ NB_MODULE(_training, m) {
 
   nb::class_<RankGroup>(m, "RankGroup", "Ranks that talk to each other")
       .def_prop_ro("name", &RankGroup::name)
-      .def_prop_ro("ranks", [](const RankGroup& group) {
-        std::vector<std::int32_t> ranks;
-        for (std::int32_t member = 0; member < group.size; ++member)
-          ranks.push_back(group.rank(member));
-        return ranks;
-      });
+      .def_prop_ro("ranks",
+                   [](const RankGroup& group) {
+                     std::vector<std::int32_t> ranks;
+                     for (std::int32_t member = 0; member < group.size; ++member)
+                       ranks.push_back(group.rank(member));
+                     return ranks;
+                   })
+      .def_prop_ro(
+          "on_cpu",
+          [](const RankGroup& group) { return group.kind == slimpack::GroupKind::kWorld; },
+          "whether all that its ranks exchange is on the CPU");
 
   nb::class_<ProcessNeeds>(m, "ProcessNeeds")
       .def_ro("timeout", &ProcessNeeds::timeout, "seconds")

@@ -43,6 +43,10 @@ class RankGroup:
     @property
     def ranks(self) -> list[int]: ...
 
+    @property
+    def on_cpu(self) -> bool:
+        """whether all that its ranks exchange is on the CPU"""
+
 class ProcessNeeds:
     @property
     def timeout(self) -> float:

@@ -80,7 +80,13 @@ def connect(groups, device, timeout):
     # other rank in the middle of a step.
     gpu = None if device == "cpu" else torch.device("cuda", torch.cuda.current_device())
     return [
-        dist.new_group(group.ranks, timeout=timeout, use_local_synchronization=True, device_id=gpu).group_name
+        dist.new_group(
+            group.ranks,
+            timeout=timeout,
+            backend="gloo" if group.on_cpu else None,
+            use_local_synchronization=True,
+            device_id=None if group.on_cpu else gpu,
+        ).group_name
         for group in groups
     ]
 

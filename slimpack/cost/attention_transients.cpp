@@ -27,7 +27,7 @@ struct FoldedCopies {
 /// folded into one.
 std::int64_t kernel_forward(const LayerWidths& w, Tokens queries, Tokens keys,
                             std::int64_t heads = 1) {
-  return w.flash() ? queries.count() * w.lse : w.tile(queries * heads, keys);
+  return w.flash() ? flash_forward_call(w, queries.count()) : w.tile(queries * heads, keys);
 }
 std::int64_t kernel_backward(const LayerWidths& w, Tokens queries, Tokens keys,
                              std::int64_t heads = 1) {

@@ -50,8 +50,13 @@ bool flash_takes(std::int64_t head_dim) {
   return head_dim % 8 == 0 && head_dim <= 256;
 }
 
+std::int64_t flash_forward_call(const LayerWidths& w, std::int64_t queries) {
+  return w.kernel_bytes ? queries * w.lse : 0;
+}
+
 std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences, std::int64_t queries,
                                  std::int64_t keys) {
+  if (!w.kernel_bytes) return 0;
   const std::int64_t heads = w.shape.num_heads;
   const std::int64_t padded =
       sequences > 1 ? queries + kQueryBlock * sequences : rounded_up(queries, kQueryBlock);
@@ -70,8 +75,8 @@ std::int64_t flash_forward_transient(const LayerWidths& w, const MicroPack& pack
   std::int64_t most = calls.size() > 1 ? tokens * result : 0;  // results that are joined
   for (const Call& call : calls) {
     to_come -= call.queries;
-    // The log-sum-exp comes with heads first, and its copy lies beside it.
-    most = std::max(most, call.joined_keys(w) + call.queries * w.lse - to_come * result);
+    most = std::max(most,
+                    call.joined_keys(w) + flash_forward_call(w, call.queries) - to_come * result);
   }
   return most;
 }

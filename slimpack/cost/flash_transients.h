@@ -13,6 +13,10 @@ namespace slimpack {
 /// Whether the kernel takes heads of this dimension.
 [[nodiscard]] bool flash_takes(std::int64_t head_dim);
 
+/// Of one forward call beyond its results: the log-sum-exp with heads first, whose copy is the
+/// result. REQUIRES: w.flash().
+[[nodiscard]] std::int64_t flash_forward_call(const LayerWidths& w, std::int64_t queries);
+
 /// Of one backward call beyond dQ, dK and dV: the log-sum-exp with heads first; a sum per query and
 /// head in fp32; dQ in fp32, in as many copies as keep all multiprocessors at work; dK and dV of
 /// every query head, where several share a key head. `sequences`: whole ones that lie end to end,

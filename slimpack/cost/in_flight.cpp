@@ -2,38 +2,61 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/member_blocks.h"
 #include "slimpack/cost/memory_model.h"
 
 namespace slimpack {
 namespace {
 
-Bytes largest(const std::vector<Bytes>& messages) {
-  return messages.empty() ? Bytes(0) : *std::ranges::max_element(messages);
+/// The most that so many messages of one direction have together, which leave one after the other.
+Bytes largest(const std::vector<Bytes>& messages, std::size_t together) {
+  Bytes most, sum;
+  for (std::size_t m = 0; m < messages.size(); ++m) {
+    sum += messages[m];
+    if (m >= together) sum -= messages[m - together];
+    most = std::max(most, sum);
+  }
+  return most;
 }
 
-/// Of a direct exchange, the others' parts of the own shard. Else also copies of what is sent, and
-/// parts of what the rank sums for others.
+/// Of a direct exchange, the others' parts of the own shard. In blocks, copies of what is sent, and
+/// for each other member of the block a part of every shard that the rank sums.
 Bytes reductions(Bytes gradients, std::int32_t replicas) {
-  if (replicas > kDirectMembers) return 2 * gradients;
-  return gradients / replicas * (replicas - 1);
+  const std::vector<MemberBlock> blocks = member_blocks(replicas);
+  if (blocks.size() == 1) return gradients / replicas * (replicas - 1);
+  std::int64_t most = 0;  // shards
+  for (const MemberBlock& own : blocks) {
+    std::int64_t summed = 1;
+    for (const MemberBlock& other : blocks)
+      if (other != own) summed += share_of(other.size(), own.size());
+    most = std::max(most, (own.size() - 1) * summed);
+  }
+  return gradients + gradients / replicas * most;
 }
 
 }  // namespace
 
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
-                   std::int32_t replicas) {
-  if (!cost.gpu || cost.autograd) return;
-  const Bytes messages = largest(bytes.forward_input) + largest(bytes.backward_input);
+                   std::int32_t replicas, Counted counted) {
+  if (!cost.gpu || cost.autograd || counted < Counted::kMessages) return;
+  const Bytes to_next = largest(bytes.forward_input, kHeldSends);
+  const Bytes to_previous = largest(bytes.backward_input, kHeldSends);
+  const Bytes from_previous = largest(bytes.forward_input, 1);
+  const Bytes from_next = largest(bytes.backward_input, 1);
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const int beside = static_cast<int>(s > 0) + static_cast<int>(s + 1 < layout.stages());
-    const Bytes reduced =
-        reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
+    Bytes messages;
+    if (s > 0) messages += to_previous + from_previous;
+    if (s + 1 < layout.stages()) messages += to_next + from_next;
     const auto stage = static_cast<std::size_t>(s);
     for (auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                              &bytes.input_transient, &bytes.weight_transient}) {
       if (transients->empty()) continue;
-      for (Bytes& transient : (*transients)[stage]) transient += messages * beside;
+      for (Bytes& transient : (*transients)[stage]) transient += messages;
     }
+    if (counted < Counted::kAll) continue;
+    const Bytes reduced =
+        reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
     // Weight gradients that were put off come after their backward.
     for (auto* transients : {&bytes.backward_transient, &bytes.weight_transient})
       if (!transients->empty() && !(*transients)[stage].empty())

@@ -4,25 +4,29 @@
 #include <cstdint>
 
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/counted.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 
 namespace slimpack {
 
-/// Groups of so many members exchange directly. In larger ones members sum for others, too
-/// (packflow/ranks/mesh.h).
-inline constexpr std::int32_t kDirectMembers = 8;
+/// Messages of one direction that a process holds until their receivers have them. Receives are
+/// posted when messages leave as planned, so they wait only where a receiver is late: more would
+/// cost memory on all ranks, one alone would stall the sender at once. Any number from 1 on is safe
+/// (docs/schedule.md, "Lowering").
+inline constexpr int kHeldSends = 2;
 
 /// Adds what travels to the peaks of actions; nothing where ranks have no GPUs of their own, or run
 /// a model's own layers, which torch reduces.
-///  - Messages, at all actions: for each stage beside the rank's, one of either direction. A
-///  message
-///    that leaves stays until the other rank has it, and one that comes has its memory before it is
-///    sent. Both count as the largest of their pass.
-///  - Gradients, at the last action: those of the other replicas for the own shard of every layer.
+///  - Messages, at all actions: for each stage beside the rank's, kHeldSends that leave, and one
+///    that comes. A message that leaves stays until the other rank has it; those count that are
+///    largest together. One that comes has its memory before it is sent; inputs count it only once
+///    it has been sent (TaskBytes::forward_input). The largest counts.
+///  - Gradients, at the last action: those of the other replicas for the own shard of every layer;
+///    in large groups copies of what is sent, and parts of what the rank sums for others.
 ///    Reductions begin as layers complete, and the slowest replica may be late for all of them.
 /// REQUIRES: the bytes are those of one of `replicas` replicas.
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
-                   std::int32_t replicas);
+                   std::int32_t replicas, Counted counted = Counted::kAll);
 
 }  // namespace slimpack

@@ -95,6 +95,7 @@ struct LayerWidths {
   std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
   /// Of the GPU; 0 where there is none, or none whose FlashAttention-2 takes such heads.
   std::int32_t multiprocessors = 0;
+  bool kernel_bytes = true;  ///< whether what FlashAttention-2 takes for itself counts
 };
 
 }  // namespace slimpack

@@ -86,13 +86,15 @@ struct LayerRun {
 };
 
 /// By kind of layer.
-std::vector<LayerWidths> widths_of(const Costs& cost) {
+std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted::kAll) {
   std::vector<LayerWidths> widths;
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
     widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp);
   if (!cost.gpu || cost.dtype != Dtype::kBf16) return widths;
-  for (LayerWidths& w : widths)
+  for (LayerWidths& w : widths) {
     if (flash_takes(w.shape.head_dim)) w.multiprocessors = cost.gpu->multiprocessors;
+    w.kernel_bytes = counted >= Counted::kKernels;
+  }
   return widths;
 }
 
@@ -401,13 +403,13 @@ Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, St
 }
 
 TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                     const SequenceLengths& lengths) {
+                     const SequenceLengths& lengths, Counted counted) {
   if (cost.autograd) return autograd_bytes(cost, layout, packs, lengths);
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths);
   if (cost.row_bytes > 0) return bytes_of_rows(cost, layout, held);
-  const std::vector<LayerWidths> widths = widths_of(cost);
+  const std::vector<LayerWidths> widths = widths_of(cost, counted);
   std::vector<KindMemory> kinds;
   for (const LayerWidths& w : widths) kinds.push_back({w, pack_transients(w, cost, packs, held)});
   TaskBytes bytes;

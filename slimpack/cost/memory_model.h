@@ -4,6 +4,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/counted.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/device_kind.h"
@@ -29,10 +30,12 @@ namespace slimpack {
 ///    the visiting tensors of one other replica at a time.
 ///  - Layers keep what cost.recompute lets them. Recomputed tensors count in the layer that runs.
 ///  - The fields of split backwards are filled only if cost.weight_gradient is known.
+///  - What travels counts only where add_in_flight adds it.
 /// `lengths` are indexed by the packs' SequenceIds. Throws InvalidInput for more bytes than 64 bits
 /// count. Cost: O(stages · (slices + packs · changes of recomputation between its layers)).
 [[nodiscard]] TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout,
-                                   const PackPlan& packs, const SequenceLengths& lengths);
+                                   const PackPlan& packs, const SequenceLengths& lengths,
+                                   Counted counted = Counted::kAll);
 
 /// Pinned host memory of one rank: offloaded rows, held as long as rows on a device are. All other
 /// fields are 0, and those of split backwards are empty. Throws and costs as task_bytes.

@@ -25,7 +25,9 @@ std::optional<ActivationBudget> activation_budget(const Costs& cost, const Stage
   if (cost.memory == Bytes(0)) return std::nullopt;
   ActivationBudget budget;
   budget.memory = cost.memory;
-  budget.reserve = Bytes(cost.memory.count() / 100 * kReservedPercent);
+  // Of a model's own layers, what travels is not counted.
+  budget.reserved_percent = cost.gpu && !cost.autograd ? kReservedPercentOfGpu : kReservedPercent;
+  budget.reserve = Bytes(cost.memory.count() / 100 * budget.reserved_percent);
   budget.gpu = gpu_share(cost, {.stages = layout.stages(),
                                 .replicas = replicas,
                                 .tensor = cost.tp,
@@ -49,7 +51,7 @@ std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout
         "weights, gradients and optimizer need {} on a rank of stage {}, which has {}, {}% of it "
         "kept free{}; raise parallel.tp, pp or dp, as 'slimpack fit' advises",
         human_bytes(budget->states), budget->stage.value(), human_bytes(budget->memory),
-        kReservedPercent,
+        budget->reserved_percent,
         cost.gpu ? fmt::format(" and {} taken by CUDA, its allocator and NCCL",
                                human_bytes(budget->gpu.total()))
                  : "");

@@ -10,9 +10,11 @@
 
 namespace slimpack {
 
-/// Percent of a rank's memory that is kept free for what no model here counts: gaps in the
-/// allocator, workspaces of kernels; on a CPU also buffers of collectives.
+/// Percent of a rank's memory that is kept free for what no model here counts (docs/fit.md says why
+/// so much): on a CPU buffers of collectives, gaps in the allocator and workspaces of kernels; on a
+/// GPU the last two alone.
 inline constexpr std::int64_t kReservedPercent = 5;
+inline constexpr std::int64_t kReservedPercentOfGpu = 2;
 
 /// What a GPU and its libraries hold of a rank's memory all the time; 0 on a CPU.
 struct GpuShare {
@@ -26,8 +28,9 @@ struct GpuShare {
 
 /// The same for every stage, so the stage with the largest states decides.
 struct ActivationBudget {
-  Bytes memory;   ///< of a rank
-  Bytes reserve;  ///< kReservedPercent of it
+  Bytes memory;                       ///< of a rank
+  std::int64_t reserved_percent = 0;  ///< of it
+  Bytes reserve;                      ///< so much is that
   GpuShare gpu;
   Bytes states;   ///< weights, gradients and optimizer of a rank of `stage`
   StageId stage;  ///< the stage whose ranks hold the largest states; the first of several

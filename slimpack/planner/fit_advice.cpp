@@ -45,15 +45,29 @@ PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
   return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
 }
 
+/// By stage. `needs`: of all that counts.
+std::vector<GpuActivations> gpu_activations(const PlannedJob& planned, const RatedPlan& step,
+                                            const std::vector<Bytes>& needs) {
+  std::vector<GpuActivations> out(needs.size());
+  if (!planned.cost.gpu) return out;
+  const auto of = [&](Counted counted) { return stage_needs(step, planned.cost, counted); };
+  const std::vector<Bytes> tensors = of(Counted::kTensors), kernels = of(Counted::kKernels),
+                           messages = of(Counted::kMessages);
+  for (std::size_t s = 0; s < needs.size(); ++s)
+    out[s] = {kernels[s] - tensors[s], messages[s] - kernels[s], needs[s] - messages[s]};
+  return out;
+}
+
 std::vector<StageMemory> stage_memory(const PlannedJob& planned, const RatedPlan& step,
                                       const std::optional<Bytes>& cap) {
   const std::vector<Bytes> needs = stage_needs(step, planned.cost);
+  const std::vector<GpuActivations> gpu = gpu_activations(planned, step, needs);
   std::vector<StageMemory> stages;
   for (std::size_t s = 0; s < needs.size(); ++s) {
     const StageLayout& layout = step.plan.layout;
     StageMemory stage{layout.layers(StageId(s)),
                       model_state(planned.cost, layout, StageId(s), planned.job.replicas), needs[s],
-                      std::nullopt};
+                      gpu[s], std::nullopt};
     if (planned.budget) stage.capacity = planned.budget->capacity();
     if (cap) {
       const Bytes capped = stage.states.total() + *cap;

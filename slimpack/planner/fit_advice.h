@@ -31,11 +31,23 @@ struct FitQuestion {
   };
 };
 
+/// What the highest activations of a stage's rank have on a GPU besides the tensors of layers, as
+/// what each adds to them. Where another moment is the highest, that may be less than it takes.
+struct GpuActivations {
+  Bytes kernels;     ///< FlashAttention-2's own
+  Bytes messages;    ///< on their way between stages
+  Bytes reductions;  ///< gradients on their way between replicas
+
+  [[nodiscard]] Bytes total() const { return kernels + messages + reductions; }
+  bool operator==(const GpuActivations&) const = default;
+};
+
 /// The fullest rank of a stage.
 struct StageMemory {
   std::int32_t layers = 0;
   ModelState states;
   Bytes activations;              ///< highest in any timing of the plan
+  GpuActivations gpu;             ///< of them; 0 on a CPU
   std::optional<Bytes> capacity;  ///< of the states and activations
 
   [[nodiscard]] Bytes total() const { return states.total() + activations; }

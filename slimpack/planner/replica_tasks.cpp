@@ -28,29 +28,31 @@ SequenceLengths own_lengths(const StepPlan& plan, const ReplicaPlan& replica) {
 
 }  // namespace
 
-ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
-                            ReplicaId replica) {
+ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost, ReplicaId replica,
+                            Counted counted) {
   Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
   if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
   const ReplicaPlan& plan = step.plan.replicas[replica.index()];
   ReplicaPacks costed{in_own_ids(plan), {}, {}};
   costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
-  costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan));
-  add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas);
+  costed.bytes =
+      task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan), counted);
+  add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas, counted);
   return costed;
 }
 
-std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost) {
+std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
+                                          Counted counted) {
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   std::vector<ReplicaPacks> out;
   out.reserve(step.plan.replicas.size());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    out.push_back(costed_replica(step, recomputing, ReplicaId(r)));
+    out.push_back(costed_replica(step, recomputing, ReplicaId(r), counted));
   return out;
 }
 
-std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost) {
-  return stage_needs(step, costed_replicas(step, cost));
+std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost, Counted counted) {
+  return stage_needs(step, costed_replicas(step, cost, counted));
 }
 
 std::vector<Bytes> stage_needs(const RatedPlan& step, std::span<const ReplicaPacks> replicas) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/cost/counted.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/step_problem.h"
@@ -13,13 +14,15 @@ namespace slimpack {
 /// A replica's packs in sequence ids of its own, which count from 0, so that nothing here grows
 /// with the sequences of other replicas. Cost: O(slices · stages) of the replica.
 [[nodiscard]] ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
-                                          ReplicaId replica);
+                                          ReplicaId replica, Counted counted = Counted::kAll);
 
 /// All replicas of the step, whose layers compute again what the step says.
-[[nodiscard]] std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost);
+[[nodiscard]] std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
+                                                        Counted counted = Counted::kAll);
 
 /// By stage: the most that any of its ranks holds in any timing.
-[[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost);
+[[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost,
+                                             Counted counted = Counted::kAll);
 /// The same, for costed_replicas of the step.
 [[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step,
                                              std::span<const ReplicaPacks> replicas);

@@ -1,6 +1,8 @@
 #include "slimpack/report/fit_report.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/human.h"
@@ -19,7 +21,7 @@ std::string memory_line(const FitReport& wish, Reader reader) {
   std::string text;
   if (wish.budget)
     text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free",
-                       human_bytes(wish.budget->memory), kReservedPercent,
+                       human_bytes(wish.budget->memory), wish.budget->reserved_percent,
                        human_bytes(wish.budget->reserve));
   if (wish.budget && wish.budget->gpu != GpuShare())
     text +=
@@ -51,6 +53,26 @@ std::string stage_table(const FitReport& report, int columns) {
                    signed_bytes(stage.headroom())});
   }
   return table.text(columns);
+}
+
+/// What the activations have on a GPU; empty on a CPU.
+std::string gpu_table(const FitReport& report, int columns) {
+  if (std::ranges::all_of(report.stages,
+                          [](const StageMemory& s) { return s.gpu == GpuActivations(); }))
+    return {};
+  Table table({{"stage"},
+               {"tensors of layers"},
+               {"FlashAttention-2"},
+               {"messages"},
+               {"sums of gradients"}});
+  for (std::size_t s = 0; s < report.stages.size(); ++s) {
+    const StageMemory& stage = report.stages[s];
+    table.add_row({std::to_string(s), human_bytes(stage.activations - stage.gpu.total()),
+                   human_bytes(stage.gpu.kernels), human_bytes(stage.gpu.messages),
+                   human_bytes(stage.gpu.reductions)});
+  }
+  return fmt::format("the activations, by what adds to their highest:\n\n{}\n",
+                     table.text(columns));
 }
 
 std::string verdict(const FitReport& wish) {
@@ -118,6 +140,9 @@ nlohmann::json report_figures(const FitReport& report) {
                       {"gradient_bytes", stage.states.gradients.count()},
                       {"optimizer_bytes", stage.states.optimizer.count()},
                       {"activation_bytes", stage.activations.count()},
+                      {"kernel_bytes", stage.gpu.kernels.count()},
+                      {"message_bytes", stage.gpu.messages.count()},
+                      {"reduction_bytes", stage.gpu.reductions.count()},
                       {"total_bytes", stage.total().count()},
                       {"capacity_bytes", stage.capacity->count()},
                       {"headroom_bytes", stage.headroom().count()}});
@@ -138,8 +163,9 @@ nlohmann::json report_figures(const FitReport& report) {
 std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp, int columns,
                      Reader reader) {
   const FitReport& wish = advice.wish;
-  std::string text = fmt::format("{}\n\n{}\n{}\n", folded(memory_line(wish, reader), columns),
-                                 stage_table(wish, columns), folded(verdict(wish), columns));
+  std::string text = fmt::format("{}\n\n{}\n{}{}\n", folded(memory_line(wish, reader), columns),
+                                 stage_table(wish, columns), gpu_table(wish, columns),
+                                 folded(verdict(wish), columns));
   if (wish.fits) return text;
   if (!fixed_tp.empty()) text += folded(fixed_tp, columns) + "\n";
   if (advice.options.empty()) return text + folded(longest_text(wish, reader), columns) + "\n";

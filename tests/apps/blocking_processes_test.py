@@ -1,14 +1,17 @@
 """Training with one process a rank on the stand-in for NCCL: it ends, with the bits of the thread
-run."""
+run; with the cause, if a process is lost."""
 
 import itertools
 import os
+import re
+import signal
+import time
 from pathlib import Path
 
 import blocking
 import pytest
 from processes import job
-from program import losses, settings
+from program import TIMEOUT, complaint, losses, settings, tensors
 
 WORKER = Path(blocking.__file__).with_name("blocking_worker.py")
 PATIENCE = 60  # seconds after which what blocks hangs
@@ -21,11 +24,11 @@ STYLES = {
 CASES = [  # way, calls that synchronise, (pp, dp, tp), style
     ("lazy", "none", (2, 1, 1), "sliced"), ("eager", "none", (3, 1, 1), "packed"),
     ("eager", "first", (2, 1, 1), "sliced"), ("lazy", "every", (1, 2, 1), "sliced"),
-    ("eager", "none", (2, 1, 2), "split"),
+    ("eager", "none", (2, 1, 2), "split"), ("lazy", "first", (3, 2, 1), "split"),
 ]
 if os.environ.get("SLIMPACK_GRID") == "all":
     GRIDS = [(1, 2, 1), (1, 1, 2), (2, 1, 1), (3, 1, 1), (4, 1, 1), (2, 2, 1), (2, 1, 2), (3, 2, 1),
-             (4, 2, 1), (4, 1, 2), (2, 2, 2)]
+             (3, 1, 2), (4, 2, 1), (4, 1, 2), (2, 2, 2)]
     CASES = list(itertools.product(blocking.WAYS, blocking.SYNCHRONISING, GRIDS, STYLES))
 
 
@@ -46,3 +49,24 @@ def test_training_ends_with_the_bits_of_threads(workspace, case):
     assert not any(codes), said
     threads = workspace.train(f"{name_of(case)}-threads", *overrides)
     assert losses(workspace.folder / name_of(case)) == losses(threads)
+    assert tensors(workspace.folder / name_of(case)) == tensors(threads) != {}
+
+
+@pytest.mark.parametrize("synchronising", ["none", "every"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_process_ends_the_others_with_the_cause(workspace, how, synchronising):
+    """One that is stopped closes no connection: as over NCCL, what waits for it waits for ever."""
+    name = f"lost-{how.name}-{synchronising}"
+    overrides = ["parallel.pp=3", "data.step_tokens=400", "train.steps=100000", TIMEOUT]
+    file = workspace.config(name)
+    command = [WORKER, "eager", synchronising, PATIENCE, file, *settings(overrides)]
+    with job(workspace.folder, *[command] * 3) as processes:
+        processes.wait_for("step      3/")
+        processes.signal(1, how)
+        start = time.monotonic()
+        assert processes.codes(but=[1]) == [1, 1], processes.text()
+        took, line = time.monotonic() - start, complaint(processes)
+    # Whoever waits for it over Gloo, or watches it.
+    says = "slimpack: rank [02]: rank 1 (does not answer|has not been heard of) "
+    assert re.match(says, line), line
+    assert took < PATIENCE / 2  # the timeout is 5 s: nobody waited until the stand-in gave up

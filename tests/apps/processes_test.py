@@ -1,14 +1,21 @@
 """Training with one process a rank: the bits of the thread run, and an end with one line when a
 process is lost."""
 
+import datetime
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+import torch
+import torch.distributed as dist
 from processes import environment, job
 from program import TIMEOUT, complaint, evaluations, losses, newest_checkpoint, settings, worker
+
+import slimpack.worker
+from slimpack import runtime
 
 GRIDS = {
     2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"]],
@@ -48,6 +55,24 @@ def test_torchrun_starts_the_workers(workspace):
         capture_output=True, text=True, timeout=120, check=False, env=environment())
     assert done.returncode == 0, done.stderr
     assert len(losses(workspace.folder / "torchrun")) == 3
+
+
+def test_on_gpus_the_group_of_all_ranks_connects_over_gloo_alone(workspace, monkeypatch):
+    arguments = runtime.load().TrainArguments()
+    arguments.config = str(workspace.config("groups"))
+    arguments.overrides = ["parallel.dp=2"]
+    groups = runtime.load().process_needs(arguments, 0, 2).groups
+    made = []
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(dist, "new_group", lambda ranks, backend, device_id, **_: made.append(
+        (ranks, backend, device_id)) or SimpleNamespace(group_name=""))
+    slimpack.worker.connect(groups, "cuda", datetime.timedelta(seconds=5))
+    gpu = torch.device("cuda", 3)
+    by_name = dict(zip([g.name for g in groups], made, strict=True))
+    assert by_name == {"world of 2 ranks": ([0, 1], "gloo", None),
+                       "data of ranks 0, 1": ([0, 1], None, gpu),
+                       "context of ranks 0, 1": ([0, 1], None, gpu)}
 
 
 def test_a_worker_alone_is_told_how_it_is_started(workspace):

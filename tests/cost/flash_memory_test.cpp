@@ -56,6 +56,18 @@ TEST(FlashMemory, OfForwardIsAnotherLogSumExpAndWhatIsJoined) {
   EXPECT_EQ(attention_forward_transient(widths(), both), 110'880);
 }
 
+TEST(FlashMemory, CanBeLeftOutToSayWhatItAdds) {
+  LayerWidths without = widths();
+  without.kernel_bytes = false;
+  const MicroPack pack{{slice(0, 1000, 1300)}};
+  EXPECT_EQ(attention_backward_transient(widths(), pack, {Tokens(1300)}) -
+                attention_backward_transient(without, pack, {Tokens(1300)}),
+            flash_backward_call(widths(), 1, 300, 1300));
+  const MicroPack whole{{slice(0, 0, 100)}};
+  EXPECT_EQ(attention_forward_transient(widths(), whole), 1'600);  // 100 · 16
+  EXPECT_EQ(attention_forward_transient(without, whole), 0);
+}
+
 TEST(FlashMemory, IsCountedOnGpusThatTheKernelRunsOn) {
   const auto backward = [](Costs cost) {
     const StageLayout layout{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};

@@ -30,16 +30,32 @@ Costs on_gpus() {
   return cost;
 }
 
-TEST(InFlight, CountsAMessageOfEachDirectionForEachStageBeside) {
+TEST(InFlight, CountsTwoMessagesThatLeaveAndOneThatComesForEachStageBeside) {
   TaskBytes bytes = bytes_of_two_packs();
   add_in_flight(bytes, on_gpus(), kLayout, 1);
   for (const auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                                  &bytes.input_transient, &bytes.weight_transient})
     for (std::size_t p = 0; p < 2; ++p) {
-      EXPECT_EQ((*transients)[0][p], Bytes(230));  // 30 + 200
-      EXPECT_EQ((*transients)[1][p], Bytes(460));
-      EXPECT_EQ((*transients)[2][p], Bytes(230));
+      EXPECT_EQ((*transients)[0][p], Bytes(240));  // F0 and F1 leave, B0 comes: 10 + 30 + 200
+      EXPECT_EQ((*transients)[1][p], Bytes(570));
+      EXPECT_EQ((*transients)[2][p], Bytes(330));  // B0 and B1 leave, F1 comes: 200 + 100 + 30
     }
+}
+
+TEST(InFlight, CountsNeighboursAmongMessagesThatAreHeldTogether) {
+  TaskBytes bytes = bytes_of_two_packs();
+  bytes.forward_input = {Bytes(50), Bytes(1), Bytes(30), Bytes(25)};
+  add_in_flight(bytes, on_gpus(), kLayout, 1);
+  EXPECT_EQ(bytes.forward_transient[0][0], Bytes(30 + 25 + 200));
+}
+
+TEST(InFlight, IsCountedStepByStep) {
+  for (const Counted counted : {Counted::kTensors, Counted::kKernels, Counted::kMessages}) {
+    TaskBytes bytes = bytes_of_two_packs();
+    add_in_flight(bytes, on_gpus(), kLayout, 4, counted);
+    const Bytes messages = counted == Counted::kMessages ? Bytes(240) : Bytes(0);
+    EXPECT_EQ(bytes.backward_transient[0], std::vector<Bytes>(2, messages));
+  }
 }
 
 TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
@@ -48,14 +64,15 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   TaskBytes bytes = bytes_of_two_packs();
   add_in_flight(bytes, on_gpus(), kLayout, 4);
   for (const auto* transients : {&bytes.backward_transient, &bytes.weight_transient}) {
-    EXPECT_EQ((*transients)[1][0], Bytes(460));
-    EXPECT_EQ((*transients)[1][1], Bytes(460) + gradients / 4 * 3);
+    EXPECT_EQ((*transients)[1][0], Bytes(570));
+    EXPECT_EQ((*transients)[1][1], Bytes(570) + gradients / 4 * 3);
   }
-  EXPECT_EQ(bytes.input_transient[1][1], Bytes(460));
-  // In two rounds: copies of all, and parts of what a member sums for others.
+  EXPECT_EQ(bytes.input_transient[1][1], Bytes(570));
+  // In two rounds: copies of all. Of 32 members in blocks of eight, each sums its own shard and
+  // those of three others, and gets seven parts of the four.
   bytes = bytes_of_two_packs();
-  add_in_flight(bytes, on_gpus(), kLayout, 9);
-  EXPECT_EQ(bytes.backward_transient[1][1], Bytes(460) + 2 * gradients);
+  add_in_flight(bytes, on_gpus(), kLayout, 32);
+  EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients + gradients / 32 * 7 * 4);
 }
 
 TEST(InFlight, IsNothingOnACpu) {

@@ -47,7 +47,8 @@ TEST(ActivationBudget, LeavesWhatAGpuAndItsLibrariesTake) {
   // Two stages of two replicas are more than a node.
   const auto budget = activation_budget(cost, kHalves, 2, 2);
   EXPECT_EQ(budget->gpu, (GpuShare{Bytes(1'000'000), Bytes(20'000), Bytes(600'000)}));
-  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 500'000 - 1'620'000 - 1'861'632));
+  EXPECT_EQ(budget->reserve, Bytes(200'000));  // 2%
+  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 200'000 - 1'620'000 - 1'861'632));
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.communicators, Bytes(300'000));
   cost.host_per_byte = 1;  // rows are copied in a queue of its own
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.allocator, Bytes(40'000));

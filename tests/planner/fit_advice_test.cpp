@@ -202,6 +202,44 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   EXPECT_LE(forgetful.stages.front().activations, least + least / 8 + Bytes(1));
 }
 
+/// Two replicas of two stages in bf16 on GPUs.
+FitQuestion question_of_gpus() {
+  FitQuestion question = small_question(Bytes(1'000'000'000));
+  question.job.grid.pp = question.job.grid.dp = 2;
+  question.cost = [](const ParallelGrid& grid) {
+    Costs cost = cost_from_hardware(testing::small_cost().shape, Dtype::kBf16, HardwareSpec{},
+                                    grid.tp, grid.dp);
+    cost.memory = Bytes(1'000'000'000);
+    cost.gpu = GpuMemory{.multiprocessors = 132};
+    return cost;
+  };
+  return question;
+}
+
+TEST(FitAdvice, SaysWhatKernelsMessagesAndReductionsAddOnAGpu) {
+  const FitQuestion question = question_of_gpus();
+  const FitAdvice advice = fit_advice(question);
+  for (const StageMemory& stage : advice.wish.stages) {
+    EXPECT_GT(stage.gpu.kernels, Bytes(0));
+    // The longest sequence's hidden states are 4,000 · 64 · 2 bytes; no pack has more, or most have
+    // a good part of them.
+    EXPECT_GT(stage.gpu.messages, Bytes(0));
+    EXPECT_LE(stage.gpu.messages, Bytes(3 * 7200 * 128));
+    // Of two replicas, half of the own gradients at most.
+    EXPECT_GE(stage.gpu.reductions, Bytes(0));
+    EXPECT_LE(stage.gpu.reductions, stage.states.gradients / 2);
+    EXPECT_LT(stage.gpu.total(), stage.activations);
+  }
+  FitQuestion cpu = question;
+  cpu.cost = [&](const ParallelGrid& grid) {
+    Costs cost = question.cost(grid);
+    cost.gpu.reset();
+    return cost;
+  };
+  for (const StageMemory& stage : fit_advice(cpu).wish.stages)
+    EXPECT_EQ(stage.gpu, GpuActivations());
+}
+
 TEST(FitAdvice, NeedsAMemoryOrACap) {
   FitQuestion question = small_question(Bytes(0));
   EXPECT_THROW((void)fit_advice(question), InvalidInput);

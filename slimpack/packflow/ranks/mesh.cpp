@@ -1,27 +1,11 @@
 #include "slimpack/packflow/ranks/mesh.h"
 
-#include <cmath>
-
-#include "slimpack/cost/in_flight.h"
-#include "slimpack/packflow/ranks/collective.h"
-
 namespace slimpack {
-
-std::vector<Mesh::Block> Mesh::blocks(std::int32_t members) {
-  const std::int32_t count =
-      members <= kDirectMembers ? 1 : static_cast<std::int32_t>(std::floor(std::sqrt(members)));
-  std::vector<Block> blocks;
-  for (std::int32_t b = 0; b < count; ++b) {
-    const Shard part(members, count, b);
-    blocks.push_back({static_cast<std::int32_t>(part.begin), static_cast<std::int32_t>(part.end)});
-  }
-  return blocks;
-}
 
 Mesh::Mesh(std::int32_t members, std::int32_t index) {
   const std::vector<Block> all = blocks(members);
-  // The member of a block that serves the members at this place of other blocks, which may have one
-  // member more.
+  // The member of a block that serves the members at this place of other blocks, which may have
+  // more members.
   const auto source = [](const Block& of, std::int32_t place) {
     return of.begin + place % of.size();
   };

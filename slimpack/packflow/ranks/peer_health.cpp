@@ -109,10 +109,16 @@ bool PeerHealth::look() {
     on_failure_(report(cause) ? std::optional(cause) : std::nullopt);
   } catch (const std::exception& e) {
     failed_ = true;
+    // The process that holds the store ends with a job that has failed.
+    if (failed_since_) {
+      on_failure_(std::nullopt);
+      return false;
+    }
+    const std::string reason = e.what();
     on_failure_(
         fmt::format("the job's store does not answer, so the process that holds it has "
                     "ended: {}",
-                    e.what()));
+                    reason.substr(0, reason.find('\n'))));
   }
   return false;
 }

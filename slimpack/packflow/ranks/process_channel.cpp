@@ -17,7 +17,7 @@ void ProcessChannel::post_receive(const MessageForm& form) {
 void ProcessChannel::send(at::Tensor rows_TH) {
   SLIMPACK_CHECK(target_ != nullptr);
   // What has left gives its memory back.
-  while (!outgoing_.empty() && (outgoing_.size() == slots_ || outgoing_.front().done())) {
+  while (!outgoing_.empty() && (outgoing_.size() == held_ || outgoing_.front().done())) {
     outgoing_.front().wait();
     outgoing_.pop_front();
   }

@@ -15,9 +15,9 @@ namespace slimpack {
 class ProcessChannel {
  public:
   /// The groups with the stage that sends and with the stage that receives; null where there is
-  /// none. `slots`: sends that have not met their receives.
-  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int slots)
-      : source_(source), target_(target), slots_(static_cast<std::size_t>(slots)) {}
+  /// none. `held`: sends that may wait for their receives, each with its memory.
+  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int held)
+      : source_(source), target_(target), held_(static_cast<std::size_t>(held)) {}
 
   void post_receive(const MessageForm& form);
   void send(at::Tensor rows_TH);
@@ -29,7 +29,7 @@ class ProcessChannel {
  private:
   ProcessPeers* source_;
   ProcessPeers* target_;
-  std::size_t slots_;
+  std::size_t held_;
   std::deque<ProcessPeers::Message> incoming_, outgoing_;
 };
 

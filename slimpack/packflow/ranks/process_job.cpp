@@ -6,11 +6,11 @@
 #include <span>
 #include <utility>
 
+#include "slimpack/cost/in_flight.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/grouped_communicator.h"
 #include "slimpack/packflow/ranks/process_channel.h"
 #include "slimpack/packflow/ranks/process_collective.h"
-#include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
 
@@ -42,7 +42,7 @@ struct ProcessJob::Ends {
     }
     if (edges.empty()) return;
     for (const std::size_t way : {0, 1})
-      channels.emplace_back(sources[way], targets[way], kChannelSlots);
+      channels.emplace_back(sources[way], targets[way], kHeldSends);
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }

@@ -1,5 +1,5 @@
-"""The stand-in for NCCL blocks where NCCL blocks, and what PackFlow posted before its first action
-hangs on it."""
+"""The stand-in for NCCL blocks where NCCL blocks, in exchanges by hand. PackFlow's own steps run on
+it in step/process_blocking_test.py."""
 
 import blocking_ranks as on_rank
 import pytest

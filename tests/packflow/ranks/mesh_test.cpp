@@ -10,19 +10,19 @@
 namespace slimpack {
 namespace {
 
-TEST(Mesh, OfEightMembersHasOneRound) {
-  EXPECT_EQ(Mesh(8, 1).own, (Mesh::Block{0, 8}));
-  EXPECT_TRUE(Mesh(8, 1).received.empty() && Mesh(8, 1).targets.empty());
+TEST(Mesh, OfASmallGroupHasOneRound) {
+  EXPECT_EQ(Mesh(15, 1).own, (Mesh::Block{0, 15}));
+  EXPECT_TRUE(Mesh(15, 1).received.empty() && Mesh(15, 1).targets.empty());
 }
 
 TEST(Mesh, PassesOnWhatABlockHas) {
-  // Blocks of three, three and four. No other block has a fourth member for 9 to serve.
-  EXPECT_EQ(Mesh::blocks(10), (std::vector<Mesh::Block>{{0, 3}, {3, 6}, {6, 10}}));
-  EXPECT_EQ(Mesh(10, 0).targets, (std::vector<std::int32_t>{3, 6, 9}));
-  EXPECT_EQ(Mesh(10, 1).targets, (std::vector<std::int32_t>{4, 7}));
-  EXPECT_EQ(Mesh(10, 9).received.front().from, 0);
-  EXPECT_EQ(Mesh(10, 9).received.back().from, 3);
-  EXPECT_TRUE(Mesh(10, 9).targets.empty());
+  // Blocks of eight, eight and nine. No other block has a ninth member for 24 to serve.
+  EXPECT_EQ(Mesh::blocks(25), (std::vector<Mesh::Block>{{0, 8}, {8, 16}, {16, 25}}));
+  EXPECT_EQ(Mesh(25, 0).targets, (std::vector<std::int32_t>{8, 16, 24}));
+  EXPECT_EQ(Mesh(25, 1).targets, (std::vector<std::int32_t>{9, 17}));
+  EXPECT_EQ(Mesh(25, 24).received.front().from, 0);
+  EXPECT_EQ(Mesh(25, 24).received.back().from, 8);
+  EXPECT_TRUE(Mesh(25, 24).targets.empty());
 }
 
 TEST(Mesh, GivesEveryMemberEverythingOnce) {
@@ -54,7 +54,7 @@ TEST(Mesh, OfAThousandMembersNeedsFewConnections) {
       for (std::int32_t k = mesh.own.begin; k < mesh.own.end; ++k) others.insert(k);
       most = std::max(most, others.size() - 1);
     }
-    // Of 1,024: 31 in the block of 32 and 31 blocks. A shorter block serves one place more.
+    // Of 1,024: 31 in the block of 32 and 31 blocks. A shorter block serves more places.
     EXPECT_LE(most, 3 * std::sqrt(n)) << n;
     if (n == 1024) {
       EXPECT_EQ(most, 62U);

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "slimpack/packflow/ranks/mesh.h"
 #include "slimpack/packflow/ranks/process_job.h"
 
 namespace slimpack {
@@ -84,6 +86,45 @@ TEST(ProcessGroups, OfAThousandRanksAreFewForEach) {
         EXPECT_EQ(group.kind, GroupKind::kWorld);
       }
     }
+  }
+}
+
+/// Those to which a rank connects if it uses all of its groups but the contexts, which shift only
+/// around their circle.
+std::set<std::pair<GroupKind, std::int32_t>> partners(const RankGrid& grid, std::int32_t rank) {
+  std::set<std::pair<GroupKind, std::int32_t>> out;
+  for (const RankGroup& group : process_groups(grid, rank)) {
+    const Mesh mesh(group.size, group.member(rank));
+    const auto add = [&](std::int32_t member) {
+      if (member != group.member(rank)) out.emplace(group.kind, group.rank(member));
+    };
+    for (std::int32_t m = mesh.own.begin; m < mesh.own.end; ++m) add(m);
+    for (const Mesh::Received& r : mesh.received) add(r.from);
+    for (const std::int32_t m : mesh.targets) add(m);
+  }
+  return out;
+}
+
+TEST(ProcessGroups, OfAThousandRanksNeedFewConnections) {
+  const RankGrid grids[] = {{16, 8, 8}, {16, 64, 1}, {4, 32, 8}, {1, 1024, 1}, {1, 128, 8}};
+  for (const RankGrid& grid : grids) {
+    ASSERT_EQ(grid.ranks(), 1024);
+    make_all(grid);
+    std::size_t all = 0;
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+      // Four of edges; world, data, tensor, tied; contexts of 2, 4, … replicas.
+      EXPECT_LE(process_groups(grid, rank).size(), 8 + std::log2(grid.replicas));
+      std::map<GroupKind, std::size_t> of_kind;
+      for (const auto& [kind, other] : partners(grid, rank)) ++of_kind[kind];
+      for (const auto& [kind, count] : of_kind) {
+        all += count;
+        const bool contexts = kind == GroupKind::kContext;
+        // 2·(√1,024 − 1) of the world and of 1,024 replicas; seven other tensor-parallel ranks.
+        EXPECT_LE(count, contexts ? 150U : 62U) << "rank " << rank << ", kind " << int(kind);
+      }
+    }
+    // All with all would be 1,023 · 1,024 ends in the world's group alone.
+    EXPECT_LE(all, 300U * 1024) << grid.stages << " stages";
   }
 }
 

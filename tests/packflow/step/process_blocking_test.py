@@ -1,24 +1,34 @@
 """Random steps with merged MicroPacks and split backwards end on the stand-in for NCCL, with the
-bits of threads."""
+bits of threads; a step whose receives are posted in the old order hangs on it."""
 
 import os
 
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
-from gradients_test import random_grid
+from gradients_test import random_case, random_grid
 from hugging_face import make_model
 from process_gradients_test import WORKER
 from processes import job
 from safetensors.torch import load_file
 
 PATIENCE = 60  # seconds after which what blocks hangs
-CASES = [("lazy", "every", (1, 2, 1), 0), ("eager", "every", (2, 2, 1), 0)]
+HANGS = 5  # seconds after which what is known to block hangs
+CASES = [("lazy", "every", (1, 2, 1), 0), ("eager", "every", (2, 2, 1), 0),
+         ("lazy", "none", (3, 1, 1), 0), ("eager", "every", (3, 1, 2), 0)]
 if os.environ.get("SLIMPACK_GRID") == "all":
-    GRIDS = [(1, 2, 1), (1, 1, 2), (2, 1, 1), (2, 2, 1), (4, 1, 1), (2, 1, 2), (4, 2, 1), (2, 2, 2)]
+    GRIDS = [(1, 2, 1), (1, 1, 2), (2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 1, 1), (2, 1, 2), (3, 2, 1),
+             (3, 1, 2), (4, 2, 1), (4, 1, 2), (2, 2, 2)]
     CASES = [(way, synchronising, grid, seed) for way, synchronising in
              [("lazy", "none"), ("lazy", "every"), ("eager", "none"), ("eager", "every")]
              for grid in GRIDS for seed in (0, 1)]
+
+
+def run_ranks(folder, way, synchronising, patience, ranks):
+    """Runs the folder's step with a process for each rank; exit codes and what they said."""
+    command = [WORKER, f"{way},{synchronising},{patience}", folder / "step.json"]
+    with job(folder, *[command] * ranks) as processes:
+        return processes.codes(), processes.text()
 
 
 @pytest.mark.parametrize(("way", "synchronising", "grid", "seed"), CASES)
@@ -28,13 +38,45 @@ def test_processes_end_with_the_bits_of_threads(way, synchronising, grid, seed, 
     family, sizes, sequences, plan = random_grid(1200 + seed, [grid])
     model = make_model(family, seed, torch.float64, **sizes)
     write_step(tmp_path / "step", model, sequences, plan, "fp64", steps=2)
-    command = [WORKER, f"{way},{synchronising},{PATIENCE}",
-               tmp_path / "step" / "step.json"]
-    ranks = grid[0] * grid[1] * grid[2]
-    with job(tmp_path, *[command] * ranks) as processes:
-        codes, said = processes.codes(), processes.text()
+    codes, said = run_ranks(tmp_path / "step", way, synchronising, PATIENCE,
+                            grid[0] * grid[1] * grid[2])
     assert not any(codes), said
     found = load_file(tmp_path / "step" / "out.safetensors")
     threads = run_driver(tmp_path / "threads", model, sequences, plan, "fp64", steps=2)
     assert found.keys() == threads.keys()
     assert all(torch.equal(found[name], threads[name]) for name in threads)
+
+
+def old_order(stages):
+    """What write_step takes for a step whose ranks post all receives before their first action:
+    four documents in four MicroPacks, fewer than may be on their way."""
+    family, sizes, _, plan = random_case(1200)
+    plan.update(pp=stages, dp=1, tp=1, planner="packed", capacity=20, post_ahead=True)
+    sequences = [[(7 * s + t) % sizes["vocab_size"] for t in range(20)] for s in range(4)]
+    return make_model(family, 1, torch.float64, **sizes), sequences, plan
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_the_check_refuses_receives_that_are_posted_ahead(stages, tmp_path):
+    refusal = "deadlock: replica 0 waits on stage 0 with .* for the receive of B0, which has not"
+    with pytest.raises(AssertionError, match=refusal):
+        run_driver(tmp_path, *old_order(stages), "fp64")
+
+
+@pytest.mark.parametrize(("way", "synchronising", "stages", "hangs"), [
+    ("lazy", "none", 2, True),  # as the version before groups of edges, which made them lazily
+    ("eager", "first", 2, True),  # a device that synchronises waits for receives of what is to come
+    ("eager", "every", 3, True),
+    ("eager", "none", 3, False),  # what connects beforehand and never synchronises gets through
+])
+def test_what_the_check_refuses_hangs(way, synchronising, stages, hangs, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
+    model, sequences, plan = old_order(stages)
+    plan["unchecked"] = True
+    write_step(tmp_path / "step", model, sequences, plan, "fp64")
+    codes, said = run_ranks(tmp_path / "step", way, synchronising, HANGS if hangs else PATIENCE,
+                            stages)
+    assert any(codes) == hangs, said
+    assert ("hang: " in said) == hangs, said
+    # Nothing else is wrong with it: among threads, whose receives hold nobody up, it ends.
+    assert run_driver(tmp_path / "threads", model, sequences, plan, "fp64")
