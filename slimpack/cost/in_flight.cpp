@@ -57,10 +57,15 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
     if (counted < Counted::kAll) continue;
     const Bytes reduced =
         reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
-    // Weight gradients that were put off come after their backward.
-    for (auto* transients : {&bytes.backward_transient, &bytes.weight_transient})
-      if (!transients->empty() && !(*transients)[stage].empty())
-        (*transients)[stage].back() += reduced;
+    const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {
+      const bool any = !transients.empty() && !transients[stage].empty();
+      return any ? &transients[stage].back() : nullptr;
+    };
+    // Weight gradients that were put off come after their backward. The sums begin in the last
+    // action, or after it if it sends: then what it computed with is free again.
+    if (Bytes* last = last_of(bytes.weight_transient)) *last += reduced;
+    if (Bytes* last = last_of(bytes.backward_transient))
+      *last = s == 0 ? *last + reduced : std::max(*last, messages + reduced);
   }
 }
 

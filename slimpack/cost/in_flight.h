@@ -24,7 +24,8 @@ inline constexpr int kHeldSends = 2;
 ///    it has been sent (TaskBytes::forward_input). The largest counts.
 ///  - Gradients, at the last action: those of the other replicas for the own shard of every layer;
 ///    in large groups copies of what is sent, and parts of what the rank sums for others.
-///    Reductions begin as layers complete, and the slowest replica may be late for all of them.
+///    Sums begin as its layers complete, or after it if it sends an output. The slowest replica may
+///    be late for all of them.
 /// REQUIRES: the bytes are those of one of `replicas` replicas.
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
                    std::int32_t replicas, Counted counted = Counted::kAll);

@@ -62,12 +62,18 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   const Bytes gradients = model_state(on_gpus(), kLayout, StageId(1), 4).gradients;
   ASSERT_GT(gradients, Bytes(0));
   TaskBytes bytes = bytes_of_two_packs();
+  for (auto* transients : {&bytes.backward_transient, &bytes.weight_transient})
+    for (auto& stage : *transients) stage[1] = Bytes(1000);
   add_in_flight(bytes, on_gpus(), kLayout, 4);
-  for (const auto* transients : {&bytes.backward_transient, &bytes.weight_transient}) {
-    EXPECT_EQ((*transients)[1][0], Bytes(570));
-    EXPECT_EQ((*transients)[1][1], Bytes(570) + gradients / 4 * 3);
-  }
+  // A backward of a middle stage sends, and the sums begin after it. They are more than 1,000
+  // bytes.
+  EXPECT_EQ(bytes.backward_transient[1][0], Bytes(570));
+  EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients / 4 * 3);
+  EXPECT_EQ(bytes.weight_transient[1][1], Bytes(1570) + gradients / 4 * 3);
   EXPECT_EQ(bytes.input_transient[1][1], Bytes(570));
+  // The first stage sends nothing backward.
+  const Bytes first = model_state(on_gpus(), kLayout, StageId(0), 4).gradients;
+  EXPECT_EQ(bytes.backward_transient[0][1], Bytes(1240) + first / 4 * 3);
   // In two rounds: copies of all. Of 32 members in blocks of eight, each sums its own shard and
   // those of three others, and gets seven parts of the four.
   bytes = bytes_of_two_packs();

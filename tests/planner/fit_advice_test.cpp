@@ -210,7 +210,7 @@ FitQuestion question_of_gpus() {
     Costs cost = cost_from_hardware(testing::small_cost().shape, Dtype::kBf16, HardwareSpec{},
                                     grid.tp, grid.dp);
     cost.memory = Bytes(1'000'000'000);
-    cost.gpu = GpuMemory{.multiprocessors = 132};
+    cost.gpu.emplace().multiprocessors = 132;
     return cost;
   };
   return question;
