@@ -90,7 +90,7 @@ class Engine:
         """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
         norm."""
         with self.watch:
-            square = squared_norm(self.stage)
+            square = squared_norm(self.stage, self._replication.counted_elsewhere)
             self.groups.sum(square, self._replication.norm_group)
         norm = square.sqrt()
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
