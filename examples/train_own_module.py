@@ -110,9 +110,8 @@ def main():
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     cost = options.output / "cost.json"
-    if not cost.exists():
-        slimpack.torch.profile(OwnConfig(), cost, context=1024, seconds=3,
-                               progress=print if dist.get_rank() == 0 else None)
+    slimpack.torch.profile(OwnConfig(), cost, context=1024, seconds=3, keep=True,
+                           progress=print if dist.get_rank() == 0 else None)
     job = slimpack.Job(OwnConfig(), {"pp": dist.get_world_size()}, cost=cost, dtype="fp32")
     torch.manual_seed(0)
     stage = pipeline.Stage.from_model(OwnModel(OwnConfig()), job.layer_begin, dist.get_rank())
