@@ -268,6 +268,7 @@ class Stage(nn.Module):
         """Within it, layers that run work on that. Gives the positions of its rows, [T]."""
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
         positions_T = positions_T.to(device)
+        work.prepare(device)
         running = self.division.running
         running.work = work
         running.offsets_T = positions_T - torch.arange(len(positions_T), device=device)
