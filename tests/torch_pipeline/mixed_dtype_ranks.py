@@ -15,12 +15,13 @@ STAGES, REPLICAS, LAYER_BEGIN = 2, 2, [0, 2, 4]
 
 
 class Found(NamedTuple):
-    """loss, norm: of the step. gradients: by name, as fp32. wide: names of this rank's fp32
-    parameters."""
+    """loss, norm: of the step. gradients: by name, as fp32; weights: likewise, after an update.
+    wide: names of this rank's fp32 parameters."""
 
     loss: float
     norm: float
     gradients: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray]
     wide: set[str]
 
 
@@ -37,9 +38,13 @@ def step(folder, sharded):
     assert stage.dtype == torch.bfloat16
     wide = {name for name, p in stage.model.named_parameters() if p.dtype == torch.float32}
     engine = pipeline.Engine(stage, shard_replicas=sharded)
+    optimizer = pipeline.WideAdamW(stage.parameters(), lr=1e-2)
     loss = engine.step(*plan_and_documents()).loss
     norm = engine.clip_grad_norm(float("inf"))
     gradients = {name: whole(p.grad).float().numpy().copy()
                  for name, p in stage.model.named_parameters() if p.grad is not None}
+    optimizer.step()
+    weights = {name: whole(p.detach()).float().numpy().copy()
+               for name, p in stage.model.named_parameters()}
     close(engine)
-    return Found(loss, norm, gradients, wide)
+    return Found(loss, norm, gradients, weights, wide)

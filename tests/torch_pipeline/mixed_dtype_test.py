@@ -68,6 +68,15 @@ def test_replicas_share_out_what_has_the_main_dtype_and_sum_the_rest(found):
                 assert relative(of_rank.gradients[name], gradient) < 0.01, name
 
 
+@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
+def test_replicas_have_the_same_weights_after_an_update(found, sharded):
+    first, second = found[1][sharded][:2], found[1][sharded][2:]
+    for one, other in zip(first, second, strict=True):
+        assert one.weights.keys() == other.weights.keys()
+        for name, weight in one.weights.items():
+            assert np.array_equal(weight, other.weights[name]), name
+
+
 def test_layers_that_widen_hidden_states_are_refused_by_name():
     def widening():
         model = model_of(config_of("llama"), 1, torch.bfloat16)

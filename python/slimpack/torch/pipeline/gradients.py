@@ -33,7 +33,7 @@ def summed(parameters, groups, name):
         return
     for parameter in (parameter for parameter in parameters if parameter.requires_grad):
         if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
+            parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
         groups.sum(local(parameter.grad), name)
 
 

@@ -7,8 +7,9 @@ backward pass.
 import contextlib
 import warnings
 
+import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.gradients import summed
@@ -58,9 +59,11 @@ class Sharded:
         self._modules = [*stage.own_layers(), stage]
         # FSDP2 gathers parameters of one dtype. The others, a few routers and sinks, stay whole.
         self._whole = [p for p in stage.parameters() if p.dtype != stage.dtype]
+        sums = torch.float64 if stage.dtype == torch.float64 else torch.float32
         self.counted_elsewhere = frozenset(self._whole if groups.replica else ())
         for module in self._modules:
             fully_shard(module, mesh=mesh, reshard_after_forward=False,
+                        mp_policy=MixedPrecisionPolicy(reduce_dtype=sums),
                         ignored_params=set(self._whole))
             module.set_gradient_divide_factor(1.0)  # a loss is divided by the whole step's targets
             module.set_force_sum_reduction_for_comms(True)

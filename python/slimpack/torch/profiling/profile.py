@@ -196,7 +196,15 @@ def _cost_file(config, dtype, known, layers, transfer):
             "parameters_before": known.before, "parameters_after": known.after,
             "parameters_shared": known.shared, "kind_of_layer": list(known.kind_of_layer),
             "layers": [layer["autograd"] | widths for layer in layers],
-            "state_bytes": {"weights": size, "gradients": size, "optimizer": 2 * size}}}
+            "state_bytes": _state_bytes(size)}}
+
+
+def _state_bytes(size):
+    """By parameter of so many bytes. Of bf16 WideAdamW keeps gradients, moments and weights in
+    fp32."""
+    wide = max(size, 4)
+    return {"weights": size, "gradients": wide,
+            "optimizer": 2 * wide + (wide if wide > size else 0)}
 
 
 def _memory(device):
