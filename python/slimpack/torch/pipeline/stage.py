@@ -19,7 +19,7 @@ from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
-from slimpack.torch.pipeline.refusals import require_trainable
+from slimpack.torch.pipeline.refusals import require_places, require_trainable
 from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.selective import Selective
 from slimpack.torch.pipeline.work import Stopped
@@ -91,6 +91,7 @@ def divide(model, place):
     Raises InvalidInput for models that this runtime cannot train, and for impossible places.
     """
     require_trainable(model.config)
+    require_places(model)
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
     running = Running()
