@@ -1,4 +1,5 @@
-"""bench/any_model.py runs, on documents of some dozens of tokens, beside every schedule of torch's."""
+"""bench/any_model.py runs beside every schedule of torch's, on documents of some dozens of
+tokens."""
 
 import json
 import subprocess

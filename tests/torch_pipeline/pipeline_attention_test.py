@@ -50,8 +50,8 @@ def test_what_is_no_window_is_seen_whole_or_left_to_the_mask(distance, known):
 
 
 def test_the_window_of_a_model_may_be_wider_than_short_documents():
-    model = model_of(config_of("mistral", sliding_window=131072, max_position_embeddings=1 << 20), 1)
-    stage = Stage.from_model(model, [0, 2, 4], 0, check=False)
+    config = config_of("mistral", sliding_window=131072, max_position_embeddings=1 << 20)
+    stage = Stage.from_model(model_of(config, 1), [0, 2, 4], 0, check=False)
     assert set(stage.division.attention.windows.values()) == {131072}
 
 

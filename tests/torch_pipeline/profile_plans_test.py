@@ -1,5 +1,5 @@
-"""What is planned, compared and fitted from a profile whose times are fixed, so that no noise of the
-machine decides."""
+"""What is planned, compared and fitted from a profile whose times are fixed, so that no noise of
+the machine decides."""
 
 import json
 

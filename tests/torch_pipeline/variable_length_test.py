@@ -65,8 +65,8 @@ def test_the_stand_in_has_arguments_of_the_kernel():
         assert stand_in[name].default == real[name].default
 
 
-# Full attention, windows in all layers and in some, values narrower than queries and wider ones of a
-# width that is no multiple of 8.
+# Full attention, windows in all layers and in some, values narrower than queries and wider ones of
+# a width that is no multiple of 8.
 @pytest.mark.parametrize(("family", "settings"), [
     ("llama", {}), ("mistral", {}), ("olmo3", {}), ("minicpm3", {}), ("deepseek_v3", {}),
     ("deepseek_v3", dict(v_head_dim=20))])

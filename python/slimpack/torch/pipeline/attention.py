@@ -11,8 +11,8 @@ function runs slice by slice:
 - torch's scaled_dot_product_attention, where attention is softmax(q k) v;
 - else the family's own function.
 
-In the last two, long slices run in blocks of queries, which backward computes again. So only the scores of one block
-exist at a time.
+In the last two, long slices run in blocks of queries, which backward computes again. So only the
+scores of one block exist at a time.
 """
 
 import sys

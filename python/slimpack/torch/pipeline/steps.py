@@ -69,8 +69,8 @@ class StepSampler:
 
 
 class PlannedStep(NamedTuple):
-    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns: how long planning took; waited_ns: how long training waited for
-    it."""
+    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns:
+    how long planning took; waited_ns: how long training waited for it and for the documents."""
 
     plan: StepPlan
     drawn: Drawn

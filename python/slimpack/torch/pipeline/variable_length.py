@@ -1,8 +1,8 @@
 """One attention call for all slices of a MicroPack, on GPUs: torch's flash attention for sequences
 of several lengths, whose causal mask is aligned to the last key.
 
-The kernel takes heads of one width, a multiple of 8. Narrower ones, such as the values of DeepSeek's
-attention, are filled up with zeros, which add nothing to scores, and cut off the output.
+The kernel takes heads of one width, a multiple of 8. Narrower ones, such as the values of
+DeepSeek's attention, are filled up with zeros, which add nothing to scores, and cut off the output.
 """
 
 import torch

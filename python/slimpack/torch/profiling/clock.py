@@ -8,7 +8,8 @@ from slimpack import InvalidInput
 
 
 class Clock:
-    """Measures what a device was given to do: on a GPU by events in its queue, elsewhere by a clock.
+    """Measures what a device was given to do: on a GPU by events in its queue, elsewhere by a
+    clock.
 
     kind: "wall", or "processor": processor time of this process, whatever else the machine does.
     """
