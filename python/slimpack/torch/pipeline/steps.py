@@ -70,7 +70,7 @@ class StepSampler:
 
 class PlannedStep(NamedTuple):
     """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns:
-    how long planning took; waited_ns: how long training waited for it and for the documents."""
+    how long planning took; waited_ns: how long training waited for it."""
 
     plan: StepPlan
     drawn: Drawn
@@ -114,13 +114,12 @@ class PlannedSteps:
             steps = self._read(reader, self._handed(planner, self._draw(count, max_tokens)))
             try:
                 while True:
-                    start = time.monotonic_ns()
                     with self._engine.watch:
                         step = next(steps, None)
                     if step is None:
                         return
                     last = step.drawn.cursor
-                    yield step._replace(waited_ns=time.monotonic_ns() - start)
+                    yield step
             finally:
                 if last is not None:
                     self.sampler.go_to(last)  # steps ahead may have been drawn in vain
@@ -134,23 +133,25 @@ class PlannedSteps:
             yield drawn
 
     def _handed(self, planner, draws):
-        """(Drawn, plan, planning_ns) of all draws, on all ranks; while one is used, the first rank
-        plans the next."""
+        """PlannedSteps without documents of all draws, on all ranks; while one is used, the first
+        rank plans the next."""
         first = self._engine.groups.rank == 0
 
         def start(drawn):
             return drawn, planner.submit(self._timed_plan, drawn.lengths) if first else None
 
         for drawn, planning in _one_ahead(map(start, draws)):
+            begin = time.monotonic_ns()
             plan, planning_ns = planning.result() if first else (None, None)
-            yield drawn, *self._handed_over(plan, planning_ns)
+            plan, planning_ns = self._handed_over(plan, planning_ns)
+            yield PlannedStep(plan, drawn, {}, planning_ns, time.monotonic_ns() - begin)
 
     def _read(self, reader, handed):
-        """A PlannedStep of each; while one is used, the next one's documents are read."""
-        def start(item):
-            drawn, plan, planning_ns = item
-            reading = reader.submit(documents_of, drawn, plan, self._engine, self._read_document)
-            return PlannedStep(plan, drawn, {}, planning_ns, 0), reading
+        """The steps with their documents; while one is used, the next one's are read."""
+
+        def start(step):
+            return step, reader.submit(documents_of, step.drawn, step.plan, self._engine,
+                                       self._read_document)
 
         for step, reading in _one_ahead(map(start, handed)):
             yield step._replace(documents=reading.result())
