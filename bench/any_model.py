@@ -3,15 +3,15 @@
 torch.distributed.pipelining, in turn. The same Hugging Face model, weights, documents and full
 recomputation.
 
-    .venv/bin/python bench/any_model.py                  # Llama, as bench/end_to_end; ~25 minutes
+    .venv/bin/python bench/any_model.py                  # Llama, as bench/end_to_end; over an hour
     .venv/bin/python bench/any_model.py --model moe      # a small mixture of experts
     .venv/bin/python bench/any_model.py --rivals 1f1b,pad,desc 1f1b,bfd,given --turns 1
 
 First it measures the model and plans from that. Then it looks for the rival's best schedule,
-packing of whole documents and order: all of them on the beginnings of the documents, the best ones
-on all of it. It does so twice: with the same recomputation, and without that of the last stage.
-Then all ways run in turn. Prints medians, the prediction beside the measurement, and the ratio by
-turn.
+packing of whole documents and order, which takes most of the time: all of them on the beginnings of
+the documents, the best ones on all of it. It does so twice: with the same recomputation, and
+without that of the last stage. Then all ways run in turn. Prints medians, the prediction beside the
+measurement, and the ratio by turn.
 """
 
 import argparse
@@ -42,7 +42,8 @@ from torch_pipelining import LOOPED, Pipeline, tune_malloc
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3MoeConfig
 
 RANKS = 2
-CHOICES = {"schedule": ["1f1b", "interleaved", "zb", "gpipe"], "packing": ["bfd", "balanced", "pad"],
+CHOICES = {"schedule": ["1f1b", "interleaved", "zb", "gpipe", "bfs", "zbv", "dualpipev"],
+           "packing": ["bfd", "balanced", "pad"],
            "order": ["given", "desc", "asc", "hill"]}
 RECOMPUTE = ["all", "all-but-last"]  # the last stage's graph may wait for nothing else
 

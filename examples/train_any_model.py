@@ -8,8 +8,9 @@ SlimPack's plans.
 
 --model is a config.json, whose model begins with random weights, or a folder or a name on the Hub,
 whose weights are trained on. Processes = stages × replicas. The first start measures the model's
-layers for some seconds, so that steps are planned with what they take here. Ctrl-C or SIGTERM saves
-and ends it; started again with --resume, it goes on. runs/any/model loads with from_pretrained.
+layers for some seconds, so that steps are planned, and what backward computes again is chosen, with
+what they take here. Ctrl-C or SIGTERM saves and ends it; started again with --resume, it goes on.
+runs/any/model loads with from_pretrained.
 """
 
 import argparse
@@ -21,6 +22,8 @@ import torch
 import torch.distributed as dist
 from slimpack.torch import pipeline
 from transformers import AutoConfig, AutoModelForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def parse():
@@ -34,6 +37,8 @@ def parse():
     parser.add_argument("--step-tokens", type=int, default=8192, help="of a step, on all ranks")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--dtype", choices=DTYPES, default="fp32",
+                        help="of the model; AdamW's states and gradients are fp32 (default: fp32)")
     parser.add_argument("--hardware", help="plan with the figures of this GPU, such as h100, "
                         "instead of measuring layers")
     parser.add_argument("--held-out", help="a dataset that is evaluated before and after")
@@ -45,24 +50,23 @@ def parse():
 def job_of(config, replicas, options):
     """What steps are planned for: without --hardware, with what the layers take where this runs."""
     settings = dict(parallel={"pp": options.stages, "dp": replicas}, context=options.context,
-                    dtype="fp32", recompute="full", backward="whole", most_merged=1)
-    if options.hardware:
-        return slimpack.Job(config, hardware=options.hardware, **settings)
-    cost = Path(options.output) / "cost.json"
-    if not cost.exists():
-        slimpack.torch.profile(config, cost, context=options.context, seconds=3,
-                               progress=print if dist.get_rank() == 0 else None)
+                    dtype=options.dtype, backward="whole", most_merged=1)
+    if options.hardware:  # which knows other ways to compute again than this runtime
+        return slimpack.Job(config, hardware=options.hardware, recompute="full", **settings)
+    cost = slimpack.torch.profile(config, Path(options.output) / f"cost-{options.dtype}.json",
+                                  dtype=DTYPES[options.dtype], context=options.context, seconds=3,
+                                  progress=print if dist.get_rank() == 0 else None, keep=True)
     return slimpack.Job(config, cost=cost, **settings)
 
 
-def stage_of(model, layer_begin, index):
-    """A stage, in fp32, on this process's device."""
+def stage_of(model, layer_begin, index, dtype):
+    """A stage on this process's device."""
     device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
     if not Path(model).is_file():
-        stage = pipeline.Stage.from_pretrained(model, layer_begin, index, dtype=torch.float32)
+        stage = pipeline.Stage.from_pretrained(model, layer_begin, index, dtype=dtype)
         return stage.to(device)
     torch.manual_seed(0)  # the same weights on all ranks
-    whole = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model))
+    whole = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model), dtype=dtype)
     return pipeline.Stage.from_model(whole, layer_begin, index).to(device)
 
 
@@ -77,13 +81,14 @@ def main():
     config = AutoConfig.from_pretrained(options.model)
     Path(options.output).mkdir(parents=True, exist_ok=True)
     job = job_of(config, replicas, options)
+
     dataset = slimpack.IndexedDataset.open(options.dataset)
     sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
                                    step_tokens=options.step_tokens)
     layer_begin = job.stages_for(sampler.peek())
-    stage = stage_of(options.model, layer_begin, rank % options.stages)
+    stage = stage_of(options.model, layer_begin, rank % options.stages, DTYPES[options.dtype])
     engine = pipeline.Engine(stage, shard_replicas=options.shard)
-    optimizer = torch.optim.AdamW(stage.parameters(), lr=options.learning_rate)
+    optimizer = pipeline.WideAdamW(stage.parameters(), lr=options.learning_rate)
     steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
     held_out = None
     if options.held_out:

@@ -1,6 +1,7 @@
 """A stage checks a family when it is met for the first time, and never again."""
 
 import copy
+import importlib
 
 import pytest
 import torch
@@ -38,6 +39,24 @@ def test_a_family_is_checked_once_for_each_configuration(checked, tmp_path):
     reports = [file.read_text() for file in (tmp_path / "slimpack" / "exact").iterdir()]
     assert len(reports) == 2
     assert all(text.startswith("LlamaForCausalLM: exact\n") for text in reports)
+
+
+def test_a_family_is_checked_again_when_a_file_that_it_imports_changes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_ops.py").write_text("def scaled(x):\n    return 2 * x\n")
+    (tmp_path / "own_layers.py").write_text("import own_ops\n\n\ndef gate(x):\n"
+                                            "    return own_ops.scaled(x)\n")
+    (tmp_path / "own_family.py").write_text(
+        "from own_layers import gate\nfrom transformers import LlamaForCausalLM\n\n\n"
+        "class OwnModel(LlamaForCausalLM):\n    pass\n")
+    model = importlib.import_module("own_family").OwnModel(config_of("llama"))
+    digests = [once._digest(model)]
+    for name in ("own_family", "own_layers", "own_ops"):
+        file = tmp_path / f"{name}.py"
+        file.write_text(file.read_text() + "# changed\n")
+        digests.append(once._digest(model))
+    assert len(set(digests)) == 4
+    assert once._digest(model) == digests[-1]
 
 
 def test_a_model_that_is_not_exact_is_refused_every_time(checked):

@@ -83,6 +83,8 @@ def test_a_runtime_whose_ropes_do_not_know_documents_is_not_exact(monkeypatch):
     ("doge", {}, r"it computes with the attention mask"),
     ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
      r"its tokens see later ones"),
+    ("roberta", dict(is_decoder=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+     r"RobertaForCausalLM counts positions from its padding token's number on"),
     ("gemma3", {}, r"Gemma3ForConditionalGeneration is more than a language model"),
     ("vit", {}, r"model_type is vit, which is no causal language model"),
     ("blt", {}, r"no small model of BltForCausalLM can be made"),

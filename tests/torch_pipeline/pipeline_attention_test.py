@@ -13,7 +13,10 @@ from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.packs import Pack
 from slimpack.torch.pipeline.parts import blocks_of, parts_of
 from slimpack.torch.pipeline.random_plan import random_plan
-from trial import assert_equals_plain_training
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.models.llama.modeling_llama import LlamaAttention
+from trial import assert_equals_plain_training, assert_model_equals_plain_training
 
 
 @pytest.mark.parametrize(("family", "windows"), [
@@ -23,6 +26,62 @@ def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
     model_of(config_of(family), 1, torch.float32).save_pretrained(tmp_path)
     stage = Stage.from_pretrained(tmp_path, [0, 2, 4], 0, dtype=torch.float32)
     assert list(stage.division.attention.windows.values()) == windows
+
+
+def rule(distance):
+    """Of tokens that see those at such distances before them."""
+    return attention.MaskRule(lambda _, __, query, key: distance(query, key) & (key <= query))
+
+
+@pytest.mark.parametrize("window", [1, 2, 4096, 65535, 65536, 65537, 131072, 1_000_003])
+def test_the_window_of_a_rule_is_found_however_wide(window):
+    reach = rule(lambda query, key: query - key < window).reach()
+    assert (reach.window, reach.known) == (window, True)
+
+
+@pytest.mark.parametrize(("distance", "known"), [
+    (lambda query, key: key >= 0, True),
+    (lambda query, key: query // 131072 == key // 131072, False),  # chunks
+    (lambda query, key: (query - key < 131072) | (key == 0), False),  # and the first token
+    (lambda query, key: (query - key) % 3 == 0, False)])
+def test_what_is_no_window_is_seen_whole_or_left_to_the_mask(distance, known):
+    reach = rule(distance).reach()
+    assert (reach.window, reach.known) == (None, known)
+
+
+def test_the_window_of_a_model_may_be_wider_than_short_documents():
+    config = config_of("mistral", sliding_window=131072, max_position_embeddings=1 << 20)
+    stage = Stage.from_model(model_of(config, 1), [0, 2, 4], 0, check=False)
+    assert set(stage.division.attention.windows.values()) == {131072}
+
+
+class ScaledByDefault(LlamaAttention):
+    """Leaves the scale of scores to the attention function."""
+
+    def forward(self, hidden_states, position_embeddings=None, past_key_values=None, **_):
+        rows = (*hidden_states.shape[:-1], -1, self.head_dim)
+        query, key, value = (project(hidden_states).view(rows).transpose(1, 2)
+                             for project in (self.q_proj, self.k_proj, self.v_proj))
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        attend = AttentionInterface().get_interface(self.config._attn_implementation,
+                                                    sdpa_attention_forward)
+        output, weights = attend(self, query, key, value, None)
+        return self.o_proj(output.flatten(2)), weights
+
+
+def test_a_module_need_not_say_how_scores_are_scaled():
+    model = model_of(config_of("llama"), 1)
+    for layer in model.model.layers:
+        layer.self_attn.__class__ = ScaledByDefault
+    model.config._attn_implementation = "sdpa"
+    assert_model_equals_plain_training(model, 3, kind="sliced", stages=2)
+
+
+@pytest.mark.parametrize("family", ["opt", "electra"])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_embeddings_may_have_a_width_of_their_own(family, stages):
+    assert_equals_plain_training(family, 3, kind="sliced", stages=stages)
 
 
 # gemma2 computes the softmax in fp32, backward again.

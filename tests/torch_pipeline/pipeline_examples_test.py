@@ -1,8 +1,6 @@
 """The examples that train any model: on two processes, in seconds."""
 
-import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import slimpack
+import slimpack.torch
 import torch
 import training_ranks
 from processes import environment, job
 from ranks import outcomes, run
+from smollm2_weights import fixture_weights, write_short_model  # noqa: F401
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
@@ -24,14 +24,7 @@ from trial import BOUND, random_case
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ANY, OWN = EXAMPLES / "train_any_model.py", EXAMPLES / "train_own_module.py"
 DEMO = EXAMPLES.parent / "models" / "demo.json"
-QWEN3_MOE = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 64,
-             "intermediate_size": 96, "moe_intermediate_size": 48, "num_hidden_layers": 2,
-             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_experts": 6,
-             "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1,
-             "mlp_only_layers": [], "vocab_size": 257, "max_position_embeddings": 4096,
-             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu",
-             "tie_word_embeddings": False}
-SMOLLM2 = Path(os.environ.get("SLIMPACK_SMOLLM2", EXAMPLES.parent / "runs" / "smollm2" / "model"))
+DEMO_MOE = EXAMPLES.parent / "models" / "demo-moe.json"
 
 
 def build_dataset(*arguments):
@@ -60,22 +53,50 @@ def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
                "--context", "256", "--step-tokens", "512", "--held-out", corpus]
     losses = trained(tmp_path, *command, "--steps", "3")
     assert losses[2] < losses[0]
-    measured = (tmp_path / "cost.json").stat().st_mtime_ns  # once, and then never again
+    cost = tmp_path / "cost-fp32.json"
+    measured = cost.stat().st_mtime_ns  # once, and then never again
     assert trained(tmp_path, *command, "--steps", "4", "--resume")[:3] == losses
     evaluated = training_ranks.evaluations(tmp_path)
     assert [line["step"] for line in evaluated] == [0, 3, 4]
     assert evaluated[-1]["evaluation_loss"] < evaluated[0]["evaluation_loss"]
-    assert (tmp_path / "cost.json").stat().st_mtime_ns == measured
+    assert cost.stat().st_mtime_ns == measured
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert model.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
 
 
 def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(QWEN3_MOE))
-    losses = trained(tmp_path, ANY, corpus, "--model", tmp_path / "config.json", "--output",
-                     tmp_path, "--stages", "1", "--shard", "--context", "256", "--step-tokens",
-                     "512", "--steps", "3", "--hardware", "h100")
+    losses = trained(tmp_path, ANY, corpus, "--model", DEMO_MOE, "--output", tmp_path, "--stages",
+                     "1", "--shard", "--context", "256", "--step-tokens", "512", "--steps", "3",
+                     "--hardware", "h100")
     assert losses[2] < losses[0]
+
+
+def test_experts_in_bf16_train_on_two_stages_by_what_was_measured(corpus, tmp_path):
+    losses = trained(tmp_path, ANY, corpus, "--model", DEMO_MOE, "--output", tmp_path, "--dtype",
+                     "bf16", "--context", "256", "--step-tokens", "512", "--steps", "3")
+    assert losses[2] < losses[0]
+    weights = AutoModelForCausalLM.from_pretrained(tmp_path / "model").state_dict()
+    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+    state = json.loads((tmp_path / "cost-bf16.json").read_text())["autograd"]["state_bytes"]
+    assert state == {"weights": 2, "gradients": 4, "optimizer": 12}
+
+
+def test_the_planner_chooses_what_is_computed_again_where_layers_were_measured(tmp_path):
+    # Nanoseconds a token as if products took all the time: so to keep graphs is faster.
+    file = slimpack.torch.profile(DEMO.parent / "demo.json", tmp_path / "cost-fp32.json",
+                                  context=256, seconds=0.2)
+    cost = json.loads(file.read_text())
+    layer = cost["autograd"]["layers"][0]
+    for part, backward in ((cost, 6000.0), (layer["nothing"], 4000.0),
+                           (layer["elementwise"], 4200.0)):
+        for name, time in (("forward", 2000.0), ("backward", backward)):
+            part[name] = dict.fromkeys(part[name], 0.0) | {"per_token": time}
+    file.write_text(json.dumps(cost))
+    command = [ANY, "corpus", "--model", DEMO, "--output", tmp_path, "--context", "256"]
+    chosen, = run(1, training_ranks.recompute_of_example, *command)
+    assert chosen == ["nothing"]
+    chosen, = run(1, training_ranks.recompute_of_example, *command, "--hardware", "h100")
+    assert chosen == ["full"]
 
 
 def test_processes_that_are_no_whole_replicas_are_told_so(corpus, tmp_path):
@@ -124,9 +145,7 @@ def test_a_module_of_ones_own_trains_on_two_stages(corpus, tmp_path):
 
 
 def test_a_module_of_ones_own_has_the_gradients_of_plain_training():
-    spec = importlib.util.spec_from_file_location("train_own_module", OWN)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = training_ranks.load_example(OWN)
     torch.manual_seed(1)
     model = example.OwnModel(example.OwnConfig()).double()
     plan, documents = random_case(1, stages=2, kind="sliced")
@@ -141,20 +160,21 @@ def test_a_module_of_ones_own_has_the_gradients_of_plain_training():
 
 
 @pytest.mark.whole
-@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="examples/smollm2.py has written no weights")
-def test_a_real_model_goes_on_with_the_loss_that_transformers_finds(tmp_path):
+def test_a_real_model_goes_on_with_the_loss_that_transformers_finds(weights, tmp_path):
+    smollm2 = tmp_path / "smollm2"
+    write_short_model(weights, smollm2)
     text = "A cat sat on the mat, and the other cat sat beside it. " * 8
     lines = [json.dumps({"text": text[:n]}) + "\n" for n in (90, 200, 440)]
     (tmp_path / "text.jsonl").write_text("".join(lines))
-    build_dataset("--from", tmp_path / "text.jsonl", "--tokenizer", SMOLLM2 / "tokenizer.json",
+    build_dataset("--from", tmp_path / "text.jsonl", "--tokenizer", smollm2 / "tokenizer.json",
                 "--eod-token", "<|endoftext|>", "--out", tmp_path / "corpus")
     dataset = slimpack.IndexedDataset.open(tmp_path / "corpus")
     step_tokens = int(dataset.lengths().sum())
-    losses = trained(tmp_path, ANY, tmp_path / "corpus", "--model", SMOLLM2, "--output", tmp_path,
+    losses = trained(tmp_path, ANY, tmp_path / "corpus", "--model", smollm2, "--output", tmp_path,
                      "--context", "64", "--step-tokens", step_tokens, "--steps", "2",
                      "--learning-rate", "1e-5")
     assert losses[1] < losses[0]
-    model = AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.float32)
     summed = targets = 0
     drawn = pipeline.StepSampler(dataset.lengths(), context=64, step_tokens=step_tokens).next_step()
     with torch.no_grad():

@@ -1,11 +1,18 @@
 """The load-balancing loss of experts, against transformers' own function on whole documents."""
 
+import pipeline_worker
 import pytest
 import torch
 from families import config_of, model_of
-from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
+from ranks import run
+from slimpack.torch.pipeline.comparison import (
+    Fp64Casts,
+    largest_difference,
+    largest_of,
+    plain_step,
+)
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
-from trial import BOUND, random_case, run_locally
+from trial import BOUND, random_case, run_locally, tensors_of
 
 ASKS = dict(output_router_logits=True, router_aux_loss_coef=0.3)
 
@@ -59,6 +66,24 @@ def test_the_loss_and_its_gradients_are_those_of_plain_training(family, mode, re
     assert loss == pytest.approx(expected, rel=BOUND)
     assert balance_loss == pytest.approx(expected_balance, rel=BOUND)
     difference, name = largest_difference(model, engine.stages)
+    assert difference <= BOUND, f"{name}: {difference:.2e}"
+
+
+@pytest.mark.parametrize("mode", ["step", "micropack"])
+@pytest.mark.parametrize("recompute", ["full", "nothing"])
+def test_ranks_of_two_stages_and_replicas_balance_experts_together(mode, recompute):
+    settings = dict(kind="sliced" if recompute == "full" else "symmetric", recompute=recompute,
+                    stages=2, replicas=2)
+    said = run(4, pipeline_worker.balanced_step, "mixtral", 1, settings, mode, ASKS)
+    model, (plan, documents) = model_of(config_of("mixtral", **ASKS), 1), random_case(1, **settings)
+    with Fp64Casts():
+        expected = plain_step(model, documents)
+        expected_balance = (add_loss_of_whole_step(model, documents) if mode == "step" else
+                            add_loss_of_micro_packs(model, documents, plan))
+    for loss, balance_loss, _ in said:
+        assert loss == pytest.approx(expected, rel=BOUND)
+        assert balance_loss == pytest.approx(expected_balance, rel=BOUND)
+    difference, name = largest_of(model, tensors_of([of_rank[-1] for of_rank in said]))
     assert difference <= BOUND, f"{name}: {difference:.2e}"
 
 

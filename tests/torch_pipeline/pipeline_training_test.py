@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 import training_ranks
 from ranks import outcomes, run
 from slimpack.torch.pipeline import Checkpoints
@@ -67,6 +68,17 @@ def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(tmp_path, sharded)
     assert losses(stopped) == losses(never)
 
 
+@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
+def test_a_resumed_run_in_bf16_has_the_bits_of_one_that_never_stopped(tmp_path, sharded):
+    # The weights and moments that AdamW keeps in fp32 are in the checkpoint.
+    never, stopped, narrow = tmp_path / "never", tmp_path / "stopped", {"dtype": torch.bfloat16}
+    expected = run(4, train, never, 2, 4, sharded, narrow)
+    run(4, train, stopped, 2, 2, sharded, narrow)
+    got = run(4, training_ranks.resume, stopped, 2, 4, sharded, narrow)
+    assert_same_bits(expected, got)
+    assert losses(stopped) == losses(never)
+
+
 def test_a_checkpoint_of_shares_on_two_stages_loads_whole_on_one(whole, tmp_path):
     run(4, train, tmp_path, 2, 2, True)
     of_one, = run(1, training_ranks.resume, tmp_path, 1, 4)
@@ -83,6 +95,16 @@ def test_a_run_that_is_killed_while_it_saves_keeps_the_last_checkpoint(whole, tm
     assert_same_bits(whole[1], run(2, training_ranks.resume, tmp_path, 2, 4))
     assert not list((tmp_path / "checkpoints").glob(".partial-*"))
     assert losses(tmp_path) == losses(whole[0])
+
+
+def test_documents_of_the_next_step_are_read_while_one_trains_on_the_ends():
+    first, middle, last = run(3, training_ranks.take_slowly, 3)
+    for steps, threads, _ in (first, last):
+        assert len(steps) == 3
+        assert all(given == drawn and ahead for given, drawn, ahead in steps)
+        assert [name.rpartition("_")[0] for name in threads] == ["slimpack reader"]
+    assert [given for given, *_ in middle[0]] == [0, 0, 0] and middle[1] == []
+    assert first[2] == middle[2] == last[2]  # where the sampler stands
 
 
 @pytest.mark.parametrize("failing, code, message", [

@@ -12,11 +12,13 @@ from slimpack.torch.pipeline.random_plan import random_plan
 from trial import random_case
 
 
-def engine_of(family, seed, plan):
-    """This rank's part of the model that every rank makes alike."""
-    model = model_of(config_of(family), seed)
+def engine_of(family, seed, plan, options=None, **settings):
+    """This rank's part of the model that every rank makes alike. options: of the Engine; settings:
+    of the configuration."""
+    model = model_of(config_of(family, **settings), seed)
     index = dist.get_rank() % plan.stages
-    return pipeline.Engine(pipeline.Stage.from_model(model, plan.layer_begin, index, check=False))
+    stage = pipeline.Stage.from_model(model, plan.layer_begin, index, check=False)
+    return pipeline.Engine(stage, **(options or {}))
 
 
 def close(engine):
@@ -39,6 +41,16 @@ def step(family, seed, settings):
         loss = engine.step(plan, documents).loss
     close(engine)
     return loss, arrays_of(engine)
+
+
+def balanced_step(family, seed, settings, mode, asks):
+    """As step, of a model that asks for a load-balancing loss: (loss, that loss, gradients)."""
+    plan, documents = random_case(seed, **settings)
+    engine = engine_of(family, seed, plan, {"load_balancing": mode}, **asks)
+    with Fp64Casts():
+        result = engine.step(plan, documents)
+    close(engine)
+    return result.loss, result.balance_loss, arrays_of(engine)
 
 
 def run_twice(family, seed, settings, folder):

@@ -44,6 +44,12 @@ def test_steps_are_planned_with_what_messages_take(cost):
     assert nanoseconds(transfer_latency=0, transfer_per_byte=1e3) - none == 2 * 16 * 4 * 1e3
 
 
+@pytest.mark.parametrize(("seen_by", "measured"), [([1], True), ([0], False), ([0, 1], False)])
+def test_all_ranks_measure_where_the_first_one_finds_no_file(tmp_path, seen_by, measured):
+    found = run(2, profile_ranks.profile_once, tmp_path / "cost.json", seen_by)
+    assert found == [(measured, 2)] * 2
+
+
 def test_all_ranks_raise_what_keeps_the_first_from_writing(tmp_path):
     found = outcomes(2, profile_ranks.write_profile, tmp_path / "nowhere" / "cost.json")
     for failed, (kind, message, _) in found:

@@ -4,6 +4,9 @@ import json
 import os
 import runpy
 import sys
+import threading
+import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import torch.distributed as dist
 from families import config_of, model_of
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline import checkpoints
+from transformers import AutoConfig
 
 DOCUMENTS = [np.random.default_rng(i).integers(3, 9, 5 + 37 * i % 90) for i in range(40)]
 MODEL = "llama"
@@ -40,16 +44,17 @@ def read_held_out(document, begin, end):
     return torch.from_numpy(HELD_OUT[document][begin:end])
 
 
-def trainer_of(output, stages, sharded=False, **options):
+def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, **options):
     """A Trainer of the model that every rank makes alike."""
     world, rank = dist.get_world_size(), dist.get_rank()
     job = job_of(stages, world // stages)
     sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT,
                                    step_tokens=200, seed=5)
-    stage = pipeline.Stage.from_model(model_of(config_of(MODEL, tie_word_embeddings=True), 1),
-                                      job.stages_for(sampler.peek()), rank % stages)
+    model = model_of(config_of(MODEL, tie_word_embeddings=True), 1, dtype)
+    stage = pipeline.Stage.from_model(model, job.stages_for(sampler.peek()), rank % stages)
     engine = pipeline.Engine(stage, shard_replicas=sharded)
-    optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-2)
+    kind = torch.optim.AdamW if dtype == torch.float64 else pipeline.WideAdamW
+    optimizer = kind(stage.parameters(), lr=1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
     steps = pipeline.PlannedSteps(engine, job, sampler, read)
     return pipeline.Trainer(engine, optimizer, steps, output, scheduler=scheduler,
@@ -65,7 +70,7 @@ def train(output, stages, until, sharded=False, options=None):
 
 
 def weights_of(trainer):
-    return {name: (p.full_tensor() if sharded_tensor(p) else p).detach().numpy().copy()
+    return {name: (p.full_tensor() if sharded_tensor(p) else p).detach().double().numpy().copy()
             for name, p in trainer.engine.stage.model.named_parameters()}
 
 
@@ -75,6 +80,34 @@ def sharded_tensor(tensor):
 
 def resume(output, stages, until, sharded=False, options=None):
     return train(output, stages, until, sharded, {"resume": True, **(options or {})})
+
+
+def take_slowly(count):
+    """By step of a run on this rank: the documents that it was given and those that were read for
+    it, the number of steps whose documents had been read or were being read while it was used, and
+    the names of threads that read."""
+    reads, threads = [], set()
+
+    def noted(document, begin, end):
+        reads.append((document, begin, end))
+        threads.add(threading.current_thread().name)
+        return read(document, begin, end)
+
+    world, rank = dist.get_world_size(), dist.get_rank()
+    job = job_of(world, 1)
+    stage = pipeline.Stage.from_model(model_of(config_of(MODEL), 1), job.layer_begin, rank)
+    sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT, step_tokens=200)
+    engine, found, total = pipeline.Engine(stage), [], 0
+    for step in pipeline.PlannedSteps(engine, job, sampler, noted).take(count):
+        own = list(zip(*(of.tolist() for of in step.drawn[:2]), strict=True))
+        total += len(own)
+        wanted = total + (1 if len(found) < count - 1 else 0)
+        end = time.monotonic() + (10 if step.documents else 0)
+        while len(reads) < wanted and time.monotonic() < end:
+            time.sleep(0.01)
+        found.append((len(step.documents), len(own), len(reads) >= wanted))
+        engine.step(step.plan, step.documents)
+    return found, sorted(threads), sampler.state_dict()
 
 
 def train_and_die(output, where):
@@ -115,6 +148,20 @@ def diverge(output):
         for parameter in trainer.engine.stage.parameters():
             parameter.mul_(float("inf"))
     trainer.train(2)
+
+
+def load_example(file):
+    """An example as a module, with the functions that its program has."""
+    return types.SimpleNamespace(**runpy.run_path(file, run_name=Path(file).stem))
+
+
+def recompute_of_example(file, *arguments):
+    """What steps of an example that trains any model compute again, on two stages."""
+    sys.argv = list(map(str, [file, *arguments]))
+    example = load_example(file)
+    options = example.parse()
+    job = example.job_of(AutoConfig.from_pretrained(options.model), 1, options)
+    return list(set(job.plan([200, 100, 30]).recompute))
 
 
 def run_example(file, *arguments):

@@ -24,6 +24,8 @@ from slimpack.torch.pipeline.local import LocalEngine
 from slimpack.torch.pipeline.stage import Stage
 from slimpack.torch.pipeline.steps import PlannedStep, PlannedSteps, StepSampler
 from slimpack.torch.pipeline.trainer import Trainer
+from slimpack.torch.pipeline.wide_adamw import WideAdamW
 
 __all__ = ["Checkpoints", "Engine", "LocalEngine", "PlannedStep", "PlannedSteps", "RanksFailed",
-           "RunFailed", "Stage", "StepResult", "StepSampler", "Trainer", "compile_layers", "launch"]
+           "RunFailed", "Stage", "StepResult", "StepSampler", "Trainer", "WideAdamW",
+           "compile_layers", "launch"]

@@ -11,8 +11,8 @@ function runs slice by slice:
 - torch's scaled_dot_product_attention, where attention is softmax(q k) v;
 - else the family's own function.
 
-In the last two, long slices run in blocks of queries, which backward computes again. So only the scores of one block
-exist at a time.
+In the last two, long slices run in blocks of queries, which backward computes again. So only the
+scores of one block exist at a time.
 """
 
 import sys
@@ -31,7 +31,8 @@ SCORES_AT_ONCE = 1 << 26
 _SAID_OTHERWISE = {"dropout", "scaling", "sliding_window", "position_ids", "is_causal", "use_cache",
                    "output_attentions", "output_hidden_states", "output_router_logits",
                    "return_dict", "cache_position", "position_embeddings", "past_key_values"}
-_FAR = 1 << 16  # a position behind every window that counts as one
+_FAR = 1 << 16  # a position that is asked about every token before it
+_FARTHEST = 1 << 40  # a position behind every window, asked about some tokens before it
 
 
 class MaskRule:
@@ -50,15 +51,45 @@ class MaskRule:
 
     def reach(self):
         """The Reach of this rule."""
-        keys, seen = torch.arange(_FAR, device="cpu"), []
-        for query in (_FAR - 1, _FAR - 2):
-            visible = self.sees(torch.tensor([query], device="cpu"), keys)[0]
-            seen.append(int(visible.sum()))
-            if not visible[query + 1 - seen[-1]:query + 1].all():
-                return Reach(None, False)
-        if seen == [_FAR, _FAR - 1]:
-            return Reach(None, True)
-        return Reach(seen[0], True) if seen[0] == seen[1] else Reach(None, False)
+        near = _reach_of(_FAR, self._seen_of_all)
+        sees_all_near = near.known and near.window is None
+        return _reach_of(_FARTHEST, self._seen_of_some) if sees_all_near else near
+
+    def _seen_of_all(self, query):
+        """How many tokens up to itself a token sees; None where it sees one before a hidden one."""
+        visible = self._sees_at(query, torch.arange(query, -1, -1, device="cpu"))
+        count = int(visible.sum())
+        return count if visible[:count].all() else None
+
+    def _seen_of_some(self, query):
+        """As _seen_of_all, for a position too far to ask about every token: tokens at distances
+        that double, then by bisection."""
+        distances = [0, *(1 << power for power in range(query.bit_length() - 1)), query]
+        visible = self._sees_at(query, query - torch.tensor(distances, device="cpu"))
+        count = int(visible.sum())
+        if not count or not visible[:count].all():
+            return None
+        if count == len(distances):
+            return query + 1
+        seen, hidden = distances[count - 1], distances[count]
+        while hidden - seen > 1:
+            middle = (seen + hidden) // 2
+            if self._sees_at(query, torch.tensor([query - middle], device="cpu"))[0]:
+                seen = middle
+            else:
+                hidden = middle
+        return seen + 1
+
+    def _sees_at(self, query, keys):
+        return self.sees(torch.tensor([query], device="cpu"), keys)[0]
+
+
+def _reach_of(end, seen_from):
+    """The Reach of a rule, by how many tokens the last two before `end` see."""
+    seen = [seen_from(query) for query in (end - 1, end - 2)]
+    if seen == [end, end - 1]:
+        return Reach(None, True)
+    return Reach(None, False) if None in seen or seen[0] != seen[1] else Reach(seen[0], True)
 
 
 class Reach:
@@ -101,13 +132,13 @@ class Attention:
         tensors = query_1HTD, key_1HTD, value_1HTD
         known = plain and reach.known
         if known and variable_length.can_run(*tensors):
-            return variable_length.run(parts, *tensors, options["scaling"], reach.window)
+            return variable_length.run(parts, *tensors, options.get("scaling"), reach.window)
         function = sdpa_attention_forward if plain else _own_function(module)
         outputs = []
         for part in parts:
             of_part = part.of(*tensors)
             if known and part.sees_all_before(reach.window) and prefix_attention.can_run(*of_part):
-                outputs.append(prefix_attention.run(*of_part, options["scaling"]))
+                outputs.append(prefix_attention.run(*of_part, options.get("scaling")))
             elif known and part.sees_itself_alone(reach.window):
                 outputs.append(function(module, *of_part, None, **options | {"is_causal": True})[0])
             else:

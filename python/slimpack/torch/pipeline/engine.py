@@ -67,7 +67,8 @@ class Engine:
         replicas.
 
         plan: a slimpack.StepPlan, the same on all ranks.
-        documents: token ids by sequence of the plan; those of this rank's replica suffice.
+        documents: token ids by sequence of the plan; those of this rank's replica suffice, and
+            stages between the first and the last need none.
         labels: likewise, for each token itself as a target; -100 is none. By default the tokens.
 
         Raises InvalidInput where the plan or the documents do not fit.
@@ -90,7 +91,7 @@ class Engine:
         """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
         norm."""
         with self.watch:
-            square = squared_norm(self.stage)
+            square = squared_norm(self.stage, self._replication.counted_elsewhere)
             self.groups.sum(square, self._replication.norm_group)
         norm = square.sqrt()
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -136,8 +137,9 @@ class Engine:
         self._require_matching(plan)
         replica = self.groups.replica
         of_stage = stage_plan(plan, replica, self.stage.place.index)
-        own = Documents(plan, plan.replicas[replica].sequences, documents, labels,
-                        self.stage.device)
+        at_an_end = self.stage.place.is_first or self.stage.place.is_last
+        sequences = plan.replicas[replica].sequences if at_an_end else ()
+        own = Documents(plan, sequences, documents, labels, self.stage.device)
         return of_stage, own, self._agree(plan, own)
 
     def _run(self, plan, documents, labels):

@@ -41,7 +41,7 @@ class HeldOut:
         for plan, batch in zip(self._plans, self._batches, strict=True):
             before_batch()
             with engine.watch:
-                documents = documents_of(batch, plan, engine.groups.replica, self._read)
+                documents = documents_of(batch, plan, engine, self._read)
             result = engine.evaluate(plan, documents)
             loss += result.loss * result.targets
         return {"evaluation_loss": loss / self._targets, **self._said,

@@ -33,14 +33,16 @@ def summed(parameters, groups, name):
         return
     for parameter in (parameter for parameter in parameters if parameter.requires_grad):
         if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
+            parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
         groups.sum(local(parameter.grad), name)
 
 
-def squared_norm(stage):
+def squared_norm(stage, of_others=frozenset()):
     """The sum of squares of a stage's gradients, fp32 or wider; tied parameters count on the first
-    stage alone."""
-    counted_elsewhere = set() if stage.place.is_first else set(stage.tied_parameters())
+    stage alone. of_others: parameters that count on other ranks."""
+    counted_elsewhere = set(of_others)
+    if not stage.place.is_first:
+        counted_elsewhere.update(stage.tied_parameters())
     wide = torch.float64 if stage.dtype == torch.float64 else torch.float32
     total = torch.zeros((), dtype=wide, device=stage.device)
     for parameter in stage.parameters():

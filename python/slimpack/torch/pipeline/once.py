@@ -5,7 +5,9 @@ import hashlib
 import inspect
 import json
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch
 import transformers
@@ -14,6 +16,10 @@ from transformers import PreTrainedModel
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.checking import check
 from slimpack.torch.pipeline.family import family_of
+
+# Packages whose versions stand for their code, or whose files are all hashed.
+_KNOWN_OTHERWISE = {"torch", "transformers", "slimpack"}
+_INSTALLED = {"site-packages", "dist-packages"}  # folders
 
 
 def require_exact(model):
@@ -51,6 +57,33 @@ def _digest(model):
     settings = json.dumps(config.to_dict(), sort_keys=True, default=str)
     for text in (family.__qualname__, settings, torch.__version__, transformers.__version__):
         digest.update(text.encode() + b"\0")
-    for file in [Path(inspect.getfile(family)), *sorted(Path(__file__).parent.glob("*.py"))]:
+    for file in [*_files_of(family), *sorted(Path(__file__).parent.glob("*.py"))]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _files_of(family):
+    """Source files of a class and, over any number of imports, of the modules whose names its own
+    module uses, sorted; without installed packages that the class is not part of."""
+    files, seen, todo = set(), set(), [family.__module__]
+    while todo:
+        name = todo.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name in seen or file is None or not _may_change(name, file, family):
+            continue
+        seen.add(name)
+        files.add(Path(file))
+        for value in list(vars(sys.modules[name]).values()):
+            is_module = isinstance(value, ModuleType)
+            imported = value.__name__ if is_module else getattr(value, "__module__", None)
+            if isinstance(imported, str):
+                todo.append(imported)
+    return sorted(files | {Path(inspect.getfile(family))})
+
+
+def _may_change(name, file, family):
+    """Whether a module's code may change while versions stay."""
+    package, own = (text.partition(".")[0] for text in (name, family.__module__))
+    if package in _KNOWN_OTHERWISE or package in sys.stdlib_module_names:
+        return False
+    return package == own or _INSTALLED.isdisjoint(Path(file).parts)

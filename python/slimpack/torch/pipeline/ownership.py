@@ -129,8 +129,8 @@ class Hollow:
                 self._places.append((module, leaf, parameter.shape))
                 setattr(module, leaf, torch.empty_like(parameter, device="meta"))
 
-    def fill(self, like):
-        """Puts them where `like` is, with its dtype."""
+    def fill(self, dtype, device):
+        """Puts them on a device, with a dtype."""
         for module, leaf, shape in self._places:
-            zero = torch.zeros((), dtype=like.dtype, device=like.device)
+            zero = torch.zeros((), dtype=dtype, device=device)
             setattr(module, leaf, zero.expand(shape))

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import torch
+
 from slimpack.torch.pipeline.token_rows import seen_from
 
 
@@ -31,9 +33,35 @@ class Part(NamedTuple):
         return self.begin == 0 and self.sees_all_before(window)
 
 
+class Bounds(NamedTuple):
+    """Of all queries and of all keys, slice after slice, where slices end: from 0, int32 on a
+    device. The most that one slice has of either."""
+
+    query_ends: torch.Tensor
+    key_ends: torch.Tensor
+    most_queries: int
+    most_keys: int
+
+
+class Parts(list):
+    """Of a Pack, for all layers with the same window."""
+
+    _bounds = None
+
+    def bounds(self, device):
+        """Their Bounds, copied to the device once."""
+        if self._bounds is None:
+            queries = [part.end - part.begin for part in self]
+            keys = [part.end - part.first_key for part in self]
+            ends_2N = torch.tensor([[0, *queries], [0, *keys]]).cumsum(1, dtype=torch.int32)
+            ends_2N = ends_2N.to(device, non_blocking=True)
+            self._bounds = Bounds(*ends_2N, max(queries), max(keys))
+        return self._bounds
+
+
 def parts_of(pack, window):
     """The Parts of a Pack in a layer with this window (seen_from)."""
-    parts, query_row, key_row = [], 0, 0
+    parts, query_row, key_row = Parts(), 0, 0
     for sequence, begin, end in pack.slices:
         first_key = seen_from(begin, window)
         parts.append(Part(sequence, begin, end, query_row, key_row, first_key))

@@ -19,6 +19,15 @@ def require_trainable(config):
             f"set config.{name} = 0.0")
 
 
+def require_places(model):
+    """Raises InvalidInput for a model whose tokens do not count from 0 where they are in the
+    document."""
+    if any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules()):
+        raise InvalidInput(
+            f"{type(model).__name__} counts positions from its padding token's number on, slices "
+            "have places in a document; train this model without a pipeline")
+
+
 def random_settings(config):
     """By name the probabilities above 0 with which a model drops or changes numbers in training."""
     return {name: value for name, value in config.to_dict().items()

@@ -7,8 +7,9 @@ backward pass.
 import contextlib
 import warnings
 
+import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.gradients import summed
@@ -19,6 +20,7 @@ class Summed:
     the step."""
 
     norm_group = "pipeline"  # ranks that have all of the model's gradients together
+    counted_elsewhere = frozenset()  # parameters whose gradients other ranks of norm_group count
 
     def __init__(self, stage, groups):
         self._stage, self._groups = stage, groups
@@ -55,8 +57,14 @@ class Sharded:
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
         mesh = DeviceMesh.from_group(groups.by_name["replicas"], stage.device.type)
         self._modules = [*stage.own_layers(), stage]
+        # FSDP2 gathers parameters of one dtype. The others, a few routers and sinks, stay whole.
+        self._whole = [p for p in stage.parameters() if p.dtype != stage.dtype]
+        sums = torch.float64 if stage.dtype == torch.float64 else torch.float32
+        self.counted_elsewhere = frozenset(self._whole if groups.replica else ())
         for module in self._modules:
-            fully_shard(module, mesh=mesh, reshard_after_forward=False)
+            fully_shard(module, mesh=mesh, reshard_after_forward=False,
+                        mp_policy=MixedPrecisionPolicy(reduce_dtype=sums),
+                        ignored_params=set(self._whole))
             module.set_gradient_divide_factor(1.0)  # a loss is divided by the whole step's targets
             module.set_force_sum_reduction_for_comms(True)
         # Replicas may route to different experts, or have no target in the last pass.
@@ -84,8 +92,8 @@ class Sharded:
             module.reshard()
 
     def reduce(self):
-        """Gradients became those of the whole step; those of tied parameters are not complete
-        yet."""
+        """Gradients of shares became those of the whole step; others are not complete yet."""
+        summed(self._whole, self._groups, "replicas")
         summed(self._stage.tied_parameters(), self._groups, "tied")
 
     def _set_last(self, last):

@@ -1,5 +1,6 @@
 """A stage: consecutive layers of a Hugging Face causal decoder, whose own code runs them."""
 
+import collections
 import contextlib
 import copy
 import dataclasses
@@ -18,7 +19,7 @@ from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
-from slimpack.torch.pipeline.refusals import require_trainable
+from slimpack.torch.pipeline.refusals import require_places, require_trainable
 from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.selective import Selective
 from slimpack.torch.pipeline.work import Stopped
@@ -90,6 +91,7 @@ def divide(model, place):
     Raises InvalidInput for models that this runtime cannot train, and for impossible places.
     """
     require_trainable(model.config)
+    require_places(model)
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
     running = Running()
@@ -147,6 +149,23 @@ def _own_config(model):
             module.config = known
 
 
+def main_dtype(module):
+    """That of most of a module's parameters, by their numbers."""
+    numbers = collections.Counter()
+    for parameter in module.parameters():
+        numbers[parameter.dtype] += parameter.numel()
+    return max(numbers, key=numbers.get)
+
+
+def _embedding_width(model, width):
+    """Of what a decoder takes as embeddings; some families project them to the hidden states'
+    width."""
+    try:
+        return getattr(model.get_input_embeddings(), "embedding_dim", width)
+    except NotImplementedError:  # a user's own, which does not say
+        return width
+
+
 class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
@@ -163,7 +182,8 @@ class Stage(nn.Module):
         self._output_type = None
         _own_config(model)
         model.config._attn_implementation = NAME
-        division.hollow.fill(next(self.parameters()))
+        self._fill_hollow()
+        self._embedding_width = _embedding_width(model, self.width)
         by_document(self.decoder, division.running)
         for i in self.place.layers:
             layers[i].forward = Selective(layers[i].forward, i, division.running)
@@ -213,7 +233,8 @@ class Stage(nn.Module):
 
     @property
     def dtype(self):
-        return next(self.parameters()).dtype
+        """Of the hidden states; families keep some parameters in fp32 beside them."""
+        return self._dtype
 
     def forward(self, work, rows):
         """Runs the stage's layers on a pack's rows: token ids [T] on the first stage, else hidden
@@ -222,24 +243,33 @@ class Stage(nn.Module):
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
             # Its values do not matter; some families scale them in place.
-            inputs = {"inputs_embeds": torch.zeros_like(rows)[None]}
+            inputs = {"inputs_embeds": rows.new_zeros(1, len(rows), self._embedding_width)}
             self._injected_1TD = rows[None]
         try:
             with self.working_on(work, rows.device) as positions_T:
                 output = self.decoder(**inputs, position_ids=positions_T[None],
                                       past_key_values=self._cache, use_cache=True)
         except Stopped as stopped:
-            return None if stopped.hidden_1TD is None else stopped.hidden_1TD[0]
+            return None if stopped.hidden_1TD is None else self._for_the_next(stopped.hidden_1TD[0])
         finally:
             self._injected_1TD = None
         self._output_type = type(output)
         return output.last_hidden_state[0]
+
+    def _for_the_next(self, hidden_TD):
+        """The hidden states, in the dtype that the next stage expects."""
+        if hidden_TD.dtype != self.dtype:
+            raise InvalidInput(
+                f"the hidden states of {type(self.model).__name__} are {hidden_TD.dtype}, most of "
+                f"its parameters {self.dtype}; give the model one dtype, with model.to")
+        return hidden_TD
 
     @contextlib.contextmanager
     def working_on(self, work, device):
         """Within it, layers that run work on that. Gives the positions of its rows, [T]."""
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
         positions_T = positions_T.to(device)
+        work.prepare(device)
         running = self.division.running
         running.work = work
         running.offsets_T = positions_T - torch.arange(len(positions_T), device=device)
@@ -260,8 +290,12 @@ class Stage(nn.Module):
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
-        self.division.hollow.fill(next(self.parameters()))
+        self._fill_hollow()
         return self
+
+    def _fill_hollow(self):
+        self._dtype = main_dtype(self)
+        self.division.hollow.fill(self._dtype, self.device)
 
     def _inject(self, _, args, kwargs):
         """The decoder has treated its inputs as embeddings; the layers take the hidden states."""

@@ -1,5 +1,5 @@
-"""The steps of a training run: which documents they take, and how they are planned while others
-train."""
+"""The steps of a training run: which documents they take, and how they are planned and read while
+others train."""
 
 import json
 import time
@@ -12,6 +12,8 @@ import torch
 from slimpack import InvalidInput, StepPlan, _planner
 from slimpack.balancing import require_positive
 from slimpack.lengths import as_lengths
+
+_END = object()  # of an iterator
 
 
 class Drawn(NamedTuple):
@@ -74,9 +76,8 @@ class StepSampler:
 
 
 class PlannedStep(NamedTuple):
-    """plan: the same on all ranks. drawn: its sequences. documents: token ids by sequence of this
-    rank's replica. planning_ns: how long planning took; waited_ns: how long training waited for
-    it."""
+    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns:
+    how long planning took; waited_ns: how long training waited for it."""
 
     plan: StepPlan
     drawn: Drawn
@@ -86,17 +87,22 @@ class PlannedStep(NamedTuple):
 
 
 class PlannedSteps:
-    """Plans steps on the first rank, one ahead of training, and hands the plans to the others.
+    """Plans steps on the first rank, ahead of training, hands the plans to the others, and reads
+    documents ahead.
+
+    While a step trains, the documents of the next one are read and the one after that is planned.
+    So two steps are planned before the first one trains.
 
     job: a slimpack.Job with this run's stages and replicas; only the first rank's is used. Every
         step is planned for the layers that the engine's stages hold.
     sampler: a StepSampler, the same on all ranks.
-    read: read(document, begin, end) returns token ids.
+    read: read(document, begin, end) returns token ids. It is called on a thread of its own, on the
+        ranks of the first and the last stage.
     """
 
     def __init__(self, engine, job, sampler, read):
         self.sampler = sampler
-        self._engine, self._read = engine, read
+        self._engine, self._read_document = engine, read
         self._job = job.with_stages(engine.stage.place.layer_begin)
 
     def plan(self, lengths):
@@ -111,42 +117,57 @@ class PlannedSteps:
 
         Raises InvalidInput where a step cannot be planned.
         """
-        tokens, last = 0, None
-        with ThreadPoolExecutor(1, "slimpack planner") as planner:
-            ahead = None
+        last = None
+        with ThreadPoolExecutor(1, "slimpack planner") as planner, \
+                ThreadPoolExecutor(1, "slimpack reader") as reader:
+            steps = self._read(reader, self._handed(planner, self._draw(count, max_tokens)))
             try:
-                for left in reversed(range(count)):
-                    start = time.monotonic_ns()
+                while True:
                     with self._engine.watch:
-                        drawn, planning = ahead or self._start(planner)
-                        tokens += int(drawn.lengths.sum())
-                        more = left and not (max_tokens and tokens >= max_tokens)
-                        ahead = self._start(planner) if more else None
-                        step = self._planned(drawn, planning, start)
-                    last = drawn.cursor
-                    yield step
-                    if not more:
+                        step = next(steps, None)
+                    if step is None:
                         return
+                    last = step.drawn.cursor
+                    yield step
             finally:
-                if ahead is not None and last is not None:
-                    self.sampler.go_to(last)  # the step ahead was drawn in vain
+                if last is not None:
+                    self.sampler.go_to(last)  # steps ahead may have been drawn in vain
 
-    def _start(self, planner):
-        """Draws a step and, on the first rank, starts to plan it."""
-        drawn = self.sampler.next_step()
+    def _draw(self, count, max_tokens):
+        """The Drawn of `take`."""
+        tokens = 0
+        while count and not (max_tokens and tokens >= max_tokens):
+            drawn = self.sampler.next_step()
+            tokens, count = tokens + int(drawn.lengths.sum()), count - 1
+            yield drawn
+
+    def _handed(self, planner, draws):
+        """PlannedSteps without documents of all draws, on all ranks; while one is used, the first
+        rank plans the next."""
         first = self._engine.groups.rank == 0
-        return drawn, planner.submit(self._timed_plan, drawn.lengths) if first else None
+
+        def start(drawn):
+            return drawn, planner.submit(self._timed_plan, drawn.lengths) if first else None
+
+        for drawn, planning in _one_ahead(map(start, draws)):
+            begin = time.monotonic_ns()
+            plan, planning_ns = planning.result() if first else (None, None)
+            plan, planning_ns = self._handed_over(plan, planning_ns)
+            yield PlannedStep(plan, drawn, {}, planning_ns, time.monotonic_ns() - begin)
+
+    def _read(self, reader, handed):
+        """The steps with their documents; while one is used, the next one's are read."""
+
+        def start(step):
+            return step, reader.submit(documents_of, step.drawn, step.plan, self._engine,
+                                       self._read_document)
+
+        for step, reading in _one_ahead(map(start, handed)):
+            yield step._replace(documents=reading.result())
 
     def _timed_plan(self, lengths):
         start = time.monotonic_ns()
         return self._job.plan(lengths), time.monotonic_ns() - start
-
-    def _planned(self, drawn, planning, start):
-        plan, planning_ns = (None, None) if planning is None else planning.result()
-        plan, planning_ns = self._handed_over(plan, planning_ns)
-        waited_ns = time.monotonic_ns() - start
-        documents = documents_of(drawn, plan, self._engine.groups.replica, self._read)
-        return PlannedStep(plan, drawn, documents, planning_ns, waited_ns)
 
     def _handed_over(self, plan, planning_ns=0):
         """On all ranks what the first one has."""
@@ -155,10 +176,21 @@ class PlannedSteps:
         return plan or StepPlan.from_json(text, "plan of rank 0"), planning_ns
 
 
-def documents_of(drawn, plan, replica, read):
-    """Token ids by sequence of a replica."""
-    documents = {}
-    for sequence in map(int, plan.replicas[replica].sequences):
+def _one_ahead(items):
+    """The items; when one is given, the next one has been asked for."""
+    items = iter(items)
+    ahead = next(items, _END)
+    while ahead is not _END:
+        item, ahead = ahead, next(items, _END)
+        yield item
+
+
+def documents_of(drawn, plan, engine, read):
+    """Token ids by sequence of the engine's replica; stages in the middle need none."""
+    documents, place = {}, engine.stage.place
+    if not (place.is_first or place.is_last):
+        return documents
+    for sequence in map(int, plan.replicas[engine.groups.replica].sequences):
         begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
         tokens = read(int(drawn.documents[sequence]), begin, begin + length)
         documents[sequence] = tokens if isinstance(tokens, torch.Tensor) else torch.tensor(tokens)

@@ -80,6 +80,12 @@ class SliceWork:
             self._parts[window] = parts_of(self.pack, window)
         return self._parts[window]
 
+    def prepare(self, device):
+        """Makes what its layers share, so that none makes it for all: a layer under a selective
+        checkpoint has to run the same operations again in backward."""
+        for layer in self.attention.windows:
+            self.parts(layer).bounds(device)
+
     def update(self, key_1HTD, value_1HTD, layer):
         """What a cache returns: keys and values of all tokens that the slices' tokens see, slice
         after slice, [1, H, tokens, D]."""

@@ -8,7 +8,8 @@ from slimpack import InvalidInput
 
 
 class Clock:
-    """Measures what a device was given to do: on a GPU by events in its queue, elsewhere by a clock.
+    """Measures what a device was given to do: on a GPU by events in its queue, elsewhere by a
+    clock.
 
     kind: "wall", or "processor": processor time of this process, whatever else the machine does.
     """
@@ -33,10 +34,11 @@ class Clock:
 
     def _timed_by_events(self, run):
         """Without the time that the processor takes to notice the end."""
-        torch.cuda.synchronize(self._device)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        result = run()
-        end.record()
-        end.synchronize()
+        with torch.cuda.device(self._device):  # whose queue events go to
+            torch.cuda.synchronize()
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            result = run()
+            end.record()
+            end.synchronize()
         return result, round(1e6 * begin.elapsed_time(end))  # events count milliseconds

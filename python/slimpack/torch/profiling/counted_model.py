@@ -10,6 +10,10 @@ from slimpack.torch.pipeline.layers import find_layers
 from slimpack.torch.pipeline.ownership import ownership_of
 from slimpack.torch.pipeline.stage import Place, divide
 
+# Names of the same thing in different families.
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+_CHOSEN_EXPERTS = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k")
+
 
 @dataclasses.dataclass(frozen=True)
 class LayerKind:
@@ -82,15 +86,20 @@ def _signature(layer):
 
 def _weights(layer, config):
     """Of experts those that a token is sent to."""
-    everyone = next((value for name in ("num_experts", "num_local_experts", "n_routed_experts")
-                     if (value := getattr(config, name, None))), 1)
-    chosen = getattr(config, "num_experts_per_tok", None) or 1
+    everyone, chosen = (_first_of(config, names) for names in (_EXPERTS, _CHOSEN_EXPERTS))
     weights = 0
     for name, parameter in layer.named_parameters():
         if parameter.ndim > 1:
             share = chosen / everyone if ".experts." in f".{name}." else 1
             weights += round(parameter.numel() * share)
     return weights
+
+
+def _first_of(config, names):
+    """The first of these numbers that a configuration has; of a list, with one for each layer, the
+    largest; else 1."""
+    found = next((value for name in names if (value := getattr(config, name, None))), 1)
+    return max(found) if isinstance(found, (list, tuple)) else found
 
 
 def _require_one_window(kinds):

@@ -47,7 +47,8 @@ class Head:
                              forward=True)
             only = self._stage.place.is_first
             ids_T = torch.zeros(2, dtype=torch.long, device=device)
-            self._stage(work, ids_T if only else self._rows(2))
+            inputs = ids_T if only else self._random_rows(2, self._stage.width)
+            self._width = self._stage(work, inputs).shape[-1]
 
     def time(self, tokens):
         """Nanoseconds."""
@@ -64,11 +65,10 @@ class Head:
 
     def _inputs(self, tokens):
         targets_T = torch.randint(self._vocabulary, (tokens,), device=self._stage.device)
-        return self._rows(tokens), targets_T, tokens
+        return self._random_rows(tokens, self._width), targets_T, tokens
 
-    def _rows(self, tokens):
-        return torch.randn(tokens, self._stage.width, dtype=self._stage.dtype,
-                           device=self._stage.device)
+    def _random_rows(self, tokens, width):
+        return torch.randn(tokens, width, dtype=self._stage.dtype, device=self._stage.device)
 
 
 def fastest_of(run, context):

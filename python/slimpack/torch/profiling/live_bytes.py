@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 def live_bytes(device):
     """A context manager in which `now`, `peak` and `restart` count a device's tensors."""
-    return CudaBytes() if torch.device(device).type == "cuda" else CountedBytes()
+    return CudaBytes(device) if torch.device(device).type == "cuda" else CountedBytes()
 
 
 class CountedBytes(TorchDispatchMode):
@@ -45,7 +45,10 @@ class CountedBytes(TorchDispatchMode):
 
 
 class CudaBytes:
-    """What torch's allocator on the current GPU has handed out."""
+    """What torch's allocator on a GPU has handed out."""
+
+    def __init__(self, device):
+        self._device = device
 
     def __enter__(self):
         self.restart()
@@ -56,15 +59,15 @@ class CudaBytes:
 
     @property
     def now(self):
-        return torch.cuda.memory_allocated()
+        return torch.cuda.memory_allocated(self._device)
 
     @property
     def peak(self):
-        return torch.cuda.max_memory_allocated()
+        return torch.cuda.max_memory_allocated(self._device)
 
     def restart(self):
         """From here on `peak` is that of what comes."""
-        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.reset_peak_memory_stats(self._device)
 
 
 def _storages(tree):

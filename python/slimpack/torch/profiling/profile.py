@@ -30,7 +30,7 @@ _LEAST = 0.05  # share of a measurement that is left to a layer beside the stage
 
 
 def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seconds=10.0,
-            latency=5e-5, bandwidth=1e10, clock="wall", progress=None):
+            latency=5e-5, bandwidth=1e10, clock="wall", progress=None, keep=False):
     """Measures what the layers of a Hugging Face causal decoder cost under slimpack.torch.pipeline,
     as they are, and writes a cost file: its path. `Job(model, cost=file)` plans from it.
 
@@ -42,6 +42,7 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
         training. Rank 0 writes what it has measured, while the others wait.
     clock: "wall", or "processor" on a CPU that others use, too: processor time, for one thread.
     progress: called with a line of text now and then.
+    keep: where rank 0 finds the file, it stays as it is and no rank measures anything.
 
     Raises InvalidInput for models that slimpack.torch.pipeline cannot train, and OSError where the
     file cannot be written: on all ranks.
@@ -53,6 +54,9 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
         raise InvalidInput(
             f"context is {context}, seconds {seconds}, latency {latency}, bandwidth {bandwidth}: "
             "must be at least 32, above 0, at least 0, above 0; give such figures")
+    several = dist.is_initialized() and dist.get_world_size() > 1
+    if keep and _said_by_first(Path(file).exists(), several):
+        return Path(file)
     tell = progress or (lambda text: None)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     clock = Clock(device, clock)
@@ -61,7 +65,6 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     known = counted(config)
     positions = getattr(config.get_text_config(), "max_position_embeddings", None) or (1 << 31) - 1
     context = min(context, positions)
-    several = dist.is_initialized() and dist.get_world_size() > 1
     transfer = measured_transfer(device) if several else (latency, 1 / bandwidth)
     layers, errors, optimizer = [], [], 0.0
     for number, kind in enumerate(known.kinds):
@@ -86,17 +89,24 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
 
 def _written(file, cost, several):
     """The file, when rank 0 has written it. All ranks raise what keeps that one from it."""
-    refusal = [None]
+    refusal = None
     if not several or dist.get_rank() == 0:
         try:
             file.write_text(_planner.checked_cost(json.dumps(cost), str(file)), encoding="utf-8")
         except (InvalidInput, OSError) as error:
-            refusal = [error]
-    if several:
-        dist.broadcast_object_list(refusal, src=0)
-    if refusal[0] is not None:
-        raise refusal[0]
+            refusal = error
+    refusal = _said_by_first(refusal, several)
+    if refusal is not None:
+        raise refusal
     return file
+
+
+def _said_by_first(item, several):
+    """On all ranks what the first one gives."""
+    items = [item]
+    if several:
+        dist.broadcast_object_list(items, src=0)
+    return items[0]
 
 
 def _measured_layer(lone, kind, stage, context, seconds):
@@ -186,7 +196,15 @@ def _cost_file(config, dtype, known, layers, transfer):
             "parameters_before": known.before, "parameters_after": known.after,
             "parameters_shared": known.shared, "kind_of_layer": list(known.kind_of_layer),
             "layers": [layer["autograd"] | widths for layer in layers],
-            "state_bytes": {"weights": size, "gradients": size, "optimizer": 2 * size}}}
+            "state_bytes": _state_bytes(size)}}
+
+
+def _state_bytes(size):
+    """By parameter of so many bytes. Of bf16 WideAdamW keeps gradients, moments and weights in
+    fp32."""
+    wide = max(size, 4)
+    return {"weights": size, "gradients": wide,
+            "optimizer": 2 * wide + (wide if wide > size else 0)}
 
 
 def _memory(device):
