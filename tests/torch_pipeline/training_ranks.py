@@ -95,8 +95,9 @@ def take_slowly(count):
 
     world, rank = dist.get_world_size(), dist.get_rank()
     job = job_of(world, 1)
-    stage = pipeline.Stage.from_model(model_of(config_of(MODEL), 1), job.layer_begin, rank)
     sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT, step_tokens=200)
+    stage = pipeline.Stage.from_model(model_of(config_of(MODEL), 1),
+                                      job.stages_for(sampler.peek()), rank)
     engine, found, total = pipeline.Engine(stage), [], 0
     for step in pipeline.PlannedSteps(engine, job, sampler, noted).take(count):
         own = list(zip(*(of.tolist() for of in step.drawn[:2]), strict=True))
