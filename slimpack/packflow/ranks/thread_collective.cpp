@@ -1,6 +1,6 @@
 #include "slimpack/packflow/ranks/thread_collective.h"
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <deque>
 #include <utility>
@@ -45,7 +45,14 @@ class ThreadRowExchange final : public RowExchange {
   explicit ThreadRowExchange(RoundsMember rounds) : rounds_(std::move(rounds)) {}
 
   at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
-    at::Tensor all = at::cat(rounds_.exchange(own)).index_select(0, rows.places_T);
+    std::vector<std::int64_t> sizes = own.sizes().vec();
+    sizes[0] = rows.rows();
+    at::Tensor all = at::empty(sizes, own.options());
+    {
+      const Tensors parts = rounds_.exchange(own);
+      for (std::int32_t m = 0; m < rounds_.size(); ++m)
+        all.index_copy_(0, rows.of(m), parts[static_cast<std::size_t>(m)]);
+    }
     rounds_.barrier();
     return all;
   }

@@ -163,7 +163,7 @@ TEST(Device, ProcessesWaitAtMostOnceForAnActionAndHaveTheBitsOfThreads) {
   EXPECT_EQ(processes.result.loss, threads.result.loss);
   EXPECT_EQ(processes.result.gradient_norm, threads.result.gradient_norm);
   EXPECT_EQ(actions_of(processes.result.timeline), actions_of(threads.result.timeline));
-  for (const Span& span : processes.result.timeline.spans) EXPECT_LE(span.begin, span.end);
+  for (const Span& span : processes.result.timeline.spans) EXPECT_LE(span.start, span.end);
 }
 
 TEST(Device, MemoryIsThatOfTheDevice) {

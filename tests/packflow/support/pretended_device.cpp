@@ -120,7 +120,7 @@ class PretendedAllocator final : public c10::DeviceAllocator {
     ++of_thread.allocations;
     at::DataPtr memory = on_device.allocate(
         bytes, [](void* block) { on_device.free(block); }, kPretended);
-    note_allocation(memory.get());
+    note_allocation(PretendedGuard::current, memory.get());
     return memory;
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -210,11 +210,21 @@ void run_own_queue() {
   run_now(own_stream());
 }
 
-/// That memory of the device is still somebody's; the host's libtorch keeps until it is copied.
-std::function<void()> still_there(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return [] {};
-  return [weak = tensor.storage().getWeakStorageImpl()] {
-    TORCH_CHECK(!weak.expired(), "memory was given up before it was copied");
+/// Whether memory of the device is still somebody's; the host's libtorch keeps until it is copied.
+std::function<bool()> still_there(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return [] { return true; };
+  return [weak = tensor.storage().getWeakStorageImpl()] { return !weak.expired(); };
+}
+
+/// A copy for the end of the own queue. Memory of this queue may be given up before it is written:
+/// whatever uses it again comes later.
+std::function<void()> later(const std::function<void()>& copy, const at::Tensor& from,
+                            const at::Tensor& to) {
+  const bool own = !to.is_cpu() && owner_of(to) == own_stream();
+  return [copy, own, has_source = still_there(from), has_target = still_there(to)] {
+    if (own && !has_target()) return;
+    TORCH_CHECK(has_source() && has_target(), "memory was given up before it was copied");
+    copy();
   };
 }
 
@@ -223,11 +233,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     at::Tensor(target).copy_(source);
   };
   if (non_blocking)
-    put_off(own_stream(), [copy, has_source = still_there(from), has_target = still_there(to)] {
-      has_source();
-      has_target();
-      copy();
-    });
+    put_off(own_stream(), later(copy, from, to));
   else
     run_own_queue();
   if (!standing_in) {

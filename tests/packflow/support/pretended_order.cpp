@@ -19,7 +19,9 @@ struct Use {
 };
 
 std::mutex mutex;
-std::map<const void*, std::vector<Use>> uses;  ///< by the beginning of the memory
+// By the beginning of the memory.
+std::map<const void*, std::vector<Use>> uses;
+std::map<const void*, c10::StreamId> owners;
 
 Use use_of(c10::StreamId queue, const at::Tensor& tensor, Access access) {
   std::int64_t elements = 1;
@@ -53,9 +55,15 @@ void note_access(c10::StreamId queue, const at::Tensor& tensor, Access access) {
   all.push_back(now);
 }
 
-void note_allocation(const void* memory) {
+void note_allocation(c10::StreamId queue, const void* memory) {
   const std::lock_guard lock(mutex);
   uses.erase(memory);
+  owners[memory] = queue;
+}
+
+c10::StreamId owner_of(const at::Tensor& tensor) {
+  const std::lock_guard lock(mutex);
+  return owners[tensor.storage().data()];
 }
 
 }  // namespace slimpack::testing
