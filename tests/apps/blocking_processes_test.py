@@ -46,3 +46,17 @@ def test_training_ends_with_the_bits_of_threads(workspace, case):
     assert not any(codes), said
     threads = workspace.train(f"{name_of(case)}-threads", *overrides)
     assert losses(workspace.folder / name_of(case)) == losses(threads)
+
+
+@pytest.mark.parametrize(("way", "synchronising"), [("lazy", "none"), ("eager", "first")])
+def test_measuring_ends(workspace, way, synchronising):
+    """Round trips between stages, reductions over replicas, a layer with tensor-parallel ranks."""
+    overrides = ["parallel.pp=2", "parallel.dp=2", "parallel.tp=2", "train.steps=1",
+                 "data.step_tokens=700", "data.context=128", "plan.most_merged=2"]
+    name = f"measured-{way}-{synchronising}"
+    file = workspace.measured_config(name)
+    command = [WORKER, way, synchronising, PATIENCE, file, *settings(overrides)]
+    with job(workspace.folder, *[command] * 8) as processes:
+        codes, said = processes.codes(), processes.text()
+    assert not any(codes), said
+    assert "measuring one layer on 8 processes" in said
