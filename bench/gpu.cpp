@@ -1,25 +1,28 @@
 // One training step of a Llama on real lengths on one GPU: step time, tokens a second, model FLOPs
 // utilisation and peak memory beside their predictions, for fixed packing, for sliced MicroPacks,
-// and for those with rows in pinned host memory where that is near; on request Hugging Face's model
-// with packed documents on the same GPU. Without a GPU it prints the predictions for an H100.
+// and for those with rows in pinned host memory where that is near; which operators take the time;
+// on request how exact bf16 gradients are, and Hugging Face's model with packed documents on the
+// same GPU. Without a GPU it prints the predictions for an H100.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "bench/command.h"
+#include "bench/gpu_report.h"
+#include "bench/operator_time.h"
 #include "bench/program.h"
 #include "bench/turns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
-#include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/random.h"
-#include "slimpack/base/table.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/packflow/device/device.h"
@@ -43,8 +46,9 @@ struct Arguments {
   std::int64_t step_tokens = 262'144;
   double peak_flops = 989e12;  ///< bf16, dense: H100 and H200
   int repetitions = 3;
-  std::string hugging_face;
-  std::string json;
+  std::string hugging_face = SLIMPACK_SOURCE_DIR "/.venv/bin/python";
+  std::string json = "runs/gpu.json";
+  std::string page = "runs/gpu.md";
 };
 
 /// Documents of the list, truncated at the context, until the step holds its tokens.
@@ -85,22 +89,26 @@ RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind
   return *std::move(outcome.step);
 }
 
-/// Seconds and peak bytes of Hugging Face's step.
-nlohmann::json hugging_face_step(const Arguments& a, const SequenceLengths& lengths) {
+/// What a Python program beside this one prints of the job.
+nlohmann::json from_python(const Arguments& a, const SequenceLengths& lengths,
+                           const std::string& program) {
   nlohmann::json request{{"model", a.model},
                          {"context", a.context},
                          {"device", a.device},
+                         {"build", SLIMPACK_BUILD_DIR},
                          {"lengths", nlohmann::json::array()}};
   for (const Tokens length : lengths) request["lengths"].push_back(length.count());
   const auto file = std::filesystem::temp_directory_path() / "slimpack_bench_gpu.json";
   write_file(file, request.dump());
-  const auto lines = lines_of(fmt::format("{} {}/bench/gpu_hugging_face.py {}", a.hugging_face,
-                                          SLIMPACK_SOURCE_DIR, file.string()));
+  const auto lines = lines_of(fmt::format("{} {}/bench/{} {}", a.hugging_face, SLIMPACK_SOURCE_DIR,
+                                          program, file.string()));
   std::filesystem::remove(file);
   auto json = nlohmann::json::parse(lines.empty() ? "" : lines.back(), nullptr, false);
-  if (!json.is_object() || !json.contains("seconds"))
-    invalid_input("'{}' printed no time; give a Python with torch 2.10 and transformers",
-                  a.hugging_face);
+  if (!json.is_object())
+    invalid_input(
+        "'{} bench/{}' printed no figures; give a Python with torch and transformers, or "
+        "--hugging-face '' to leave it out",
+        a.hugging_face, program);
   return json;
 }
 
@@ -127,32 +135,6 @@ nlohmann::json figures(const Way& way, const Arguments& a, const ModelShape& sha
   return json;
 }
 
-std::vector<std::string> measured_cells(const nlohmann::json& f) {
-  if (!f.contains("seconds")) return {"", "", "", ""};
-  return {fmt::format("{:.3f} s", f["seconds"].get<double>()), human_count(f["tokens_per_second"]),
-          human_share(f["mfu"]),
-          human_bytes(Bytes(f["peak_activation_bytes"].get<std::int64_t>()))};
-}
-
-void print_table(const nlohmann::json& ways) {
-  Table table({{"", Align::kLeft},
-               {"recomputes", Align::kLeft},
-               {"step"},
-               {"predicted"},
-               {"tokens/s"},
-               {"MFU"},
-               {"peak"},
-               {"predicted"}});
-  for (const auto& f : ways) {
-    const std::vector<std::string> measured = measured_cells(f);
-    table.add_row({f["way"], f["recompute"], measured[0],
-                   fmt::format("{:.3f} s", f["predicted_seconds"].get<double>()), measured[1],
-                   measured[2], measured[3],
-                   human_bytes(Bytes(f["predicted_peak_activation_bytes"].get<std::int64_t>()))});
-  }
-  fmt::print("{}", table.text());
-}
-
 struct NamedPlan {
   std::string name;
   RatedPlan planned;
@@ -171,26 +153,39 @@ std::vector<NamedPlan> plans_of(const SequenceLengths& lengths, const Costs& cos
   return plans;
 }
 
-void print_job(const ModelShape& shape, const SequenceLengths& lengths, const std::string& device) {
-  fmt::print("{} parameters; {} documents, {} tokens, longest {}, bf16 on {}\n",
-             human_count(static_cast<double>(shape.parameters())), lengths.size(),
-             grouped(total_tokens(lengths).count()),
-             grouped(std::ranges::max_element(lengths)->count()), device);
+/// By operator its share of the time of all, the ten largest.
+nlohmann::json operator_shares(Way& way, const StepTokens& tokens, at::Device device) {
+  const OperatorTime time(device);
+  static_cast<void>(way.engine->run(way.planned.plan, way.planned.lowered, tokens, std::nullopt));
+  const auto by_operator = time.by_operator();
+  std::vector<std::pair<std::string, Nanos>> longest(by_operator.begin(), by_operator.end());
+  std::ranges::sort(longest, std::greater(), &std::pair<std::string, Nanos>::second);
+  longest.resize(std::min<std::size_t>(longest.size(), 10));
+  nlohmann::json shares = nlohmann::json::array();
+  for (const auto& [name, took] : longest)
+    shares.push_back({{"name", name}, {"share", to_seconds(took) / to_seconds(time.total())}});
+  return shares;
+}
+
+nlohmann::json job_figures(const Arguments& a, const ModelShape& shape,
+                           const SequenceLengths& lengths) {
+  return {{"device", nullptr},
+          {"parameters", static_cast<double>(shape.parameters())},
+          {"documents", lengths.size()},
+          {"tokens", total_tokens(lengths).count()},
+          {"longest", std::ranges::max_element(lengths)->count()},
+          {"repetitions", a.repetitions},
+          {"ways", nlohmann::json::array()}};
 }
 
 /// What the benchmark would run on a GPU, with the predictions for an H100.
 nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
                            const SequenceLengths& lengths) {
   const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100.toml");
-  print_job(shape, lengths, "no GPU");
-  fmt::print(
-      "There is no CUDA device here. With one, this program measures the model's layers on it and\n"
-      "runs each of these steps {} times in turn{}.\n"
-      "Predictions are for one {} by its hardware file:\n",
-      a.repetitions, a.hugging_face.empty() ? "" : ", then Hugging Face's", hardware.name);
-  nlohmann::json json{
-      {"device", nullptr}, {"hardware", hardware.name}, {"ways", nlohmann::json::array()}};
-  const Costs cost = cost_from_hardware(shape, Dtype::kBf16, hardware);
+  nlohmann::json json = job_figures(a, shape, lengths);
+  json["hardware"] = hardware.name;
+  Costs cost = cost_from_hardware(shape, Dtype::kBf16, hardware);
+  cost.gpu = gpu_memory(hardware);
   for (const NamedPlan& plan : plans_of(lengths, cost, a))
     json["ways"].push_back(predicted_figures(plan.name, plan.planned));
   return json;
@@ -198,9 +193,10 @@ nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
 
 nlohmann::json measure(const Arguments& a, const ModelShape& shape, const SequenceLengths& lengths,
                        at::Device device) {
-  print_job(shape, lengths, device.str());
-  const Costs cost = profile_costs(
-      {.shape = shape, .dtype = Dtype::kBf16, .context = Tokens(a.context), .device = device});
+  ProfileOptions profile{
+      .shape = shape, .dtype = Dtype::kBf16, .context = Tokens(a.context), .device = device};
+  if (!device.is_cpu()) profile.gpu = gpu_memory(HardwareSpec());
+  const Costs cost = profile_costs(profile);
   EngineOptions options;
   options.shape = shape;
   options.dtype = Dtype::kBf16;
@@ -211,13 +207,23 @@ nlohmann::json measure(const Arguments& a, const ModelShape& shape, const Sequen
   std::vector<Way> ways;
   for (NamedPlan& plan : plans_of(lengths, cost, a))
     ways.push_back({std::move(plan.name), engine.get(), std::move(plan.planned)});
-  run_in_turn(ways, tokens_of(lengths, shape.vocab_size), TrainConfig(), a.repetitions);
+  const StepTokens tokens = tokens_of(lengths, shape.vocab_size);
+  run_in_turn(ways, tokens, TrainConfig(), a.repetitions);
+  nlohmann::json json = job_figures(a, shape, lengths);
+  json["device"] = device.str();
+  for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
+  json["operators"] = operator_shares(ways[1], tokens, device);
   // Hugging Face's process needs the memory: what the engine has, and what libtorch would keep.
   engine.reset();
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
-  nlohmann::json json{{"device", device.str()}, {"ways", nlohmann::json::array()}};
-  for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
   return json;
+}
+
+void write_figures(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  const auto folder = std::filesystem::path(file).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  write_file(file, text);
 }
 
 void run(const Arguments& a) {
@@ -227,15 +233,20 @@ void run(const Arguments& a) {
   const bool there = kind == DeviceKind::kCpu || has_cuda_device();
   nlohmann::json json =
       there ? measure(a, shape, lengths, find_device(kind)) : predict_all(a, shape, lengths);
-  print_table(json["ways"]);
-  if (there && !a.hugging_face.empty()) {
-    json["hugging_face"] = hugging_face_step(a, lengths);
-    const double seconds = json["hugging_face"]["seconds"];
-    fmt::print("Hugging Face, packed: {:.3f} s, {:.2f} × slimpack's; peak memory {}\n", seconds,
-               seconds / json["ways"][1]["seconds"].get<double>(),
-               human_bytes(Bytes(json["hugging_face"]["peak_bytes"].get<std::int64_t>())));
+  std::size_t printed = 0;
+  const auto report = [&] {
+    const std::vector<ReportSection> sections = report_sections(json);
+    fmt::print("{}", terminal_text(std::span(sections).subspan(printed)));
+    printed = sections.size();
+    write_figures(a.json, json.dump(2) + "\n");
+    write_figures(a.page, page_text(sections));
+  };
+  report();  // before Python runs, which may lack a library
+  if (!there || a.hugging_face.empty()) return;
+  for (const char* program : {"gradients", "hugging_face"}) {
+    json[program] = from_python(a, lengths, fmt::format("gpu_{}.py", program));
+    report();
   }
-  if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
 }
 
 void add_options(CLI::App& app, Arguments& a) {
@@ -255,9 +266,14 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--repetitions", a.repetitions, "Medians are taken over these")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--hugging-face", a.hugging_face,
-                 "Python with torch and transformers: also time its model");
-  app.add_option("--json", a.json, "Write the figures here");
+  app.add_option(
+         "--hugging-face", a.hugging_face,
+         "Python with torch and transformers, which times its model and compares gradients;\n"
+         "'' leaves both out")
+      ->capture_default_str();
+  app.add_option("--json", a.json, "Write the figures here")->capture_default_str();
+  app.add_option("--page", a.page, "Write what is printed here, in Markdown")
+      ->capture_default_str();
 }
 
 }  // namespace

@@ -77,13 +77,13 @@ def main():
     config = AutoConfig.from_pretrained(options.model)
     Path(options.output).mkdir(parents=True, exist_ok=True)
     job = job_of(config, replicas, options)
-    stage = stage_of(options.model, job.layer_begin, rank % options.stages)
-    engine = pipeline.Engine(stage, shard_replicas=options.shard)
-    optimizer = torch.optim.AdamW(stage.parameters(), lr=options.learning_rate)
-
     dataset = slimpack.IndexedDataset.open(options.dataset)
     sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
                                    step_tokens=options.step_tokens)
+    layer_begin = job.stages_for(sampler.peek())
+    stage = stage_of(options.model, layer_begin, rank % options.stages)
+    engine = pipeline.Engine(stage, shard_replicas=options.shard)
+    optimizer = torch.optim.AdamW(stage.parameters(), lr=options.learning_rate)
     steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
     held_out = None
     if options.held_out:

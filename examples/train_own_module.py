@@ -114,11 +114,12 @@ def main():
         slimpack.torch.profile(OwnConfig(), cost, context=1024, seconds=3,
                                progress=print if dist.get_rank() == 0 else None)
     job = slimpack.Job(OwnConfig(), {"pp": dist.get_world_size()}, cost=cost, dtype="fp32")
-    torch.manual_seed(0)
-    stage = pipeline.Stage.from_model(OwnModel(OwnConfig()), job.layer_begin, dist.get_rank())
-    engine = pipeline.Engine(stage)
     dataset = slimpack.IndexedDataset.open(options.dataset)
     sampler = pipeline.StepSampler(dataset.lengths(), context=1024, step_tokens=4096)
+    torch.manual_seed(0)
+    stage = pipeline.Stage.from_model(OwnModel(OwnConfig()), job.stages_for(sampler.peek()),
+                                      dist.get_rank())
+    engine = pipeline.Engine(stage)
     steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
     optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-3)
     pipeline.Trainer(engine, optimizer, steps, options.output).train(10)

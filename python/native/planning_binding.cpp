@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -5,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -117,6 +119,28 @@ std::pair<std::string, std::string> fit(const StepPlanning& planning, const Leng
           fit_text(advice, fixed_tp_text(step.config), kAnyColumns, Reader::kPython)};
 }
 
+std::vector<std::int32_t> stages_for(const StepPlanning& planning, const Lengths& given,
+                                     std::int64_t context) {
+  const SequenceLengths lengths = checked_lengths(given);
+  const nb::gil_scoped_release unlocked;
+  return with_context(planning, lengths, context).layout_for(lengths).layer_begin;
+}
+
+StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_begin) {
+  const auto stages = static_cast<std::size_t>(planning.config.parallel.pp);
+  const auto layers = static_cast<std::int32_t>(planning.cost.shape.num_layers);
+  const bool rises =
+      std::ranges::adjacent_find(layer_begin, std::ranges::greater_equal()) == layer_begin.end();
+  if (layer_begin.size() != stages + 1 || layer_begin.front() != 0 ||
+      layer_begin.back() != layers || !rises)
+    invalid_input(
+        "layer_begin is [{}], must rise from 0 to the model's {} layers in {} stages; "
+        "take one from Job.stages_for",
+        fmt::join(layer_begin, ", "), layers, stages);
+  planning.layout = StageLayout{std::move(layer_begin)};
+  return planning;
+}
+
 View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {
   const RecomputingCosts cost = with_recompute(planning.cost, planning.choices.recompute.front());
   const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
@@ -158,6 +182,8 @@ void bind_planning(nb::module_& m) {
       .def("plan", &plan, "lengths"_a, "context"_a, "progress"_a.none())
       .def("compare", &compare, "lengths"_a, "context"_a, "planners"_a, "told"_a)
       .def("fit", &fit, "lengths"_a, "context"_a, "progress"_a.none())
+      .def("stages_for", &stages_for, "lengths"_a, "context"_a)
+      .def("with_stages", &with_stages, "layer_begin"_a)
       .def("sequence_costs", &sequence_costs, "lengths"_a,
            "Nanoseconds of each sequence's forward and backward pass over the whole model.")
       .def_prop_ro("untrainable",

@@ -257,6 +257,10 @@ class Planning:
 
     def fit(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, progress: object | None) -> tuple[str, str]: ...
 
+    def stages_for(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int) -> list[int]: ...
+
+    def with_stages(self, layer_begin: Sequence[int]) -> Planning: ...
+
     def sequence_costs(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), writable=False)]:
         """
         Nanoseconds of each sequence's forward and backward pass over the whole model.

@@ -1,5 +1,6 @@
 """A training job, as far as planning its steps needs to know it."""
 
+import copy
 import os
 from pathlib import Path
 
@@ -94,11 +95,20 @@ class Job:
         """How many ranks train: pp · dp · tp."""
         return self._planning.ranks
 
-    @property
-    def layer_begin(self):
-        """Stage s of every step holds the layers from layer_begin[s] to before
-        layer_begin[s + 1]."""
-        return self.plan([1] * self.ranks).layer_begin
+    def stages_for(self, lengths):
+        """The layers of each stage that suit steps like one of these lengths: a list. Stage s holds
+        those from its entry s to before entry s + 1."""
+        return self._planning.stages_for(as_lengths(lengths), self.context or 0)
+
+    def with_stages(self, layer_begin):
+        """This job with the same layers of each stage in every step, as a run has them that has
+        loaded its weights. By default each step's lengths decide.
+
+        Raises InvalidInput unless layer_begin rises from 0 to the model's layers.
+        """
+        job = copy.copy(self)
+        job._planning = self._planning.with_stages([int(layer) for layer in layer_begin])
+        return job
 
     @property
     def parameters(self):

@@ -98,17 +98,23 @@ StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, S
 ///   1. For one stage after the other and every number of layers that it and those before it may
 ///      have, the least that the most loaded of them must carry.
 ///   2. Back from the last stage; of equally good choices the one that gives it most layers.
-/// `work` is by layer, `edge_work` by stage.
-StageLayout layout_of_kinds(const std::vector<double>& work, const std::vector<double>& edge_work) {
+/// `work` is by layer, `last_work` the same on the last stage, `edge_work` by stage.
+StageLayout layout_of_kinds(const std::vector<double>& work, const std::vector<double>& last_work,
+                            const std::vector<double>& edge_work) {
   constexpr double kRounding = 1 + 1e-9;  // of sums of the same layers
   const std::size_t layers = work.size(), stages = edge_work.size();
-  std::vector<double> until(layers + 1, 0.0);  // work of the layers before
-  std::partial_sum(work.begin(), work.end(), until.begin() + 1);
+  const auto work_before = [&](const std::vector<double>& by_layer) {
+    std::vector<double> until(layers + 1, 0.0);
+    std::partial_sum(by_layer.begin(), by_layer.end(), until.begin() + 1);
+    return until;
+  };
+  const std::vector<double> until = work_before(work), last_until = work_before(last_work);
   const double never = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> least(stages + 1, std::vector<double>(layers + 1, never));
   least[0][0] = 0;
   const auto most_loaded = [&](std::size_t s, std::size_t begin, std::size_t end) {
-    return std::max(least[s][begin], until[end] - until[begin] + edge_work[s]);
+    const std::vector<double>& before = s + 1 == stages ? last_until : until;
+    return std::max(least[s][begin], before[end] - before[begin] + edge_work[s]);
   };
   for (std::size_t s = 0; s < stages; ++s)
     for (std::size_t end = s + 1; end + (stages - s - 1) <= layers; ++end)
@@ -145,8 +151,8 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .window = time.window};
 }
 
-StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
-                            std::int32_t stages) {
+StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t stages,
+                            LastStage last) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   if (stages < 1 || stages > layers) {
     invalid_input(
@@ -154,16 +160,18 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
         stages, layers, layers);
   }
   // 1. The work of one layer of each kind, and of each stage's edges, for these lengths.
-  std::vector<double> work_of_kind;
+  std::vector<double> work_of_kind, last_work_of_kind;
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
     const LayerCosts& layer = layer_costs(cost, kind);
     double& work = work_of_kind.emplace_back(0.0);
+    double& last_work = last_work_of_kind.emplace_back(0.0);
     for (const Tokens length : lengths) {
       const Slice whole{SequenceId(), Tokens(0), length};
       work += layer.forward(whole) + layer.backward(whole);
+      last_work += layer.backward(whole);
     }
   }
-  const double layer_work = work_of_kind.front();
+  if (last == LastStage::kBothPasses) last_work_of_kind = work_of_kind;
   const auto token_count = static_cast<double>(total_tokens(lengths).count());
   std::vector<double> edge_work(static_cast<std::size_t>(stages), 0.0);
   edge_work.front() +=
@@ -171,16 +179,20 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
   edge_work.back() += cost.head_backward.per_token * token_count;
 
   if (work_of_kind.size() > 1) {
-    std::vector<double> work;
-    for (const std::uint8_t kind : cost.shape.kind_of_layer) work.push_back(work_of_kind[kind]);
-    return layout_of_kinds(work, edge_work);
+    std::vector<double> work, last_work;
+    for (const std::uint8_t kind : cost.shape.kind_of_layer) {
+      work.push_back(work_of_kind[kind]);
+      last_work.push_back(last_work_of_kind[kind]);
+    }
+    return layout_of_kinds(work, last_work, edge_work);
   }
 
   // 2. Each stage gets one layer. Every further layer goes to the stage that is lightest with it.
-  //    Layers are equal, so no exchange of layers can lower the largest load afterwards.
+  //    A stage's layers are equal, so no exchange of layers can lower the largest load afterwards.
   std::vector<std::int32_t> count(edge_work.size(), 1);
   for (std::int32_t assigned = stages; assigned < layers; ++assigned) {
     const auto load_with_one_more = [&](std::size_t s) {
+      const double layer_work = (s + 1 == count.size() ? last_work_of_kind : work_of_kind).front();
       return std::tuple(edge_work[s] + layer_work * (count[s] + 1), count[s], -static_cast<int>(s));
     };
     std::size_t lightest = 0;

@@ -125,13 +125,18 @@ struct RecomputingCosts : Costs {
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                   StageId stage, Pass pass, std::int32_t replicas = 1);
 
+/// What counts of the last stage's work. Without a graph it runs forward only for the keys and
+/// values that other slices need (AutogradCosts), so of whole sequences nothing.
+enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
+
 /// Divides the layers so that the most loaded stage (embedding and head included) is as light as
 /// possible for these lengths. Counts forward and backward together, without per-pack terms. Of
 /// equally loaded stages the later one gets the layer: earlier stages hold more activations.
 /// Throws InvalidInput unless 1 ≤ stages ≤ layers.
 /// Cost: O(layers · stages) after one pass over the lengths; O(layers² · stages) if layers differ.
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
-                                          std::int32_t stages);
+                                          std::int32_t stages,
+                                          LastStage last = LastStage::kBothPasses);
 
 /// The costs with a recomputation chosen. REQUIRES: an entry for every layer of the model, or none
 /// at all.

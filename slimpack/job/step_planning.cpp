@@ -19,8 +19,22 @@ StepPlanning planning_of(const RunConfig& config, PlannableModel model, std::str
 
 }  // namespace
 
+StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
+  StageLayout usual = balanced_layout(cost, lengths, config.parallel.pp);
+  if (!cost.autograd) return usual;
+  StageLayout light = balanced_layout(cost, lengths, config.parallel.pp, LastStage::kBackwardAlone);
+  if (light == usual) return usual;
+  const auto step = [&](const StageLayout& tried) {
+    return plan_step(configured_job(config, cost, tried), lengths, choices, cost).step;
+  };
+  const auto with_usual = step(usual), with_light = step(light);
+  const bool better = with_light && (!with_usual || with_light->prediction.makespan <
+                                                        with_usual->prediction.makespan);
+  return better ? light : usual;
+}
+
 Job StepPlanning::job(const SequenceLengths& lengths) const {
-  return configured_job(config, cost, balanced_layout(cost, lengths, config.parallel.pp));
+  return configured_job(config, cost, layout ? *layout : layout_for(lengths));
 }
 
 RatedPlan StepPlanning::plan(const SequenceLengths& lengths,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
@@ -11,13 +12,18 @@
 
 namespace slimpack {
 
-/// What does not change from step to step. Only the layers of each stage follow a step's lengths.
+/// What does not change from step to step.
 struct StepPlanning {
   RunConfig config;
   PlannableModel model;
   Costs cost;
   Choices choices;
+  std::optional<StageLayout> layout = {};  ///< of every step; none: that of its own lengths
 
+  /// The layers of each stage that suit a step of these lengths: balanced_layout. Under autograd it
+  /// depends on the plan what the last stage runs forward, so two are planned and the shorter step
+  /// decides.
+  [[nodiscard]] StageLayout layout_for(const SequenceLengths& lengths) const;
   [[nodiscard]] Job job(const SequenceLengths& lengths) const;
   /// As plan_step. Throws InvalidInput also where the job's memory is too small for any plan.
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths,

@@ -89,10 +89,9 @@ class MessageCheck {
 /// so one exhaustive run decides.
 class WorstCase {
  public:
-  WorstCase(const StepPlan& plan, std::span<const LoweredSchedule> lowered, int slots)
+  WorstCase(const StepPlan& plan, std::span<const LoweredSchedule> lowered)
       : plan_(plan),
         lowered_(lowered),
-        slots_(static_cast<std::size_t>(slots)),
         stages_(lowered.front().stages.size()),
         ranks_(lowered.size() * stages_) {}
 
@@ -172,15 +171,11 @@ class WorstCase {
   bool step(std::size_t r, std::size_t s) {
     const Instruction* i = next(r, s);
     if (i == nullptr) return false;
-    const std::size_t w = way(i->action.pass);
     if (i->operation == Operation::kCompute) return compute(r, s, i->action);
-    if (i->operation == Operation::kReceive) {
-      ++rank(r, s).received[w];
-    } else {
-      if (open_sends(r, s, w) >= slots_) return false;
-      ++rank(r, s).sent[w];
-    }
-    return ++rank(r, s).next, true;
+    if (!nothing_open(r, s)) return false;
+    Rank& own = rank(r, s);
+    ++(i->operation == Operation::kReceive ? own.received : own.sent)[way(i->action.pass)];
+    return ++own.next, true;
   }
 
   std::string waits_for(std::size_t r, std::size_t s) {
@@ -198,7 +193,6 @@ class WorstCase {
 
   const StepPlan& plan_;
   std::span<const LoweredSchedule> lowered_;
-  std::size_t slots_;
   std::size_t stages_;
   std::vector<Rank> ranks_;
 };
@@ -221,7 +215,7 @@ std::vector<std::string> check_lowered(const StepPlan& plan,
     }
   // A list with missing instructions would get stuck for the reasons above.
   if (!errors.empty()) return errors;
-  return WorstCase(plan, lowered, slots).stuck();
+  return WorstCase(plan, lowered).stuck();
 }
 
 }  // namespace slimpack

@@ -61,11 +61,10 @@ struct LoweredSchedule {
 ///  - every input is received once, before its action; every output is sent once, after its action
 ///    and before the next one; receives of one direction are posted in the order of the packs, at
 ///    most slots + 1 of which no action has begun to use;
-///  - the step ends in the worst case of a GPU: every action first synchronises its device, so it
-///    waits for all sends and receives that its rank has posted; a send and its receive end
-///    together (rendezvous), in the order of posting for each pair of stages and direction; a rank
-///    with `slots` sends of a direction that have not met their receives waits before the next one.
-///    A step that ends in this case ends whenever devices synchronise.
+///  - the step ends in the worst case of a GPU: every instruction first synchronises its device, so
+///    it waits for all sends and receives that its rank has posted; a send and its receive end
+///    together (rendezvous), in the order of posting for each pair of stages and direction. A step
+///    that ends in this case ends whenever devices synchronise, and with any number of slots.
 /// REQUIRES: check_plan is empty; one lowered schedule for each replica, all with the same number
 /// of stages.
 [[nodiscard]] std::vector<std::string> check_lowered(const StepPlan& plan,

@@ -6,6 +6,7 @@
 
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/replica_tasks.h"
+#include "slimpack/sim/lower.h"
 
 namespace slimpack::conformance {
 namespace {
@@ -166,6 +167,11 @@ void require_correct(const MadeStep& made) {
   }
   RC_ASSERT(check_plan(step.plan) == std::vector<std::string>{});
   RC_ASSERT(check_step_schedules(step.plan, step.schedules) == std::vector<std::string>{});
+  // Steps of baselines are not lowered yet.
+  const auto lowered = step.lowered.empty() ? lower(step.plan, step.schedules) : step.lowered;
+  RC_ASSERT(check_lowered(step.plan, lowered) == std::vector<std::string>{});
+  for (std::size_t r = 0; r < lowered.size(); ++r)
+    RC_ASSERT(actions_of(lowered[r]) == step.schedules[r]);
   for (const ReplicaPlan& replica : step.plan.replicas)
     for (const auto* pass : {&replica.packs.forward, &replica.packs.backward})
       for (const MicroPack& pack : *pass) {

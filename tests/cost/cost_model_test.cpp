@@ -147,6 +147,19 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
             (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
 }
 
+TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
+  // Forward 1, backward 2 a layer. Both passes: 4 and 4 layers. Backward alone: 3 layers are 9 and
+  // 5 are 10; 4 on the first stage would be 12.
+  Costs cost;
+  cost.shape = small_gqa();
+  cost.shape.num_layers = 8;
+  cost.forward.per_token = 1;
+  cost.backward.per_token = 2;
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 4, 8}}));
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, LastStage::kBackwardAlone),
+            (StageLayout{{0, 3, 8}}));
+}
+
 TEST(BalancedLayout, SpreadsLayersEvenlyWhenNothingCostsAnything) {
   Costs cost;
   cost.shape = small_gqa();

@@ -84,13 +84,15 @@ DecoderShape uneven(std::int64_t layers, std::int64_t period, std::int64_t times
 }
 
 /// The heaviest stage of a layout, embedding and head with it.
-double heaviest(const Costs& known, const StageLayout& layout, Tokens length) {
+double heaviest(const Costs& known, const StageLayout& layout, Tokens length, LastStage last) {
   const RecomputingCosts cost{known};
   double most = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    const bool backward_alone = last == LastStage::kBackwardAlone && s + 1 == layout.stages();
     double load = 0;
     for (const Pass pass : kWholePasses)
-      load += stage_cost(cost, layout, StageId(s), pass)({SequenceId(0), Tokens(0), length});
+      if (pass == Pass::kBackward || !backward_alone)
+        load += stage_cost(cost, layout, StageId(s), pass)({SequenceId(0), Tokens(0), length});
     most = std::max(most, load);
   }
   return most;
@@ -104,7 +106,11 @@ RC_GTEST_PROP(LayerKinds, AreDividedSuchThatTheHeaviestStageIsAsLightAsItCanBe, 
   cost.forward.per_slice = cost.backward.per_slice = 0;
   for (LayerCosts& kind : cost.more_kinds) kind.forward.per_slice = kind.backward.per_slice = 0;
   const Tokens length(200);
-  const StageLayout chosen = balanced_layout(cost, {length}, stages);
+  // On one stage the embedding's forward would count once in one oracle and not in the other.
+  const auto last = stages == 1
+                        ? LastStage::kBothPasses
+                        : *rc::gen::element(LastStage::kBothPasses, LastStage::kBackwardAlone);
+  const StageLayout chosen = balanced_layout(cost, {length}, stages, last);
   RC_ASSERT(chosen.stages() == stages);
   RC_ASSERT(chosen.layer_begin.front() == 0 && chosen.layer_begin.back() == layers);
   // All ways to choose the borders.
@@ -116,9 +122,9 @@ RC_GTEST_PROP(LayerKinds, AreDividedSuchThatTheHeaviestStageIsAsLightAsItCanBe, 
     for (std::size_t l = 0; l < border.size(); ++l)
       if (border[l]) layout.layer_begin.push_back(static_cast<std::int32_t>(l) + 1);
     layout.layer_begin.push_back(static_cast<std::int32_t>(layers));
-    least = std::min(least, heaviest(cost, layout, length));
+    least = std::min(least, heaviest(cost, layout, length, last));
   } while (std::next_permutation(border.begin(), border.end()));
-  RC_ASSERT(heaviest(cost, chosen, length) <= least * (1 + 1e-8));
+  RC_ASSERT(heaviest(cost, chosen, length, last) <= least * (1 + 1e-8));
 }
 
 TEST(LayerKinds, ThatAreAlikeGiveLaterStagesTheLayersLeftOver) {

@@ -135,6 +135,24 @@ def test_comparisons_have_a_row_for_each_planner(job, lengths):
         job.compare(lengths, planners=["best"])
 
 
+def test_a_run_keeps_the_layers_of_its_stages():
+    # The head of 128K words takes several layers' time of short documents, less of long ones.
+    job = slimpack.Job("llama-3-8b", {"pp": 4}, "h100", dtype="bf16", memory_cap="none")
+    short, long = [512] * 32, [8192] * 4
+    free = [job.plan(lengths).layer_begin for lengths in (short, long)]
+    assert free == [job.stages_for(short), job.stages_for(long)] and free[0] != free[1]
+    fixed = job.with_stages(free[0])
+    assert [fixed.plan(lengths).layer_begin for lengths in (short, long)] == [free[0]] * 2
+    assert job.plan(long).layer_begin == free[1]
+
+
+@pytest.mark.parametrize("layer_begin", [[0, 16], [0, 16, 31], [1, 16, 32], [0, 16, 16], []])
+def test_layers_of_stages_that_are_none_are_refused(layer_begin):
+    job = slimpack.Job("llama-3-8b", {"pp": 2}, "h100")
+    with pytest.raises(slimpack.InvalidInput, match="must rise from 0 to the model's 32 layers"):
+        job.with_stages(layer_begin)
+
+
 def test_models_may_be_files_folders_dicts_and_transformers_configs(lengths, tmp_path):
     from transformers import AutoConfig
 

@@ -46,12 +46,32 @@ TEST(CheckLowered, RefusesSendsWhoseReceivesWaitForALaterActionOfTheirRank) {
   // W0, which waits until B0 meets its own; stage 0 posts that after F2.
   const std::string first =
       "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2\n";
-  const std::string end = "1F1,1RECV_F2,1B1,1SEND_B1,1F2,1B2,1SEND_B2\n";
-  EXPECT_EQ(findings(3, first + "1RECV_F0,1F0,1RECV_F1,1I0,1SEND_B0,1W0," + end), "");
+  const std::string end = "1B1,1SEND_B1,1F2,1B2,1SEND_B2\n";
+  EXPECT_EQ(findings(3, first + "1RECV_F0,1F0,1RECV_F1,1RECV_F2,1I0,1SEND_B0,1W0,1F1," + end), "");
   EXPECT_EQ(
-      findings(3, first + "1RECV_F0,1F0,1I0,1SEND_B0,1W0,1RECV_F1," + end),
+      findings(3, first + "1RECV_F0,1F0,1I0,1SEND_B0,1W0,1RECV_F1,1F1,1RECV_F2," + end),
       "deadlock: replica 0 waits on stage 0 with 0F2 for the send of F1, whose receive is not "
       "posted\n"
+      "deadlock: replica 0 waits on stage 1 with 1W0 for the send of B0, whose receive is not "
+      "posted\n");
+}
+
+TEST(CheckLowered, RefusesReceivesWhoseMemoryMayHaveToBeFreedFirst) {
+  // RECV_F1 allocates, which may synchronise: that waits for B0, which needs SEND_F0 behind it.
+  EXPECT_EQ(
+      findings(2, "0F0,0RECV_B0,0SEND_F0,0F1,0SEND_F1,0B0,0RECV_B1,0B1\n" + kSecond),
+      "deadlock: replica 0 waits on stage 0 with 0SEND_F0 for the receive of B0, which has not "
+      "been sent\n"
+      "deadlock: replica 0 waits on stage 1 with 1F0 for the receive of F0, which has not been "
+      "sent\n");
+  // RECV_B0 waits until F2 meets its receive. Stage 1 posts that after W0, which waits for RECV_B0.
+  const std::string three =
+      "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2\n";
+  EXPECT_EQ(
+      findings(3, three + "1RECV_F0,1F0,1RECV_F1,1I0,1SEND_B0,1W0,1F1,1RECV_F2,1B1,1SEND_B1,"
+                          "1F2,1B2,1SEND_B2\n"),
+      "deadlock: replica 0 waits on stage 0 with 0RECV_B0 for the send of F2, whose receive "
+      "is not posted\n"
       "deadlock: replica 0 waits on stage 1 with 1W0 for the send of B0, whose receive is not "
       "posted\n");
 }

@@ -35,6 +35,13 @@ def test_a_cursor_goes_on_where_it_was_taken():
     assert other.state_dict() == one.state_dict()
 
 
+def test_looking_at_the_next_step_does_not_take_it():
+    one, other = sampler(), sampler()
+    for _ in range(5):
+        lengths = one.peek()
+        assert list(lengths) == list(one.next_step().lengths) == list(other.next_step().lengths)
+
+
 @pytest.mark.parametrize("settings", [{"context": 32}, {"step_tokens": 99}])
 def test_a_cursor_of_other_settings_is_refused(settings):
     name, = settings

@@ -44,13 +44,13 @@ def trainer_of(output, stages, sharded=False, **options):
     """A Trainer of the model that every rank makes alike."""
     world, rank = dist.get_world_size(), dist.get_rank()
     job = job_of(stages, world // stages)
+    sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT,
+                                   step_tokens=200, seed=5)
     stage = pipeline.Stage.from_model(model_of(config_of(MODEL, tie_word_embeddings=True), 1),
-                                      job.layer_begin, rank % stages)
+                                      job.stages_for(sampler.peek()), rank % stages)
     engine = pipeline.Engine(stage, shard_replicas=sharded)
     optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
-    sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT,
-                                   step_tokens=200, seed=5)
     steps = pipeline.PlannedSteps(engine, job, sampler, read)
     return pipeline.Trainer(engine, optimizer, steps, output, scheduler=scheduler,
                             on_step=lambda figures: None, on_evaluation=lambda figures: None,

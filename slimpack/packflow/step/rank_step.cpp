@@ -112,11 +112,14 @@ class RankRunner {
                     [&] { rank_.communicator.context(replicas).barrier(); });
   }
 
-  /// The step's last action completes the gradients, layer by layer.
+  /// The step's last action completes the gradients, layer by layer. Their sums begin meanwhile if
+  /// the action sends nothing. A device that synchronises waits for other replicas from then on,
+  /// and these may wait for what this rank has to send.
   void compute(const Action& action, bool last) {
     StageStep& tensors = rank_.tensors;
     BucketsComplete complete;
-    if (last) complete = [&](std::size_t buckets) { start_reductions(buckets); };
+    if (last && !has_output(action, stages()))
+      complete = [&](std::size_t buckets) { start_reductions(buckets); };
     switch (action.pass) {
       case Pass::kForward:
         return record_.timed(SpanKind::kForward, action.pack,
@@ -167,7 +170,7 @@ class RankRunner {
 
   /// Leaves the sums over all replicas in this one's shards.
   void reduce_gradients() {
-    // Most are under way; none is if the replica has nothing to run.
+    // Most are under way if the last action sent nothing.
     record_.timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;

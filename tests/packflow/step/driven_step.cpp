@@ -10,6 +10,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/checkpoint/model_tensors.h"
+#include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
@@ -99,6 +100,11 @@ Dtype dtype_of(const std::string& name) {
   return name == "fp64" ? Dtype::kFp64 : name == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
 }
 
+/// The CPU, if the step does not say.
+DeviceKind device_of(const JsonFields& step) {
+  return step.has("device") && step.text("device") == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
+}
+
 }  // namespace
 
 void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
@@ -134,6 +140,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
                  .replicas = static_cast<std::int32_t>(plan.replicas.size()),
                  .tensor = random ? static_cast<std::int32_t>(step.integer("tp")) : 1,
                  .context = shape.max_positions,
+                 .device = find_device(device_of(step)),
                  .process = process,
                  .should_stop = {}});
   load_parameters(engine, read_safetensors(step.text("weights")), "weights");

@@ -3,7 +3,7 @@ processes.
 
     from slimpack.torch import pipeline
 
-    stage = pipeline.Stage.from_pretrained(folder, job.layer_begin, rank % stages)
+    stage = pipeline.Stage.from_pretrained(folder, job.stages_for(lengths), rank % stages)
     engine = pipeline.Engine(stage)
     optimizer = torch.optim.AdamW(stage.parameters())
     steps = pipeline.PlannedSteps(engine, job, sampler, read)

@@ -44,6 +44,13 @@ class StepSampler:
         columns = self._native.next_step()
         return Drawn(*columns, json.loads(self._native.cursor))
 
+    def peek(self):
+        """The lengths of the next step, which stays the next one."""
+        before = json.loads(self._native.cursor)
+        lengths = self.next_step().lengths
+        self.go_to(before)
+        return lengths
+
     def state_dict(self, cursor=None):
         """Where the sampler stands, or stood at a cursor of Drawn."""
         return {"documents": int(self._lengths.size), "tokens": int(self._lengths.sum()),
@@ -81,14 +88,16 @@ class PlannedStep(NamedTuple):
 class PlannedSteps:
     """Plans steps on the first rank, one ahead of training, and hands the plans to the others.
 
-    job: a slimpack.Job with this run's stages and replicas; only the first rank's is used.
+    job: a slimpack.Job with this run's stages and replicas; only the first rank's is used. Every
+        step is planned for the layers that the engine's stages hold.
     sampler: a StepSampler, the same on all ranks.
     read: read(document, begin, end) returns token ids.
     """
 
     def __init__(self, engine, job, sampler, read):
         self.sampler = sampler
-        self._engine, self._job, self._read = engine, job, read
+        self._engine, self._read = engine, read
+        self._job = job.with_stages(engine.stage.place.layer_begin)
 
     def plan(self, lengths):
         """The StepPlan of some sequences, on all ranks. Raises InvalidInput where there is none."""
