@@ -9,21 +9,15 @@
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "bench/operator_counts.h"
+#include "bench/operator_steps.h"
 #include "bench/program.h"
 #include "slimpack/base/file.h"
-#include "slimpack/base/random.h"
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/step/engine.h"
-#include "slimpack/sim/lower.h"
-#include "tests/packflow/support/pretended_device.h"
 
 namespace slimpack {
 namespace {
@@ -35,111 +29,7 @@ struct Arguments {
   std::string json;
 };
 
-constexpr Tokens kDocument{48};  // counts do not depend on it; no multiple of the ranks' stripes
 constexpr std::int64_t kFewLayers = 1, kMoreLayers = 3;
-
-/// What the actions of a step work on.
-struct Case {
-  at::Device device;
-  bool sliced = false;  ///< one document in two slices; else each MicroPack has whole documents
-  std::int64_t documents = 1;
-  Recompute recompute = Recompute::kElementwise;
-  std::int32_t tensor = 1;
-  std::int32_t stages = 1;
-};
-
-ModelShape small_model(std::int64_t layers) {
-  ModelShape s;
-  s.hidden_size = 64;
-  s.intermediate_size = 96;
-  s.num_layers = layers;
-  s.num_heads = 4;
-  s.num_kv_heads = 2;
-  s.head_dim = 16;
-  s.vocab_size = 61;
-  s.max_positions = Tokens(4096);
-  return s;
-}
-
-/// Two MicroPacks a pass.
-PackPlan packs_of(const Case& c) {
-  PackPlan packs;
-  if (c.sliced) {
-    const Slice first{SequenceId(0), Tokens(0), kDocument},
-        second{SequenceId(0), kDocument, kDocument * 2};
-    return {{{{first}}, {{second}}}, {{{second}}, {{first}}}};
-  }
-  packs.forward.resize(2);
-  for (std::int64_t d = 0; d < 2 * c.documents; ++d)
-    packs.forward[static_cast<std::size_t>(d / c.documents)].slices.push_back(
-        {SequenceId(static_cast<std::int32_t>(d)), Tokens(0), kDocument});
-  packs.backward = packs.forward;
-  return packs;
-}
-
-/// What a rank has asked for before an action.
-struct Moment {
-  OperatorCounts operators;
-  testing::ThreadCalls calls;
-};
-
-/// By rank (tracked_rank), before each of its actions.
-using Moments = std::map<std::int32_t, std::vector<Moment>>;
-
-struct Step {
-  Schedule schedule;
-  Moments moments;
-};
-
-/// Runs a step of a model of `layers` layers.
-Step run_step(const Case& c, std::int64_t layers) {
-  const ModelShape shape = small_model(layers);
-  const auto documents = static_cast<std::size_t>(c.sliced ? 1 : 2 * c.documents);
-  StepPlan plan{SequenceLengths(documents, c.sliced ? kDocument * 2 : kDocument), {}, {}, {}};
-  for (std::int32_t s = 0; s <= c.stages; ++s)
-    plan.layout.layer_begin.push_back(static_cast<std::int32_t>(layers) * s / c.stages);
-  ReplicaPlan& replica = plan.replicas.emplace_back();
-  for (std::size_t d = 0; d < documents; ++d)
-    replica.sequences.emplace_back(static_cast<std::int32_t>(d));
-  replica.packs = packs_of(c);
-  plan.recompute = RecomputeByLayer(static_cast<std::size_t>(layers), c.recompute);
-  Step step;
-  step.schedule = c.sliced ? sliced_one_f_one_b(replica.packs, c.stages, 1)
-                           : one_f_one_b(replica.packs, c.stages);
-
-  Rng rng(1);
-  std::vector<std::vector<std::int64_t>> tokens(documents);
-  for (std::size_t d = 0; d < documents; ++d)
-    for (std::int64_t t = 0; t < plan.lengths[d].count(); ++t)
-      tokens[d].push_back(static_cast<std::int64_t>(rng.below(61)));
-
-  std::mutex mutex;
-  EngineOptions options{.shape = shape,
-                        .dtype = Dtype::kBf16,
-                        .layout = plan.layout,
-                        .tensor = c.tensor,
-                        .context = kDocument * 2,
-                        .device = c.device,
-                        .should_stop = [&] {
-                          const std::lock_guard lock(mutex);
-                          step.moments[tracked_rank()].push_back(
-                              {counts_of_thread(), testing::pretended_calls_of_thread()});
-                          return false;
-                        }};
-  Engine engine(options);
-  static_cast<void>(engine.run(plan, lower(plan, {&step.schedule, 1}), make_step_tokens(tokens, 61),
-                               std::nullopt));
-  return step;
-}
-
-/// What the first rank's action `index` asks for.
-Moment cost_of(const Step& step, std::size_t index) {
-  const std::vector<Moment>& moments = step.moments.begin()->second;
-  const Moment &before = moments.at(index), &after = moments.at(index + 1);
-  return {
-      difference(after.operators, before.operators),
-      {after.calls.allocations - before.calls.allocations, after.calls.waits - before.calls.waits}};
-}
 
 /// What a layer asks for in a pass.
 struct LayerCost {
@@ -151,22 +41,22 @@ struct LayerCost {
 };
 
 /// Of a slice with a prefix where the case is sliced: the second forward, the first backward.
-LayerCost layer_cost(const Case& c, Pass pass) {
+LayerCost layer_cost(const OperatorCase& c, Pass pass) {
   const std::size_t index =
       c.sliced ? (pass == Pass::kForward ? 1 : 2) : (pass == Pass::kForward ? 0 : 1);
-  const Moment few = cost_of(run_step(c, kFewLayers), index);
-  const Moment more = cost_of(run_step(c, kMoreLayers), index);
+  const Moment few = cost_of(count_step(c, kFewLayers), index);
+  const Moment more = cost_of(count_step(c, kMoreLayers), index);
   return {difference(more.operators, few.operators),
           static_cast<double>(more.calls.allocations - few.calls.allocations) /
               (kMoreLayers - kFewLayers)};
 }
 
 /// Of the rank that waits most, by action, on three stages where it has neighbours on both sides.
-double waits_per_action(Case c) {
+double waits_per_action(OperatorCase c, bool processes) {
   c.stages = kMoreLayers;
-  const Step step = run_step(c, kMoreLayers);
+  c.processes = processes;
   double most = 0;
-  for (const auto& [rank, moments] : step.moments) {
+  for (const auto& [rank, moments] : count_step(c, kMoreLayers)) {
     // What a step begins with is the first action's, and no action's.
     const std::int64_t waits = moments.back().calls.waits - moments[1].calls.waits;
     most = std::max(most, static_cast<double>(waits) / static_cast<double>(moments.size() - 2));
@@ -175,18 +65,20 @@ double waits_per_action(Case c) {
 }
 
 struct Row {
-  Case c;
+  OperatorCase c;
   LayerCost forward, backward;
-  double per_document = 0, waits = 0;
+  double per_document = 0;
+  double waits = 0, waits_of_threads = 0;
 };
 
-Row measure(const Case& c) {
+Row measure(const OperatorCase& c) {
   count_operators(c.device);
   Row row{c, layer_cost(c, Pass::kForward), layer_cost(c, Pass::kBackward)};
-  row.waits = waits_per_action(c);
+  row.waits = waits_per_action(c, /*processes=*/true);
+  row.waits_of_threads = waits_per_action(c, /*processes=*/false);
   if (c.sliced) return row;
   constexpr std::int64_t kDocuments = 5;
-  Case several = c;
+  OperatorCase several = c;
   several.documents = kDocuments;
   const double more = layer_cost(several, Pass::kForward).launches() +
                       layer_cost(several, Pass::kBackward).launches();
@@ -194,17 +86,22 @@ Row measure(const Case& c) {
   return row;
 }
 
-std::string device_name(const Case& c) {
+std::string device_name(const OperatorCase& c) {
   return c.device.is_cpu() ? "cpu" : "as a GPU";
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+/// On a GPU ranks are processes; on the CPU they are threads here.
+std::vector<OperatorCase> all_cases() {
+  std::vector<OperatorCase> cases;
   for (const at::Device device : {at::Device(kPretended), at::Device(at::kCPU)})
     for (const bool sliced : {false, true})
       for (const Recompute recompute : {Recompute::kElementwise, Recompute::kFull})
-        for (const std::int32_t tensor : {1, 2})
-          cases.push_back({device, sliced, 1, recompute, tensor});
+        for (const std::int32_t tensor : {1, 2, 4})
+          cases.push_back({.device = device,
+                           .sliced = sliced,
+                           .recompute = recompute,
+                           .tensor = tensor,
+                           .processes = !device.is_cpu()});
   return cases;
 }
 
@@ -233,10 +130,11 @@ void run(const Arguments& a) {
                {"backward"},
                {"per document"},
                {"allocations"},
-               {"waits"}});
+               {"waits"},
+               {"of threads"}});
   nlohmann::json json;
   std::vector<Row> rows;
-  for (const Case& c : all_cases()) {
+  for (const OperatorCase& c : all_cases()) {
     const Row& row = rows.emplace_back(measure(c));
     const bool cpu = c.device.is_cpu();
     table.add_row(
@@ -245,7 +143,8 @@ void run(const Arguments& a) {
          fmt::format("{:g}", row.forward.launches()), fmt::format("{:g}", row.backward.launches()),
          c.sliced ? "–" : fmt::format("{:g}", row.per_document),
          cpu ? "–" : fmt::format("{:g} + {:g}", row.forward.allocations, row.backward.allocations),
-         cpu ? "–" : fmt::format("{:.1f}", row.waits)});
+         cpu ? "–" : fmt::format("{:.1f}", row.waits),
+         cpu ? "–" : fmt::format("{:.1f}", row.waits_of_threads)});
     nlohmann::json& entry =
         json["cases"].emplace_back(nlohmann::json{{"device", device_name(c)},
                                                   {"sliced", c.sliced},
@@ -258,10 +157,13 @@ void run(const Arguments& a) {
     entry["forward_allocations_per_layer"] = row.forward.allocations;
     entry["backward_allocations_per_layer"] = row.backward.allocations;
     entry["host_syncs_per_action"] = row.waits;
+    entry["host_syncs_per_action_of_threads"] = row.waits_of_threads;
   }
   fmt::print(
       "Launched operators of a layer by pass, and those of both passes for each further whole "
-      "document;\nallocations of a layer, forward + backward; waits of the host in an action\n\n{}",
+      "document;\nallocations of a layer, forward + backward; waits of the host in an action, of "
+      "ranks "
+      "that\nare processes and of ranks that are threads\n\n{}",
       table.text());
   if (a.names) print_names(rows.front());
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");

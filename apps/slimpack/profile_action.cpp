@@ -87,6 +87,10 @@ void profile(const ProfileArguments& arguments) {
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
   fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
              cost.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
+  if (config.train.device == DeviceKind::kCuda)
+    fmt::print(
+        "transfers and reductions are between threads of one GPU; processes that train without a "
+        "cost file measure theirs\n");
   fmt::print("memory of a rank: {}\nlargest error of the fit: {}\nwritten: {}\n",
              human_bytes(cost.memory), human_share(cost.fit_error), arguments.out);
 }

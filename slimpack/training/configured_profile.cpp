@@ -37,9 +37,13 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
 }
 
 Costs measured_costs(ProfileOptions options, const std::function<void(const std::string&)>& tell) {
-  const std::int32_t threads = options.grid().ranks();
-  tell(fmt::format("measuring one layer on {} thread{}, longest document {} tok", threads,
-                   threads == 1 ? "" : "s", grouped(options.context.count())));
+  const std::int32_t ranks = options.grid().ranks();
+  tell(fmt::format("measuring one layer on {} {}{}, longest document {} tok", ranks,
+                   options.job ? "process" : "thread",
+                   ranks == 1    ? ""
+                   : options.job ? "es"
+                                 : "s",
+                   grouped(options.context.count())));
   options.on_fit = [&](const WorstFit& worst) {
     if (const auto warning = fit_warning(worst)) tell(*warning);
   };

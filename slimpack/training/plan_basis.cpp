@@ -25,12 +25,19 @@ std::int32_t processes_here(JobProcess& process) {
   return static_cast<std::int32_t>(std::ranges::count(process.all_gather(own), own));
 }
 
-/// `neighbours`: ranks on this machine; absent if all ranks are threads of this process.
-Costs cost_or_profile(const RunConfig& config, const ModelShape& shape,
-                      std::optional<std::int32_t> neighbours, TrainingListener& listener) {
-  if (auto cost = configured_cost(config, shape)) return *std::move(cost);
-  return measured_costs(configured_profile(config, shape, neighbours.has_value(), neighbours),
-                        [&](const std::string& line) { listener.note("", line); });
+/// Measured by all processes together; threads of this one stand for the ranks if it is alone.
+Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreement& agreement,
+               TrainingListener& listener) {
+  std::optional<std::int32_t> neighbours;
+  if (!agreement.alone()) neighbours = processes_here(*agreement.process());
+  ProfileOptions options =
+      configured_profile(config, shape, /*gpu_each=*/!agreement.alone(), neighbours);
+  const ParallelConfig& p = config.parallel;
+  if (!agreement.alone())
+    options.job = {agreement.process(), {.stages = p.pp, .replicas = p.dp, .tensor = p.tp}};
+  return measured_costs(std::move(options), [&](const std::string& line) {
+    if (agreement.first()) listener.note("", line);
+  });
 }
 
 std::string basis_to_json(const PlanBasis& basis) {
@@ -53,21 +60,26 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                             TrainingListener& listener) {
   const ParallelConfig& p = config.parallel;
   const bool goes_on_alike = saved != nullptr && saved->grid == RankGrid{p.pp, p.dp, p.tp};
-  std::optional<std::int32_t> neighbours;
-  if (!agreement.alone()) neighbours = processes_here(*agreement.process());
   PlanBasis basis;
-  const std::string text = agreement.from_first([&]() -> std::string {
+  const auto decide = [&](const Costs& cost) {
+    basis = {cost, balanced_layout(cost, lengths, p.pp)};
+    return agreement.alone() ? "known" : basis_to_json(basis);
+  };
+  std::string text = agreement.from_first([&]() -> std::string {
     if (goes_on_alike) {
       const std::filesystem::path file = start.checkpoint->folder / kCostFile;
       basis = {on_device(cost_from_json(read_file(file, "cost file"), file.string()),
                          config.train.device),
                saved->layout};
-    } else {
-      basis.cost = cost_or_profile(config, shape, neighbours, listener);
-      basis.layout = balanced_layout(basis.cost, lengths, p.pp);
+      return agreement.alone() ? "known" : basis_to_json(basis);
     }
-    return agreement.alone() ? "" : basis_to_json(basis);
+    const auto cost = configured_cost(config, shape);
+    return cost ? decide(*cost) : "";
   });
+  if (text.empty()) {
+    const Costs cost = measured(config, shape, agreement, listener);
+    text = agreement.from_first([&] { return decide(cost); });
+  }
   return agreement.first() ? basis : basis_from_json(text, "costs and layers of rank 0");
 }
 

@@ -20,8 +20,8 @@ struct PlanBasis {
 
 /// The checkpoint's costs and layout if the run resumes (`saved`: the checkpoint's state, else
 /// null) with the same ranks. Otherwise the configured costs, or measured ones if none are
-/// configured, and the layout that balances `lengths`, those of the first step. The first process
-/// decides, and the others receive the result.
+/// configured, and the layout that balances `lengths`, those of the first step. All processes
+/// measure together; the first one decides, and the others receive the result.
 [[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                                           const TrainingStart& start, const RunState* saved,
                                           const SequenceLengths& lengths,

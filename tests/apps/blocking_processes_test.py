@@ -70,3 +70,17 @@ def test_a_lost_process_ends_the_others_with_the_cause(workspace, how, synchroni
     says = "slimpack: rank [02]: rank 1 (does not answer|has not been heard of) "
     assert re.match(says, line), line
     assert took < PATIENCE / 2  # the timeout is 5 s: nobody waited until the stand-in gave up
+
+
+@pytest.mark.parametrize(("way", "synchronising"), [("lazy", "none"), ("eager", "first")])
+def test_measuring_ends(workspace, way, synchronising):
+    """Round trips between stages, reductions over replicas, a layer with tensor-parallel ranks."""
+    overrides = ["parallel.pp=2", "parallel.dp=2", "parallel.tp=2", "train.steps=1",
+                 "data.step_tokens=700", "data.context=128", "plan.most_merged=2"]
+    name = f"measured-{way}-{synchronising}"
+    file = workspace.measured_config(name)
+    command = [WORKER, way, synchronising, PATIENCE, file, *settings(overrides)]
+    with job(workspace.folder, *[command] * 8) as processes:
+        codes, said = processes.codes(), processes.text()
+    assert not any(codes), said
+    assert "measuring one layer on 8 processes" in said

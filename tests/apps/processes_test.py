@@ -2,6 +2,7 @@
 process is lost."""
 
 import datetime
+import json
 import signal
 import subprocess
 import sys
@@ -45,6 +46,24 @@ def same_weights(a, b):
     files = [sorted(p.relative_to(f) for p in f.rglob("model*.safetensors")) for f in (a, b)]
     assert files[0] == files[1] and files[0]
     return all((a / f).read_bytes() == (b / f).read_bytes() for f in files[0])
+
+
+def test_processes_measure_what_they_cost_each_other(workspace):
+    overrides = ["parallel.pp=2", "parallel.dp=2", "data.step_tokens=700", "data.context=256",
+                 "train.steps=2"]
+    file = workspace.measured_config("measured")
+    with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * 4) as processes:
+        assert processes.codes() == [0] * 4, processes.text()
+    assert "measuring one layer on 4 processes" in processes.text()
+    file = newest_checkpoint(workspace.folder / "measured") / "cost.json"
+    cost = json.loads(file.read_text())
+    assert cost["source"] == "profile of this job, 4 processes at once, fp32"
+    # Gloo copies: 16 MiB take longer than 4 KiB, which take some microseconds.
+    assert cost["transfer_latency"] > 1e3 and cost["transfer_per_byte"] > 0
+    assert cost["reduce_latency"] > 0 and cost["reduce_per_byte"] > 0
+    # All processes have planned with the same costs.
+    threads = workspace.train("measured-threads", *overrides, f"cost.file={file}")
+    assert losses(workspace.folder / "measured") == losses(threads)
 
 
 def test_torchrun_starts_the_workers(workspace):

@@ -115,6 +115,14 @@ class Workspace:
         file.write_text(CONFIG.format(model=name, tokens=TOKENS, output=output))
         return file
 
+    def measured_config(self, output):
+        """As config(), without figures of hardware: the run measures its ranks."""
+        file = self.config(output)
+        text = file.read_text()
+        hardware = next(line for line in text.splitlines() if line.startswith("[hardware]"))
+        file.write_text(text.replace(hardware, ""))
+        return file
+
     def train(self, output, *overrides, family="llama", model=(), **options):
         """A run that has to succeed; its folder."""
         done = run("train", self.config(output, family, **dict(model)), *settings(overrides),

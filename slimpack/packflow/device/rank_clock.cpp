@@ -25,6 +25,10 @@ RankClock::RankClock(ClockKind kind, Nanos start, ProcessorTurns* turns, c10::De
       turns_(kind == ClockKind::kWall ? nullptr : turns),
       device_(device) {
   return_to_processor();
+  if (device_.is_cpu() || kind_ == ClockKind::kVirtual) return;
+  anchor_ = WorkMark(device_, WorkMark::Kind::kTime);
+  anchor_.await();
+  anchored_ = now();
 }
 
 RankClock::~RankClock() {
@@ -32,8 +36,20 @@ RankClock::~RankClock() {
 }
 
 Nanos RankClock::now() const {
-  finish_queue(device_);
   return (kind_ == ClockKind::kWall ? monotonic_now() : thread_time()) - start_;
+}
+
+RankClock::Moment RankClock::moment() const {
+  if (!device_.is_cpu() && kind_ == ClockKind::kWall)
+    return {Nanos(0), WorkMark(device_, WorkMark::Kind::kTime)};
+  finish_queue(device_);
+  return {now(), {}};
+}
+
+Nanos RankClock::time_of(const Moment& moment) const {
+  if (device_.is_cpu() || kind_ == ClockKind::kVirtual) return moment.time;
+  moment.mark.await();
+  return anchored_ + moment.mark.since(anchor_);
 }
 
 void RankClock::wait_until(Nanos time) {

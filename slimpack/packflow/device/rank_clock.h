@@ -5,6 +5,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/work_mark.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -23,9 +24,21 @@ class RankClock {
   RankClock(const RankClock&) = delete;
   RankClock& operator=(const RankClock&) = delete;
 
-  /// The time when the rank's work on its device is done; waits for that. So tensors that the rank
-  /// then hands over are complete, and spans between two calls show the work.
+  /// The time on the host, whatever the device is doing.
   [[nodiscard]] Nanos now() const;
+
+  /// When the rank's work on its device up to some call is done. On a CPU and in virtual time that
+  /// is known at once.
+  struct Moment {
+    Nanos time;
+    WorkMark mark;
+  };
+  /// Of the work so far. The host does not wait for a device, except in virtual time.
+  [[nodiscard]] Moment moment() const;
+  /// Waits for the moment. So spans between moments show the work, and not its launch.
+  [[nodiscard]] Nanos time_of(const Moment& moment) const;
+
+  [[nodiscard]] c10::Device device() const { return device_; }
 
   /// The rank has waited for something that happened at `time` on another rank's clock. Virtual
   /// time continues from there if that is later. The wall clock stays as it is.
@@ -40,6 +53,8 @@ class RankClock {
   Nanos start_;            ///< on the clock that is read
   ProcessorTurns* turns_;  ///< null = none is needed
   c10::Device device_;
+  WorkMark anchor_;  ///< on a device by the wall: a moment that both clocks know
+  Nanos anchored_;   ///< when that was, on the host
 };
 
 }  // namespace slimpack

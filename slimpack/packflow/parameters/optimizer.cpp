@@ -1,12 +1,15 @@
 #include "slimpack/packflow/parameters/optimizer.h"
 
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
+#include <vector>
 
 namespace slimpack {
 namespace {
@@ -58,16 +61,19 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
 }
 
 double squared_gradient_norm(const StageParameters& parameters) {
-  double sum = 0;
+  std::vector<at::Tensor> counted;
   for (const ParameterBucket& bucket : parameters.buckets)
     for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
       const OwnStretch own(bucket, stretch);
-      if (!stretch.counted || own.size <= 0) continue;
-      const double norm = at::linalg_vector_norm(own.of(bucket.shard.of(bucket.gradients_N)), 2, {},
-                                                 false, at::kDouble)
-                              .item<double>();
-      sum += norm * norm;
+      if (stretch.counted && own.size > 0)
+        counted.push_back(own.of(bucket.shard.of(bucket.gradients_N)));
     }
+  if (counted.empty()) return 0;
+  // The host waits once, for all of them.
+  const at::Tensor norms = at::stack(at::_foreach_norm(counted, 2, at::kDouble)).cpu();
+  double sum = 0;
+  for (const double norm : std::span(norms.const_data_ptr<double>(), counted.size()))
+    sum += norm * norm;
   return sum;
 }
 

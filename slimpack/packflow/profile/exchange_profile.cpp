@@ -3,9 +3,11 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "slimpack/cost/fit.h"
+#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "slimpack/packflow/stores/host_rows.h"
@@ -13,43 +15,96 @@
 namespace slimpack {
 namespace {
 
-/// One way of a message between two waiting threads, from round trips. Nothing is copied, so the
-/// size does not matter.
-double hand_over_time() {
-  constexpr int kRoundTrips = 200;
-  return on_profile_ranks<double>({.stages = 2}, ProfileThreads{}, [](const ProfileRank& rank) {
-    const at::Tensor message = at::zeros({1});
-    const bool first = rank.place().stage.value() == 0;
-    const Nanos taken = rank.time_of([&] {
-      for (int i = 0; i < kRoundTrips; ++i) {
-        if (first) rank.communicator().send(Direction::kForward, message);
-        static_cast<void>(
-            rank.communicator().receive(first ? Direction::kBackward : Direction::kForward));
-        if (!first) rank.communicator().send(Direction::kBackward, message);
+/// One way of a message of so many bytes between two neighbouring stages, from round trips: the
+/// mean over all such stages, of which every second pair talks at a time.
+Nanos message_time(const ProfileOptions& options, const ProfileRank& rank, std::int64_t bytes,
+                   int round_trips) {
+  const auto type = tensor_options(options);
+  const MessageForm form{1, bytes / static_cast<std::int64_t>(type.dtype().itemsize()), type};
+  const at::Tensor message = at::zeros({form.rows, form.width}, type);
+  Communicator& peers = rank.communicator();
+  const std::int32_t stage = rank.place().stage.value();
+  Nanos taken(0);
+  for (const std::int32_t parity : {0, 1}) {
+    const bool first = stage % 2 == parity;
+    const std::int32_t other = first ? stage + 1 : stage - 1;
+    const bool talks = other >= 0 && other < rank.grid().stages;
+    const Direction there = first ? Direction::kForward : Direction::kBackward;
+    const Direction back = first ? Direction::kBackward : Direction::kForward;
+    const Nanos time = rank.time_of([&] {
+      for (int i = 0; talks && i < round_trips; ++i) {
+        if (first) peers.send(there, message);
+        peers.post_receive(back, form);
+        static_cast<void>(peers.receive(back));
+        if (!first) peers.send(there, message);
       }
     });
-    return static_cast<double>(taken.count()) / (2 * kRoundTrips);
-  });
+    if (talks && first) taken = taken + time;
+  }
+  // Only the first stage of a pair has a time.
+  const double mean =
+      rank.mean(static_cast<double>(taken.count())) * rank.grid().stages / (rank.grid().stages - 1);
+  return std::max(Nanos(1), Nanos(static_cast<std::int64_t>(mean / (2 * round_trips))));
 }
 
-/// Of gradients over two replicas: either adds up half of the bytes, as it would in a ring.
-EdgeTime reduction_time(const ProfileOptions& options) {
-  return on_profile_ranks<EdgeTime>(
-      {.stages = 1, .replicas = 2}, options.threads(), [&](const ProfileRank& rank) {
+/// Of the bytes that a rank sends to the next stage.
+EdgeTime transfer_between(const ProfileOptions& options, const ProfileRank& rank) {
+  std::vector<EdgeMeasurement> times;
+  for (const std::int64_t bytes : {1 << 12, 1 << 20, 1 << 24}) {
+    static_cast<void>(message_time(options, rank, bytes, 1));  // warms up
+    Nanos fastest = message_time(options, rank, bytes, 4);
+    for (int i = 0; i < 2; ++i) fastest = std::min(fastest, message_time(options, rank, bytes, 4));
+    times.push_back({Tokens(bytes), fastest});
+  }
+  return fit_edge_time(times).time;
+}
+
+void measure_transfers(const ProfileOptions& options, Costs& cost) {
+  cost.transfer_latency = cost.transfer_per_byte = 0;
+  if (!options.job) {
+    if (options.clock == ClockKind::kVirtual) return;
+    // Nothing is copied between threads, so the size does not matter.
+    const Nanos time = on_profile_ranks<Nanos>(
+        {.stages = 2}, options.threads(),
+        [&](const ProfileRank& rank) { return message_time(options, rank, 64, 200); });
+    cost.transfer_latency = static_cast<double>(time.count());
+  } else if (options.grid().stages > 1) {
+    const auto time = on_profile_ranks<EdgeTime>(
+        options.grid(), options.threads(),
+        [&](const ProfileRank& rank) { return transfer_between(options, rank); });
+    cost.transfer_latency = time.per_pack;
+    cost.transfer_per_byte = time.per_token / options.tp;  // each rank sends its share
+  }
+}
+
+/// Of gradients over the replicas: a rank sends as many bytes as it would in a ring, which takes
+/// replicas − 1 steps.
+void measure_reduction(const ProfileOptions& options, Costs& cost) {
+  const RankGrid grid = options.job ? options.grid() : RankGrid{.stages = 1, .replicas = 2};
+  cost.reduce_latency = cost.reduce_per_byte = 0;
+  if (grid.replicas == 1) return;
+  const auto time =
+      on_profile_ranks<EdgeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
         std::vector<EdgeMeasurement> times;
         Collective& data = rank.communicator().data();
-        for (const std::int64_t elements : {1 << 12, 1 << 16, 1 << 20}) {
+        std::vector<std::int64_t> sizes{1 << 12, 1 << 16, 1 << 20};
+        if (options.job) sizes.push_back(1 << 23);
+        for (const std::int64_t elements : sizes) {
           const at::Tensor gradients_N = at::zeros({elements}, options.device);
-          const Nanos time = rank.fastest_of_three([&] {
+          const Nanos fastest = rank.fastest_of_three([&] {
             data.shards().start_reduce_scatter(gradients_N);
             data.shards().finish_reduce_scatter();
           });
-          const auto sent = static_cast<std::int64_t>(gradients_N.nbytes() / 2);
-          times.push_back({Tokens(sent), time});
+          const auto bytes = static_cast<std::int64_t>(gradients_N.nbytes());
+          times.push_back({Tokens(bytes / grid.replicas * (grid.replicas - 1)), fastest});
         }
         return fit_edge_time(times).time;
       });
+  cost.reduce_latency = time.per_pack / (grid.replicas - 1);
+  cost.reduce_per_byte = time.per_token;
 }
+
+constexpr std::array kMergedSizes{Tokens(256), Tokens(1024), Tokens(2048)};
 
 /// The share of a group's member in `alone`, what one replica took for the whole MicroPack: every
 /// member has the whole overhead, and the rest in equal parts.
@@ -73,15 +128,18 @@ EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
 /// beyond the shares (the exchange, and what shorter queries and keys lose in the kernels) is far
 /// less than what a shared machine's speed changes from one minute to the next.
 MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
-  const RankGrid grid{.stages = 1, .replicas = group, .tensor = options.tp};
-  return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
+  const RankGrid threads{.stages = 1, .replicas = group, .tensor = options.tp};
+  const RankGrid grid = options.job ? options.grid() : threads;
+  return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& all) {
+    // The last replicas may be too few for a group. They run alone, and do not count.
+    const bool in_group = all.place().replica.value() / group < grid.replicas / group;
+    const ProfileRank rank = in_group ? all : all.uncounted();
     PartBench bench(options, rank, PartBench::Part::kLayer);
     std::vector<ProfilePoint> points;  // each alone, then merged
-    for (const std::int64_t tokens : {256, 1024, 2048}) {
-      const Tokens own = std::min(Tokens(tokens), options.context);
+    for (const Tokens own : linear_sizes(options, kMergedSizes))
       for (const Tokens prefix : {Tokens(0), (options.context - own) / 2})
-        for (const std::int32_t replicas : {1, group}) points.push_back({own, prefix, 1, replicas});
-    }
+        for (const std::int32_t replicas : {1, in_group ? group : 1})
+          points.push_back({own, prefix, 1, replicas});
     const std::vector<RepeatedTimes> times = bench.measure(points, options.budget / 40);
     std::vector<MergedMeasurement> forward, backward;
     for (std::size_t i = 0; i < points.size(); i += 2) {
@@ -121,11 +179,9 @@ double host_time(const ProfileOptions& options) {
 }  // namespace
 
 void measure_exchanges(const ProfileOptions& options, Costs& cost) {
-  cost.transfer_latency = options.clock == ClockKind::kWall ? hand_over_time() : 0;
+  measure_transfers(options, cost);
   cost.host_per_byte = host_time(options);
-  const EdgeTime reduction = reduction_time(options);
-  cost.reduce_latency = reduction.per_pack;
-  cost.reduce_per_byte = reduction.per_token;
+  measure_reduction(options, cost);
   for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
     cost.merge.push_back(merge_time(options, cost, group));
 }

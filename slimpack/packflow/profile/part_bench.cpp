@@ -13,25 +13,6 @@
 namespace slimpack {
 namespace {
 
-/// The MicroPack to measure is the last forward and the first backward one; where there is a
-/// prefix, one more pack of each pass holds it, so that the plan is whole. That one never runs.
-PackPlan plan_of(const ProfilePoint& point) {
-  PackPlan packs;
-  MicroPack prefix{{}, point.replicas}, own{{}, point.replicas};
-  for (int i = 0; i < point.slices; ++i) {
-    prefix.slices.push_back({SequenceId(i), Tokens(0), point.prefix});
-    own.slices.push_back(point.slice(i));
-  }
-  packs.backward = {own};
-  if (point.prefix > Tokens(0)) {
-    packs.forward = {prefix, own};
-    packs.backward.push_back(prefix);
-  } else {
-    packs.forward = {own};
-  }
-  return packs;
-}
-
 /// The two shortest of several times.
 struct Shortest {
   Nanos fastest{std::numeric_limits<std::int64_t>::max()};
@@ -59,6 +40,27 @@ struct PassRuns {
 };
 
 }  // namespace
+
+PackPlan plan_of(const ProfilePoint& point) {
+  PackPlan packs;
+  MicroPack prefix{{}, point.replicas}, own{{}, point.replicas};
+  for (int i = 0; i < point.slices; ++i) {
+    prefix.slices.push_back({SequenceId(i), Tokens(0), point.prefix});
+    own.slices.push_back(point.slice(i));
+  }
+  packs.backward = {own};
+  if (point.prefix > Tokens(0)) {
+    packs.forward = {prefix, own};
+    packs.backward.push_back(prefix);
+  } else {
+    packs.forward = {own};
+  }
+  return packs;
+}
+
+SequenceLengths lengths_of(const ProfilePoint& point) {
+  return SequenceLengths(static_cast<std::size_t>(point.slices), point.prefix + point.tokens);
+}
 
 at::TensorOptions tensor_options(const ProfileOptions& options) {
   return at::dtype(compute_type(options.dtype)).device(options.device);
@@ -129,11 +131,9 @@ Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {
 void PartBench::on_rows(const ProfilePoint& point,
                         const std::function<void(StageStep&, PackId, const at::Tensor&)>& visit) {
   const PackPlan packs = plan_of(point);
-  const auto sequences = static_cast<std::size_t>(point.slices);
-  const SequenceLengths lengths(sequences, point.prefix + point.tokens);
-  const StepTokens tokens = make_step_tokens(
-      {sequences, std::vector<std::int64_t>(static_cast<std::size_t>(lengths[0].count()), 0)},
-      shape_.vocab_size);
+  const SequenceLengths lengths = lengths_of(point);
+  const std::vector<std::int64_t> zeros(static_cast<std::size_t>(lengths[0].count()), 0);
+  const StepTokens tokens = make_step_tokens({lengths.size(), zeros}, shape_.vocab_size);
   StageStep step(shape_, place_, parameters_, rope_, packs, lengths, tokens, {},
                  &rank_.communicator());
   if (point.prefix > Tokens(0) && !parameters_.layers.empty())

@@ -45,6 +45,11 @@ struct ProfilePoint {
   }
 };
 
+/// The MicroPack to measure is the last forward and the first backward one; where there is a
+/// prefix, one more pack of each pass holds it, so that the plan is whole. That one never runs.
+[[nodiscard]] PackPlan plan_of(const ProfilePoint& point);
+[[nodiscard]] SequenceLengths lengths_of(const ProfilePoint& point);
+
 /// A decoder layer, the embedding or the head, on one rank. Its tensor-parallel ranks, and the
 /// replicas that run a point together, make the same calls.
 class PartBench {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "slimpack/cost/fit.h"
@@ -12,28 +13,14 @@
 #include "slimpack/packflow/layer/recompute_rows.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/profile/exchange_profile.h"
+#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 
 namespace slimpack {
 namespace {
 
-/// Short and long slices, with and without prefixes, alone and several in a MicroPack.
-std::vector<ProfilePoint> layer_grid(Tokens context) {
-  const std::int64_t c = context.count();
-  std::vector<ProfilePoint> grid{
-      {Tokens(32), Tokens(0), 1},          {Tokens(128), Tokens(0), 1},
-      {Tokens(512), Tokens(0), 1},         {Tokens(2048), Tokens(0), 1},
-      {Tokens(64), Tokens(0), 8},          {Tokens(256), Tokens(0), 4},
-      {Tokens(128), Tokens(c / 2), 1},     {Tokens(512), Tokens(c / 4), 1},
-      {Tokens(512), Tokens(c / 2), 1},     {Tokens(256), Tokens(c - 256), 1},
-      {Tokens(1024), Tokens(c - 1024), 1}, {Tokens(2048), Tokens(c / 2), 1}};
-  std::erase_if(grid, [&](const ProfilePoint& p) {
-    return p.prefix < Tokens(0) || p.tokens + p.prefix > context;
-  });
-  if (grid.empty()) grid.push_back({context, Tokens(0), 1});
-  return grid;
-}
+constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
 
 double work_of(const ModelShape& shape, const ProfilePoint& p) {
   const Slice slice = p.slice(0);
@@ -66,8 +53,7 @@ std::vector<ProfilePoint> affordable(std::vector<ProfilePoint> grid, const Profi
 
 LayerTimes measure_layer(const ProfileOptions& options, const ProfileRank& rank) {
   PartBench bench(options, rank, PartBench::Part::kLayer);
-  const std::vector<ProfilePoint> grid =
-      affordable(layer_grid(options.context), options, rank, bench);
+  const std::vector<ProfilePoint> grid = affordable(layer_grid(options), options, rank, bench);
   const std::vector<RepeatedTimes> measured =
       bench.measure(grid, options.budget / static_cast<std::int64_t>(grid.size()));
   LayerTimes times;
@@ -88,8 +74,8 @@ EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank,
                        PartBench::Part part) {
   PartBench bench(options, rank, part);
   std::vector<ProfilePoint> points;
-  for (const std::int64_t tokens : {64, 512, 2048})
-    points.push_back({std::min(Tokens(tokens), options.context), Tokens(0)});
+  for (const Tokens tokens : linear_sizes(options, kSmallSizes))
+    points.push_back({tokens, Tokens(0)});
   const std::vector<RepeatedTimes> times = bench.measure(points, options.budget / 60);
   std::vector<EdgeMeasurement> forward, backward;
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -104,8 +90,7 @@ std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& opti
                                                       const ProfileRank& rank) {
   PartBench bench(options, rank, PartBench::Part::kLayer);
   std::vector<EdgeMeasurement> times;
-  for (const std::int64_t tokens : {64, 512, 2048}) {
-    const Tokens measured = std::min(Tokens(tokens), options.context);
+  for (const Tokens measured : linear_sizes(options, kSmallSizes)) {
     const auto run = [&] { return bench.run_weight_gradients({measured, Tokens(0)}); };
     times.push_back({measured, rank.mean(std::min({run(), run(), run()}))});
   }
@@ -120,8 +105,7 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
   const auto type = tensor_options(options);
   const ModelShape part = tensor_parallel_part(options.shape, rank.tensor());
   std::vector<EdgeMeasurement> times;
-  for (const std::int64_t tokens : {64, 512, 2048}) {
-    const Tokens measured = std::min(Tokens(tokens), options.context);
+  for (const Tokens measured : linear_sizes(options, kSmallSizes)) {
     const at::Tensor x_TH =
         at::randn({measured.count() / rank.tensor(), options.shape.hidden_size}, type);
     const BackwardRows rows{{}, {at::randn({measured.count(), 2 * part.intermediate_size}, type)}};
@@ -157,7 +141,7 @@ double measure_optimizer(const ProfileOptions& options, const ProfileRank& rank)
     zero_gradients(bench.parameters());
   };
   update();
-  return static_cast<double>(rank.time_of(update).count()) /
+  return static_cast<double>(rank.mean(rank.time_of(update)).count()) /
          static_cast<double>(parameter_count(bench.parameters()));
 }
 
@@ -195,10 +179,13 @@ MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& ra
 }
 
 std::string source_of(const ProfileOptions& options) {
-  const std::int32_t threads = options.grid().ranks();
-  return fmt::format(
-      "profile of this machine, {} thread{}{}, {}", threads, threads == 1 ? "" : "s at once",
-      options.tp == 1 ? "" : fmt::format(", tp {}", options.tp), to_string(options.dtype));
+  const std::int32_t ranks = options.grid().ranks();
+  const std::string tensor = options.tp == 1 ? "" : fmt::format(", tp {}", options.tp);
+  if (options.job)
+    return fmt::format("profile of this job, {} processes at once{}, {}", ranks, tensor,
+                       to_string(options.dtype));
+  return fmt::format("profile of this machine, {} thread{}{}, {}", ranks,
+                     ranks == 1 ? "" : "s at once", tensor, to_string(options.dtype));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Profile: measures this machine with the runtime's own code and fits the cost model to it.
+// Profile: measures ranks with the runtime's own code and fits the cost model to them.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,17 +13,25 @@
 #include "slimpack/cost/fit_warning.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
+#include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
-/// Threads that measure, and by which clock.
+/// Ranks that measure, and by which clock.
 struct ProfileThreads {
   ClockKind clock = ClockKind::kWall;
   bool pin = false;
   c10::Device device = c10::Device(c10::kCPU);
+  JobProcess* process = nullptr;  ///< whose ranks measure; null = threads of this process alone
+};
+
+/// A job whose ranks are processes, as one of them sees it. All of them measure together.
+struct ProfileJob {
+  JobProcess* process = nullptr;
+  RankGrid grid;
 };
 
 struct ProfileOptions {
@@ -36,7 +44,8 @@ struct ProfileOptions {
   std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
-  std::optional<GpuMemory> gpu = std::nullopt;  ///< of the device, if each rank has one of its own
+  std::optional<GpuMemory> gpu = std::nullopt;   ///< of the device, if each rank has one of its own
+  std::optional<ProfileJob> job = std::nullopt;  ///< replaces `ranks` by the ranks of the job
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   Nanos budget = from_seconds(6);      ///< wall time to aim at
   /// Told where the fit of a layer is worst, if set; on the calling thread.
@@ -45,10 +54,13 @@ struct ProfileOptions {
   /// Points that would take more are left out.
   [[nodiscard]] Nanos most_of_a_point() const { return budget / 5; }
 
-  [[nodiscard]] ProfileThreads threads() const { return {clock, pin_threads, device}; }
+  [[nodiscard]] ProfileThreads threads() const {
+    return {clock, pin_threads, device, job ? job->process : nullptr};
+  }
 
-  /// One stage, on as many threads as measure at once, or as can.
+  /// The job's ranks, or one stage on as many threads as measure at once, or as can.
   [[nodiscard]] RankGrid grid() const {
+    if (job) return job->grid;
     const std::int32_t threads = std::min(ranks, kMaxTrackedRanks);
     return {.stages = 1, .replicas = std::max(1, threads / tp), .tensor = tp};
   }
@@ -57,8 +69,14 @@ struct ProfileOptions {
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
 /// forward, backward and what backward can put off, and fits their coefficients; then what ranks
 /// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
-/// device other than a CPU, copies to and from pinned host memory too. A rank's memory is its share
-/// of what device_memory says before anything is measured.
+/// device other than a CPU, copies to and from pinned host memory too. Times on a device are those
+/// of its queues. MicroPacks grow up to the context there, while they are predicted to fit. A
+/// rank's memory is its share of what device_memory says before anything is measured.
+///
+/// In a job all processes make this call at once. Transfers, reductions and merged MicroPacks are
+/// then those between its ranks, whatever connects them; without a second replica reductions are
+/// 0. Threads of one process hand over a tensor without a copy: their transfers take the same time
+/// whatever the size, and their reductions are within one device.
 /// Throws InvalidInput when tp cannot cut the model, and when tp · most_merged is more than threads
 /// can be.
 [[nodiscard]] Costs profile_costs(const ProfileOptions& options);

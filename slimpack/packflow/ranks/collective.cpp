@@ -1,10 +1,36 @@
 #include "slimpack/packflow/ranks/collective.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
+
+#include <numeric>
+
+#include "slimpack/packflow/device/tensor.h"
+
 namespace slimpack {
 
+MemberRows::MemberRows(const std::vector<at::Tensor>& rows_of, at::Device device) {
+  for (const at::Tensor& rows : rows_of) counts.push_back(rows.numel());
+  const at::Tensor order = at::cat(rows_of);
+  at::Tensor places = at::empty_like(order);
+  places.scatter_(0, order, at::arange(order.numel(), at::kLong));
+  const std::vector<at::Tensor> both = put_on(at::stack({order, places}), device).unbind();
+  order_T = both[0];
+  places_T = both[1];
+}
+
+at::Tensor MemberRows::of(std::int32_t member) const {
+  const auto begin = counts.begin();
+  return order_T.narrow(0, std::accumulate(begin, begin + member, std::int64_t{0}),
+                        counts[static_cast<std::size_t>(member)]);
+}
+
 at::Tensor add_up(std::span<const at::Tensor> parts) {
-  at::Tensor sum = parts.front().clone();
-  for (const at::Tensor& part : parts.subspan(1)) sum.add_(part);
+  if (parts.size() == 1) return parts.front().clone();
+  at::Tensor sum = parts[0].add(parts[1]);
+  for (const at::Tensor& part : parts.subspan(2)) sum.add_(part);
   return sum;
 }
 

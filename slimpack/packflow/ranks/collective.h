@@ -47,22 +47,33 @@ class Gathering {
   [[nodiscard]] virtual double sum(double value) = 0;
 };
 
+/// Which rows of a tensor each member of a group holds. The numbers (int64) lie where the rows do.
+struct MemberRows {
+  /// rows_of: by member, the numbers of its rows, on a CPU. Copied to the device at once.
+  MemberRows(const std::vector<at::Tensor>& rows_of, at::Device device);
+
+  [[nodiscard]] std::int64_t rows() const { return order_T.numel(); }
+  [[nodiscard]] at::Tensor of(std::int32_t member) const;
+
+  std::vector<std::int64_t> counts;  ///< by member
+  at::Tensor order_T;                ///< the rows' numbers, member by member
+  at::Tensor places_T;               ///< the reverse: row i is number places_T[i] in that order
+};
+
 /// Exchanges the rows of a tensor of which each member holds some, before and after a product on
-/// all rows (sequence parallelism, arXiv:2205.05198). rows_of: by member, the numbers of its rows
-/// (int64).
+/// all rows (sequence parallelism, arXiv:2205.05198).
 class RowExchange {
  public:
   virtual ~RowExchange() = default;
 
-  /// The rows of all members in one tensor. Row i of member m becomes row rows_of[m][i]. The caller
-  /// may write to its tensor again.
+  /// The rows of all members in one tensor. The caller may write to its tensor again.
   [[nodiscard]] virtual at::Tensor all_gather_rows(const at::Tensor& own,
-                                                   const std::vector<at::Tensor>& rows_of) = 0;
+                                                   const MemberRows& rows) = 0;
 
-  /// The reverse: sums the tensors of all members and returns this member's rows, rows_of[index()].
-  /// The caller may write to its tensor again.
+  /// The reverse: sums the tensors of all members and returns this member's rows. The caller may
+  /// write to its tensor again.
   [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
-                                                       const std::vector<at::Tensor>& rows_of) = 0;
+                                                       const MemberRows& rows) = 0;
 };
 
 /// Passes tensors around the circle of the members.

@@ -148,42 +148,32 @@ class ProcessRowExchange final : public RowExchange {
  public:
   explicit ProcessRowExchange(ProcessPeers& peers) : peers_(peers) {}
 
-  at::Tensor all_gather_rows(const at::Tensor& own, const Tensors& rows_of) override {
-    const at::Tensor given = own.contiguous();
-    Tensors parts;
-    std::int64_t rows = 0;
-    for (std::int32_t m = 0; m < peers_.group().size; ++m) {
-      const std::int64_t of_member = rows_of[static_cast<std::size_t>(m)].numel();
-      parts.push_back(m == peers_.index() ? given : empty_rows(own, of_member));
-      rows += of_member;
-    }
+  at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
+    const at::Tensor all = empty_rows(own, rows.rows());
+    const Tensors parts = all.split_with_sizes(rows.counts);
+    const at::Tensor& given = parts[static_cast<std::size_t>(peers_.index())];
+    given.copy_(own);
     Messages messages = begin_exchange(
         peers_, [&](std::int32_t /*to*/) { return given; },
         [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
-    at::Tensor all = empty_rows(own, rows);
-    // Own rows are copied while those of others travel.
-    const auto self = static_cast<std::size_t>(peers_.index());
-    all.index_copy_(0, rows_of[self], given);
     wait_for(messages);
-    for (std::size_t m = 0; m < parts.size(); ++m)
-      if (m != self) all.index_copy_(0, rows_of[m], parts[m]);
-    return all;
+    return all.index_select(0, rows.places_T);
   }
 
-  at::Tensor reduce_scatter_rows(const at::Tensor& part, const Tensors& rows_of) override {
-    const auto rows_for = [&](std::int32_t m) {
-      return part.index_select(0, rows_of[static_cast<std::size_t>(m)]);
-    };
-    const auto self = static_cast<std::size_t>(peers_.index());
-    Tensors parts(rows_of.size());
-    Messages messages = begin_exchange(peers_, rows_for, [&](std::int32_t from) {
-      return parts[static_cast<std::size_t>(from)] = empty_rows(part, rows_of[self].numel());
-    });
-    // Own rows are selected while those of others travel.
-    parts[self] = rows_for(peers_.index());
+  at::Tensor reduce_scatter_rows(const at::Tensor& part, const MemberRows& rows) override {
+    const Tensors given = part.index_select(0, rows.order_T).split_with_sizes(rows.counts);
+    const std::int32_t self = peers_.index(), size = peers_.group().size;
+    const at::Tensor& kept = given[static_cast<std::size_t>(self)];
+    const at::Tensor taken = empty_rows(part, kept.size(0) * (size - 1));
+    Tensors parts;
+    for (std::int32_t m = 0; m < size; ++m)
+      parts.push_back(
+          m == self ? kept : taken.narrow(0, (m < self ? m : m - 1) * kept.size(0), kept.size(0)));
+    Messages messages = begin_exchange(
+        peers_, [&](std::int32_t to) { return given[static_cast<std::size_t>(to)]; },
+        [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
     wait_for(messages);
-    for (std::size_t m = 1; m < parts.size(); ++m) parts[0].add_(parts[m]);
-    return parts[0];
+    return add_up(parts);
   }
 
  private:

@@ -2,9 +2,8 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/split_with_sizes.h>
 
-#include "slimpack/packflow/device/tensor.h"
+#include <vector>
 
 namespace slimpack {
 
@@ -13,10 +12,10 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
     : group_(group) {
   if (!group) return;
   const RowShare held = row_share(pack, replica);
-  std::vector<at::Tensor> stripes;
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(group->size()));
+  std::vector<at::Tensor> rows_of;
   for (std::int32_t rank = 0; rank < group->size(); ++rank) {
     const RowShare own = hidden_share(held, group->size(), rank);
+    std::vector<at::Tensor> stripes;
     std::int64_t row = 0;
     for (const Slice& slice : pack.slices) {
       const std::int64_t count = own.rows(slice).count();
@@ -24,19 +23,19 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
       const std::int64_t first =
           row + held.before(own.first(slice)).count() - held.before(slice.begin).count();
       stripes.push_back(at::arange(first, first + count * group->size(), group->size(), at::kLong));
-      rows[static_cast<std::size_t>(rank)] += count;
       row += held.rows(slice).count();
     }
+    rows_of.push_back(at::cat(stripes));
   }
-  rows_ = put_on(at::cat(stripes), device).split_with_sizes(rows);
+  rows_.emplace(rows_of, device);
 }
 
 at::Tensor TensorRows::gathered(const at::Tensor& own) const {
-  return alone() ? own : group_->rows().all_gather_rows(own, rows_);
+  return alone() ? own : group_->rows().all_gather_rows(own, *rows_);
 }
 
 at::Tensor TensorRows::scattered(const at::Tensor& part) const {
-  return alone() ? part : group_->rows().reduce_scatter_rows(part, rows_);
+  return alone() ? part : group_->rows().reduce_scatter_rows(part, *rows_);
 }
 
 }  // namespace slimpack

@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
+#include <optional>
 
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/plan/plan.h"
@@ -32,7 +32,7 @@ class TensorRows {
 
  private:
   Collective* group_;
-  std::vector<at::Tensor> rows_;  ///< by rank: the numbers of its own rows in the MicroPack
+  std::optional<MemberRows> rows_;  ///< of the MicroPack, by rank; unless alone
 };
 
 }  // namespace slimpack

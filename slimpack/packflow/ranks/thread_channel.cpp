@@ -16,7 +16,8 @@ void ThreadChannel::send(RankClock& clock, at::Tensor rows_TH) {
   clock.wait_until(free_slots_.front());
   free_slots_.pop_front();
   charge_to(rows_TH, receiver_);
-  messages_.push_back({std::move(rows_TH), clock.now()});
+  messages_.push_back(
+      {std::move(rows_TH), clock.now(), WorkMark(clock.device(), WorkMark::Kind::kOrder)});
   room_.notify();
 }
 
@@ -28,6 +29,7 @@ at::Tensor ThreadChannel::receive(RankClock& clock) {
   clock.wait_until(message.put);
   free_slots_.push_back(clock.now());
   room_.notify();
+  message.ready.order_queue_after();
   keep_for_queue(message.rows_TH);
   return std::move(message.rows_TH);
 }

@@ -25,6 +25,7 @@ class ThreadChannel {
   struct Message {
     at::Tensor rows_TH;
     Nanos put;
+    WorkMark ready;  ///< of the sender's work
   };
   ThreadRoom room_;
   std::int32_t receiver_;

@@ -44,26 +44,26 @@ class ThreadRowExchange final : public RowExchange {
  public:
   explicit ThreadRowExchange(RoundsMember rounds) : rounds_(std::move(rounds)) {}
 
-  at::Tensor all_gather_rows(const at::Tensor& own, const Tensors& rows_of) override {
+  at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
     std::vector<std::int64_t> sizes = own.sizes().vec();
-    sizes[0] = 0;
-    for (const at::Tensor& rows : rows_of) sizes[0] += rows.numel();
+    sizes[0] = rows.rows();
     at::Tensor all = at::empty(sizes, own.options());
     {
       const Tensors parts = rounds_.exchange(own);
-      for (std::size_t m = 0; m < parts.size(); ++m) all.index_copy_(0, rows_of[m], parts[m]);
+      for (std::int32_t m = 0; m < rounds_.size(); ++m)
+        all.index_copy_(0, rows.of(m), parts[static_cast<std::size_t>(m)]);
     }
     rounds_.barrier();
     return all;
   }
 
-  at::Tensor reduce_scatter_rows(const at::Tensor& part, const Tensors& rows_of) override {
-    const at::Tensor& rows = rows_of[static_cast<std::size_t>(rounds_.index())];
+  at::Tensor reduce_scatter_rows(const at::Tensor& part, const MemberRows& rows) override {
+    const at::Tensor own = rows.of(rounds_.index());
     at::Tensor sum;
     {
       const Tensors parts = rounds_.exchange(part);
-      sum = parts[0].index_select(0, rows);
-      for (std::size_t m = 1; m < parts.size(); ++m) sum.add_(parts[m].index_select(0, rows));
+      sum = parts[0].index_select(0, own);
+      for (std::size_t m = 1; m < parts.size(); ++m) sum.add_(parts[m].index_select(0, own));
     }
     rounds_.barrier();
     return sum;

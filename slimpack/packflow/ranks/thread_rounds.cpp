@@ -46,14 +46,18 @@ std::vector<ThreadRounds::Given> ThreadRounds::take(std::uint64_t number) {
   const auto lock = room_.lock();
   std::vector<Given> result = round(number).given;
   took(number);
-  for (const Given& given : result)
+  for (const Given& given : result) {
+    given.ready.order_queue_after();
     for (const at::Tensor& tensor : given.tensors) keep_for_queue(tensor);
+  }
   return result;
 }
 
 ThreadRounds::Tensors ThreadRounds::take_from(std::uint64_t number, std::int32_t member) {
   const auto lock = room_.lock();
-  Tensors result = std::move(round(number).given[static_cast<std::size_t>(member)].tensors);
+  Given& given = round(number).given[static_cast<std::size_t>(member)];
+  given.ready.order_queue_after();
+  Tensors result = std::move(given.tensors);
   took(number);
   for (const at::Tensor& tensor : result) keep_for_queue(tensor);
   return result;

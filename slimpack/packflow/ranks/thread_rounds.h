@@ -15,7 +15,8 @@
 
 namespace slimpack {
 
-/// The shared side. Thread-safe; outlives the members' ends.
+/// The shared side. Thread-safe; outlives the members' ends. On a device, the work of a member that
+/// takes waits for the work of those that gave; no host waits for it.
 class ThreadRounds {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -23,6 +24,7 @@ class ThreadRounds {
   struct Given {
     Tensors tensors;
     double value = 0;
+    WorkMark ready = {};    ///< of the work of the member so far
     std::int32_t rank = 0;  ///< the tensors count as this rank's memory
   };
 
@@ -75,7 +77,9 @@ class RoundsMember {
 
   /// Gives into the next round and returns its number. Does not wait.
   std::uint64_t give(ThreadRounds::Tensors tensors, double value = 0, std::int32_t step = 0) {
-    rounds_.give(given_, index_, {std::move(tensors), value}, clock_.now(), step);
+    rounds_.give(given_, index_,
+                 {std::move(tensors), value, WorkMark(clock_.device(), WorkMark::Kind::kOrder)},
+                 clock_.now(), step);
     return given_++;
   }
   void await(std::uint64_t number) { rounds_.await(number, clock_); }

@@ -9,6 +9,7 @@
 #include "slimpack/packflow/device/rank_memory.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/packflow/step/step_record.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
@@ -26,9 +27,10 @@ void require_finite(double gradient_norm) {
 class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
-      : rank_(rank), place_(rank.tensors.place()), memory_(rank.options.device, tracked_rank()) {
-    result_.spans.reserve(rank.instructions.size() + 4);
-  }
+      : rank_(rank),
+        place_(rank.tensors.place()),
+        memory_(rank.options.device, tracked_rank()),
+        record_(rank.rank, rank.clock, rank.instructions.size() + 4) {}
 
   RankResult run() {
     const auto last = std::ranges::find(rank_.instructions.rbegin(), rank_.instructions.rend(),
@@ -38,6 +40,7 @@ class RankRunner {
     rank_.tensors.require_drained();
     result_.peak_activation = memory_.peak() - rank_.resident;
     finish();
+    record_.read(result_);
     return std::move(result_);
   }
 
@@ -51,19 +54,6 @@ class RankRunner {
   }
 
  private:
-  /// Runs `work` and records it.
-  template <class Work>
-  void timed(SpanKind kind, PackId pack, Work work) {
-    const Nanos begin = now();
-    work();
-    result_.spans.push_back({rank_.rank, kind, pack, begin, now()});
-  }
-  /// The same, of no MicroPack.
-  template <class Work>
-  void timed(SpanKind kind, Work work) {
-    timed(kind, PackId(-1), std::move(work));
-  }
-
   [[nodiscard]] bool forward(const Action& action) const { return action.pass == Pass::kForward; }
   [[nodiscard]] Direction direction(const Action& action) const {
     return forward(action) ? Direction::kForward : Direction::kBackward;
@@ -92,8 +82,9 @@ class RankRunner {
       case Operation::kCompute:
         return run_action(i.action, std::move(work));
       case Operation::kSend:
-        return timed(SpanKind::kWaitSend, i.action.pack,
-                     [&] { rank_.communicator.send(direction(i.action), std::move(rows_TH_)); });
+        return record_.timed(SpanKind::kWaitSend, i.action.pack, [&] {
+          rank_.communicator.send(direction(i.action), std::move(rows_TH_));
+        });
     }
   }
 
@@ -105,20 +96,20 @@ class RankRunner {
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
     if (has_input(action, stages()))
-      timed(SpanKind::kWaitReceive, action.pack,
-            [&] { rows_TH_ = rank_.communicator.receive(direction(action)); });
+      record_.timed(SpanKind::kWaitReceive, action.pack,
+                    [&] { rows_TH_ = rank_.communicator.receive(direction(action)); });
     await_replicas(action);
     work();
     if (!has_output(action, stages())) rows_TH_ = at::Tensor();
-    result_.memory.push_back({rank_.rank, now(), memory_.live() - rank_.resident});
+    record_.end_action(memory_.live() - rank_.resident);
   }
 
   /// Replicas that run a merged MicroPack begin together.
   void await_replicas(const Action& action) {
     const std::int32_t replicas = pack_of(action).replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
-      timed(SpanKind::kWaitReceive, action.pack,
-            [&] { rank_.communicator.context(replicas).barrier(); });
+      record_.timed(SpanKind::kWaitReceive, action.pack,
+                    [&] { rank_.communicator.context(replicas).barrier(); });
   }
 
   /// The step's last action completes the gradients, layer by layer. Their sums begin meanwhile if
@@ -131,18 +122,19 @@ class RankRunner {
       complete = [&](std::size_t buckets) { start_reductions(buckets); };
     switch (action.pass) {
       case Pass::kForward:
-        return timed(SpanKind::kForward, action.pack,
-                     [&] { rows_TH_ = tensors.forward(action.pack, std::move(rows_TH_)); });
+        return record_.timed(SpanKind::kForward, action.pack,
+                             [&] { rows_TH_ = tensors.forward(action.pack, std::move(rows_TH_)); });
       case Pass::kBackward:
-        return timed(SpanKind::kBackward, action.pack, [&] {
+        return record_.timed(SpanKind::kBackward, action.pack, [&] {
           rows_TH_ = tensors.backward(action.pack, std::move(rows_TH_), complete);
         });
       case Pass::kInputGradient:
-        return timed(SpanKind::kInputGradient, action.pack,
-                     [&] { rows_TH_ = tensors.input_gradients(action.pack, std::move(rows_TH_)); });
+        return record_.timed(SpanKind::kInputGradient, action.pack, [&] {
+          rows_TH_ = tensors.input_gradients(action.pack, std::move(rows_TH_));
+        });
       case Pass::kWeightGradient:
-        return timed(SpanKind::kWeightGradient, action.pack,
-                     [&] { tensors.weight_gradients(action.pack, complete); });
+        return record_.timed(SpanKind::kWeightGradient, action.pack,
+                             [&] { tensors.weight_gradients(action.pack, complete); });
     }
   }
 
@@ -179,12 +171,12 @@ class RankRunner {
   /// Leaves the sums over all replicas in this one's shards.
   void reduce_gradients() {
     // Most are under way if the last action sent nothing.
-    timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
+    record_.timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
     for (std::size_t b = 0; b < rank_.parameters.buckets.size(); ++b) {
-      timed(SpanKind::kWaitReceive, [&] { data.shards().await_reduce_scatter(); });
-      timed(SpanKind::kReduce, [&] { data.shards().finish_reduce_scatter(); });
+      record_.timed(SpanKind::kWaitReceive, [&] { data.shards().await_reduce_scatter(); });
+      record_.timed(SpanKind::kReduce, [&] { data.shards().finish_reduce_scatter(); });
     }
   }
 
@@ -194,7 +186,7 @@ class RankRunner {
     const Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
     const ParameterBucket& bucket = rank_.parameters.buckets[p.bucket];
     at::Tensor own_S = bucket.shard.of(bucket.gradients_N);
-    timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
+    record_.timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
   }
 
   /// Sums gradients and loss over all ranks, which is also a barrier, and updates.
@@ -202,32 +194,31 @@ class RankRunner {
     reduce_gradients();
     add_tied_gradients();
     double squares = 0;
-    timed(SpanKind::kOptimizer, [&] { squares = squared_gradient_norm(rank_.parameters); });
-    timed(SpanKind::kWaitReceive, [&] {
+    record_.timed(SpanKind::kOptimizer, [&] { squares = squared_gradient_norm(rank_.parameters); });
+    record_.timed(SpanKind::kWaitReceive, [&] {
       Collective& world = rank_.communicator.world();
       result_.loss_sum = world.gathering().sum(rank_.tensors.loss_sum());
       result_.gradient_norm = std::sqrt(world.gathering().sum(squares));
     });
     if (!rank_.update) return;
     require_finite(result_.gradient_norm);
-    timed(SpanKind::kOptimizer, [&] {
+    record_.timed(SpanKind::kOptimizer, [&] {
       const TrainConfig& config = rank_.update->config;
       adamw_update(rank_.parameters, config, rank_.update->step,
                    clip_factor(result_.gradient_norm, config.clip_norm));
     });
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
-    timed(SpanKind::kReduce, [&] {
+    record_.timed(SpanKind::kReduce, [&] {
       for (ParameterBucket& bucket : rank_.parameters.buckets)
         data.shards().all_gather_shards(bucket.values_N);
     });
   }
 
-  [[nodiscard]] Nanos now() const { return rank_.clock.now(); }
-
   const RankStep& rank_;
   StagePlace place_;
   RankMemory memory_;
+  StepRecord record_;
   RankResult result_;
   at::Tensor rows_TH_;        ///< input, then output of the action that runs
   std::size_t reducing_ = 0;  ///< buckets, from the first on

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/packflow/support/pretended_device.h"
 #include "tests/packflow/support/tensors.h"
 
 namespace slimpack {
@@ -155,6 +156,15 @@ TEST(AdamW, RoundsMastersIntoTheValuesOfABf16Run) {
   EXPECT_NEAR(master, 0.995, 1e-4);
   EXPECT_EQ(value_in(p, 0, 0), bucket.masters_S.to(at::kBFloat16).item<double>());
   EXPECT_LT(value_in(p, 0, 0), 1.0);
+}
+
+TEST(GradientNorm, OfManyBucketsLetsTheHostWaitOnce) {
+  StageParameters p = two_buckets(1.0, 3.0);
+  for (ParameterBucket& bucket : p.buckets)
+    bucket.gradients_N = bucket.gradients_N.to(testing::kPretended);
+  const std::int64_t waits = testing::pretended_calls_of_thread().waits;
+  EXPECT_DOUBLE_EQ(squared_gradient_norm(p), 72.0);  // eight times 3²
+  EXPECT_EQ(testing::pretended_calls_of_thread().waits, waits + 1);
 }
 
 }  // namespace

@@ -5,106 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <condition_variable>
 #include <deque>
-#include <map>
-#include <mutex>
-#include <set>
 #include <thread>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <tuple>
 
 #include "slimpack/packflow/ranks/thread_world.h"
+#include "tests/packflow/support/mail_processes.h"
 
 namespace slimpack {
 namespace {
 
-/// Messages under way between threads that stand for processes.
-class Mail {
- public:
-  using Address = std::tuple<int, int, int>;  ///< from, to, tag
-
-  void put(const Address& address, at::Tensor tensor) {
-    const std::lock_guard lock(mutex_);
-    messages_[address] = std::move(tensor);
-    partners_[std::get<0>(address)].insert(std::get<1>(address));
-    partners_[std::get<1>(address)].insert(std::get<0>(address));
-    changed_.notify_all();
-  }
-  at::Tensor take(const Address& address) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return messages_.contains(address); });
-    at::Tensor tensor = std::move(messages_[address]);
-    messages_.erase(address);
-    return tensor;
-  }
-  /// With how many others a member has exchanged messages.
-  std::size_t partners(int member) { return partners_[member].size(); }
-  [[nodiscard]] bool empty() const { return messages_.empty(); }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<Address, at::Tensor> messages_;
-  std::map<int, std::set<int>> partners_;
-};
-
-struct Sent : c10d::Work {
-  bool wait(std::chrono::milliseconds /*timeout*/) override { return true; }
-};
-
-struct Received : c10d::Work {
-  Received(Mail& from, const Mail::Address& at, at::Tensor to)
-      : mail(from), address(at), tensor(std::move(to)) {}
-  bool wait(std::chrono::milliseconds /*timeout*/) override {
-    tensor.copy_(mail.take(address));
-    return true;
-  }
-  Mail& mail;
-  Mail::Address address;
-  at::Tensor tensor;
-};
-
-/// A backend of c10d that sends and receives through the mail.
-class MailBackend final : public c10d::Backend {
- public:
-  MailBackend(int rank, int size, Mail& mail) : Backend(rank, size), mail_(mail) {}
-
-  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override {
-    mail_.put({getRank(), to, tag}, tensors.front().clone());
-    return c10::make_intrusive<Sent>();
-  }
-  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from,
-                                      int tag) override {
-    return c10::make_intrusive<Received>(mail_, Mail::Address(from, getRank(), tag),
-                                         tensors.front());
-  }
-
- private:
-  Mail& mail_;
-};
-
-/// A member's process group, registered while it lives.
-class Registered {
- public:
-  Registered(int rank, int size, Mail& mail)
-      : name_(fmt::format("mail {} of {}", rank, size)),
-        group_(c10::make_intrusive<c10d::ProcessGroup>(rank, size)) {
-    group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                       c10::make_intrusive<MailBackend>(rank, size, mail));
-    c10d::register_process_group(name_, group_);
-  }
-  ~Registered() { c10d::unregister_process_group(name_); }
-  Registered(const Registered&) = delete;
-  Registered& operator=(const Registered&) = delete;
-
-  [[nodiscard]] const std::string& name() const { return name_; }
-
- private:
-  std::string name_;
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;  // the registry does not own it
-};
+using slimpack::testing::Mail;
+using slimpack::testing::MailGroup;
 
 /// Runs work(collective, member) for all members of a group of processes, each on a thread.
 template <class Work>
@@ -112,8 +23,8 @@ void on_processes(std::int32_t size, Mail& mail, const Work& work) {
   std::vector<std::jthread> threads;
   for (std::int32_t m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
-      const Registered registered(m, size, mail);
-      ProcessPeers peers({GroupKind::kData, size}, registered.name());
+      const MailGroup member(fmt::format("member {} of {}", m, size), m, size, mail);
+      ProcessPeers peers({GroupKind::kData, size}, member.name());
       Collective group = process_collective(peers);
       work(group, m);
     });
@@ -194,6 +105,41 @@ TEST_P(ProcessCollective, GathersWhatEachMemberHas) {
           at::full({other % 4, 2}, other, at::kDouble)));
   });
   EXPECT_TRUE(mail.empty());
+}
+
+TEST_P(ProcessCollective, ExchangesRowsAsThreadsDo) {
+  // Row i of 3 · size + 1 rows belongs to member (i · i) % size: some have none, none has a
+  // stretch.
+  const std::int32_t size = GetParam();
+  const std::int64_t rows = 3 * size + 1;
+  std::vector<std::vector<std::int64_t>> numbers(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < rows; ++i)
+    numbers[static_cast<std::size_t>(i * i % size)].push_back(i);
+  std::vector<at::Tensor> rows_of;
+  for (const auto& own : numbers) rows_of.push_back(at::tensor(own, at::kLong));
+  const MemberRows held(rows_of, at::kCPU);
+  const at::Tensor all_T2 = values_of(1, rows * 2).view({rows, 2});
+  std::vector<at::Tensor> processes(static_cast<std::size_t>(size)), threads = processes;
+  const auto work = [&](std::vector<at::Tensor>& sums) {
+    return [&](Collective& group, std::int32_t m) {
+      const at::Tensor own = all_T2.index_select(0, rows_of[static_cast<std::size_t>(m)]);
+      EXPECT_TRUE(group.rows().all_gather_rows(own, held).equal(all_T2)) << "member " << m;
+      const at::Tensor part_T2 = values_of(m, rows * 2).view({rows, 2});
+      sums[static_cast<std::size_t>(m)] = group.rows().reduce_scatter_rows(part_T2, held);
+      group.barrier();
+    };
+  };
+  Mail mail;
+  on_processes(size, mail, work(processes));
+  on_threads(size, work(threads));
+  EXPECT_TRUE(mail.empty());
+  at::Tensor sum_T2 = at::zeros({rows, 2}, at::kDouble);  // an independent sum, in fp64
+  for (std::int32_t m = 0; m < size; ++m) sum_T2 += values_of(m, rows * 2).view({rows, 2});
+  for (std::size_t m = 0; m < processes.size(); ++m) {
+    EXPECT_TRUE(processes[m].equal(threads[m])) << "member " << m;
+    EXPECT_TRUE(
+        processes[m].to(at::kDouble).allclose(sum_T2.index_select(0, rows_of[m]), 1e-5, 1e-3));
+  }
 }
 
 // Nine members are three blocks of three; 23 are four of five or six; 64 are eight of eight.

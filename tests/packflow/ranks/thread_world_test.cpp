@@ -323,8 +323,8 @@ TEST(ThreadWorld, GathersRowsAtTheFirstMemberAlone) {
 }
 
 /// Six rows over three members: the first has none, the others every second one.
-std::vector<at::Tensor> rows_by_member() {
-  return {at::zeros({0}, at::kLong), at::arange(0, 6, 2), at::arange(1, 6, 2)};
+MemberRows rows_by_member() {
+  return {{at::zeros({0}, at::kLong), at::arange(0, 6, 2), at::arange(1, 6, 2)}, at::kCPU};
 }
 
 TEST(ThreadWorld, GathersRowsOfAllMembersInTheirPlaces) {

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
+#include <thread>
 
 #include "tests/packflow/step/step_outcome.h"
+#include "tests/packflow/support/mail_processes.h"
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/packflow/support/random_run.h"
 #include "tests/support/expect_error.h"
@@ -22,8 +25,10 @@ using testing::row_bytes;
 using slimpack::testing::engine_options;
 using slimpack::testing::expect_same;
 using slimpack::testing::kPretended;
+using slimpack::testing::MailJob;
 using slimpack::testing::packed_step;
 using slimpack::testing::pretended_calls;
+using slimpack::testing::pretended_calls_of_thread;
 using slimpack::testing::PretendedCalls;
 using slimpack::testing::random_run;
 using slimpack::testing::random_tokens;
@@ -83,7 +88,13 @@ TEST(Device, ThePretendedOneRefusesTensorsOfTheCpu) {
   EXPECT_TRUE(at::add(there, there).cpu().equal(here + here));
 }
 
-TEST(Device, RanksHaveQueuesOfTheirOwnAndWaitForThem) {
+std::int64_t actions_of(const Timeline& timeline) {
+  return std::ranges::count_if(timeline.spans, [](const Span& span) {
+    return span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward;
+  });
+}
+
+TEST(Device, RanksHaveQueuesOfTheirOwnAndRunAheadOfThemByOneAction) {
   const SmallStep step =
       sliced_step(small_shape(kLayers), Dtype::kFp32, 2, lengths(), 6, Tokens(8));
   EngineOptions options = engine_options(step);
@@ -97,17 +108,62 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndWaitForThem) {
   const Timeline timeline =
       engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt).timeline;
   const PretendedCalls after = pretended_calls();
-  // Once after every action; a clock that is read when nothing is under way does not wait. Other
-  // waits of a step do not depend on its actions.
+  // After every action for the one before it. Other waits of a step do not depend on its actions.
   const std::int64_t waits = after.synchronized - before.synchronized;
-  const std::int64_t actions = std::ranges::count_if(timeline.spans, [](const Span& span) {
-    return span.kind == SpanKind::kForward || span.kind == SpanKind::kBackward;
-  });
-  EXPECT_GE(waits, actions);
+  const std::int64_t actions = actions_of(timeline);
+  EXPECT_GE(waits, actions - 2);
   EXPECT_LE(waits, actions + kWaitsOfAStep);
   // What comes from the other stage: one tensor for each MicroPack and pass.
   const auto& packs = step.packs();
   EXPECT_GE(after.kept - before.kept, std::ssize(packs.forward) + std::ssize(packs.backward));
+}
+
+/// A step of two stages and two tensor-parallel ranks each.
+StepOutcome run_on_processes(const SmallStep& step, std::int64_t& most_waits) {
+  MailJob job({.stages = 2, .tensor = 2});
+  std::mutex mutex;
+  StepOutcome outcome;
+  most_waits = 0;
+  std::vector<std::jthread> processes;
+  for (std::int32_t rank = 0; rank < job.grid().ranks(); ++rank)
+    processes.emplace_back([&, rank] {
+      EngineOptions options = engine_options(step);
+      options.tensor = 2;
+      options.device = kPretended;
+      options.process = &job.process(rank);
+      std::vector<std::int64_t> waits;
+      options.should_stop = [&] {
+        waits.push_back(pretended_calls_of_thread().waits);
+        return false;
+      };
+      Engine engine(options);
+      Rng rng(11);
+      const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
+      StepResult result =
+          engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt);
+      const std::lock_guard lock(mutex);
+      for (std::size_t action = 1; action < waits.size(); ++action)
+        most_waits = std::max(most_waits, waits[action] - waits[action - 1]);
+      if (rank == 0) outcome.result = std::move(result);
+    });
+  processes.clear();
+  return outcome;
+}
+
+TEST(Device, ProcessesWaitAtMostOnceForAnActionAndHaveTheBitsOfThreads) {
+  const SmallStep step =
+      sliced_step(small_shape(kLayers), Dtype::kFp32, 2, lengths(), 6, Tokens(8));
+  std::int64_t most_waits = 0;
+  const StepOutcome processes = run_on_processes(step, most_waits);
+  EXPECT_EQ(most_waits, 1);
+  EngineOptions options = engine_options(step);
+  options.tensor = 2;
+  options.device = kPretended;
+  const StepOutcome threads = run_once(step, options);
+  EXPECT_EQ(processes.result.loss, threads.result.loss);
+  EXPECT_EQ(processes.result.gradient_norm, threads.result.gradient_norm);
+  EXPECT_EQ(actions_of(processes.result.timeline), actions_of(threads.result.timeline));
+  for (const Span& span : processes.result.timeline.spans) EXPECT_LE(span.start, span.end);
 }
 
 TEST(Device, MemoryIsThatOfTheDevice) {

@@ -83,15 +83,13 @@ class WatchedGathering final : public Gathering {
 class WatchedRowExchange final : public RowExchange {
  public:
   explicit WatchedRowExchange(WatchedGroup group) : group_(std::move(group)) {}
-  at::Tensor all_gather_rows(const at::Tensor& own,
-                             const std::vector<at::Tensor>& rows_of) override {
+  at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
     return group_.watched("all_gather_rows", {own},
-                          [&] { return inner().all_gather_rows(own, rows_of); });
+                          [&] { return inner().all_gather_rows(own, rows); });
   }
-  at::Tensor reduce_scatter_rows(const at::Tensor& part,
-                                 const std::vector<at::Tensor>& rows_of) override {
+  at::Tensor reduce_scatter_rows(const at::Tensor& part, const MemberRows& rows) override {
     return group_.watched("reduce_scatter_rows", {part},
-                          [&] { return inner().reduce_scatter_rows(part, rows_of); });
+                          [&] { return inner().reduce_scatter_rows(part, rows); });
   }
 
  private:

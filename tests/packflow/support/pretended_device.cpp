@@ -19,6 +19,7 @@
 #include <functional>
 #include <utility>
 
+#include "tests/packflow/support/pretended_order.h"
 #include "tests/packflow/support/pretended_queues.h"
 
 namespace slimpack::testing {
@@ -26,8 +27,6 @@ namespace {
 
 std::atomic<std::int64_t> queues{0}, synchronized{0}, kept{0};
 thread_local ThreadCalls of_thread;
-/// Whether the thread's queue has been given work since somebody waited for it.
-thread_local bool busy = false;
 /// While the CPU computes in the device's place, copies between them are none of the program's.
 thread_local bool standing_in = false;
 
@@ -48,28 +47,42 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
     return stream(std::exchange(current, next.id()));
   }
   [[nodiscard]] bool queryStream(const c10::Stream& queue) const override {
-    return queue.id() == current && !busy;
+    return known_reached(end_of(queue.id()));
   }
   void synchronizeStream(const c10::Stream& queue) const override {
-    if (queue.id() == current) busy = false;
-    ++synchronized;
-    ++of_thread.waits;
-    wait_for(end_of(queue.id()));
+    let_host_wait(end_of(queue.id()));
   }
   void record(void** event, const c10::Stream& queue, c10::DeviceIndex,
-              c10::EventFlag) const override {
+              c10::EventFlag flag) const override {
     if (*event == nullptr) *event = new QueueMark;
-    *static_cast<QueueMark*>(*event) = end_of(queue.id());
+    *static_cast<QueueMark*>(*event) =
+        flag == c10::EventFlag::BACKEND_DEFAULT ? timed_end_of(queue.id()) : end_of(queue.id());
+  }
+  [[nodiscard]] bool queryEvent(void* event) const override {
+    return known_reached(*static_cast<QueueMark*>(event));
+  }
+  void synchronizeEvent(void* event) const override {
+    let_host_wait(*static_cast<QueueMark*>(event));
+  }
+  [[nodiscard]] double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
+    const Nanos time =
+        static_cast<QueueMark*>(to)->time->value() - static_cast<QueueMark*>(from)->time->value();
+    return static_cast<double>(time.count()) / 1e6;
   }
   /// Whatever waits runs later than this call returns: the last moment for what it waits for.
-  void block(void* event, const c10::Stream&) const override {
-    if (event != nullptr) wait_for(*static_cast<QueueMark*>(event));
+  void block(void* event, const c10::Stream& queue) const override {
+    if (event != nullptr) let_wait(queue.id(), *static_cast<QueueMark*>(event));
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
     delete static_cast<QueueMark*>(event);
   }
 
  private:
+  static void let_host_wait(const QueueMark& mark) {
+    ++synchronized;
+    ++of_thread.waits;
+    host_waits_for(mark);
+  }
   static c10::Stream stream(c10::StreamId id) {
     return c10::Stream(c10::Stream::UNSAFE, kPretended, id);
   }
@@ -105,8 +118,10 @@ class PretendedAllocator final : public c10::DeviceAllocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
     ++of_thread.allocations;
-    return on_device.allocate(
+    at::DataPtr memory = on_device.allocate(
         bytes, [](void* block) { on_device.free(block); }, kPretended);
+    note_allocation(PretendedGuard::current, memory.get());
+    return memory;
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
@@ -180,17 +195,36 @@ at::Tensor memory_of(const at::Tensor& tensor) {
                        at::TensorOptions(tensor.scalar_type()));
 }
 
-/// Before the queue gets work that computes: it keeps its order, so the copies before are done.
-void run_own_queue() {
-  busy = true;
-  wait_for(end_of(PretendedGuard().getStream(kPretended).id()));
+c10::StreamId own_stream() {
+  return PretendedGuard().getStream(kPretended).id();
 }
 
-/// That memory of the device is still somebody's; the host's libtorch keeps until it is copied.
-std::function<void()> still_there(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return [] {};
-  return [weak = tensor.storage().getWeakStorageImpl()] {
-    TORCH_CHECK(!weak.expired(), "memory was given up before it was copied");
+/// The host waits until the calling thread's queue is done.
+void finish_own_queue() {
+  ++of_thread.waits;
+  host_waits_for(end_of(own_stream()));
+}
+
+/// Before the queue gets work that computes: it keeps its order, so the copies before are done.
+void run_own_queue() {
+  run_now(own_stream());
+}
+
+/// Whether memory of the device is still somebody's; the host's libtorch keeps until it is copied.
+std::function<bool()> still_there(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return [] { return true; };
+  return [weak = tensor.storage().getWeakStorageImpl()] { return !weak.expired(); };
+}
+
+/// A copy for the end of the own queue. Memory of this queue may be given up before it is written:
+/// whatever uses it again comes later.
+std::function<void()> later(const std::function<void()>& copy, const at::Tensor& from,
+                            const at::Tensor& to) {
+  const bool own = !to.is_cpu() && owner_of(to) == own_stream();
+  return [copy, own, has_source = still_there(from), has_target = still_there(to)] {
+    if (own && !has_target()) return;
+    TORCH_CHECK(has_source() && has_target(), "memory was given up before it was copied");
+    copy();
   };
 }
 
@@ -198,19 +232,17 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   const auto copy = [source = memory_of(from), target = memory_of(to)] {
     at::Tensor(target).copy_(source);
   };
-  if (!non_blocking) {
-    if (!standing_in && from.device() != to.device()) ++of_thread.waits;
+  if (non_blocking)
+    put_off(own_stream(), later(copy, from, to));
+  else
     run_own_queue();
-    copy();
-    return to;
+  if (!standing_in) {
+    note_access(own_stream(), from, Access::kRead);
+    note_access(own_stream(), to, Access::kWrite);
   }
-  busy = true;
-  put_off(PretendedGuard().getStream(kPretended).id(),
-          [copy, has_source = still_there(from), has_target = still_there(to)] {
-            has_source();
-            has_target();
-            copy();
-          });
+  if (non_blocking) return to;
+  copy();
+  if (!standing_in && from.device() != to.device()) finish_own_queue();
   return to;
 }
 
@@ -229,18 +261,32 @@ void require_here(const c10::OperatorHandle& op, const at::Tensor& tensor) {
     TORCH_CHECK(tensor.device() == kPretended, op.schema().name(), " mixes devices");
 }
 
+void note_accesses(const c10::IValue& value, Access access) {
+  if (value.isTensor()) note_access(own_stream(), value.toTensor(), access);
+  if (!value.isTensorList()) return;
+  for (const at::Tensor& tensor : value.toTensorVector()) note_access(own_stream(), tensor, access);
+}
+
 void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const c10::IValue& value : torch::jit::last(*stack, op.schema().arguments().size())) {
     if (value.isTensor()) require_here(op, value.toTensor());
     if (value.isTensorList())
       for (const at::Tensor& tensor : value.toTensorVector()) require_here(op, tensor);
   }
-  // A number reaches the host when all before it is done.
-  if (op.schema().name() == "aten::_local_scalar_dense") ++of_thread.waits;
   run_own_queue();
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    note_accesses(torch::jit::peek(*stack, i, arguments.size()),
+                  alias != nullptr && alias->isWrite() ? Access::kWrite : Access::kRead);
+  }
   standing_in = true;
   at::native::cpu_fallback(op, stack);
   standing_in = false;
+  for (const c10::IValue& value : torch::jit::last(*stack, op.schema().returns().size()))
+    note_accesses(value, Access::kWrite);
+  // A number reaches the host when all before it is done.
+  if (op.schema().name() == "aten::_local_scalar_dense") finish_own_queue();
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

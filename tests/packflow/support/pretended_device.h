@@ -1,8 +1,9 @@
 // A pretended device: libtorch's slot for devices outside its tree, in memory of the CPU, for tests
 // of what must not depend on the device.
 //
-// It is as strict as a GPU: tensors of one operator must lie on one device, only copies cross, and
-// copies that nobody waits for have not happened (pretended_queues.h). Operators run on the CPU
+// It is as strict as a GPU: tensors of one operator must lie on one device, only copies cross,
+// copies that nobody waits for have not happened (pretended_queues.h), and queues must not race
+// (pretended_order.h). Operators run on the CPU
 // behind it. Streams are numbers; allocations are counted, those of pinned host memory too. Linking
 // pretended_device.cpp registers it, for the whole program.
 #pragma once
@@ -20,7 +21,7 @@ inline constexpr std::size_t kPretendedMemory = 24'000'000'000;
 /// What has been asked of the device since the program began.
 struct PretendedCalls {
   std::int64_t queues = 0;        ///< streams that were taken from the pool
-  std::int64_t synchronized = 0;  ///< waits for a stream
+  std::int64_t synchronized = 0;  ///< waits of the host for a stream or an event
   std::int64_t kept = 0;          ///< tensors whose memory was kept for a stream
 };
 [[nodiscard]] PretendedCalls pretended_calls();
@@ -28,8 +29,8 @@ struct PretendedCalls {
 /// What the calling thread has asked of it since it began.
 struct ThreadCalls {
   std::int64_t allocations = 0;
-  /// Times that the host waited for the device: for a stream, for a copy that does not go on by
-  /// itself, or for a number.
+  /// Times that the host waited for the device: for a stream, an event, a copy that does not go on
+  /// by itself, or a number.
   std::int64_t waits = 0;
 };
 [[nodiscard]] ThreadCalls pretended_calls_of_thread();

@@ -1,0 +1,141 @@
+#include "bench/operator_steps.h"
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "slimpack/base/random.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/step/engine.h"
+#include "slimpack/sim/lower.h"
+#include "tests/packflow/support/mail_processes.h"
+
+namespace slimpack {
+namespace {
+
+constexpr Tokens kDocument{48};  // counts do not depend on it; no multiple of the ranks' stripes
+constexpr std::int64_t kVocabulary = 61;
+
+ModelShape small_model(std::int64_t layers) {
+  ModelShape s;
+  s.hidden_size = 64;
+  s.intermediate_size = 96;
+  s.num_layers = layers;
+  s.num_heads = 4;
+  s.num_kv_heads = 2;
+  s.head_dim = 16;
+  s.vocab_size = kVocabulary;
+  s.max_positions = Tokens(4096);
+  return s;
+}
+
+/// Two MicroPacks a pass.
+PackPlan packs_of(const OperatorCase& c) {
+  PackPlan packs;
+  if (c.sliced) {
+    const Slice first{SequenceId(0), Tokens(0), kDocument},
+        second{SequenceId(0), kDocument, kDocument * 2};
+    return {{{{first}}, {{second}}}, {{{second}}, {{first}}}};
+  }
+  packs.forward.resize(2);
+  for (std::int64_t d = 0; d < 2 * c.documents; ++d)
+    packs.forward[static_cast<std::size_t>(d / c.documents)].slices.push_back(
+        {SequenceId(static_cast<std::int32_t>(d)), Tokens(0), kDocument});
+  packs.backward = packs.forward;
+  return packs;
+}
+
+StepPlan plan_of(const OperatorCase& c, std::int64_t layers) {
+  const auto documents = static_cast<std::size_t>(c.sliced ? 1 : 2 * c.documents);
+  StepPlan plan{SequenceLengths(documents, c.sliced ? kDocument * 2 : kDocument), {}, {}, {}};
+  for (std::int32_t s = 0; s <= c.stages; ++s)
+    plan.layout.layer_begin.push_back(static_cast<std::int32_t>(layers) * s / c.stages);
+  ReplicaPlan& replica = plan.replicas.emplace_back();
+  for (std::size_t d = 0; d < documents; ++d)
+    replica.sequences.emplace_back(static_cast<std::int32_t>(d));
+  replica.packs = packs_of(c);
+  plan.recompute = RecomputeByLayer(static_cast<std::size_t>(layers), c.recompute);
+  return plan;
+}
+
+StepTokens tokens_of(const StepPlan& plan) {
+  Rng rng(1);
+  std::vector<std::vector<std::int64_t>> tokens;
+  for (const Tokens length : plan.lengths) {
+    auto& document = tokens.emplace_back();
+    for (std::int64_t t = 0; t < length.count(); ++t)
+      document.push_back(static_cast<std::int64_t>(rng.below(kVocabulary)));
+  }
+  return make_step_tokens(tokens, kVocabulary);
+}
+
+class CountedStep {
+ public:
+  CountedStep(const OperatorCase& c, std::int64_t layers)
+      : case_(c),
+        layers_(layers),
+        plan_(plan_of(c, layers)),
+        schedule_(c.sliced ? sliced_one_f_one_b(plan_.replicas[0].packs, c.stages, 1)
+                           : one_f_one_b(plan_.replicas[0].packs, c.stages)) {}
+
+  Moments run() {
+    if (!case_.processes) {
+      run_engine(nullptr);
+      return std::move(moments_);
+    }
+    testing::MailJob job({.stages = case_.stages, .tensor = case_.tensor});
+    std::vector<std::jthread> processes;
+    for (std::int32_t rank = 0; rank < job.grid().ranks(); ++rank)
+      processes.emplace_back([this, &job, rank] { run_engine(&job.process(rank)); });
+    processes.clear();
+    return std::move(moments_);
+  }
+
+ private:
+  void run_engine(JobProcess* process) {
+    // Threads of one engine are tracked by their rank; each process has one.
+    const std::int32_t first = process == nullptr ? 0 : process->ranks().front();
+    EngineOptions options{.shape = small_model(layers_),
+                          .dtype = Dtype::kBf16,
+                          .layout = plan_.layout,
+                          .tensor = case_.tensor,
+                          .context = kDocument * 2,
+                          .device = case_.device,
+                          .process = process,
+                          .should_stop = [this, first] {
+                            note(first + tracked_rank());
+                            return false;
+                          }};
+    Engine engine(std::move(options));
+    static_cast<void>(
+        engine.run(plan_, lower(plan_, {&schedule_, 1}), tokens_of(plan_), std::nullopt));
+  }
+
+  void note(std::int32_t rank) {
+    const std::lock_guard lock(mutex_);
+    moments_[rank].push_back({counts_of_thread(), testing::pretended_calls_of_thread()});
+  }
+
+  OperatorCase case_;
+  std::int64_t layers_;
+  StepPlan plan_;
+  Schedule schedule_;
+  std::mutex mutex_;
+  Moments moments_;
+};
+
+}  // namespace
+
+Moments count_step(const OperatorCase& c, std::int64_t layers) {
+  return CountedStep(c, layers).run();
+}
+
+Moment cost_of(const Moments& moments, std::size_t index) {
+  const std::vector<Moment>& first = moments.begin()->second;
+  const Moment &before = first.at(index), &after = first.at(index + 1);
+  return {
+      difference(after.operators, before.operators),
+      {after.calls.allocations - before.calls.allocations, after.calls.waits - before.calls.waits}};
+}
+
+}  // namespace slimpack

@@ -1,0 +1,42 @@
+// Steps whose actions are counted: what each asks of libtorch and of its device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "bench/operator_counts.h"
+#include "slimpack/plan/plan.h"
+#include "tests/packflow/support/pretended_device.h"
+
+namespace slimpack {
+
+/// What the actions of a step work on.
+struct OperatorCase {
+  at::Device device;
+  bool sliced = false;  ///< one document in two slices; else each MicroPack has whole documents
+  std::int64_t documents = 1;
+  Recompute recompute = Recompute::kElementwise;
+  std::int32_t tensor = 1;
+  std::int32_t stages = 1;
+  bool processes = false;  ///< whether ranks exchange messages as processes do; else threads
+};
+
+/// What a rank has asked for so far.
+struct Moment {
+  OperatorCounts operators;
+  testing::ThreadCalls calls;
+};
+
+/// By rank, before each of its actions.
+using Moments = std::map<std::int32_t, std::vector<Moment>>;
+
+/// Runs a step of a model of `layers` layers with two MicroPacks a pass: forward comes first.
+[[nodiscard]] Moments count_step(const OperatorCase& c, std::int64_t layers);
+
+/// What the first rank's action `index` asks for.
+[[nodiscard]] Moment cost_of(const Moments& moments, std::size_t index);
+
+}  // namespace slimpack

@@ -1,0 +1,27 @@
+// Pack sizes: which MicroPacks a profile measures.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/profile/part_bench.h"
+#include "slimpack/packflow/profile/profile.h"
+
+namespace slimpack {
+
+/// The bytes that a rank is predicted to hold while a layer runs the point: the layer with its
+/// optimizer, keys and values of the prefix, rows, and what a pass computes with.
+[[nodiscard]] Bytes predicted_bytes(const ProfileOptions& options, const ProfilePoint& point);
+
+/// Short and long slices, with and without prefixes, alone and several in a MicroPack. On a device
+/// a GPU's speed shows in large ones only, so they double up to the context there, while a rank's
+/// share of the device's memory is predicted to hold them.
+[[nodiscard]] std::vector<ProfilePoint> layer_grid(const ProfileOptions& options);
+
+/// The sizes at which what is linear in tokens is measured: `small` ones, none longer than the
+/// context, and on a device a larger one, if that fits.
+[[nodiscard]] std::vector<Tokens> linear_sizes(const ProfileOptions& options,
+                                               std::span<const Tokens> small);
+
+}  // namespace slimpack

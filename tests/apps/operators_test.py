@@ -1,0 +1,49 @@
+"""What a layer launches on a GPU stays within bounds: build/release/bench/operators counts it."""
+
+import json
+import subprocess
+
+import pytest
+from processes import BUILD
+
+WHOLE = {"sliced": False, "recompute": "elementwise"}
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """The figures of cases on the pretended GPU."""
+    file = tmp_path_factory.mktemp("operators") / "operators.json"
+    subprocess.run([BUILD / "bench" / "operators", "--json", file], check=True, timeout=300,
+                   stdout=subprocess.DEVNULL)
+    cases = [case for case in json.loads(file.read_text())["cases"] if case["device"] != "cpu"]
+    assert len(cases) == 12
+    return cases
+
+
+def case_of(counted, tp):
+    [case] = [c for c in counted if c["tp"] == tp and WHOLE.items() <= c.items()]
+    return case
+
+
+def test_a_whole_document_in_bf16_takes_few_operators(counted):
+    case = case_of(counted, 1)
+    assert case["forward_per_layer"] <= 20
+    assert case["backward_per_layer"] <= 40
+
+
+def test_a_further_document_takes_at_most_one(counted):
+    assert all(case["per_extra_document"] <= 1 for case in counted if not case["sliced"])
+
+
+def test_the_host_waits_at_most_once_for_an_action(counted):
+    for case in counted:
+        assert case["host_syncs_per_action"] <= 1, case
+        assert case["host_syncs_per_action_of_threads"] <= 1, case
+
+
+def test_tensor_parallel_rows_take_as_many_operators_for_any_number_of_ranks(counted):
+    """A gather copies the own rows into one tensor and selects once, two and one more forward, for
+    attention and MLP each. A scatter selects once and adds the others' sums, tp - 1 times."""
+    two, four = case_of(counted, 2), case_of(counted, 4)
+    for figure, scatters in (("forward_per_layer", 2), ("backward_per_layer", 2)):
+        assert four[figure] - two[figure] == 2 * scatters, figure

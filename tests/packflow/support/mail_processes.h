@@ -1,0 +1,73 @@
+// Ranks as processes, for which threads of one program stand: their process groups of c10d pass
+// tensors of the CPU and of the pretended device through the program's memory. As with NCCL, the
+// host waits for another process where a message is awaited, and never for the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "slimpack/packflow/ranks/process_job.h"
+
+namespace slimpack::testing {
+
+/// Messages of a group that are under way. Thread-safe.
+class Mail {
+ public:
+  using Address = std::tuple<int, int, int>;  ///< from, to, tag
+
+  void put(const Address& address, at::Tensor tensor);
+  [[nodiscard]] at::Tensor take(const Address& address);
+  /// With how many others a member has exchanged messages.
+  [[nodiscard]] std::size_t partners(int member);
+  [[nodiscard]] bool empty();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Address, at::Tensor> messages_;
+  std::map<int, std::set<int>> partners_;
+};
+
+/// A member's process group, known to c10d by its name while this lives.
+class MailGroup {
+ public:
+  MailGroup(std::string name, int member, int size, Mail& mail);
+  ~MailGroup();
+  MailGroup(const MailGroup&) = delete;
+  MailGroup& operator=(const MailGroup&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  struct Group;
+  std::string name_;
+  std::unique_ptr<Group> group_;  // c10d does not own it
+};
+
+/// A job of processes.
+class MailJob {
+ public:
+  explicit MailJob(const RankGrid& grid);
+  ~MailJob();
+
+  [[nodiscard]] const RankGrid& grid() const { return grid_; }
+  /// REQUIRES: used by one thread at a time. Lives as long as the job.
+  [[nodiscard]] JobProcess& process(std::int32_t rank);
+
+ private:
+  RankGrid grid_;
+  std::map<RankGroup, std::unique_ptr<Mail>> mail_;
+  std::vector<std::unique_ptr<MailGroup>> groups_;
+  std::vector<std::unique_ptr<ProcessJob>> processes_;  ///< by rank
+};
+
+}  // namespace slimpack::testing
