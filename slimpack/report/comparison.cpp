@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
@@ -70,6 +71,15 @@ std::string conclusion(const std::vector<ComparedPlanner>& planners,
                      best->planner, cap ? " within the memory cap" : "");
 }
 
+/// The tunings by planner. Empty without any.
+std::string tuning_text(const std::vector<std::pair<std::string, std::string>>& tunings,
+                        int columns) {
+  if (tunings.empty()) return "";
+  Table table({{"tuned", Align::kLeft}, {"best with", Align::kLeft}});
+  for (const auto& [planner, tuning] : tunings) table.add_row({planner, tuning});
+  return "\n" + table.text(columns);
+}
+
 }  // namespace
 
 bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap) {
@@ -84,12 +94,13 @@ std::vector<std::string> planner_names() {
 
 ComparedPlanner compared(const std::string& planner, const Job& job, const SequenceLengths& lengths,
                          const Choices& choices, const Costs& cost) {
-  ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
+  ComparedPlanner out{planner, std::nullopt, "", Nanos(0), ""};
   const Nanos start = monotonic_now();
   if (planner != kOurs) {
-    const RatedPlan step = baseline_step(baseline_named(planner), job, lengths, choices, cost);
+    const TunedStep tuned = tuned_baseline(baseline_named(planner), job, lengths, choices, cost);
     out.planning = monotonic_now() - start;
-    out.figures = figures_of(step, cost);
+    out.figures = figures_of(tuned.step, cost);
+    out.tuning = describe(tuned.tuning);
     return out;
   }
   const PlanOutcome outcome = plan_step(job, lengths, choices, cost);
@@ -111,6 +122,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                {"peak activation"},
                {"planned in", Align::kRight, 3},
                {"gap", Align::kRight, 1}});
+  std::vector<std::pair<std::string, std::string>> tunings;
   bool marked = false;
   for (const ComparedPlanner& planner : planners) {
     const std::string planning = human_duration(planner.planning);
@@ -119,6 +131,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
       continue;
     }
     const StepFigures& f = *planner.figures;
+    if (!planner.tuning.empty()) tunings.emplace_back(planner.planner, planner.tuning);
     marked |= cap && f.peak > *cap;
     table.add_row({planner.planner, human_count(f.tokens_per_second),
                    f.mfu ? human_share(*f.mfu) : "", human_share(f.bubble),
@@ -126,7 +139,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
   }
   std::string text = table.text(columns);
   if (marked) text += fmt::format("\n! above the memory cap of {}\n", human_bytes(*cap));
-  return text + folded(conclusion(planners, cap), columns);
+  return text + tuning_text(tunings, columns) + folded(conclusion(planners, cap), columns);
 }
 
 nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
@@ -142,6 +155,7 @@ nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
     for (const char* figure :
          {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
       one[figure] = nullptr;
+    if (!planner.tuning.empty()) one["tuning"] = planner.tuning;
     if (planner.figures) {
       const StepFigures& f = *planner.figures;
       one["tokens_per_second"] = f.tokens_per_second;

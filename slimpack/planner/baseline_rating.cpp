@@ -1,0 +1,138 @@
+#include "slimpack/planner/baseline_rating.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/baseline_orders.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/sim/simulate.h"
+
+namespace slimpack {
+namespace {
+
+/// What the longest sequence keeps on the fullest stage.
+Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
+  const Tokens longest = *std::ranges::max_element(question.lengths);
+  Bytes most;
+  for (std::int32_t s = 0; s < question.job.layout.stages(); ++s)
+    most = std::max(most, sequence_bytes(cost, question.job.layout, StageId(s), longest));
+  return most;
+}
+
+/// Without those that take longer than another one and keep as much.
+std::vector<RecomputingCosts> leaner_and_leaner(const BaselineQuestion& question, bool mixed) {
+  std::vector<RecomputingCosts> costs;
+  Bytes least;
+  for (const RecomputeChoice& choice : question.recomputations) {
+    if (choice.mixed && !mixed) continue;
+    RecomputingCosts cost = with_recompute(question.cost, choice.recompute);
+    const Bytes bytes = kept(question, cost);
+    if (!costs.empty() && bytes >= least) continue;
+    least = bytes;
+    costs.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+}  // namespace
+
+BaselineRating::BaselineRating(const BaselineQuestion& question)
+    : question_(question),
+      cheapest_(cheapest_cost(question.cost, question.choices.recompute)),
+      uniform_(leaner_and_leaner(question, false)),
+      mixed_(leaner_and_leaner(question, true)),
+      best_(question.below) {
+  quickest_first_ =
+      !question.cost.autograd && cheapest_.recompute == question.recomputations.front().recompute;
+}
+
+void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
+                          const BaselinePlan& made) {
+  if (!bound_has_chance(made)) return;
+  if (made.discipline == Discipline::kCyclic)
+    rate_cyclic(baseline, tuning, made);
+  else
+    rate_fixed(baseline, tuning, made);
+}
+
+/// Whatever is recomputed.
+bool BaselineRating::bound_has_chance(const BaselinePlan& made) const {
+  if (!best_ || made.discipline == Discipline::kCyclic) return true;
+  for (std::size_t r = 0; r < made.plan.replicas.size(); ++r) {
+    const PackPlan& packs = made.plan.replicas[r].packs;
+    const TaskTimes times =
+        task_times(cheapest_, made.plan.layout, packs, replication_of(question_.job, ReplicaId(r)));
+    if (!has_chance(makespan_lower_bound(packs, times))) return false;
+  }
+  return true;
+}
+
+BaselineRating::Rated BaselineRating::rated(RatedPlan step) const {
+  Rated out{std::move(step), {}, {}};
+  out.replicas = costed_replicas(out.step, question_.cost);
+  out.step.prediction = simulate(out.replicas, out.step.schedules, {kChannelSlots, false});
+  if (question_.job.memory_cap) out.need = largest_need(stage_needs(out.step, out.replicas));
+  return out;
+}
+
+bool BaselineRating::fits(const Rated& rated) const {
+  return !question_.job.memory_cap || rated.need.bytes <= *question_.job.memory_cap;
+}
+
+/// The orders stay as they are, so the step gets longer from recomputation to recomputation.
+void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
+                                const BaselinePlan& made) {
+  const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
+  RatedPlan step = ordered_step(made, question_.job, costs.front());
+  const auto with = [&](std::size_t i) {
+    step.plan.recompute = costs[i].recompute;
+    return rated(step);
+  };
+  Rated found = with(0);
+  if (quickest_first_ && !has_chance(found.step.prediction.makespan)) return;
+  if (!fits(found) && costs.size() > 1) {
+    std::size_t too_large = 0;
+    std::size_t last = costs.size() - 1;
+    found = with(last);
+    while (fits(found) && last - too_large > 1) {
+      const std::size_t middle = too_large + (last - too_large) / 2;
+      Rated other = with(middle);
+      if (fits(other)) {
+        found = std::move(other);
+        last = middle;
+      } else {
+        too_large = middle;
+      }
+    }
+  }
+  keep(baseline, tuning, std::move(found));
+}
+
+/// Under another recomputation another order may be the best.
+void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
+                                 const BaselinePlan& made) {
+  for (const RecomputingCosts& cost : baseline.mixes ? mixed_ : uniform_)
+    keep(baseline, tuning,
+         rated(ordered_step(made, question_.job, cost, question_.choices.search.few_packs)));
+}
+
+void BaselineRating::keep(const Baseline& baseline, const Tuning& tuning, Rated rated) {
+  if (!fits(rated) &&
+      (best_ || (result_.least_need && rated.need.bytes >= result_.least_need->bytes)))
+    return;
+  if (!has_chance(rated.step.prediction.makespan)) return;
+  rated.step.baseline = baseline.name;
+  result_.tuning = tuning;
+  if (fits(rated)) {
+    best_ = rated.step.prediction.makespan;
+    result_.step = std::move(rated.step);
+    result_.leanest.reset();
+    result_.least_need.reset();
+  } else {
+    result_.least_need = rated.need;
+    result_.leanest = std::move(rated.step);
+  }
+}
+
+}  // namespace slimpack
