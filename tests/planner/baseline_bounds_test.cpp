@@ -18,8 +18,8 @@ using testing::PlanRequest;
 void expect_bounded(const PlanRequest& request, const Costs& known, int& close) {
   const Job job = request.job(known);
   const RecomputingCosts cost = with_recompute(known, request.recompute.back());
-  BaselineBounds bounds(job, request.lengths, cheapest_cost(known, request.recompute),
-                        request.most_merged);
+  const RecomputingCosts cheapest = cheapest_cost(known, request.recompute);
+  BaselineBounds bounds(job, request.lengths, cheapest, request.most_merged);
   for (const Baseline& baseline : baselines()) {
     for (const Tuning& tuning : baseline.tunings({job, request.lengths, cost})) {
       SCOPED_TRACE(std::string(baseline.name) + ": " + describe(tuning));

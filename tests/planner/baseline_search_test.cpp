@@ -62,7 +62,7 @@ TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
 }
 
 // A granule holds the whole sequence, so that the search cannot cut it: its one MicroPack keeps all
-// rows. Seq1F1B cuts it into as many slices as stages.
+// rows. Seq1F1B cuts it into slices.
 PlanRequest one_granule() {
   return {.lengths = {Tokens(4000)}, .pp = 4, .granularity = Tokens(4096), .context = Tokens(4000)};
 }
@@ -72,7 +72,9 @@ TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
   PlanRequest request = one_granule();
   const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(step.baseline, "seq1f1b");
-  EXPECT_EQ(step.plan, baseline_step(baseline_named("seq1f1b"), request, cost).plan);
+  EXPECT_EQ(step.plan, tuned_baseline(baseline_named("seq1f1b"), request.job(cost), request.lengths,
+                                      request.choices(), cost)
+                           .step.plan);
   // Without room in a pack for the sequence there is no baseline.
   request.context = Tokens(3999);
   EXPECT_EQ(plan_step(request, cost).step->baseline, "");
