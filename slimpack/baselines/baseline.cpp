@@ -28,9 +28,10 @@ constexpr std::array kBaselines{
              .tunings = packing_tunings},
     Baseline{.name = "balanced",
              .about = "Karmarkar-Karp balanced micro-batches, 1F1B (verl)",
-             .packs = nullptr,
-             .plan = balanced_plan,
-             .tunings = balanced_tunings},
+             .shares = balanced_shares,
+             .plan = whole_plan,
+             .tunings = balanced_tunings,
+             .order = PackOrder::kLightAtBothEnds},
     Baseline{.name = "dynapipe",
              .about = "micro-batches by dynamic programming, adaptive schedule (DynaPipe)",
              .packs = dynapipe_packs,
@@ -53,7 +54,6 @@ constexpr std::array kBaselines{
              .cuts = true},
     Baseline{.name = "context-parallel",
              .about = "context parallelism by sequence length, 1F1B (Megatron hybrid CP)",
-             .packs = nullptr,
              .plan = context_parallel_plan,
              .tunings = context_parallel_tunings,
              .merges = true},
@@ -101,21 +101,35 @@ void require_packable(const Job& job, const SequenceLengths& lengths) {
   }
 }
 
+MadePacks made_packs(const Baseline& baseline, const BaselineInput& input) {
+  MadePacks made;
+  if (baseline.packs != nullptr) made.all = baseline.packs(input);
+  if (baseline.shares == nullptr) return made;
+  made.shares = baseline.shares(input);
+  for (const SequencePacks& share : made.shares)
+    made.all.insert(made.all.end(), share.begin(), share.end());
+  return made;
+}
+
 std::vector<SequencePacks> dealt_packs(const Baseline& baseline, const BaselineInput& input,
-                                       const SequencePacks& packs) {
-  if (baseline.packs == nullptr) return {};
-  const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
-  const Dealing dealing =
-      input.tuning.dealing == Dealing::kPublished ? baseline.dealing : input.tuning.dealing;
-  return deal(packs, pack_costs(input, packs), input.job.replicas / group, dealing,
-              input.tuning.order);
+                                       const MadePacks& made) {
+  const Tuning& tuning = input.tuning;
+  const PackOrder order = tuning.order == PackOrder::kPublished ? baseline.order : tuning.order;
+  std::vector<SequencePacks> shares;
+  if (baseline.packs != nullptr) {
+    const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
+    shares = deal(made.all, pack_costs(input, made.all), input.job.replicas / group,
+                  tuning.dealing == Dealing::kPublished ? baseline.dealing : tuning.dealing);
+  } else {
+    shares = made.shares;
+  }
+  for (SequencePacks& share : shares) share = ordered(input, share, order);
+  return shares;
 }
 
 BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input) {
   require_packable(input.job, input.lengths);
-  std::vector<SequencePacks> shares;
-  if (baseline.packs != nullptr) shares = dealt_packs(baseline, input, baseline.packs(input));
-  return baseline.plan(input, shares);
+  return baseline.plan(input, dealt_packs(baseline, input, made_packs(baseline, input)));
 }
 
 }  // namespace slimpack

@@ -48,20 +48,24 @@ struct BaselineInput {
 using SequencePacks = std::vector<std::vector<SequenceId>>;
 
 /// A baseline packs whole sequences, deals the packs to shares, and makes its plan of them. A share
-/// is a replica, or `group` replicas that share their packs.
+/// is a replica, or `group` replicas that share their packs. context-parallel does all in one.
 struct Baseline {
-  std::string_view name;                               ///< on the command line and in tables
-  std::string_view about;                              ///< one line: what it does and who runs it
-  SequencePacks (*packs)(const BaselineInput& input);  ///< null: `plan` needs no shares
-  /// `shares`: the packs of each share, in order; empty if `packs` is null.
+  std::string_view name;   ///< on the command line and in tables
+  std::string_view about;  ///< one line: what it does and who runs it
+  SequencePacks (*packs)(const BaselineInput& input) = nullptr;  ///< to be dealt
+  /// Packs that are made share by share.
+  std::vector<SequencePacks> (*shares)(const BaselineInput& input) = nullptr;
+  /// `shares`: the packs of each share, in order; empty without `packs` and `shares`. Of some
+  /// shares alone it is a plan of their replicas.
   BaselinePlan (*plan)(const BaselineInput& input, const std::vector<SequencePacks>& shares);
   /// What its user would try, the published setting first; tunings with the same packs are
   /// neighbours.
   std::vector<Tuning> (*tunings)(const BaselineInput& input);
-  Dealing dealing = Dealing::kInTurn;  ///< the published one
-  bool cuts = false;                   ///< cuts sequences at any token
-  bool merges = false;                 ///< makes merged MicroPacks
-  bool mixes = true;                   ///< layers of a stage may differ in their recomputation
+  Dealing dealing = Dealing::kInTurn;       ///< the published one
+  PackOrder order = PackOrder::kPublished;  ///< the published one; kPublished: as made
+  bool cuts = false;                        ///< cuts sequences at any token
+  bool merges = false;                      ///< makes merged MicroPacks
+  bool mixes = true;                        ///< layers of a stage may differ in their recomputation
   /// The replicas of a share; null: one.
   std::int32_t (*group)(const BaselineInput& input) = nullptr;
 };
@@ -79,10 +83,17 @@ struct Baseline {
 /// of replicas is below 1.
 void require_packable(const Job& job, const SequenceLengths& lengths);
 
-/// The packs of each share, in the tuning's order. Empty if the baseline has no `packs`.
+/// A baseline's packs before they are dealt or ordered.
+struct MadePacks {
+  SequencePacks all;
+  std::vector<SequencePacks> shares;  ///< the same, if they are made share by share
+};
+[[nodiscard]] MadePacks made_packs(const Baseline& baseline, const BaselineInput& input);
+
+/// The packs of each share, as the tuning deals and orders them. Empty if there are no packs.
 [[nodiscard]] std::vector<SequencePacks> dealt_packs(const Baseline& baseline,
                                                      const BaselineInput& input,
-                                                     const SequencePacks& packs);
+                                                     const MadePacks& made);
 
 /// The baseline's plan of `lengths`, which may be empty. check_plan accepts it. With fewer packs
 /// than replicas some replicas have none. Deterministic. Throws InvalidInput as require_packable,

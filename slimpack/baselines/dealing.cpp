@@ -49,14 +49,20 @@ std::vector<std::size_t> ordered_items(std::span<const std::int64_t> costs, Pack
   return ends;
 }
 
+SequencePacks ordered(const BaselineInput& input, const SequencePacks& packs, PackOrder order) {
+  if (order == PackOrder::kPublished || packs.size() < 2) return packs;
+  SequencePacks out;
+  for (const std::size_t i : ordered_items(pack_costs(input, packs), order))
+    out.push_back(packs[i]);
+  return out;
+}
+
 std::vector<SequencePacks> deal(const SequencePacks& packs, std::span<const std::int64_t> costs,
-                                std::int32_t shares, Dealing dealing, PackOrder order) {
+                                std::int32_t shares, Dealing dealing) {
   std::vector<SequencePacks> out;
   for (const auto& own : dealt_indices(costs, static_cast<std::size_t>(shares), dealing)) {
-    std::vector<std::int64_t> own_costs;
-    for (const std::size_t pack : own) own_costs.push_back(costs[pack]);
     SequencePacks& share = out.emplace_back();
-    for (const std::size_t i : ordered_items(own_costs, order)) share.push_back(packs[own[i]]);
+    for (const std::size_t pack : own) share.push_back(packs[pack]);
   }
   return out;
 }

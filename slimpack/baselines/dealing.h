@@ -17,11 +17,14 @@ namespace slimpack {
 [[nodiscard]] std::vector<std::size_t> ordered_items(std::span<const std::int64_t> costs,
                                                      PackOrder order);
 
-/// The packs of each share. Before they are ordered, the packs of a share are in the given order.
-/// REQUIRES: shares ≥ 1; a dealing that is not kPublished; a cost for each pack.
+/// The same for packs.
+[[nodiscard]] SequencePacks ordered(const BaselineInput& input, const SequencePacks& packs,
+                                    PackOrder order);
+
+/// The packs of each share, in the given order. REQUIRES: shares ≥ 1; a dealing that is not
+/// kPublished; a cost for each pack.
 [[nodiscard]] std::vector<SequencePacks> deal(const SequencePacks& packs,
                                               std::span<const std::int64_t> costs,
-                                              std::int32_t shares, Dealing dealing,
-                                              PackOrder order);
+                                              std::int32_t shares, Dealing dealing);
 
 }  // namespace slimpack

@@ -19,10 +19,8 @@ namespace slimpack {
                                       const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> packing_tunings(const BaselineInput& input);
 
-/// verl: Karmarkar–Karp over replicas, then over each replica's packs. Light packs are at both
-/// ends.
-[[nodiscard]] BaselinePlan balanced_plan(const BaselineInput& input,
-                                         const std::vector<SequencePacks>& shares);
+/// verl: Karmarkar–Karp over replicas, then over each replica's packs.
+[[nodiscard]] std::vector<SequencePacks> balanced_shares(const BaselineInput& input);
 [[nodiscard]] std::vector<Tuning> balanced_tunings(const BaselineInput& input);
 
 /// DynaPipe: consecutive splits of the sorted sequences, then Karmarkar–Karp over replicas.

@@ -3,7 +3,6 @@
 #include <numeric>
 #include <utility>
 
-#include "slimpack/baselines/dealing.h"
 #include "slimpack/baselines/karmarkar_karp.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
@@ -38,15 +37,6 @@ Tokens tokens_of(const std::vector<SequenceId>& sequences, const SequenceLengths
                          [&](Tokens sum, SequenceId id) { return sum + lengths[id.index()]; });
 }
 
-SequencePacks in_order(const BaselineInput& input, const SequencePacks& packs) {
-  const PackOrder order = input.tuning.order == PackOrder::kPublished ? PackOrder::kLightAtBothEnds
-                                                                      : input.tuning.order;
-  SequencePacks ordered;
-  for (const std::size_t i : ordered_items(pack_costs(input, packs), order))
-    ordered.push_back(packs[i]);
-  return ordered;
-}
-
 }  // namespace
 
 SequencePacks first_fit_packs(const BaselineInput& input) {
@@ -72,8 +62,7 @@ std::vector<Tuning> packing_tunings(const BaselineInput& input) {
 // 1. Karmarkar–Karp over the replicas.
 // 2. Karmarkar–Karp over each replica's packs, the same number on each replica. Begin with as many
 //    as the replica with the most tokens needs, and add one until no pack exceeds the context.
-BaselinePlan balanced_plan(const BaselineInput& input,
-                           const std::vector<SequencePacks>& /*shares*/) {
+std::vector<SequencePacks> balanced_shares(const BaselineInput& input) {
   const SequenceLengths& lengths = input.lengths;
   const Tokens context = input.job.context;
   const std::vector<std::int64_t> costs = sequence_costs(input.job.layout, lengths, input.cost);
@@ -96,8 +85,7 @@ BaselinePlan balanced_plan(const BaselineInput& input,
                          [&](const auto& pack) { return tokens_of(pack, lengths) <= context; });
     }
   }
-  for (SequencePacks& own : packs) own = in_order(input, own);
-  return {.plan = whole_step(input.job.layout, lengths, packs)};
+  return packs;
 }
 
 std::vector<Tuning> balanced_tunings(const BaselineInput& input) {

@@ -37,11 +37,12 @@ Nanos BaselineBounds::of_packs(const Baseline& baseline, const SequencePacks& pa
   return bound(longest, 1);
 }
 
-Nanos BaselineBounds::of_shares(const Baseline& baseline, const std::vector<SequencePacks>& shares,
-                                std::int32_t group, std::int32_t slices) {
+ShareBound BaselineBounds::of_shares(const Baseline& baseline,
+                                     const std::vector<SequencePacks>& shares, std::int32_t group,
+                                     std::int32_t slices) {
   const GroupWorks& known = works(group);
   double longest = 0;
-  std::size_t actions = 0;
+  std::size_t actions = 0, heaviest = 0;
   for (const SequencePacks& share : shares) {
     double first = 0, last = 0;
     double in = std::numeric_limits<double>::infinity(), out = in;
@@ -55,9 +56,11 @@ Nanos BaselineBounds::of_shares(const Baseline& baseline, const std::vector<Sequ
     }
     if (share.empty()) continue;
     actions = std::max(actions, share.size() * static_cast<std::size_t>(std::max(slices, 1)));
-    longest = std::max({longest, first, in + last + out});
+    const double own = std::max(first, in + last + out);
+    if (own > longest) heaviest = static_cast<std::size_t>(&share - shares.data());
+    longest = std::max(longest, own);
   }
-  return bound(longest, actions);
+  return {bound(longest, actions), heaviest};
 }
 
 BaselineBounds::Work& BaselineBounds::Work::operator+=(const Work& other) {

@@ -2,6 +2,7 @@
 // be faster than. They look at sequences only, so that most baselines need not be made.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -12,6 +13,11 @@
 #include "slimpack/plan/job.h"
 
 namespace slimpack {
+
+struct ShareBound {
+  Nanos makespan;
+  std::size_t heaviest = 0;  ///< the share that says so
+};
 
 /// Keeps references. `cost`: of the cheapest recomputation. Makespans, with reduction and
 /// optimizer.
@@ -34,8 +40,9 @@ class BaselineBounds {
   /// No step with these shares is shorter, whatever their orders: the first and the last stage run
   /// each pack of a share both ways. `slices`: the MicroPacks of a pack, less where it has fewer
   /// tokens. Cost: O(sequences).
-  [[nodiscard]] Nanos of_shares(const Baseline& baseline, const std::vector<SequencePacks>& shares,
-                                std::int32_t group, std::int32_t slices);
+  [[nodiscard]] ShareBound of_shares(const Baseline& baseline,
+                                     const std::vector<SequencePacks>& shares, std::int32_t group,
+                                     std::int32_t slices);
 
  private:
   /// Nanoseconds at the speed of the fastest replica.

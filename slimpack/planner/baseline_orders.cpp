@@ -10,11 +10,14 @@
 
 #include "slimpack/baselines/pack_orders.h"
 #include "slimpack/planner/replica_tasks.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
 namespace {
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 /// Forward and backward of each pack over all stages. REQUIRES: both passes have the same packs.
 std::vector<std::int64_t> pack_costs(const TaskTimes& times) {
@@ -32,16 +35,10 @@ PackPlan reordered(const PackPlan& packs, const std::vector<std::size_t>& order)
   return out;
 }
 
-/// So much more than the cap does the fullest stage need.
-Bytes above(const std::vector<Bytes>& memory, const std::optional<Bytes>& cap) {
-  if (!cap) return Bytes(0);
-  return std::max(Bytes(0), largest_need(memory).bytes - *cap);
-}
-
 /// Tokens that a stage may hold, from no limit down to a pack at a time, each four fifths of the
 /// one before.
 std::vector<std::int64_t> limits_of(const std::vector<std::int64_t>& tokens, std::int32_t stages) {
-  std::vector<std::int64_t> limits{std::numeric_limits<std::int64_t>::max()};
+  std::vector<std::int64_t> limits{kNoLimit};
   const std::size_t in_flight = 2 * static_cast<std::size_t>(stages) - 1;
   std::int64_t held = 0, most = 0, heaviest = 0;
   for (std::size_t p = 0; p < tokens.size(); ++p) {
@@ -87,19 +84,47 @@ class CyclicOrder {
     const std::int32_t stages = replica.times.stages();
     for (const std::int64_t limit : limits_of(tokens, stages)) {
       Schedule schedule = wait_free_cyclic(tokens, stages, limit);
-      const Bytes over = above(schedule_memory(replica.packs, schedule, replica.bytes), cap_);
-      const Nanos makespan =
-          simulate(std::span(&replica, 1), std::span(&schedule, 1), {kChannelSlots, false})
-              .makespan;
-      if (!best_makespan_ ||
-          std::tuple(over, makespan) < std::tuple(best_above_, *best_makespan_)) {
-        best_ = std::move(schedule);
-        best_packs_ = order;
-        best_above_ = over;
-        best_makespan_ = makespan;
-      }
-      if (over == Bytes(0) && !every_limit_) return;
+      const Bytes memory =
+          largest_need(schedule_memory(replica.packs, schedule, replica.bytes)).bytes;
+      consider(replica, order, std::move(schedule), memory);
+      if (!above(memory) && !every_limit_) break;
+      if (limit == kNoLimit) rate_list_schedules(replica, order);
     }
+  }
+
+  /// What it is given beyond its system, where memory is short or every limit is tried. A smaller
+  /// cap gives the shorter list schedule at times.
+  void rate_list_schedules(const ReplicaPacks& replica, const PackPlan& order) {
+    const ListScheduler scheduler(std::span(&replica, 1));
+    const std::vector<Bytes>& least = scheduler.least_memory();
+    const Bytes lowest = largest_need(least).bytes;
+    std::vector<Bytes> caps;
+    if (!every_limit_)
+      for (const Bytes stage : least) caps.push_back(std::max(stage, *cap_));
+    for (bool more = true; more;) {
+      std::optional<ListScheduler::Result> result = scheduler.run(caps);
+      const Bytes memory = largest_need(result->memory).bytes;
+      consider(replica, order, std::move(result->schedule), memory);
+      // Down to its own memory a smaller cap gives the same schedule.
+      const Bytes next = above(memory) ? *cap_ : memory - Bytes(1);
+      more = every_limit_ && next >= lowest;
+      caps.assign(least.size(), next);
+    }
+  }
+
+  [[nodiscard]] bool above(Bytes memory) const { return cap_ && memory > *cap_; }
+
+  void consider(const ReplicaPacks& replica, const PackPlan& order, Schedule schedule,
+                Bytes memory) {
+    const Bytes over = above(memory) ? memory - *cap_ : Bytes(0);
+    const Nanos makespan =
+        simulate(std::span(&replica, 1), std::span(&schedule, 1), {kChannelSlots, false}).makespan;
+    if (best_makespan_ && std::tuple(over, makespan) >= std::tuple(best_above_, *best_makespan_))
+      return;
+    best_ = std::move(schedule);
+    best_packs_ = order;
+    best_above_ = over;
+    best_makespan_ = makespan;
   }
 
   const RecomputingCosts& cost_;
@@ -111,17 +136,20 @@ class CyclicOrder {
   std::optional<Nanos> best_makespan_;
 };
 
-/// An order that costs and memory do not change.
+}  // namespace
+
 Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const PackPlan& packs = made.plan.replicas[replica].packs;
   const std::int32_t stages = made.plan.layout.stages();
+  Schedule order;
   if (made.discipline == Discipline::kSlicedOneFOneB)
-    return sliced_one_f_one_b(packs, stages, made.ahead_per_stage);
-  return made.columns.empty() ? one_f_one_b(packs, stages)
-                              : columned_one_f_one_b(made.columns[replica], stages);
+    order = sliced_one_f_one_b(packs, stages, made.ahead_per_stage);
+  else if (made.columns.empty())
+    order = one_f_one_b(packs, stages);
+  else
+    order = columned_one_f_one_b(made.columns[replica], stages);
+  return made.split ? split_backwards(order) : order;
 }
-
-}  // namespace
 
 RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost,
                        std::size_t few_packs) {
@@ -136,8 +164,7 @@ RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const Recomputi
       step.schedules.push_back(
           CyclicOrder(cost, job.memory_cap, every_limit).choose(step, ReplicaId(r)));
     } else {
-      const Schedule order = fixed_order(made, r);
-      step.schedules.push_back(made.split ? split_backwards(order) : order);
+      step.schedules.push_back(fixed_order(made, r));
     }
   }
   return step;

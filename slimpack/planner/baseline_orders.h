@@ -22,4 +22,7 @@ namespace slimpack {
 [[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
                                      const RecomputingCosts& cost, std::size_t few_packs = 0);
 
+/// A replica's orders, where costs and memory do not change them. REQUIRES: no cyclic schedule.
+[[nodiscard]] Schedule fixed_order(const BaselinePlan& made, std::size_t replica);
+
 }  // namespace slimpack

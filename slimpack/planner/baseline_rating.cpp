@@ -5,6 +5,7 @@
 
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/baseline_orders.h"
+#include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/sim/simulate.h"
 
@@ -49,7 +50,7 @@ BaselineRating::BaselineRating(const BaselineQuestion& question)
 
 void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
                           const BaselinePlan& made) {
-  if (!bound_has_chance(made)) return;
+  if (!order_has_chance(made)) return;
   if (made.discipline == Discipline::kCyclic)
     rate_cyclic(baseline, tuning, made);
   else
@@ -57,23 +58,29 @@ void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
 }
 
 /// Whatever is recomputed.
-bool BaselineRating::bound_has_chance(const BaselinePlan& made) const {
+bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
   if (!best_ || made.discipline == Discipline::kCyclic) return true;
-  for (std::size_t r = 0; r < made.plan.replicas.size(); ++r) {
-    const PackPlan& packs = made.plan.replicas[r].packs;
-    const TaskTimes times =
-        task_times(cheapest_, made.plan.layout, packs, replication_of(question_.job, ReplicaId(r)));
-    if (!has_chance(makespan_lower_bound(packs, times))) return false;
+  const auto& replicas = made.plan.replicas;
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    // Replicas that share all packs have the same times.
+    if (r > 0 && question_.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
+      continue;
+    const TaskTimes times = task_times(cheapest_, made.plan.layout, replicas[r].packs,
+                                       replication_of(question_.job, ReplicaId(r)));
+    if (!has_chance(order_bound(fixed_order(made, r), times))) return false;
   }
   return true;
 }
 
-BaselineRating::Rated BaselineRating::rated(RatedPlan step) const {
+BaselineRating::Rated BaselineRating::simulated(RatedPlan step) const {
   Rated out{std::move(step), {}, {}};
   out.replicas = costed_replicas(out.step, question_.cost);
   out.step.prediction = simulate(out.replicas, out.step.schedules, {kChannelSlots, false});
-  if (question_.job.memory_cap) out.need = largest_need(stage_needs(out.step, out.replicas));
   return out;
+}
+
+void BaselineRating::measure(Rated& rated) const {
+  if (question_.job.memory_cap) rated.need = largest_need(stage_needs(rated.step, rated.replicas));
 }
 
 bool BaselineRating::fits(const Rated& rated) const {
@@ -87,10 +94,13 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
   RatedPlan step = ordered_step(made, question_.job, costs.front());
   const auto with = [&](std::size_t i) {
     step.plan.recompute = costs[i].recompute;
-    return rated(step);
+    Rated out = simulated(step);
+    if (i > 0) measure(out);
+    return out;
   };
   Rated found = with(0);
   if (quickest_first_ && !has_chance(found.step.prediction.makespan)) return;
+  measure(found);
   if (!fits(found) && costs.size() > 1) {
     std::size_t too_large = 0;
     std::size_t last = costs.size() - 1;
@@ -112,9 +122,12 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
-  for (const RecomputingCosts& cost : baseline.mixes ? mixed_ : uniform_)
-    keep(baseline, tuning,
-         rated(ordered_step(made, question_.job, cost, question_.choices.search.few_packs)));
+  for (const RecomputingCosts& cost : baseline.mixes ? mixed_ : uniform_) {
+    Rated found =
+        simulated(ordered_step(made, question_.job, cost, question_.choices.search.few_packs));
+    measure(found);
+    keep(baseline, tuning, std::move(found));
+  }
 }
 
 void BaselineRating::keep(const Baseline& baseline, const Tuning& tuning, Rated rated) {

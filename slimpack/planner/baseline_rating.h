@@ -20,6 +20,10 @@ class BaselineRating {
   /// Whether a step that is no shorter than `bound` can be of use.
   [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
 
+  /// Whether the orders of these replicas leave a chance (order_bound). True of cyclic schedules,
+  /// whose orders are not known before. Speeds are those of the replicas' indices.
+  [[nodiscard]] bool order_has_chance(const BaselinePlan& made) const;
+
   /// Keeps the plan's step if it is the best so far.
   void rate(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
 
@@ -33,10 +37,10 @@ class BaselineRating {
     StageNeed need;
   };
 
-  [[nodiscard]] bool bound_has_chance(const BaselinePlan& made) const;
   void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
-  [[nodiscard]] Rated rated(RatedPlan step) const;
+  [[nodiscard]] Rated simulated(RatedPlan step) const;
+  void measure(Rated& rated) const;
   [[nodiscard]] bool fits(const Rated& rated) const;
   void keep(const Baseline& baseline, const Tuning& tuning, Rated rated);
 

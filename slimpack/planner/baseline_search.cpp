@@ -66,15 +66,14 @@ class BaselineSearch {
   }
 
   void search_packs(const Baseline& baseline, Tunings tunings) {
-    SequencePacks packs;
-    if (baseline.packs != nullptr) packs = baseline.packs(input(tunings.front()));
+    const MadePacks made = made_packs(baseline, input(tunings.front()));
     std::vector<std::vector<SequencePacks>> seen;
     for_each_run(tunings, same_shares, [&](Tunings run) {
       const BaselineInput first = input(run.front());
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(first);
       if (group > question_.most_merged) return;
-      if (!rating_.has_chance(bounds_.of_packs(baseline, packs, group))) return;
-      std::vector<SequencePacks> shares = dealt_packs(baseline, first, packs);
+      if (!rating_.has_chance(bounds_.of_packs(baseline, made.all, group))) return;
+      std::vector<SequencePacks> shares = dealt_packs(baseline, first, made);
       if (!shares.empty() && std::ranges::find(seen, shares) != seen.end()) return;
       for (const Tuning& tuning : run) search_shares(baseline, tuning, shares, group);
       seen.push_back(std::move(shares));
@@ -83,8 +82,12 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
-    const std::int32_t slices = std::max(1, tuning.slices);
-    if (!rating_.has_chance(bounds_.of_shares(baseline, shares, group, slices))) return;
+    const ShareBound bound = bounds_.of_shares(baseline, shares, group, std::max(1, tuning.slices));
+    if (!rating_.has_chance(bound.makespan)) return;
+    // The heaviest share alone says most; making it takes a part of the time.
+    if (shares.size() > 1 && question_.job.speed.empty() &&
+        !rating_.order_has_chance(baseline.plan(input(tuning), {shares[bound.heaviest]})))
+      return;
     const BaselinePlan made = baseline.plan(input(tuning), shares);
     if (most_merged(made.plan) > question_.most_merged) return;
     if (question_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) return;

@@ -6,7 +6,9 @@
 
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/recompute_choices.h"
+#include "slimpack/planner/step_problem.h"
 #include "tests/planner/random_baseline_job.h"
 
 namespace slimpack {
@@ -28,12 +30,20 @@ void expect_bounded(const PlanRequest& request, const Costs& known, int& close) 
       if (most_merged(made.plan) > request.most_merged) continue;
       const Nanos makespan = predict(ordered_step(made, job, cost), known).makespan;
       EXPECT_LE(bounds.of_kind(baseline), makespan);
-      if (baseline.packs == nullptr) continue;
-      const SequencePacks packs = baseline.packs(input);
+      if (made.discipline != Discipline::kCyclic)
+        for (std::size_t r = 0; r < made.plan.replicas.size(); ++r) {
+          const TaskTimes times = task_times(cost, made.plan.layout, made.plan.replicas[r].packs,
+                                             replication_of(job, ReplicaId(r)));
+          EXPECT_LE(order_bound(fixed_order(made, r), times), makespan);
+        }
+      const MadePacks packs = made_packs(baseline, input);
+      if (packs.all.empty()) continue;
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
-      EXPECT_LE(bounds.of_packs(baseline, packs, group), makespan);
-      const Nanos shares = bounds.of_shares(baseline, dealt_packs(baseline, input, packs), group,
-                                            std::max(1, tuning.slices));
+      EXPECT_LE(bounds.of_packs(baseline, packs.all, group), makespan);
+      const Nanos shares = bounds
+                               .of_shares(baseline, dealt_packs(baseline, input, packs), group,
+                                          std::max(1, tuning.slices))
+                               .makespan;
       EXPECT_LE(shares, makespan);
       if (shares * 10 >= makespan * 9) ++close;
     }
