@@ -26,7 +26,11 @@ struct ComparedPlanner {
   std::optional<StepFigures> figures;  ///< absent if it cannot run the step
   std::string error;                   ///< the reason if figures are absent, in few words
   Nanos planning;                      ///< wall time that planning or tuning took
-  std::string tuning;                  ///< of a baseline: what differs from its published setting
+  /// Of a baseline: how its step differs from the published setting, and that setting's makespan
+  /// and peak.
+  std::string tuning = {};
+  Nanos published = {};
+  Bytes published_peak = {};
 };
 
 /// The names of all planners: "slimpack" and the baselines.
