@@ -21,17 +21,23 @@ Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
   return most;
 }
 
+std::vector<RecomputingCosts> every_cost(const BaselineQuestion& question, bool mixed) {
+  std::vector<RecomputingCosts> costs;
+  for (const RecomputeChoice& choice : question.recomputations)
+    if (mixed || !choice.mixed) costs.push_back(with_recompute(question.cost, choice.recompute));
+  return costs;
+}
+
 /// Without those that take longer than another one and keep as much.
-std::vector<RecomputingCosts> leaner_and_leaner(const BaselineQuestion& question, bool mixed) {
+std::vector<RecomputingCosts> leaner_and_leaner(const BaselineQuestion& question,
+                                                const std::vector<RecomputingCosts>& every) {
   std::vector<RecomputingCosts> costs;
   Bytes least;
-  for (const RecomputeChoice& choice : question.recomputations) {
-    if (choice.mixed && !mixed) continue;
-    RecomputingCosts cost = with_recompute(question.cost, choice.recompute);
+  for (const RecomputingCosts& cost : every) {
     const Bytes bytes = kept(question, cost);
     if (!costs.empty() && bytes >= least) continue;
     least = bytes;
-    costs.push_back(std::move(cost));
+    costs.push_back(cost);
   }
   return costs;
 }
@@ -41,8 +47,10 @@ std::vector<RecomputingCosts> leaner_and_leaner(const BaselineQuestion& question
 BaselineRating::BaselineRating(const BaselineQuestion& question)
     : question_(question),
       cheapest_(cheapest_cost(question.cost, question.choices.recompute)),
-      uniform_(leaner_and_leaner(question, false)),
-      mixed_(leaner_and_leaner(question, true)),
+      every_uniform_(every_cost(question, false)),
+      every_mixed_(every_cost(question, true)),
+      uniform_(leaner_and_leaner(question, every_uniform_)),
+      mixed_(leaner_and_leaner(question, every_mixed_)),
       best_(question.below) {
   quickest_first_ =
       !question.cost.autograd && cheapest_.recompute == question.recomputations.front().recompute;
@@ -101,6 +109,7 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
   Rated found = with(0);
   if (quickest_first_ && !has_chance(found.step.prediction.makespan)) return;
   measure(found);
+  const bool quickest_fits = quickest_first_ && fits(found);
   if (!fits(found) && costs.size() > 1) {
     std::size_t too_large = 0;
     std::size_t last = costs.size() - 1;
@@ -117,12 +126,30 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
     }
   }
   keep(baseline, tuning, std::move(found));
+  if (question_.job.replicas == 1 && !quickest_fits)
+    rate_every_recomputation(baseline, tuning, std::move(step), made);
+}
+
+/// Of one replica each counts, so that more memory never leads to a longer step: where MicroPacks
+/// cost more by themselves than their tokens do, one with more work may be quicker.
+void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
+                                              RatedPlan step, const BaselinePlan& made) {
+  const PackPlan& packs = made.plan.replicas.front().packs;
+  for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
+    const TaskTimes times = task_times(cost, made.plan.layout, packs,
+                                       replication_of(question_.job, ReplicaId(std::int32_t{0})));
+    if (!has_chance(order_bound(step.schedules.front(), times))) continue;
+    step.plan.recompute = cost.recompute;
+    Rated other = simulated(step);
+    measure(other);
+    keep(baseline, tuning, std::move(other));
+  }
 }
 
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
-  for (const RecomputingCosts& cost : baseline.mixes ? mixed_ : uniform_) {
+  for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
     Rated found =
         simulated(ordered_step(made, question_.job, cost, question_.choices.search.few_packs));
     measure(found);

@@ -38,6 +38,8 @@ class BaselineRating {
   };
 
   void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
+  void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
+                                const BaselinePlan& made);
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
   [[nodiscard]] Rated simulated(RatedPlan step) const;
   void measure(Rated& rated) const;
@@ -47,6 +49,7 @@ class BaselineRating {
   const BaselineQuestion& question_;
   RecomputingCosts cheapest_;
   bool quickest_first_ = true;  ///< no recomputation is quicker than the first in any action
+  std::vector<RecomputingCosts> every_uniform_, every_mixed_;
   std::vector<RecomputingCosts> uniform_, mixed_;  ///< longer and longer, keeping less and less
   std::optional<Nanos> best_;                      ///< only what is shorter is of use
   BaselineSearchResult result_;
