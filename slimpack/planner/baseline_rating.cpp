@@ -65,15 +65,19 @@ void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
     rate_fixed(baseline, tuning, made);
 }
 
-/// Whatever is recomputed.
 bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
+  return orders_have_chance(made, cheapest_);
+}
+
+bool BaselineRating::orders_have_chance(const BaselinePlan& made,
+                                        const RecomputingCosts& cost) const {
   if (!best_ || made.discipline == Discipline::kCyclic) return true;
   const auto& replicas = made.plan.replicas;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     // Replicas that share all packs have the same times.
     if (r > 0 && question_.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
       continue;
-    const TaskTimes times = task_times(cheapest_, made.plan.layout, replicas[r].packs,
+    const TaskTimes times = task_times(cost, made.plan.layout, replicas[r].packs,
                                        replication_of(question_.job, ReplicaId(r)));
     if (!has_chance(order_bound(fixed_order(made, r), times))) return false;
   }
@@ -95,7 +99,7 @@ bool BaselineRating::fits(const Rated& rated) const {
   return !question_.job.memory_cap || rated.need.bytes <= *question_.job.memory_cap;
 }
 
-/// The orders stay as they are, so the step gets longer from recomputation to recomputation.
+/// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.
 void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
                                 const BaselinePlan& made) {
   const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
@@ -126,19 +130,16 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
     }
   }
   keep(baseline, tuning, std::move(found));
-  if (question_.job.replicas == 1 && !quickest_fits)
-    rate_every_recomputation(baseline, tuning, std::move(step), made);
+  if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step), made);
 }
 
-/// Of one replica each counts, so that more memory never leads to a longer step: where MicroPacks
-/// cost more by themselves than their tokens do, one with more work may be quicker.
+/// Where MicroPacks cost more by themselves than their tokens do, a recomputation with more work
+/// may be quicker. Neither more memory nor more recomputations to choose from lead to a longer
+/// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
                                               RatedPlan step, const BaselinePlan& made) {
-  const PackPlan& packs = made.plan.replicas.front().packs;
   for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    const TaskTimes times = task_times(cost, made.plan.layout, packs,
-                                       replication_of(question_.job, ReplicaId(std::int32_t{0})));
-    if (!has_chance(order_bound(step.schedules.front(), times))) continue;
+    if (!orders_have_chance(made, cost)) continue;
     step.plan.recompute = cost.recompute;
     Rated other = simulated(step);
     measure(other);

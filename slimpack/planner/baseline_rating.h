@@ -20,8 +20,9 @@ class BaselineRating {
   /// Whether a step that is no shorter than `bound` can be of use.
   [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
 
-  /// Whether the orders of these replicas leave a chance (order_bound). True of cyclic schedules,
-  /// whose orders are not known before. Speeds are those of the replicas' indices.
+  /// Whether the orders of these replicas leave a chance, whatever is recomputed (order_bound).
+  /// True of cyclic schedules, whose orders are not known before. Speeds are those of the replicas'
+  /// indices.
   [[nodiscard]] bool order_has_chance(const BaselinePlan& made) const;
 
   /// Keeps the plan's step if it is the best so far.
@@ -38,6 +39,8 @@ class BaselineRating {
   };
 
   void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
+  [[nodiscard]] bool orders_have_chance(const BaselinePlan& made,
+                                        const RecomputingCosts& cost) const;
   void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
                                 const BaselinePlan& made);
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);

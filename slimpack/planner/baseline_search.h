@@ -42,9 +42,8 @@ struct BaselineSearchResult {
 
 /// The shortest step of a baseline that keeps the cap, merges no more replicas than asked and is
 /// shorter than `below`. There is none where a sequence is longer than the job's context. Layers of
-/// a baseline that does not mix have one recomputation. Of a tuning the first recomputation that
-/// keeps the cap counts, in the order of their time. Deterministic; ties: the first baseline and
-/// tuning.
+/// a baseline that does not mix have one recomputation. Packs, dealing and slices are those of the
+/// recomputation with the least time. Deterministic; ties: the first baseline and tuning.
 ///
 /// Kinds, packs and dealings whose bounds are no better than the best step so far are not made,
 /// ordered or simulated. So the bounds cost most: O(sequences · (stages + sizes of packs)).
