@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "bench/planner/published_cost.h"
@@ -69,11 +70,7 @@ StepJob setting_b_job(const DrawnLengths& lengths) {
 }
 
 Costs h100_cost(std::string_view model) {
-  Costs cost = cost_from_hardware(
-      read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
-      read_hardware(repository_file("hardware/h100.toml")), kH100Tensor, kH100Replicas);
-  cost.host_per_byte = 0;
-  return cost;
+  return grid_cost(model, {});
 }
 
 StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
@@ -88,6 +85,36 @@ StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
                .recompute = known_recomputations(cost),
                .mixed_recompute = true}};
   out.job.memory_cap = activation_memory(cost, out.job.layout, kH100Replicas);
+  return out;
+}
+
+std::string to_string(const Grid& grid) {
+  return fmt::format("tp {} × pp {} × dp {}", grid.tp, grid.pp, grid.dp);
+}
+
+Costs grid_cost(std::string_view model, const Grid& grid) {
+  Costs cost = cost_from_hardware(
+      read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
+      read_hardware(repository_file("hardware/h100.toml")), grid.tp, grid.dp);
+  cost.host_per_byte = 0;
+  return cost;
+}
+
+std::optional<StepJob> grid_job(const Costs& cost, const Grid& grid, const SequenceLengths& lengths,
+                                Tokens context) {
+  if (grid.pp > cost.shape.num_layers) return std::nullopt;
+  StepJob out{
+      cost,
+      {.layout = balanced_layout(cost, lengths, grid.pp), .replicas = grid.dp, .context = context},
+      lengths,
+      {.most_merged =
+           static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(grid.dp))),
+       .backward = BackwardKind::kSplit,
+       .recompute = known_recomputations(cost),
+       .mixed_recompute = true}};
+  const Bytes left = activation_memory(cost, out.job.layout, grid.dp);
+  if (left <= Bytes(0)) return std::nullopt;
+  out.job.memory_cap = left;
   return out;
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "slimpack/planner/planner.h"
@@ -69,6 +71,23 @@ inline constexpr std::int32_t kH100Stages = 4;
 inline constexpr std::int32_t kH100Replicas = 8;
 [[nodiscard]] Costs h100_cost(std::string_view model);
 [[nodiscard]] StepJob h100_job(const Costs& cost, const DrawnLengths& drawn);
+
+/// Ranks: tp tensor-parallel ranks on each of pp stages of dp replicas.
+struct Grid {
+  std::int32_t tp = kH100Tensor;
+  std::int32_t pp = kH100Stages;
+  std::int32_t dp = kH100Replicas;
+
+  bool operator==(const Grid&) const = default;
+};
+/// "tp 8 × pp 4 × dp 8".
+[[nodiscard]] std::string to_string(const Grid& grid);
+/// A model of models/ on H100 nodes. Merging of up to dp replicas is known, offloading is not.
+[[nodiscard]] Costs grid_cost(std::string_view model, const Grid& grid);
+/// A step with every option on: merging, split backwards, recomputation by layer, and the memory
+/// that the model leaves. nullopt if it leaves none, or if the model has fewer layers than stages.
+[[nodiscard]] std::optional<StepJob> grid_job(const Costs& cost, const Grid& grid,
+                                              const SequenceLengths& lengths, Tokens context);
 
 /// A file of this repository.
 [[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);

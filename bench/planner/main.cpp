@@ -20,8 +20,10 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b}, {"speed", run_speed},
-                           {"simulator", run_simulator}, {"gap", run_gap},     {"h100", run_h100}};
+constexpr Part kParts[] = {{"a", run_setting_a},    {"b", run_setting_b},
+                           {"speed", run_speed},    {"simulator", run_simulator},
+                           {"gap", run_gap},        {"baselines_tuned", run_baselines_tuned},
+                           {"layouts", run_layouts}};
 
 struct Arguments {
   std::vector<std::string> parts;
@@ -77,7 +79,17 @@ int main(int argc, char** argv) {
          "for all layers, auto = likewise, by layer")
       ->check(CLI::IsMember(recomputations))
       ->capture_default_str();
-  app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")
+  app.add_option("--model", arguments.options.models,
+                 "Models of parts baselines_tuned and layouts, from models/")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--context", arguments.options.contexts, "Their contexts in K")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--sequences", arguments.options.sequences, "Their sequences of a step")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--lengths", arguments.options.lengths, "Real lengths, one a line")
       ->capture_default_str();
   app.add_option("--json", arguments.json, "Write all figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] { bench::run(arguments); });

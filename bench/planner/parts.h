@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "bench/planner/report.h"
 #include "slimpack/base/progress.h"
@@ -19,6 +20,10 @@ struct BenchOptions {
   /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
   /// for all, "auto" = any, by layer.
   std::string recompute = "elementwise";
+  /// Of parts baselines_tuned and layouts.
+  std::vector<std::string> models = {"llama-3-8b", "llama-3-70b", "qwen3-32b"};
+  std::vector<std::int64_t> contexts = {64, 128, 256};  ///< in K
+  std::vector<std::size_t> sequences = {512, 2048};
 };
 
 /// Setting A: one replica under memory caps; how far from a full pipeline.
@@ -31,8 +36,12 @@ void run_speed(const BenchOptions& options, Report& report);
 void run_simulator(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
 void run_gap(const BenchOptions& options, Report& report);
-/// Jobs on H100 nodes against every baseline.
-void run_h100(const BenchOptions& options, Report& report);
+/// Models on 256 H100 as tp 8 × pp 4 × dp 8, against every baseline, tuned. JSON list
+/// "baselines_tuned": a step by all planners.
+void run_baselines_tuned(const BenchOptions& options, Report& report);
+/// Every planner, tuned, at its own best layout of 256 H100. JSON list "layouts": a step by all
+/// planners on all layouts.
+void run_layouts(const BenchOptions& options, Report& report);
 
 /// "64K" of 65,536.
 [[nodiscard]] std::string in_k(Tokens tokens);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -55,7 +56,9 @@ RatedStep rated(const Baseline& baseline, const StepJob& step) {
   RatedStep out;
   out.planner = baseline.name;
   const Nanos start = monotonic_now();
-  out.step = baseline_step(baseline, step.job, step.lengths, step.choices, step.cost);
+  TunedStep tuned = tuned_baseline(baseline, step.job, step.lengths, step.choices, step.cost);
+  out.step = std::move(tuned.step);
+  out.tuning = describe(tuned.tuning);
   out.planning_seconds = to_seconds(monotonic_now() - start);
   out.figures = figures_of(*out.step, step.cost);
   return out;
@@ -77,7 +80,8 @@ std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
 nlohmann::json to_json(const RatedStep& rated) {
   if (!rated.step) return {{"error", rated.error}, {"planning_seconds", rated.planning_seconds}};
   const StepFigures& f = rated.figures;
-  return {{"bubble", f.bubble},
+  return {{"tuning", rated.tuning},
+          {"bubble", f.bubble},
           {"worst_bubble", f.worst_bubble},
           {"peak_bytes", f.peak.count()},
           {"makespan_ns", f.makespan.count()},

@@ -33,13 +33,14 @@ struct RatedStep {
   std::optional<RatedPlan> step;
   StepFigures figures;  ///< of the step
   std::string error;    ///< without a step: what would be needed
+  std::string tuning;   ///< of a baseline
   double planning_seconds = 0;
 };
 
 /// Our step. Plans `repetitions` times; planning_seconds is the median. REQUIRES: repetitions ≥ 1.
 [[nodiscard]] RatedStep rated(const StepJob& step, int repetitions = 1);
 
-/// The baseline's step. It may hold more than the job's memory cap.
+/// The baseline's step, tuned. It may hold more than the job's memory cap.
 [[nodiscard]] RatedStep rated(const Baseline& baseline, const StepJob& step);
 
 /// Everything that is wrong with the step by checks of their own: its plan, its schedules, and the

@@ -35,6 +35,10 @@ void Report::add(const std::string& name, const RatedStep& rated, const nlohmann
   add(name, rated.planner, std::move(figures));
 }
 
+void Report::add_to(const std::string& list, nlohmann::json entry) {
+  lists_[list].push_back(std::move(entry));
+}
+
 std::string Report::goals_text() const {
   if (goals_.empty()) return {};
   Table table({{"goal", Align::kLeft}, {"aimed at"}, {"found"}, {"", Align::kLeft}});
@@ -53,10 +57,12 @@ nlohmann::json Report::json() const {
                      {"found", g.found},
                      {g.sense == Goal::Sense::kAtMost ? "at_most" : "at_least", g.limit},
                      {"met", g.met()}});
-  return {{"format", "slimpack-planner-bench"},
-          {"version", 1},
-          {"cases", cases_},
-          {"goals", std::move(goals)}};
+  nlohmann::json json{{"format", "slimpack-planner-bench"},
+                      {"version", 1},
+                      {"cases", cases_},
+                      {"goals", std::move(goals)}};
+  json.update(lists_);
+  return json;
 }
 
 }  // namespace slimpack::bench

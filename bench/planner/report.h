@@ -37,6 +37,8 @@ class Report {
   /// A planned case with `more` figures.
   void add(const std::string& name, const RatedStep& rated,
            const nlohmann::json& more = nlohmann::json::object());
+  /// An entry of a list of the JSON file with a name of its own.
+  void add_to(const std::string& list, nlohmann::json entry);
   void add_goal(Goal goal) { goals_.push_back(std::move(goal)); }
 
   /// A table of all goals: what was aimed at, what was found. Empty without goals.
@@ -44,11 +46,12 @@ class Report {
   /// {"format": "slimpack-planner-bench", "version": 1, "cases": […], "goals": […]}. A case has
   /// "name", "planner", and for a plan "bubble", "worst_bubble", "peak_bytes", "makespan_ns",
   /// "lower_bound_ns", "gap", "planning_seconds" and counts of MicroPacks; or, when nothing fits,
-  /// "error".
+  /// "error". Further lists: see the parts.
   [[nodiscard]] nlohmann::json json() const;
 
  private:
   nlohmann::json cases_ = nlohmann::json::array();
+  nlohmann::json lists_ = nlohmann::json::object();
   std::vector<Goal> goals_;
 };
 

@@ -54,6 +54,13 @@ SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens
   return lengths;
 }
 
+SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context) {
+  Rng rng(seed);
+  SequenceLengths lengths;
+  while (lengths.size() < count) lengths.push_back(rounded(pareto(rng), context));
+  return lengths;
+}
+
 std::string_view to_string(Family family) {
   switch (family) {
     case Family::kLogNormal:

@@ -20,6 +20,9 @@ namespace slimpack::bench {
 [[nodiscard]] SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count,
                                                  Tokens context);
 
+/// `count` lengths with the Pareto distribution of drawn_lengths, truncated at `context`.
+[[nodiscard]] SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context);
+
 enum class Family : std::uint8_t { kLogNormal, kPareto, kBimodal, kEqual };
 inline constexpr Family kFamilies[] = {Family::kLogNormal, Family::kPareto, Family::kBimodal,
                                        Family::kEqual};

@@ -5,7 +5,8 @@ from slimpack.report import Report
 
 class Comparison(Report):
     """Made by `Job.compare`. `rows` has a dict for each planner: tokens_per_second, mfu, bubble,
-    makespan_ns, peak_bytes, gap, fits, error, planning_seconds."""
+    makespan_ns, peak_bytes, gap, fits, error, planning_seconds. Those of other planners, which are
+    tuned, also have tuning and published_makespan_ns."""
 
     @property
     def rows(self):

@@ -4,28 +4,66 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/nearest.h"
+#include "slimpack/baselines/dealing.h"
 #include "slimpack/baselines/makers.h"
 
 namespace slimpack {
 namespace {
 
 constexpr std::array kBaselines{
-    Baseline{"first-fit", "first-fit decreasing packs, 1F1B (NeMo, axolotl)", first_fit_baseline},
-    Baseline{"best-fit", "best-fit decreasing packs, 1F1B (TRL)", best_fit_baseline},
-    Baseline{"concatenated", "packs in dataset order, 1F1B (NeMo-RL, Megatron dp_balanced)",
-             concatenated_baseline},
-    Baseline{"balanced", "Karmarkar-Karp balanced micro-batches, 1F1B (verl)", balanced_baseline},
-    Baseline{"dynapipe", "micro-batches by dynamic programming, adaptive schedule (DynaPipe)",
-             dynapipe_baseline},
-    Baseline{"seq1f1b", "packs cut into slices of equal FLOPs, sequence-level 1F1B (Seq1F1B)",
-             seq1f1b_baseline, /*cuts=*/true},
-    Baseline{"slimpipe", "packs cut into slices of equal tokens, 1F1B over slices (SlimPipe)",
-             slimpipe_baseline, /*cuts=*/true},
-    Baseline{"context-parallel",
-             "context parallelism by sequence length, 1F1B (Megatron hybrid CP)",
-             context_parallel_baseline, /*cuts=*/false, /*merges=*/true},
-    Baseline{"token-balanced", "context parallelism of one size for all packs, 1F1B (Megatron CP)",
-             token_balanced_baseline, /*cuts=*/false, /*merges=*/true},
+    Baseline{.name = "first-fit",
+             .about = "first-fit decreasing packs, 1F1B (NeMo, axolotl)",
+             .packs = first_fit_packs,
+             .plan = whole_plan,
+             .tunings = packing_tunings},
+    Baseline{.name = "best-fit",
+             .about = "best-fit decreasing packs, 1F1B (TRL)",
+             .packs = best_fit_packs,
+             .plan = whole_plan,
+             .tunings = packing_tunings},
+    Baseline{.name = "concatenated",
+             .about = "packs in dataset order, 1F1B (NeMo-RL, Megatron dp_balanced)",
+             .packs = concatenated_packs,
+             .plan = whole_plan,
+             .tunings = packing_tunings},
+    Baseline{.name = "balanced",
+             .about = "Karmarkar-Karp balanced micro-batches, 1F1B (verl)",
+             .shares = balanced_shares,
+             .plan = whole_plan,
+             .tunings = balanced_tunings,
+             .order = PackOrder::kLightAtBothEnds},
+    Baseline{.name = "dynapipe",
+             .about = "micro-batches by dynamic programming, adaptive schedule (DynaPipe)",
+             .packs = dynapipe_packs,
+             .plan = dynapipe_plan,
+             .tunings = dynapipe_tunings,
+             .dealing = Dealing::kByTime,
+             .mixes = false},
+    Baseline{.name = "seq1f1b",
+             .about = "packs cut into slices of equal FLOPs, sequence-level 1F1B (Seq1F1B)",
+             .packs = best_fit_packs,
+             .plan = seq1f1b_plan,
+             .tunings = seq1f1b_tunings,
+             .cuts = true},
+    Baseline{.name = "uniform-slices",
+             .about = "packs cut into slices of equal tokens, 1F1B over slices (SlimPipe without "
+                      "its context exchange)",
+             .packs = best_fit_packs,
+             .plan = uniform_slices_plan,
+             .tunings = uniform_slices_tunings,
+             .cuts = true},
+    Baseline{.name = "context-parallel",
+             .about = "context parallelism by sequence length, 1F1B (Megatron hybrid CP)",
+             .plan = context_parallel_plan,
+             .tunings = context_parallel_tunings,
+             .merges = true},
+    Baseline{.name = "token-balanced",
+             .about = "context parallelism of one size for all packs, 1F1B (Megatron CP)",
+             .packs = best_fit_packs,
+             .plan = token_balanced_plan,
+             .tunings = token_balanced_tunings,
+             .merges = true,
+             .group = token_balanced_group},
 };
 
 }  // namespace
@@ -47,8 +85,7 @@ const Baseline& packed_baseline() {
   return baseline_named("best-fit");
 }
 
-BaselinePlan baseline_plan(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                           const RecomputingCosts& cost) {
+void require_packable(const Job& job, const SequenceLengths& lengths) {
   if (job.replicas < 1) invalid_input("a step has {} replicas, the least is 1", job.replicas);
   if (job.context < Tokens(1))
     invalid_input("the context is {} tokens, the least is 1; packs are filled up to it",
@@ -62,7 +99,37 @@ BaselinePlan baseline_plan(const Baseline& baseline, const Job& job, const Seque
           "sequence {} has {} tokens, but a pack holds {}; raise the context or cut the sequence",
           q, lengths[q].count(), job.context.count());
   }
-  return baseline.plan(job, lengths, cost);
+}
+
+MadePacks made_packs(const Baseline& baseline, const BaselineInput& input) {
+  MadePacks made;
+  if (baseline.packs != nullptr) made.all = baseline.packs(input);
+  if (baseline.shares == nullptr) return made;
+  made.shares = baseline.shares(input);
+  for (const SequencePacks& share : made.shares)
+    made.all.insert(made.all.end(), share.begin(), share.end());
+  return made;
+}
+
+std::vector<SequencePacks> dealt_packs(const Baseline& baseline, const BaselineInput& input,
+                                       const MadePacks& made) {
+  const Tuning& tuning = input.tuning;
+  const PackOrder order = tuning.order == PackOrder::kPublished ? baseline.order : tuning.order;
+  std::vector<SequencePacks> shares;
+  if (baseline.packs != nullptr) {
+    const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
+    shares = deal(made.all, pack_costs(input, made.all), input.job.replicas / group,
+                  tuning.dealing == Dealing::kPublished ? baseline.dealing : tuning.dealing);
+  } else {
+    shares = made.shares;
+  }
+  for (SequencePacks& share : shares) share = ordered(input, share, order);
+  return shares;
+}
+
+BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input) {
+  require_packable(input.job, input.lengths);
+  return baseline.plan(input, dealt_packs(baseline, input, made_packs(baseline, input)));
 }
 
 }  // namespace slimpack

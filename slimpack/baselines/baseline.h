@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/baselines/tuning.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
@@ -19,7 +20,7 @@ namespace slimpack {
 enum class Discipline : std::uint8_t {
   kOneFOneB,        ///< Megatron's 1F1B
   kSlicedOneFOneB,  ///< 1F1B over slices, a pack's backward slices in reverse
-  kListSchedule,    ///< any action that can run under the memory cap, backwards first
+  kCyclic,          ///< DynaPipe's wait-free cyclic schedule, with the best order of the packs
 };
 
 struct BaselinePlan {
@@ -31,15 +32,42 @@ struct BaselinePlan {
   /// 1F1B, ascending. All replicas of a merged pack have it in the same column. A replica without a
   /// pack in a column does nothing there. Empty = a MicroPack's column is its index.
   std::vector<std::vector<std::int32_t>> columns = {};
+  /// Weight gradients run apart from input gradients, stage s's s packs later.
+  bool split = false;
 };
 
+/// What a baseline plans. Keeps references.
+struct BaselineInput {
+  const Job& job;
+  const SequenceLengths& lengths;
+  const RecomputingCosts& cost;
+  Tuning tuning = {};
+};
+
+/// Packs of whole sequences.
+using SequencePacks = std::vector<std::vector<SequenceId>>;
+
+/// A baseline packs whole sequences, deals the packs to shares, and makes its plan of them. A share
+/// is a replica, or `group` replicas that share their packs. context-parallel does all in one.
 struct Baseline {
   std::string_view name;   ///< on the command line and in tables
   std::string_view about;  ///< one line: what it does and who runs it
-  BaselinePlan (*plan)(const Job& job, const SequenceLengths& lengths,
-                       const RecomputingCosts& cost);
-  bool cuts = false;    ///< cuts sequences at any token
-  bool merges = false;  ///< makes merged MicroPacks
+  SequencePacks (*packs)(const BaselineInput& input) = nullptr;  ///< to be dealt
+  /// Packs that are made share by share.
+  std::vector<SequencePacks> (*shares)(const BaselineInput& input) = nullptr;
+  /// `shares`: the packs of each share, in order; empty without `packs` and `shares`. Of some
+  /// shares alone it is a plan of their replicas.
+  BaselinePlan (*plan)(const BaselineInput& input, const std::vector<SequencePacks>& shares);
+  /// What its user would try, the published setting first; tunings with the same packs are
+  /// neighbours.
+  std::vector<Tuning> (*tunings)(const BaselineInput& input);
+  Dealing dealing = Dealing::kInTurn;       ///< the published one
+  PackOrder order = PackOrder::kPublished;  ///< the published one; kPublished: as made
+  bool cuts = false;                        ///< cuts sequences at any token
+  bool merges = false;                      ///< makes merged MicroPacks
+  bool mixes = true;                        ///< layers of a stage may differ in their recomputation
+  /// The replicas of a share; null: one.
+  std::int32_t (*group)(const BaselineInput& input) = nullptr;
 };
 
 /// In the order in which tables list them.
@@ -51,11 +79,25 @@ struct Baseline {
 /// The baseline that most users run: whole documents in packs. "packed" means this one everywhere.
 [[nodiscard]] const Baseline& packed_baseline();
 
+/// Throws InvalidInput if a sequence exceeds the context, or if a length, the context or the number
+/// of replicas is below 1.
+void require_packable(const Job& job, const SequenceLengths& lengths);
+
+/// A baseline's packs before they are dealt or ordered.
+struct MadePacks {
+  SequencePacks all;
+  std::vector<SequencePacks> shares;  ///< the same, if they are made share by share
+};
+[[nodiscard]] MadePacks made_packs(const Baseline& baseline, const BaselineInput& input);
+
+/// The packs of each share, as the tuning deals and orders them. Empty if there are no packs.
+[[nodiscard]] std::vector<SequencePacks> dealt_packs(const Baseline& baseline,
+                                                     const BaselineInput& input,
+                                                     const MadePacks& made);
+
 /// The baseline's plan of `lengths`, which may be empty. check_plan accepts it. With fewer packs
-/// than replicas some replicas have none. Deterministic. Throws InvalidInput if a sequence exceeds
-/// the context, or if a length, the context or the number of replicas is below 1.
-[[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const Job& job,
-                                         const SequenceLengths& lengths,
-                                         const RecomputingCosts& cost);
+/// than replicas some replicas have none. Deterministic. Throws InvalidInput as require_packable,
+/// and where a pack of the tuning is too small for a sequence.
+[[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input);
 
 }  // namespace slimpack

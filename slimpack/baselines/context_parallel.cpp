@@ -12,8 +12,9 @@ namespace slimpack {
 namespace {
 
 /// A sequence of at most so many tokens is not shared. Megatron leaves this figure
-/// (max_seqlen_per_dp_cp_rank) to its user.
-constexpr Tokens kLeastShare{8192};
+/// (max_seqlen_per_dp_cp_rank) to its user, who may tune it from kLeastShare on.
+constexpr Tokens kPublishedShare{8192};
+constexpr Tokens kLeastShare{1024};
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -21,6 +22,12 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
 
 std::int32_t largest_merge(const Costs& cost) {
   return 1 << std::min<std::size_t>(cost.merge.size(), 30);
+}
+
+/// The largest group of one size for all packs.
+std::int32_t largest_group(const BaselineInput& input) {
+  const std::int32_t divides = input.job.replicas & -input.job.replicas;
+  return std::min(divides, largest_merge(input.cost));
 }
 
 std::int32_t power_of_two_above(std::int64_t count) {
@@ -46,21 +53,23 @@ std::int32_t ContextSharing::replicas_for(Tokens length) const {
   return power_of_two_above(ceil_divide(length.count(), per_replica.count()));
 }
 
-ContextSharing context_sharing(const Job& job, const RecomputingCosts& cost) {
-  const auto replicas = static_cast<std::uint32_t>(job.replicas);
+ContextSharing context_sharing(const BaselineInput& input) {
+  const auto replicas = static_cast<std::uint32_t>(input.job.replicas);
   const auto largest =
-      std::min(static_cast<std::int32_t>(std::bit_floor(replicas)), largest_merge(cost));
-  return {std::max(kLeastShare, Tokens(ceil_divide(job.context.count(), largest))), largest};
+      std::min(static_cast<std::int32_t>(std::bit_floor(replicas)), largest_merge(input.cost));
+  const Tokens share = input.tuning.share > Tokens(0) ? input.tuning.share : kPublishedShare;
+  return {std::max(share, Tokens(ceil_divide(input.job.context.count(), largest))), largest};
 }
 
-BaselinePlan context_parallel_baseline(const Job& job, const SequenceLengths& lengths,
-                                       const RecomputingCosts& cost) {
-  const ContextSharing sharing = context_sharing(job, cost);
+BaselinePlan context_parallel_plan(const BaselineInput& input,
+                                   const std::vector<SequencePacks>& /*shares*/) {
+  const SequenceLengths& lengths = input.lengths;
+  const ContextSharing sharing = context_sharing(input);
   BaselinePlan out;
-  out.columns.resize(static_cast<std::size_t>(job.replicas));
-  std::vector<PackPlan> replicas(static_cast<std::size_t>(job.replicas));
+  out.columns.resize(static_cast<std::size_t>(input.job.replicas));
+  std::vector<PackPlan> replicas(out.columns.size());
   std::int32_t column = 0;
-  for (const SharingRound& round : hybrid_rounds(lengths, sharing, job.replicas)) {
+  for (const SharingRound& round : hybrid_rounds(lengths, sharing, input.job.replicas)) {
     std::int32_t round_columns = 0;
     for (const SharingGroup& group : round) {
       const auto packs = packs_of(group, lengths, sharing.per_replica);
@@ -75,29 +84,50 @@ BaselinePlan context_parallel_baseline(const Job& job, const SequenceLengths& le
     column += round_columns;
   }
   for (PackPlan& packs : replicas) packs.backward = packs.forward;
-  out.plan = step_of(job.layout, lengths, std::move(replicas));
+  out.plan = step_of(input.job.layout, lengths, std::move(replicas));
   return out;
 }
 
-BaselinePlan token_balanced_baseline(const Job& job, const SequenceLengths& lengths,
-                                     const RecomputingCosts& cost) {
-  const std::int32_t wanted =
-      power_of_two_above(ceil_divide(job.context.count(), kLeastShare.count()));
-  const std::int32_t divides = job.replicas & -job.replicas;
-  const std::int32_t share = std::min({wanted, divides, largest_merge(cost)});
-  const auto packs =
-      pack_sequences(lengths, all_sequences(lengths), job.context, Packing::kBestFit);
+/// Shares from 1,024 tokens to the context, each twice the one before.
+std::vector<Tuning> context_parallel_tunings(const BaselineInput& input) {
+  const Tokens least =
+      Tokens(ceil_divide(input.job.context.count(), context_sharing(input).largest));
+  std::vector<Tokens> shares{Tokens(0)};
+  for (Tokens share = kLeastShare; share < input.job.context; share = share * 2)
+    if (share >= least && share != kPublishedShare) shares.push_back(share);
+  shares.push_back(input.job.context);
+  return varied({Tuning{}}, &Tuning::share, shares);
+}
+
+std::int32_t token_balanced_group(const BaselineInput& input) {
+  if (input.tuning.group > 0) return input.tuning.group;
+  return std::min(
+      power_of_two_above(ceil_divide(input.job.context.count(), kPublishedShare.count())),
+      largest_group(input));
+}
+
+BaselinePlan token_balanced_plan(const BaselineInput& input,
+                                 const std::vector<SequencePacks>& shares) {
+  const std::int32_t count = token_balanced_group(input);
   std::vector<PackPlan> replicas;
-  for (const auto& own : deal(packs, job.replicas / share)) {
+  for (const SequencePacks& own : shares) {
     PackPlan group;
     for (const auto& sequences : own) {
-      group.forward.push_back(whole_pack(lengths, sequences));
-      group.forward.back().replicas = share;
+      group.forward.push_back(whole_pack(input.lengths, sequences));
+      group.forward.back().replicas = count;
     }
     group.backward = group.forward;
-    replicas.insert(replicas.end(), static_cast<std::size_t>(share), group);
+    replicas.insert(replicas.end(), static_cast<std::size_t>(count), group);
   }
-  return {.plan = step_of(job.layout, lengths, std::move(replicas))};
+  return {.plan = step_of(input.job.layout, input.lengths, std::move(replicas))};
+}
+
+std::vector<Tuning> token_balanced_tunings(const BaselineInput& input) {
+  std::vector<std::int32_t> groups{0};
+  for (std::int32_t group = 1; group <= largest_group(input); group *= 2)
+    if (group != token_balanced_group({input.job, input.lengths, input.cost}))
+      groups.push_back(group);
+  return dealt_tunings(input, varied(pack_tunings(input), &Tuning::group, groups));
 }
 
 }  // namespace slimpack

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/baselines/karmarkar_karp.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/step_builder.h"
 
@@ -75,42 +74,39 @@ std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
   return best;
 }
 
-BaselinePlan dynapipe_baseline(const Job& job, const SequenceLengths& lengths,
-                               const RecomputingCosts& cost) {
-  std::vector<SequenceId> order = all_sequences(lengths);
+SequencePacks dynapipe_packs(const BaselineInput& input) {
+  const Job& job = input.job;
+  std::vector<SequenceId> order = all_sequences(input.lengths);
   std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return lengths[a.index()] > lengths[b.index()];
+    return input.lengths[a.index()] > input.lengths[b.index()];
   });
-  const std::vector<std::int64_t> by_sequence = sequence_costs(job.layout, lengths, cost);
+  const std::vector<std::int64_t> by_sequence =
+      sequence_costs(job.layout, input.lengths, input.cost);
   std::vector<std::int64_t> costs;
   std::vector<Tokens> sorted;
   for (const SequenceId id : order) {
     costs.push_back(by_sequence[id.index()]);
-    sorted.push_back(lengths[id.index()]);
+    sorted.push_back(input.lengths[id.index()]);
   }
-  double overhead = 0;
-  for (std::int32_t s = 0; s < job.layout.stages(); ++s)
-    for (const Pass pass : kWholePasses)
-      overhead += stage_cost(cost, job.layout, StageId(s), pass).per_pack;
-
-  std::vector<std::vector<SequenceId>> packs;
-  std::vector<std::int64_t> pack_costs;
+  SequencePacks packs;
   std::size_t begin = 0;
-  for (const std::size_t end : consecutive_split(
-           {costs, sorted, job.context, overhead, job.layout.stages(), job.replicas})) {
+  for (const std::size_t end : consecutive_split({costs, sorted, pack_tokens(input),
+                                                  step_cost(job.layout, input.cost).per_pack,
+                                                  job.layout.stages(), job.replicas})) {
     packs.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin),
                        order.begin() + static_cast<std::ptrdiff_t>(end));
-    pack_costs.push_back(std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(begin),
-                                         costs.begin() + static_cast<std::ptrdiff_t>(end),
-                                         static_cast<std::int64_t>(overhead)));
     begin = end;
   }
-  std::vector<std::vector<std::vector<SequenceId>>> dealt;
-  for (const auto& share : karmarkar_karp(pack_costs, static_cast<std::size_t>(job.replicas))) {
-    auto& own = dealt.emplace_back();
-    for (const std::size_t pack : share) own.push_back(packs[pack]);
-  }
-  return {.plan = whole_step(job.layout, lengths, dealt), .discipline = Discipline::kListSchedule};
+  return packs;
+}
+
+BaselinePlan dynapipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
+  return {.plan = whole_step(input.job.layout, input.lengths, shares),
+          .discipline = Discipline::kCyclic};
+}
+
+std::vector<Tuning> dynapipe_tunings(const BaselineInput& input) {
+  return pack_tunings(input);
 }
 
 }  // namespace slimpack

@@ -11,35 +11,50 @@
 
 namespace slimpack {
 
-/// Packs of whole sequences (packed.h), dealt to the replicas in order.
-[[nodiscard]] BaselinePlan first_fit_baseline(const Job& job, const SequenceLengths& lengths,
-                                              const RecomputingCosts& cost);
-[[nodiscard]] BaselinePlan best_fit_baseline(const Job& job, const SequenceLengths& lengths,
-                                             const RecomputingCosts& cost);
-[[nodiscard]] BaselinePlan concatenated_baseline(const Job& job, const SequenceLengths& lengths,
-                                                 const RecomputingCosts& cost);
+/// Packs of whole sequences (packed.h), one MicroPack each.
+[[nodiscard]] SequencePacks first_fit_packs(const BaselineInput& input);
+[[nodiscard]] SequencePacks best_fit_packs(const BaselineInput& input);
+[[nodiscard]] SequencePacks concatenated_packs(const BaselineInput& input);
+[[nodiscard]] BaselinePlan whole_plan(const BaselineInput& input,
+                                      const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> packing_tunings(const BaselineInput& input);
 
-/// verl: Karmarkar–Karp over replicas, then over each replica's packs. Light packs are at both
-/// ends.
-[[nodiscard]] BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
-                                             const RecomputingCosts& cost);
+/// verl: Karmarkar–Karp over replicas, then over each replica's packs.
+[[nodiscard]] std::vector<SequencePacks> balanced_shares(const BaselineInput& input);
+[[nodiscard]] std::vector<Tuning> balanced_tunings(const BaselineInput& input);
 
 /// DynaPipe: consecutive splits of the sorted sequences, then Karmarkar–Karp over replicas.
-[[nodiscard]] BaselinePlan dynapipe_baseline(const Job& job, const SequenceLengths& lengths,
-                                             const RecomputingCosts& cost);
+[[nodiscard]] SequencePacks dynapipe_packs(const BaselineInput& input);
+[[nodiscard]] BaselinePlan dynapipe_plan(const BaselineInput& input,
+                                         const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> dynapipe_tunings(const BaselineInput& input);
 
-/// Best-fit packs cut into equal FLOPs (Seq1F1B) or equal tokens (SlimPipe).
-[[nodiscard]] BaselinePlan seq1f1b_baseline(const Job& job, const SequenceLengths& lengths,
-                                            const RecomputingCosts& cost);
-[[nodiscard]] BaselinePlan slimpipe_baseline(const Job& job, const SequenceLengths& lengths,
-                                             const RecomputingCosts& cost);
+/// Best-fit packs cut into equal FLOPs (Seq1F1B) or equal tokens (as SlimPipe cuts).
+[[nodiscard]] BaselinePlan seq1f1b_plan(const BaselineInput& input,
+                                        const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input);
+[[nodiscard]] BaselinePlan uniform_slices_plan(const BaselineInput& input,
+                                               const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> uniform_slices_tunings(const BaselineInput& input);
 
 /// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
-[[nodiscard]] BaselinePlan context_parallel_baseline(const Job& job, const SequenceLengths& lengths,
-                                                     const RecomputingCosts& cost);
+[[nodiscard]] BaselinePlan context_parallel_plan(const BaselineInput& input,
+                                                 const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> context_parallel_tunings(const BaselineInput& input);
 /// Context parallelism of one size for all sequences.
-[[nodiscard]] BaselinePlan token_balanced_baseline(const Job& job, const SequenceLengths& lengths,
-                                                   const RecomputingCosts& cost);
+[[nodiscard]] BaselinePlan token_balanced_plan(const BaselineInput& input,
+                                               const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> token_balanced_tunings(const BaselineInput& input);
+[[nodiscard]] std::int32_t token_balanced_group(const BaselineInput& input);
+
+/// The tokens that a pack holds: the tuning's, else the context.
+[[nodiscard]] Tokens pack_tokens(const BaselineInput& input);
+/// The sizes of packs that are tried: the context (0), and shares of it down to a quarter, as far
+/// as the longest sequence allows.
+[[nodiscard]] std::vector<Tuning> pack_tunings(const BaselineInput& input);
+/// `tunings` with each dealing and order. One sequence: as they are.
+[[nodiscard]] std::vector<Tuning> dealt_tunings(const BaselineInput& input,
+                                                const std::vector<Tuning>& tunings);
 
 /// Items in their order, and the pipeline that runs their packs. consecutive_split minimises
 /// DynaPipe's estimate of its time: (Σ packs (overhead + Σ its costs)) ÷ replicas + (stages − 1) ·
@@ -58,7 +73,7 @@ struct SplitProblem {
 /// Cost: O(n) for each largest cost that is tried, at most ln(Σ costs ÷ largest cost) ÷ 0.1%.
 [[nodiscard]] std::vector<std::size_t> consecutive_split(const SplitProblem& problem);
 
-/// How context_parallel_baseline and token_balanced_baseline share sequences.
+/// How context_parallel_plan shares sequences.
 struct ContextSharing {
   /// The tokens of a shared pack that one replica takes.
   Tokens per_replica;
@@ -69,6 +84,6 @@ struct ContextSharing {
   /// The replicas that a sequence needs: length ÷ per_replica, rounded up to a power of two.
   [[nodiscard]] std::int32_t replicas_for(Tokens length) const;
 };
-[[nodiscard]] ContextSharing context_sharing(const Job& job, const RecomputingCosts& cost);
+[[nodiscard]] ContextSharing context_sharing(const BaselineInput& input);
 
 }  // namespace slimpack

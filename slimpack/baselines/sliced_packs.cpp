@@ -1,4 +1,5 @@
-// Baselines that cut best-fit packs into slices: Seq1F1B (equal FLOPs) and SlimPipe (equal tokens).
+// Baselines that cut best-fit packs into slices: of equal FLOPs (Seq1F1B), of equal tokens
+// (SlimPipe).
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -10,8 +11,10 @@
 namespace slimpack {
 namespace {
 
-/// A pack has at least so many slices, and at least as many as there are stages.
+/// As published, a pack has at least so many slices, and at least as many as there are stages.
 constexpr std::int32_t kLeastSlices = 4;
+
+constexpr std::int32_t kSlices[] = {2, 4, 8, 16, 32, 64};
 
 /// The quantity that is equal for all slices of a pack: FLOPs or tokens.
 struct Weight {
@@ -69,43 +72,62 @@ std::vector<MicroPack> cut_pack(const MicroPack& pack, const Weight& weight_of,
   return out;
 }
 
-BaselinePlan sliced_packing(const Job& job, const SequenceLengths& lengths, const Weight& weight,
-                            std::int32_t ahead_per_stage) {
-  const std::int32_t count = std::max(job.layout.stages(), kLeastSlices);
-  const auto packs =
-      pack_sequences(lengths, all_sequences(lengths), job.context, Packing::kBestFit);
+BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares,
+                         const Weight& weight, std::int32_t ahead_per_stage) {
+  const std::int32_t count = input.tuning.slices > 0
+                                 ? input.tuning.slices
+                                 : std::max(input.job.layout.stages(), kLeastSlices);
   std::vector<PackPlan> replicas;
-  for (const auto& own : deal(packs, job.replicas)) {
+  for (const SequencePacks& own : shares) {
     PackPlan& plan = replicas.emplace_back();
     for (const auto& sequences : own) {
-      const auto slices = cut_pack(whole_pack(lengths, sequences), weight, count);
+      const auto slices = cut_pack(whole_pack(input.lengths, sequences), weight, count);
       plan.forward.insert(plan.forward.end(), slices.begin(), slices.end());
       plan.backward.insert(plan.backward.end(), slices.rbegin(), slices.rend());
     }
   }
-  return {.plan = step_of(job.layout, lengths, std::move(replicas)),
+  return {.plan = step_of(input.job.layout, input.lengths, std::move(replicas)),
           .discipline = Discipline::kSlicedOneFOneB,
-          .ahead_per_stage = ahead_per_stage};
+          .ahead_per_stage = ahead_per_stage,
+          .split = input.tuning.split};
+}
+
+/// All numbers of slices from `least` on, the published one first.
+std::vector<Tuning> sliced_tunings(const BaselineInput& input, std::int32_t least) {
+  std::vector<std::int32_t> counts{0};
+  for (const std::int32_t count : kSlices)
+    if (count >= least && count != std::max(input.job.layout.stages(), kLeastSlices))
+      counts.push_back(count);
+  return varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, counts);
 }
 
 }  // namespace
 
-BaselinePlan seq1f1b_baseline(const Job& job, const SequenceLengths& lengths,
-                              const RecomputingCosts& cost) {
+BaselinePlan seq1f1b_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
   Weight weight{0, 0};
-  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
-    const PackCost stage = stage_cost(cost, job.layout, StageId(s), Pass::kForward);
+  for (std::int32_t s = 0; s < input.job.layout.stages(); ++s) {
+    const PackCost stage = stage_cost(input.cost, input.job.layout, StageId(s), Pass::kForward);
     weight.per_token += stage.per_token;
     weight.per_pair += stage.per_pair;
     weight.per_window_pair += stage.per_window_pair;
     weight.window = std::max(weight.window, stage.window);
   }
-  return sliced_packing(job, lengths, weight, 1);
+  return sliced_plan(input, shares, weight, 1);
 }
 
-BaselinePlan slimpipe_baseline(const Job& job, const SequenceLengths& lengths,
-                               const RecomputingCosts& /*cost*/) {
-  return sliced_packing(job, lengths, Weight{}, 2);
+std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input) {
+  const std::vector<Tuning> whole = sliced_tunings(input, 2);
+  if (input.cost.weight_gradient == EdgeTime()) return whole;
+  return varied(whole, &Tuning::split, {false, true});
+}
+
+BaselinePlan uniform_slices_plan(const BaselineInput& input,
+                                 const std::vector<SequencePacks>& shares) {
+  return sliced_plan(input, shares, Weight{}, 2);
+}
+
+std::vector<Tuning> uniform_slices_tunings(const BaselineInput& input) {
+  return sliced_tunings(input, input.job.layout.stages());
 }
 
 }  // namespace slimpack

@@ -18,14 +18,6 @@ namespace slimpack {
                                                        const SequenceLengths& lengths,
                                                        const RecomputingCosts& cost);
 
-/// Item i goes to replica i mod replicas.
-template <class T>
-[[nodiscard]] std::vector<std::vector<T>> deal(const std::vector<T>& items, std::int32_t replicas) {
-  std::vector<std::vector<T>> dealt(static_cast<std::size_t>(replicas));
-  for (std::size_t i = 0; i < items.size(); ++i) dealt[i % dealt.size()].push_back(items[i]);
-  return dealt;
-}
-
 /// The step with these packs, by replica. Lists each replica's sequences.
 [[nodiscard]] StepPlan step_of(const StageLayout& layout, const SequenceLengths& lengths,
                                std::vector<PackPlan> replicas);

@@ -11,20 +11,20 @@
 namespace slimpack {
 namespace {
 
-BaselinePlan fixed_packing(const Job& job, const SequenceLengths& lengths, Packing packing) {
-  const auto packs = pack_sequences(lengths, all_sequences(lengths), job.context, packing);
-  return {.plan = whole_step(job.layout, lengths, deal(packs, job.replicas))};
+/// Least numbers of packs of a replica that `balanced` tries, as multiples of the stages.
+constexpr std::int32_t kPacksPerStage[] = {1, 2, 4, 8};
+
+SequencePacks fixed_packs(const BaselineInput& input, Packing packing) {
+  return pack_sequences(input.lengths, all_sequences(input.lengths), pack_tokens(input), packing);
 }
 
-using Packs = std::vector<std::vector<SequenceId>>;
-
 /// `costs` are by SequenceId; heaviest part first.
-Packs balanced_parts(const std::vector<SequenceId>& sequences,
-                     const std::vector<std::int64_t>& costs, std::size_t parts) {
+SequencePacks balanced_parts(const std::vector<SequenceId>& sequences,
+                             const std::vector<std::int64_t>& costs, std::size_t parts) {
   std::vector<std::int64_t> own;
   own.reserve(sequences.size());
   for (const SequenceId id : sequences) own.push_back(costs[id.index()]);
-  Packs out;
+  SequencePacks out;
   for (const auto& part : karmarkar_karp(own, parts)) {
     auto& ids = out.emplace_back();
     for (const std::size_t i : part) ids.push_back(sequences[i]);
@@ -37,45 +37,42 @@ Tokens tokens_of(const std::vector<SequenceId>& sequences, const SequenceLengths
                          [&](Tokens sum, SequenceId id) { return sum + lengths[id.index()]; });
 }
 
-/// Orders packs that go from heavy to light as … 4 2 0 1 3 5 …, so that light packs fill and drain
-/// the pipeline.
-Packs light_at_both_ends(const Packs& packs) {
-  Packs ordered;
-  for (std::size_t i = (packs.size() + 1) / 2; i-- > 0;) ordered.push_back(packs[2 * i]);
-  for (std::size_t i = 1; i < packs.size(); i += 2) ordered.push_back(packs[i]);
-  return ordered;
-}
-
 }  // namespace
 
-BaselinePlan first_fit_baseline(const Job& job, const SequenceLengths& lengths,
-                                const RecomputingCosts& /*cost*/) {
-  return fixed_packing(job, lengths, Packing::kFirstFit);
+SequencePacks first_fit_packs(const BaselineInput& input) {
+  return fixed_packs(input, Packing::kFirstFit);
 }
 
-BaselinePlan best_fit_baseline(const Job& job, const SequenceLengths& lengths,
-                               const RecomputingCosts& /*cost*/) {
-  return fixed_packing(job, lengths, Packing::kBestFit);
+SequencePacks best_fit_packs(const BaselineInput& input) {
+  return fixed_packs(input, Packing::kBestFit);
 }
 
-BaselinePlan concatenated_baseline(const Job& job, const SequenceLengths& lengths,
-                                   const RecomputingCosts& /*cost*/) {
-  return fixed_packing(job, lengths, Packing::kConcatenated);
+SequencePacks concatenated_packs(const BaselineInput& input) {
+  return fixed_packs(input, Packing::kConcatenated);
+}
+
+BaselinePlan whole_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
+  return {.plan = whole_step(input.job.layout, input.lengths, shares)};
+}
+
+std::vector<Tuning> packing_tunings(const BaselineInput& input) {
+  return dealt_tunings(input, pack_tunings(input));
 }
 
 // 1. Karmarkar–Karp over the replicas.
 // 2. Karmarkar–Karp over each replica's packs, the same number on each replica. Begin with as many
 //    as the replica with the most tokens needs, and add one until no pack exceeds the context.
-BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
-                               const RecomputingCosts& cost) {
-  const std::vector<std::int64_t> costs = sequence_costs(job.layout, lengths, cost);
-  const Packs shares =
-      balanced_parts(all_sequences(lengths), costs, static_cast<std::size_t>(job.replicas));
-  std::int64_t count = 1;
+std::vector<SequencePacks> balanced_shares(const BaselineInput& input) {
+  const SequenceLengths& lengths = input.lengths;
+  const Tokens context = input.job.context;
+  const std::vector<std::int64_t> costs = sequence_costs(input.job.layout, lengths, input.cost);
+  const SequencePacks shares =
+      balanced_parts(all_sequences(lengths), costs, static_cast<std::size_t>(input.job.replicas));
+  std::int64_t count = std::max(1, input.tuning.packs);
   for (const auto& share : shares)
-    count = std::max(
-        count, (tokens_of(share, lengths) + job.context - Tokens(1)).count() / job.context.count());
-  std::vector<Packs> packs;
+    count = std::max(count,
+                     (tokens_of(share, lengths) + context - Tokens(1)).count() / context.count());
+  std::vector<SequencePacks> packs;
   for (bool fits = false; !fits; ++count) {
     fits = true;
     packs.clear();
@@ -85,11 +82,20 @@ BaselinePlan balanced_baseline(const Job& job, const SequenceLengths& lengths,
       packs.back() = balanced_parts(shares[r], costs,
                                     std::min(static_cast<std::size_t>(count), shares[r].size()));
       fits = std::all_of(packs.back().begin(), packs.back().end(),
-                         [&](const auto& pack) { return tokens_of(pack, lengths) <= job.context; });
+                         [&](const auto& pack) { return tokens_of(pack, lengths) <= context; });
     }
   }
-  for (Packs& own : packs) own = light_at_both_ends(own);
-  return {.plan = whole_step(job.layout, lengths, packs)};
+  return packs;
+}
+
+std::vector<Tuning> balanced_tunings(const BaselineInput& input) {
+  if (input.lengths.size() == 1) return {Tuning{}};
+  std::vector<std::int32_t> packs{0};
+  for (const std::int32_t per_stage : kPacksPerStage)
+    packs.push_back(per_stage * input.job.layout.stages());
+  const std::vector<PackOrder> orders{PackOrder::kPublished, PackOrder::kHeaviestFirst,
+                                      PackOrder::kLightestFirst};
+  return varied(varied({Tuning{}}, &Tuning::packs, packs), &Tuning::order, orders);
 }
 
 }  // namespace slimpack

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <utility>
 
-#include "slimpack/base/error.h"
 #include "slimpack/baselines/pack_orders.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/sim/simulate.h"
 
 namespace slimpack {
 namespace {
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 /// Forward and backward of each pack over all stages. REQUIRES: both passes have the same packs.
 std::vector<std::int64_t> pack_costs(const TaskTimes& times) {
@@ -31,80 +35,138 @@ PackPlan reordered(const PackPlan& packs, const std::vector<std::size_t>& order)
   return out;
 }
 
-/// So much more than the cap does the fullest stage need.
-Bytes above(const std::vector<Bytes>& memory, const std::optional<Bytes>& cap) {
-  if (!cap) return Bytes(0);
-  return std::max(Bytes(0), largest_need(memory).bytes - *cap);
-}
-
-/// Without a limit where that keeps the cap; else under the cap, or the least that the packs need.
-ListScheduler::Result list_scheduled(const ReplicaPacks& packs, const std::optional<Bytes>& cap) {
-  const ListScheduler scheduler(std::span(&packs, 1));
-  std::optional<ListScheduler::Result> result = scheduler.run({});
-  if (above(result->memory, cap) > Bytes(0)) {
-    std::vector<Bytes> caps = scheduler.least_memory();
-    for (Bytes& stage : caps) stage = std::max(stage, *cap);
-    result = scheduler.run(caps);
+/// Tokens that a stage may hold, from no limit down to a pack at a time, each four fifths of the
+/// one before.
+std::vector<std::int64_t> limits_of(const std::vector<std::int64_t>& tokens, std::int32_t stages) {
+  std::vector<std::int64_t> limits{kNoLimit};
+  const std::size_t in_flight = 2 * static_cast<std::size_t>(stages) - 1;
+  std::int64_t held = 0, most = 0, heaviest = 0;
+  for (std::size_t p = 0; p < tokens.size(); ++p) {
+    held += tokens[p] - (p < in_flight ? 0 : tokens[p - in_flight]);
+    most = std::max(most, held);
+    heaviest = std::max(heaviest, tokens[p]);
   }
-  SLIMPACK_CHECK(result.has_value());
-  return std::move(*result);
+  for (std::int64_t limit = most * 4 / 5; limit > heaviest; limit = limit * 4 / 5)
+    limits.push_back(limit);
+  if (most > heaviest) limits.push_back(heaviest);
+  limits.push_back(0);
+  return limits;
 }
 
-/// DynaPipe's choice: the order of the packs whose schedule is the shortest.
-Schedule best_list_schedule(RatedPlan& step, const RecomputingCosts& cost, ReplicaId replica,
-                            const std::optional<Bytes>& cap) {
-  PackPlan& packs = step.plan.replicas[replica.index()].packs;
-  PackPlan best_packs;
-  std::optional<ListScheduler::Result> best;
-  Bytes best_above;
-  for (const PackPlan& order : tried_orders(step, cost, replica)) {
-    packs = order;
-    ListScheduler::Result result = list_scheduled(costed_replica(step, cost, replica), cap);
-    const Bytes over = above(result.memory, cap);
-    if (best && std::tuple(over, result.makespan) >= std::tuple(best_above, best->makespan))
-      continue;
-    best = std::move(result);
-    best_packs = order;
-    best_above = over;
-  }
-  packs = std::move(best_packs);
-  return std::move(best->schedule);
-}
-
-Schedule ordered(RatedPlan& step, const BaselinePlan& made, const RecomputingCosts& cost,
-                 std::size_t replica, const std::optional<Bytes>& cap) {
-  const PackPlan& packs = step.plan.replicas[replica].packs;
-  const std::int32_t stages = step.plan.layout.stages();
-  switch (made.discipline) {
-    case Discipline::kOneFOneB:
-      return made.columns.empty() ? one_f_one_b(packs, stages)
-                                  : columned_one_f_one_b(made.columns[replica], stages);
-    case Discipline::kSlicedOneFOneB:
-      return sliced_one_f_one_b(packs, stages, made.ahead_per_stage);
-    case Discipline::kListSchedule:
-      break;
-  }
-  return best_list_schedule(step, cost, ReplicaId(replica), cap);
-}
-
-}  // namespace
-
-std::vector<PackPlan> tried_orders(const RatedPlan& step, const RecomputingCosts& cost,
-                                   ReplicaId replica) {
-  const PackPlan& packs = step.plan.replicas[replica.index()].packs;
+std::vector<PackPlan> tried_orders(const PackPlan& packs, const TaskTimes& times) {
   std::vector<PackPlan> orders;
-  for (const auto& order : pack_orders(pack_costs(costed_replica(step, cost, replica).times)))
+  for (const auto& order : pack_orders(pack_costs(times)))
     orders.push_back(reordered(packs, order));
   return orders;
 }
 
-RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {
+/// DynaPipe's choice: of all orders the one whose schedule is the shortest. Puts the packs into it.
+class CyclicOrder {
+ public:
+  CyclicOrder(const RecomputingCosts& cost, const std::optional<Bytes>& cap, bool every_limit)
+      : cost_(cost), cap_(cap), every_limit_(every_limit) {}
+
+  Schedule choose(RatedPlan& step, ReplicaId replica) {
+    PackPlan& packs = step.plan.replicas[replica.index()].packs;
+    const TaskTimes times = costed_replica(step, cost_, replica).times;
+    for (const PackPlan& order : tried_orders(packs, times)) {
+      packs = order;
+      rate(costed_replica(step, cost_, replica), order);
+    }
+    packs = std::move(best_packs_);
+    return std::move(best_);
+  }
+
+ private:
+  void rate(const ReplicaPacks& replica, const PackPlan& order) {
+    std::vector<std::int64_t> tokens;
+    for (const MicroPack& pack : order.forward) tokens.push_back(pack.tokens().count());
+    const std::int32_t stages = replica.times.stages();
+    for (const std::int64_t limit : limits_of(tokens, stages)) {
+      Schedule schedule = wait_free_cyclic(tokens, stages, limit);
+      const Bytes memory =
+          largest_need(schedule_memory(replica.packs, schedule, replica.bytes)).bytes;
+      consider(replica, order, std::move(schedule), memory);
+      if (!above(memory) && !every_limit_) break;
+      if (limit == kNoLimit) rate_list_schedules(replica, order);
+    }
+  }
+
+  /// What it is given beyond its system, where memory is short or every limit is tried. A smaller
+  /// cap gives the shorter list schedule at times.
+  void rate_list_schedules(const ReplicaPacks& replica, const PackPlan& order) {
+    const ListScheduler scheduler(std::span(&replica, 1));
+    const std::vector<Bytes>& least = scheduler.least_memory();
+    const Bytes lowest = largest_need(least).bytes;
+    std::vector<Bytes> caps;
+    if (!every_limit_)
+      for (const Bytes stage : least) caps.push_back(std::max(stage, *cap_));
+    for (bool more = true; more;) {
+      std::optional<ListScheduler::Result> result = scheduler.run(caps);
+      const Bytes memory = largest_need(result->memory).bytes;
+      consider(replica, order, std::move(result->schedule), memory);
+      // Down to its own memory a smaller cap gives the same schedule.
+      const Bytes next = above(memory) ? *cap_ : memory - Bytes(1);
+      more = every_limit_ && next >= lowest;
+      caps.assign(least.size(), next);
+    }
+  }
+
+  [[nodiscard]] bool above(Bytes memory) const { return cap_ && memory > *cap_; }
+
+  void consider(const ReplicaPacks& replica, const PackPlan& order, Schedule schedule,
+                Bytes memory) {
+    const Bytes over = above(memory) ? memory - *cap_ : Bytes(0);
+    const Nanos makespan =
+        simulate(std::span(&replica, 1), std::span(&schedule, 1), {kChannelSlots, false}).makespan;
+    if (best_makespan_ && std::tuple(over, makespan) >= std::tuple(best_above_, *best_makespan_))
+      return;
+    best_ = std::move(schedule);
+    best_packs_ = order;
+    best_above_ = over;
+    best_makespan_ = makespan;
+  }
+
+  const RecomputingCosts& cost_;
+  const std::optional<Bytes>& cap_;
+  bool every_limit_;
+  Schedule best_;
+  PackPlan best_packs_;
+  Bytes best_above_;
+  std::optional<Nanos> best_makespan_;
+};
+
+}  // namespace
+
+Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
+  const PackPlan& packs = made.plan.replicas[replica].packs;
+  const std::int32_t stages = made.plan.layout.stages();
+  Schedule order;
+  if (made.discipline == Discipline::kSlicedOneFOneB)
+    order = sliced_one_f_one_b(packs, stages, made.ahead_per_stage);
+  else if (made.columns.empty())
+    order = one_f_one_b(packs, stages);
+  else
+    order = columned_one_f_one_b(made.columns[replica], stages);
+  return made.split ? split_backwards(order) : order;
+}
+
+RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost,
+                       std::size_t few_packs) {
   RatedPlan step;
   step.plan = made.plan;
   step.speed = job.speed;
   step.plan.recompute = cost.recompute;
-  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    step.schedules.push_back(ordered(step, made, cost, r, job.memory_cap));
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    if (made.discipline == Discipline::kCyclic) {
+      const bool every_limit =
+          job.replicas == 1 && step.plan.replicas[r].packs.forward.size() <= few_packs;
+      step.schedules.push_back(
+          CyclicOrder(cost, job.memory_cap, every_limit).choose(step, ReplicaId(r)));
+    } else {
+      step.schedules.push_back(fixed_order(made, r));
+    }
+  }
   return step;
 }
 

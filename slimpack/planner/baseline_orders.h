@@ -1,6 +1,7 @@
 // Baseline orders: how a baseline's runtime would run its packs.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -12,14 +13,16 @@
 namespace slimpack {
 
 /// The baseline's plan as a step with the orders of its discipline, without a prediction. Only
-/// list-scheduled baselines look at the job's memory cap: they take the order of packs with the
-/// shortest schedule that keeps the cap, or, if none does, the order that is least above it.
-/// Deterministic. Cost: O(actions · stages); for list-scheduled baselines, that for each order.
+/// cyclic schedules look at the job's memory cap. Of every order of the packs that DynaPipe tries
+/// they take the one with the most packs in flight that keeps the cap, and of those the shortest.
+/// If none keeps it, they take what is least above it. One replica of at most `few_packs` packs
+/// tries every number in flight, so that of such a replica more memory never leads to a longer
+/// step. Deterministic. Cost: O(actions · stages); of cyclic schedules that for each order and
+/// number.
 [[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
-                                     const RecomputingCosts& cost);
+                                     const RecomputingCosts& cost, std::size_t few_packs = 0);
 
-/// The replica's packs in every order that a list-scheduled baseline tries.
-[[nodiscard]] std::vector<PackPlan> tried_orders(const RatedPlan& step,
-                                                 const RecomputingCosts& cost, ReplicaId replica);
+/// A replica's orders, where costs and memory do not change them. REQUIRES: no cyclic schedule.
+[[nodiscard]] Schedule fixed_order(const BaselinePlan& made, std::size_t replica);
 
 }  // namespace slimpack

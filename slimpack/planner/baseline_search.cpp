@@ -1,151 +1,122 @@
-// Steps: bound what each kind of baseline could do at best; make the plans of those with a chance
-// and bound each plan; from the lowest bound on, order and simulate.
+// Steps, for each baseline that has a chance by the bound of its kind:
+//  1. Pack. Bound every step of these packs.
+//  2. For every dealing and order: deal. Bound every step of these shares.
+//  3. For every tuning with these shares: make the plan and rate it (baseline_rating.h).
 #include "slimpack/planner/baseline_search.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include "slimpack/baselines/baseline.h"
 #include "slimpack/plan/paired_packs.h"
-#include "slimpack/planner/baseline_orders.h"
+#include "slimpack/planner/baseline_bounds.h"
+#include "slimpack/planner/baseline_rating.h"
 #include "slimpack/planner/baseline_step.h"
-#include "slimpack/planner/replica_tasks.h"
-#include "slimpack/schedule/list_scheduler.h"
-#include "slimpack/sim/simulate.h"
-#include "slimpack/solver/step_bound.h"
 
 namespace slimpack {
 namespace {
 
-/// A baseline's plan, and a makespan that no order of it is below.
-struct Bounded {
-  const Baseline* baseline;
-  BaselinePlan made;
-  Nanos bound;
-};
+using Tunings = std::span<const Tuning>;
+
+bool symmetric(const StepPlan& plan) {
+  return std::ranges::all_of(plan.replicas,
+                             [](const ReplicaPlan& r) { return all_paired(r.packs); });
+}
+
+bool same_packs(const Tuning& a, const Tuning& b) {
+  return a.pack == b.pack && a.packs == b.packs;
+}
+
+bool same_shares(const Tuning& a, const Tuning& b) {
+  return same_packs(a, b) && a.dealing == b.dealing && a.order == b.order && a.group == b.group;
+}
+
+/// Calls `part` with every run of neighbours that are alike.
+template <class Alike, class Part>
+void for_each_run(Tunings tunings, Alike alike, Part part) {
+  while (!tunings.empty()) {
+    std::size_t count = 1;
+    while (count < tunings.size() && alike(tunings[0], tunings[count])) ++count;
+    part(tunings.first(count));
+    tunings = tunings.subspan(count);
+  }
+}
 
 class BaselineSearch {
  public:
-  explicit BaselineSearch(const StepProblem& problem) : problem_(problem), best_(problem.below) {}
+  explicit BaselineSearch(const BaselineQuestion& question)
+      : question_(question),
+        quickest_(with_recompute(question.cost, question.recomputations.front().recompute)),
+        rating_(question),
+        bounds_(question.job, question.lengths, rating_.cheapest(), question.most_merged) {}
 
   BaselineSearchResult run() {
-    std::vector<Bounded> plans = bounded_plans();
-    std::stable_sort(plans.begin(), plans.end(),
-                     [](const Bounded& a, const Bounded& b) { return a.bound < b.bound; });
-    for (const Bounded& plan : plans)
-      if (has_chance(plan.bound)) rate(plan);
-    return std::move(result_);
+    for (const Baseline& baseline : question_.baselines) {
+      if (!rating_.has_chance(bounds_.of_kind(baseline))) continue;
+      std::vector<Tuning> tunings{Tuning{}};
+      if (question_.tuned) tunings = baseline.tunings(input({}));
+      for_each_run(tunings, same_packs, [&](Tunings run) { search_packs(baseline, run); });
+    }
+    return rating_.take();
   }
 
  private:
-  [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
-
-  std::vector<Bounded> bounded_plans() {
-    const Tokens longest = *std::ranges::max_element(problem_.lengths);
-    std::vector<Bounded> plans;
-    if (longest > problem_.job.context) return plans;
-    const Nanos whole = kind_bound(1, longest);
-    const Nanos cut = kind_bound(1, Tokens(1));
-    const Nanos merged = kind_bound(problem_.choices.most_merged, longest);
-    for (const Baseline& baseline : baselines()) {
-      const Nanos least = baseline.merges ? merged : baseline.cuts ? cut : whole;
-      if (!has_chance(least)) continue;
-      BaselinePlan made = baseline_plan(baseline, problem_.job, problem_.lengths, problem_.cost);
-      if (most_merged(made.plan) > problem_.choices.most_merged) continue;
-      if (problem_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) continue;
-      const Nanos bound = std::max(least, plan_bound(made));
-      if (has_chance(bound)) plans.push_back({&baseline, std::move(made), bound});
-    }
-    return plans;
+  /// Packs and shares are those of the quickest recomputation, whatever is recomputed in the end.
+  [[nodiscard]] BaselineInput input(const Tuning& tuning) const {
+    return {question_.job, question_.lengths, quickest_, tuning};
   }
 
-  static bool symmetric(const StepPlan& plan) {
-    return std::ranges::all_of(plan.replicas,
-                               [](const ReplicaPlan& r) { return all_paired(r.packs); });
+  void search_packs(const Baseline& baseline, Tunings tunings) {
+    const MadePacks made = made_packs(baseline, input(tunings.front()));
+    std::vector<std::vector<SequencePacks>> seen;
+    for_each_run(tunings, same_shares, [&](Tunings run) {
+      const BaselineInput first = input(run.front());
+      const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(first);
+      if (group > question_.most_merged) return;
+      if (!rating_.has_chance(bounds_.of_packs(baseline, made.all, group))) return;
+      std::vector<SequencePacks> shares = dealt_packs(baseline, first, made);
+      if (!shares.empty() && std::ranges::find(seen, shares) != seen.end()) return;
+      for (const Tuning& tuning : run) search_shares(baseline, tuning, shares, group);
+      seen.push_back(std::move(shares));
+    });
   }
 
-  [[nodiscard]] Nanos kind_bound(std::int32_t most_merged, Tokens granularity) const {
-    return step_lower_bound(problem_.job, problem_.lengths, problem_.cost,
-                            {most_merged, granularity});
+  void search_shares(const Baseline& baseline, const Tuning& tuning,
+                     const std::vector<SequencePacks>& shares, std::int32_t group) {
+    const ShareBound bound = bounds_.of_shares(baseline, shares, group, std::max(1, tuning.slices));
+    if (!rating_.has_chance(bound.makespan)) return;
+    // The heaviest share alone says most; making it takes a part of the time.
+    if (shares.size() > 1 && question_.job.speed.empty() &&
+        !rating_.order_has_chance(baseline.plan(input(tuning), {shares[bound.heaviest]})))
+      return;
+    const BaselinePlan made = baseline.plan(input(tuning), shares);
+    if (most_merged(made.plan) > question_.most_merged) return;
+    if (question_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) return;
+    rating_.rate(baseline, tuning, made);
   }
 
-  /// Of a plan whose packs will not be put into another order.
-  [[nodiscard]] Nanos plan_bound(const BaselinePlan& made) const {
-    Nanos bound(0);
-    if (!problem_.below || made.discipline == Discipline::kListSchedule) return bound;
-    RatedPlan step;
-    step.plan = made.plan;
-    step.plan.recompute = problem_.cost.recompute;
-    step.speed = problem_.job.speed;
-    for (const ReplicaPacks& replica : costed_replicas(step, problem_.cost))
-      bound = std::max(bound, makespan_lower_bound(replica.packs, replica.times));
-    return bound;
-  }
-
-  [[nodiscard]] bool fits(Bytes need) const {
-    return !problem_.job.memory_cap || need <= *problem_.job.memory_cap;
-  }
-
-  void rate(const Bounded& plan) {
-    RatedPlan step = ordered_step(plan.made, problem_.job, problem_.cost);
-    const auto replicas = costed_replicas(step, problem_.cost);
-    const StageNeed need = largest_need(stage_needs(step, replicas));
-    if (fits(need.bytes)) {
-      keep(*plan.baseline, step, replicas);
-      if (plan.made.discipline == Discipline::kListSchedule && problem_.job.replicas == 1 &&
-          step.plan.replicas.front().packs.forward.size() <= problem_.choices.search.few_packs)
-        rate_smaller_caps(*plan.baseline, std::move(step));
-    } else if (!best_ && (!result_.least_need || need.bytes < result_.least_need->bytes)) {
-      result_.least_need = need;
-    }
-  }
-
-  /// A smaller cap gives the shorter list schedule at times. Each counts that makes a difference,
-  /// so that of one replica with few packs more memory never leads to a longer step.
-  void rate_smaller_caps(const Baseline& baseline, RatedPlan step) {
-    const ReplicaId replica(std::int32_t{0});
-    for (PackPlan& order : tried_orders(step, problem_.cost, replica)) {
-      step.plan.replicas.front().packs = std::move(order);
-      const auto replicas = costed_replicas(step, problem_.cost);
-      const ReplicaPacks& only = replicas.front();
-      if (!has_chance(makespan_lower_bound(only.packs, only.times))) continue;
-      const ListScheduler scheduler(replicas);
-      const Bytes least = largest_need(scheduler.least_memory()).bytes;
-      std::vector<Bytes> caps;  // none at first
-      for (bool more = true; more;) {
-        const auto result = scheduler.run(caps);
-        const Bytes memory = largest_need(result->memory).bytes;
-        step.schedules = {result->schedule};
-        if (fits(memory)) keep(baseline, step, replicas);
-        // Down to its own memory a smaller cap gives the same schedule.
-        const Bytes next = std::min(memory - Bytes(1), problem_.job.memory_cap.value_or(memory));
-        more = next >= least;
-        caps.assign(only.bytes.rows.size(), next);
-      }
-    }
-  }
-
-  void keep(const Baseline& baseline, const RatedPlan& step,
-            const std::vector<ReplicaPacks>& replicas) {
-    SimulationResult prediction = simulate(replicas, step.schedules, {kChannelSlots, false});
-    if (!has_chance(prediction.makespan)) return;
-    best_ = prediction.makespan;
-    result_.step = step;
-    result_.step->prediction = std::move(prediction);
-    result_.step->baseline = baseline.name;
-  }
-
-  const StepProblem& problem_;
-  std::optional<Nanos> best_;  ///< only what is shorter is of use
-  BaselineSearchResult result_;
+  const BaselineQuestion& question_;
+  RecomputingCosts quickest_;
+  BaselineRating rating_;
+  BaselineBounds bounds_;
 };
 
 }  // namespace
 
-BaselineSearchResult search_baselines(const StepProblem& problem) {
-  return BaselineSearch(problem).run();
+BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
+                               const Choices& choices, const Costs& cost) {
+  return {.job = job,
+          .lengths = lengths,
+          .choices = choices,
+          .cost = cost,
+          .baselines = baselines(),
+          .recomputations = recompute_choices(job, lengths, choices, cost),
+          .most_merged = choices.most_merged};
+}
+
+BaselineSearchResult search_baselines(const BaselineQuestion& question) {
+  const Tokens longest = *std::ranges::max_element(question.lengths);
+  if (longest > question.job.context) return {};
+  return BaselineSearch(question).run();
 }
 
 }  // namespace slimpack

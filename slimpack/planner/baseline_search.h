@@ -1,26 +1,52 @@
-// Baseline search: the best step of all baselines, as a candidate of ours.
+// Baseline search: the best step of some baselines over their tunings and recomputations.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/step_problem.h"
 
 namespace slimpack {
 
-struct BaselineSearchResult {
-  std::optional<RatedPlan> step;  ///< with its prediction
-  /// Set only without a step, where the problem has no `below`: the least that any baseline needs.
-  std::optional<StageNeed> least_need;
+/// What is searched. Keeps references.
+struct BaselineQuestion {
+  const Job& job;
+  const SequenceLengths& lengths;
+  const Choices& choices;
+  const Costs& cost;
+  std::span<const Baseline> baselines;
+  std::vector<RecomputeChoice> recomputations;  ///< in the order of their time
+  bool tuned = true;                            ///< false: the published settings only
+  std::int32_t most_merged = 1;                 ///< the most replicas that share a pack
+  /// Only steps below it are of use.
+  std::optional<Nanos> below = std::nullopt;
 };
 
-/// The shortest step of a baseline that keeps the problem's cap, merges no more replicas than the
-/// problem allows and is shorter than `below`. There is none where a sequence is longer than the
-/// job's context. The problem's granularity is not used. Deterministic.
+/// All baselines as candidates of ours: every tuning, every recomputation of the choices.
+[[nodiscard]] BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
+                                             const Choices& choices, const Costs& cost);
+
+struct BaselineSearchResult {
+  std::optional<RatedPlan> step;  ///< keeps the cap; with its prediction
+  /// Without a step, where the question has no `below`: the step that is least above the cap.
+  std::optional<RatedPlan> leanest;
+  std::optional<StageNeed> least_need;  ///< of `leanest`
+  Tuning tuning;                        ///< of the one or the other
+};
+
+/// The shortest step of a baseline that keeps the cap, merges no more replicas than asked and is
+/// shorter than `below`. There is none where a sequence is longer than the job's context. Layers of
+/// a baseline that does not mix have one recomputation. Packs, dealing and slices are those of the
+/// recomputation with the least time. Deterministic; ties: the first baseline and tuning.
 ///
-/// Baselines whose bounds are no better than the best step so far are not made, ordered or
-/// simulated. So the bounds cost most: O(sequences · stages).
-[[nodiscard]] BaselineSearchResult search_baselines(const StepProblem& problem);
+/// Kinds, packs and dealings whose bounds are no better than the best step so far are not made,
+/// ordered or simulated. So the bounds cost most: O(sequences · (stages + sizes of packs)).
+[[nodiscard]] BaselineSearchResult search_baselines(const BaselineQuestion& question);
 
 }  // namespace slimpack

@@ -1,18 +1,50 @@
-// Steps, for each recomputation: make the baseline's plan; order every replica by its discipline;
-// simulate. Keep the best that fits.
 #include "slimpack/planner/baseline_step.h"
 
 #include <algorithm>
-#include <tuple>
+#include <bit>
+#include <span>
 #include <utility>
 
-#include "slimpack/planner/baseline_orders.h"
+#include "slimpack/base/error.h"
+#include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/recompute_choices.h"
-#include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/solver/step_bound.h"
 
 namespace slimpack {
+namespace {
+
+/// As many replicas as the job has and the costs know.
+std::int32_t largest_group(const Job& job, const Costs& cost) {
+  const auto replicas = std::bit_floor(static_cast<std::uint32_t>(job.replicas));
+  return std::min(static_cast<std::int32_t>(replicas),
+                  std::int32_t{1} << std::min<std::size_t>(cost.merge.size(), 30));
+}
+
+TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
+                    const Choices& choices, const Costs& known, bool tuned) {
+  require_sensible(job, lengths, choices, known);
+  require_packable(job, lengths);
+  Costs cost = known;
+  if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  BaselineQuestion question = all_baselines(job, lengths, choices, cost);
+  question.baselines = std::span(&baseline, 1);
+  question.tuned = tuned;
+  question.most_merged = largest_group(job, cost);
+  if (!tuned)
+    std::erase_if(question.recomputations, [](const RecomputeChoice& one) { return one.mixed; });
+  BaselineSearchResult found = search_baselines(question);
+  SLIMPACK_CHECK(found.step || found.leanest);
+  TunedStep out{found.step ? std::move(*found.step) : std::move(*found.leanest), found.tuning};
+  out.step.baseline = {};
+  out.step.lower_bound =
+      step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute),
+                       {std::max(choices.most_merged, most_merged(out.step.plan)),
+                        cut_unit(out.step.plan, choices.granularity)});
+  return out;
+}
+
+}  // namespace
 
 std::int32_t most_merged(const StepPlan& plan) {
   std::int32_t most = 1;
@@ -31,26 +63,12 @@ Tokens cut_unit(const StepPlan& plan, Tokens granularity) {
 
 RatedPlan baseline_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
                         const Choices& choices, const Costs& cost) {
-  require_sensible(job, lengths, choices, cost);
-  std::optional<RatedPlan> best;
-  Bytes best_over;
-  for (const Recompute recompute : choices.recompute) {
-    const RecomputingCosts recomputing = with_recompute(cost, recompute);
-    RatedPlan step =
-        ordered_step(baseline_plan(baseline, job, lengths, recomputing), job, recomputing);
-    step.prediction = predict(step, cost, {kChannelSlots, false});
-    Bytes over;  // above the cap
-    if (job.memory_cap) over = std::max(Bytes(0), step_need(step, cost).bytes - *job.memory_cap);
-    if (best && std::tuple(over, step.prediction.makespan) >=
-                    std::tuple(best_over, best->prediction.makespan))
-      continue;
-    best = std::move(step);
-    best_over = over;
-  }
-  best->lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute),
-                                       {std::max(choices.most_merged, most_merged(best->plan)),
-                                        cut_unit(best->plan, choices.granularity)});
-  return std::move(*best);
+  return best_step(baseline, job, lengths, choices, cost, false).step;
+}
+
+TunedStep tuned_baseline(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
+                         const Choices& choices, const Costs& cost) {
+  return best_step(baseline, job, lengths, choices, cost, true);
 }
 
 }  // namespace slimpack

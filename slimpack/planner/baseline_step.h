@@ -6,16 +6,29 @@
 
 namespace slimpack {
 
-/// The baseline's plan with the orders that its runtime would run, and its prediction. Each allowed
-/// policy of recomputation is tried for all layers. Of those that keep the memory cap, the shortest
-/// step is taken; when none does, the one that needs least memory. Only list-scheduled baselines
-/// look at the cap when they order their packs; step_need tells whether the others fit.
+/// The baseline's step in its published setting, with the orders that its runtime would run, and
+/// its prediction. Each allowed policy of recomputation is tried for all layers. Of those that keep
+/// the memory cap, the shortest step is taken; when none does, the one that needs least memory.
 /// `granularity` is not used. Deterministic. The lower bound allows what the baseline does: cuts at
 /// any token, its merging. Throws InvalidInput as plan_step, and when a sequence exceeds the
 /// context.
 [[nodiscard]] RatedPlan baseline_step(const Baseline& baseline, const Job& job,
                                       const SequenceLengths& lengths, const Choices& choices,
                                       const Costs& cost);
+
+struct TunedStep {
+  RatedPlan step;
+  Tuning tuning;
+};
+
+/// The same, the best of all tunings that the baseline's user would try (baselines/tuning.h).
+/// Layers of a stage may differ in their recomputation where the choices and the baseline's system
+/// allow it; backwards are split where both do. Groups may be as large as the costs know. A plan of
+/// plan_step is never longer, if its `most_merged` allows such groups.
+/// Cost: a simulation for each tuning that the bounds do not rule out.
+[[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const Job& job,
+                                       const SequenceLengths& lengths, const Choices& choices,
+                                       const Costs& cost);
 
 /// What the lower bound of a baseline's step has to allow: the most replicas that run a MicroPack
 /// together; and the granularity of cuts, which is one token if the plan cuts any sequence.

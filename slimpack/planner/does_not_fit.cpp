@@ -20,13 +20,15 @@ Bytes single_need(const StepProblem& problem, Tokens length) {
   Job job = problem.job;
   job.memory_cap = Bytes(0);
   if (problem.choices.planner == PlannerKind::kPacked)
-    return step_need(ordered_step(baseline_plan(packed_baseline(), job, lengths, problem.cost), job,
-                                  problem.cost),
+    return step_need(ordered_step(baseline_plan(packed_baseline(), {job, lengths, problem.cost}),
+                                  job, problem.cost),
                      problem.cost)
         .bytes;
   const StepProblem single{job, lengths, problem.choices, problem.cost};
   const Bytes searched = search_step(paced(single)).least_need.bytes;
-  const BaselineSearchResult found = search_baselines(single);
+  BaselineQuestion others = all_baselines(job, lengths, problem.choices, problem.cost);
+  others.recomputations = {{problem.cost.recompute, false}};
+  const BaselineSearchResult found = search_baselines(others);
   return found.least_need ? std::min(searched, found.least_need->bytes) : searched;
 }
 

@@ -205,15 +205,12 @@ Attempt rounds(const Question& question) {
 
 /// Whatever a baseline does is allowed to us as well. Of equally long steps the searched one stays.
 void consider_baselines(const Question& question, Attempt& best) {
-  for (const auto& [recompute, mixed] : question.recomputations()) {
-    if (mixed) continue;  // baselines have one policy for all layers
-    const RecomputingCosts cost = with_recompute(question.cost, recompute);
-    StepProblem problem = question.with(cost, {});
-    if (best.step) problem.below = best.step->prediction.makespan;
-    BaselineSearchResult found = search_baselines(problem);
-    if (found.step) best.step = std::move(found.step);
-    if (found.least_need) keep_less(best.least, {*found.least_need, recompute});
-  }
+  BaselineQuestion others =
+      all_baselines(question.job, question.lengths, question.choices, question.cost);
+  if (best.step) others.below = best.step->prediction.makespan;
+  BaselineSearchResult found = search_baselines(others);
+  if (found.leanest) keep_less(best.least, {*found.least_need, found.leanest->plan.recompute});
+  if (found.step) best.step = std::move(found.step);
 }
 
 /// Whole backwards are tried in any case: splitting is one more choice, never a worse step.

@@ -93,12 +93,12 @@ struct PlanOutcome {
   std::optional<DoesNotFit> does_not_fit;
 };
 
-/// With kSlimpack, the baselines' steps (planner/baseline_step.h) are candidates, too, where no
-/// sequence is longer than the context. So the step is never longer than that of a baseline that
-/// keeps the cap and `most_merged`. kPacked gives the best-fit baseline's step. Deterministic
-/// without a time budget. `progress`, if set, is called after each candidate. Throws InvalidInput
-/// for input that makes no sense (no sequences, an empty sequence, a sequence longer than the
-/// context with kPacked).
+/// With kSlimpack, the baselines' steps in all their settings (planner/baseline_step.h) are
+/// candidates, too, where no sequence is longer than the context. So the step is never longer than
+/// that of a tuned baseline that keeps the cap and `most_merged`. kPacked gives the best-fit
+/// baseline's step as published. Deterministic without a time budget. `progress`, if set, is called
+/// after each candidate. Throws InvalidInput for input that makes no sense (no sequences, an empty
+/// sequence, a sequence longer than the context with kPacked).
 [[nodiscard]] PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths,
                                     const Choices& choices, const Costs& cost,
                                     const std::function<void()>& progress = nullptr);

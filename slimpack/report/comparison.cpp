@@ -70,6 +70,20 @@ std::string conclusion(const std::vector<ComparedPlanner>& planners,
                      best->planner, cap ? " within the memory cap" : "");
 }
 
+/// How the baselines are tuned. Empty without any.
+std::string tuning_text(const std::vector<ComparedPlanner>& planners,
+                        const std::optional<Bytes>& cap, int columns) {
+  Table table({{"tuned", Align::kLeft}, {"as published"}, {"best with", Align::kLeft}});
+  bool any = false;
+  for (const ComparedPlanner& planner : planners) {
+    if (planner.tuning.empty()) continue;
+    any = true;
+    const char* above = cap && planner.published_peak > *cap ? " !" : "";
+    table.add_row({planner.planner, human_duration(planner.published) + above, planner.tuning});
+  }
+  return any ? "\n" + table.text(columns) : "";
+}
+
 }  // namespace
 
 bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap) {
@@ -87,9 +101,14 @@ ComparedPlanner compared(const std::string& planner, const Job& job, const Seque
   ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
   const Nanos start = monotonic_now();
   if (planner != kOurs) {
-    const RatedPlan step = baseline_step(baseline_named(planner), job, lengths, choices, cost);
+    const Baseline& baseline = baseline_named(planner);
+    const TunedStep tuned = tuned_baseline(baseline, job, lengths, choices, cost);
     out.planning = monotonic_now() - start;
-    out.figures = figures_of(step, cost);
+    out.figures = figures_of(tuned.step, cost);
+    out.tuning = describe(tuned.tuning);
+    const RatedPlan published = baseline_step(baseline, job, lengths, choices, cost);
+    out.published = published.prediction.makespan;
+    out.published_peak = step_need(published, cost).bytes;
     return out;
   }
   const PlanOutcome outcome = plan_step(job, lengths, choices, cost);
@@ -119,12 +138,13 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
       continue;
     }
     const StepFigures& f = *planner.figures;
-    marked |= cap && f.peak > *cap;
+    marked |= cap && std::max(f.peak, planner.published_peak) > *cap;
     table.add_row({planner.planner, human_count(f.tokens_per_second),
                    f.mfu ? human_share(*f.mfu) : "", human_share(f.bubble),
                    human_duration(f.makespan), mark(f.peak, cap), planning, human_share(f.gap)});
   }
   std::string text = table.text(columns);
+  text += tuning_text(planners, cap, columns);
   if (marked) text += fmt::format("\n! above the memory cap of {}\n", human_bytes(*cap));
   return text + folded(conclusion(planners, cap), columns);
 }
@@ -142,6 +162,10 @@ nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
     for (const char* figure :
          {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
       one[figure] = nullptr;
+    if (!planner.tuning.empty()) {
+      one["tuning"] = planner.tuning;
+      one["published_makespan_ns"] = planner.published.count();
+    }
     if (planner.figures) {
       const StepFigures& f = *planner.figures;
       one["tokens_per_second"] = f.tokens_per_second;

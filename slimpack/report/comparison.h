@@ -25,7 +25,12 @@ struct ComparedPlanner {
   std::string planner;
   std::optional<StepFigures> figures;  ///< absent if it cannot run the step
   std::string error;                   ///< the reason if figures are absent, in few words
-  Nanos planning;                      ///< wall time that the planner took
+  Nanos planning;                      ///< wall time that planning or tuning took
+  /// Of a baseline: how its step differs from the published setting, and that setting's makespan
+  /// and peak.
+  std::string tuning = {};
+  Nanos published = {};
+  Bytes published_peak = {};
 };
 
 /// The names of all planners: "slimpack" and the baselines.
@@ -34,7 +39,8 @@ struct ComparedPlanner {
 /// Whether the planner runs the step and its peak is within the cap.
 [[nodiscard]] bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap);
 
-/// Plans the step. `planner` is one of planner_names. Throws InvalidInput as plan_step.
+/// Plans the step. `planner` is one of planner_names; baselines are tuned (tuned_baseline). Throws
+/// InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, const Job& job,
                                        const SequenceLengths& lengths, const Choices& choices,
                                        const Costs& cost);
@@ -45,8 +51,9 @@ struct ComparedPlanner {
                                           const std::optional<Bytes>& cap, int columns);
 
 /// {"format": "slimpack-comparison", "version": 1, "cases": […]} and the fields that all cases
-/// share: ranks, cap, context, granularity and recomputations. `name`: of the cases. Times are
-/// nanoseconds or seconds, as the field's name says. Unknown figures are null.
+/// share: ranks, cap, context, granularity and recomputations. `name`: of the cases. A baseline's
+/// case says how it was tuned. Times are nanoseconds or seconds, as the field's name says. Unknown
+/// figures are null.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                              const std::string& name, const Job& job,
                                              const Choices& choices, const Costs& cost);

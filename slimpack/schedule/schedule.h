@@ -81,6 +81,20 @@ inline constexpr int kChannelSlots = 8;
 [[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int stages,
                                           std::int32_t ahead_per_stage);
 
+/// DynaPipe's wait-free cyclic schedule. In every cycle a stage runs one backward, then one
+/// forward, of those whose inputs were there when the cycle began. Stage s of p so runs 2·(p − 1 −
+/// s) + 1 forwards ahead. A stage leaves a forward for a later cycle while the weights of the packs
+/// that it has run forward and not yet backward would exceed `limit` with it, unless there are
+/// none. REQUIRES: forward and backward have the same packs of whole sequences in the same order;
+/// their weights are at least 0. Cost: O(stages · cycles), at most O(stages · packs · stages).
+[[nodiscard]] Schedule wait_free_cyclic(std::span<const std::int64_t> weights, int stages,
+                                        std::int64_t limit);
+
+/// The schedule with every backward split. Stage s runs the weight gradients of a pack after the
+/// input gradients of the s-th pack behind it, as ZB-H1 does: later stages, which send back first,
+/// put off more. REQUIRES: no backward of the schedule is split.
+[[nodiscard]] Schedule split_backwards(const Schedule& schedule);
+
 /// By stage: the highest bytes that any timing of these orders reaches. A ListScheduler that made
 /// the orders under some cap makes the same ones under every cap from this value to that cap, if it
 /// is at least least_memory. REQUIRES: check_schedule is empty.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/baselines/baseline.h"
@@ -41,6 +42,12 @@ inline StageLayout one_layer_each(std::int32_t stages) {
 
 inline Job job_of(const StageLayout& layout, std::int32_t replicas, Tokens context) {
   return {.layout = layout, .replicas = replicas, .context = context};
+}
+
+/// The plan of a baseline, as published unless tuned.
+inline BaselinePlan made_by(std::string_view name, const Job& job, const SequenceLengths& lengths,
+                            const RecomputingCosts& cost, const Tuning& tuning = {}) {
+  return baseline_plan(baseline_named(name), {job, lengths, cost, tuning});
 }
 
 /// Sequences of every pack, in order.

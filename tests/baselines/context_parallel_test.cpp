@@ -14,6 +14,7 @@ namespace slimpack {
 namespace {
 
 using testing::job_of;
+using testing::made_by;
 using testing::members;
 using testing::tokens;
 using Packs = std::vector<std::vector<int>>;
@@ -34,7 +35,7 @@ TEST(ContextSharing, TakesNoLargerGroupsThanReplicasAndCostModelAllow) {
   RecomputingCosts cost = testing::round_cost();  // groups of up to 4
   const StageLayout layout = testing::one_layer_each(2);
   const auto sharing = [&](std::int32_t replicas) {
-    return context_sharing(job_of(layout, replicas, Tokens(65536)), cost);
+    return context_sharing({job_of(layout, replicas, Tokens(65536)), none, cost});
   };
   // 65,536 tokens over the largest group: 4, of 3 replicas 2.
   EXPECT_EQ(sharing(8).largest, 4);
@@ -116,7 +117,7 @@ TEST(ContextParallelBaseline, RunsSharedPacksInTheSameColumnOnAllTheirReplicas) 
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made =
-      context_parallel_baseline(job_of(layout, 4, Tokens(32768)), lengths, cost);
+      made_by("context-parallel", job_of(layout, 4, Tokens(32768)), lengths, cost);
   ASSERT_EQ(made.columns.size(), 4u);
   bool any_shared = false;
   for (std::size_t r = 0; r < 4; ++r) {
@@ -146,7 +147,7 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
   const BaselinePlan made =
-      context_parallel_baseline(job_of(layout, 4, Tokens(32768)), lengths, cost);
+      made_by("context-parallel", job_of(layout, 4, Tokens(32768)), lengths, cost);
   std::vector<Schedule> by_index, by_column;
   for (std::size_t r = 0; r < 4; ++r) {
     by_index.push_back(one_f_one_b(made.plan.replicas[r].packs, 4));
@@ -162,7 +163,7 @@ TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made =
-      token_balanced_baseline(job_of(layout, 4, Tokens(16384)), lengths, cost);
+      made_by("token-balanced", job_of(layout, 4, Tokens(16384)), lengths, cost);
   const auto& replicas = made.plan.replicas;
   EXPECT_EQ(members(replicas[0].packs.forward), (Packs{{0}, {2}}));
   EXPECT_EQ(members(replicas[2].packs.forward), (Packs{{1, 3}}));
@@ -177,7 +178,7 @@ TEST(TokenBalancedBaseline, SharesNothingWhereGroupsWouldNotDivideTheReplicas) {
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made =
-      token_balanced_baseline(job_of(layout, 3, Tokens(16384)), lengths, cost);
+      made_by("token-balanced", job_of(layout, 3, Tokens(16384)), lengths, cost);
   EXPECT_EQ(made.plan.replicas[0].packs.forward.at(0).replicas, 1);
 }
 

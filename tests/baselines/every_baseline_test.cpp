@@ -16,7 +16,7 @@ TEST(EveryBaseline, HasAPlanOfNoSequences) {
     for (const std::int32_t replicas : {1, 3, 8}) {
       SCOPED_TRACE(baseline.name);
       const StepPlan plan =
-          baseline_plan(baseline, job_of(layout, replicas, Tokens(1)), none, cost).plan;
+          baseline_plan(baseline, {job_of(layout, replicas, Tokens(1)), none, cost}).plan;
       EXPECT_EQ(check_plan(plan), std::vector<std::string>{});
       EXPECT_EQ(plan.layout, layout);
       EXPECT_EQ(plan.replicas, std::vector<ReplicaPlan>(static_cast<std::size_t>(replicas)));

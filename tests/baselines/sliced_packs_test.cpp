@@ -11,6 +11,7 @@ namespace slimpack {
 namespace {
 
 using testing::job_of;
+using testing::made_by;
 using testing::tokens;
 
 /// Forward time of a MicroPack's tokens and pairs over all stages.
@@ -25,12 +26,13 @@ double flops_time(const MicroPack& pack, const RecomputingCosts& cost, const Sta
   return time;
 }
 
-TEST(SlimPipeBaseline, CutsEveryPackIntoEqualTokensAndRunsItsSlicesBackInReverse) {
+TEST(UniformSlices, CutsEveryPackIntoEqualTokensAndRunsItsSlicesBackInReverse) {
   // Context 100, 2 stages: packs of 90 + 10 and of 40; 4 slices each, 25 and 10 tokens.
   const SequenceLengths lengths = tokens({90, 10, 40});
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = slimpipe_baseline(job_of(layout, 1, Tokens(100)), lengths, cost);
+  const BaselinePlan made =
+      made_by("uniform-slices", job_of(layout, 1, Tokens(100)), lengths, cost);
   EXPECT_EQ(made.discipline, Discipline::kSlicedOneFOneB);
   EXPECT_EQ(made.ahead_per_stage, 2);
   const auto slice = [](int sequence, std::int64_t begin, std::int64_t end) {
@@ -45,14 +47,14 @@ TEST(SlimPipeBaseline, CutsEveryPackIntoEqualTokensAndRunsItsSlicesBackInReverse
   EXPECT_EQ(packs.backward, (std::vector<MicroPack>{d, c, b, a, h, g, f, e}));
 }
 
-RC_GTEST_PROP(SlimPipeBaseline, SlicesOfAPackDifferByOneTokenAtMost, ()) {
+RC_GTEST_PROP(UniformSlices, SlicesOfAPackDifferByOneTokenAtMost, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 60))));
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(*rc::gen::inRange(1, 5));
   // The context holds everything: a single pack of 4 slices.
   const Tokens all = total_tokens(lengths);
-  const BaselinePlan made = slimpipe_baseline(job_of(layout, 1, all), lengths, cost);
+  const BaselinePlan made = made_by("uniform-slices", job_of(layout, 1, all), lengths, cost);
   const auto& forward = made.plan.replicas.front().packs.forward;
   RC_ASSERT(forward.size() == std::min<std::size_t>(4, static_cast<std::size_t>(all.count())));
   for (const MicroPack& pack : forward) {
@@ -67,7 +69,7 @@ RC_GTEST_PROP(Seq1F1BBaseline, SlicesOfAPackAreOfEqualFlopsUpToTwoTokens, ()) {
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(*rc::gen::inRange(1, 5));
   const Tokens all = total_tokens(lengths);
-  const BaselinePlan made = seq1f1b_baseline(job_of(layout, 1, all), lengths, cost);
+  const BaselinePlan made = made_by("seq1f1b", job_of(layout, 1, all), lengths, cost);
   EXPECT_EQ(made.ahead_per_stage, 1);
   const auto& forward = made.plan.replicas.front().packs.forward;
   double total = 0;
@@ -85,7 +87,7 @@ TEST(Seq1F1BBaseline, CutsASequenceIntoShorterAndShorterSlices) {
   const SequenceLengths lengths = tokens({4000});
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
-  const BaselinePlan made = seq1f1b_baseline(job_of(layout, 1, Tokens(4000)), lengths, cost);
+  const BaselinePlan made = made_by("seq1f1b", job_of(layout, 1, Tokens(4000)), lengths, cost);
   const auto& forward = made.plan.replicas.front().packs.forward;
   ASSERT_EQ(forward.size(), 4u);
   for (std::size_t i = 1; i < 4; ++i) EXPECT_LT(forward[i].tokens(), forward[i - 1].tokens());

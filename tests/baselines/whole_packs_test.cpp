@@ -15,6 +15,7 @@ namespace slimpack {
 namespace {
 
 using testing::job_of;
+using testing::made_by;
 using testing::members;
 using testing::tokens;
 using Packs = std::vector<std::vector<int>>;
@@ -75,7 +76,7 @@ TEST(FixedPacking, DealsPacksToTheReplicasInTurn) {
   const SequenceLengths lengths = tokens({10, 9, 8, 7, 6});
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = concatenated_baseline(job_of(layout, 2, Tokens(10)), lengths, cost);
+  const BaselinePlan made = made_by("concatenated", job_of(layout, 2, Tokens(10)), lengths, cost);
   EXPECT_EQ(members(made.plan.replicas[0].packs.forward), (Packs{{0}, {2}, {4}}));
   EXPECT_EQ(members(made.plan.replicas[1].packs.forward), (Packs{{1}, {3}}));
   EXPECT_EQ(made.discipline, Discipline::kOneFOneB);
@@ -87,7 +88,7 @@ TEST(Balanced, PutsLightMicroBatchesAtBothEnds) {
   const SequenceLengths lengths = tokens({50, 45, 40, 35, 30});
   const RecomputingCosts cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
-  const BaselinePlan made = balanced_baseline(job_of(layout, 1, Tokens(50)), lengths, cost);
+  const BaselinePlan made = made_by("balanced", job_of(layout, 1, Tokens(50)), lengths, cost);
   EXPECT_EQ(members(made.plan.replicas[0].packs.forward), (Packs{{4}, {2}, {0}, {1}, {3}}));
 }
 
@@ -98,7 +99,7 @@ RC_GTEST_PROP(Balanced, HasTheFewestMicroBatchesThatFitAsManyOnEveryReplica, ())
   const StageLayout layout = testing::one_layer_each(2);
   const Tokens context(60);
   const auto replicas = *rc::gen::inRange<std::int32_t>(1, 4);
-  const BaselinePlan made = balanced_baseline(job_of(layout, replicas, context), lengths, cost);
+  const BaselinePlan made = made_by("balanced", job_of(layout, replicas, context), lengths, cost);
   const std::vector<std::int64_t> costs = sequence_costs(layout, lengths, cost);
   std::size_t count = 0;
   for (const ReplicaPlan& replica : made.plan.replicas)
@@ -130,7 +131,7 @@ TEST(BaselinePlan, RefusesWhatMakesNoSenseByNameAndRule) {
     const auto plan = [&](const SequenceLengths& step, std::int32_t replicas,
                           std::int64_t context) {
       return [&, replicas, context] {
-        (void)baseline_plan(baseline, job_of(layout, replicas, Tokens(context)), step, cost);
+        (void)baseline_plan(baseline, {job_of(layout, replicas, Tokens(context)), step, cost});
       };
     };
     expect_invalid_input(plan(lengths, 1, 10),

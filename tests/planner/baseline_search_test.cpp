@@ -4,34 +4,13 @@
 
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"
-#include "tests/planner/small_step.h"
+#include "tests/planner/random_baseline_job.h"
 
 namespace slimpack {
 namespace {
 
 using testing::PlanRequest;
 using testing::small_cost;
-
-/// Up to 24 sequences on up to 4 stages of up to 8 replicas, of unlike speeds at times; layers
-/// compute again one thing or what is best; packs hold more than the longest sequence at times.
-PlanRequest random_job(Rng& rng) {
-  PlanRequest request = testing::random_request(rng);
-  request.dp = 1 + static_cast<std::int32_t>(rng.below(8));
-  request.most_merged = 1;
-  while (2 * request.most_merged <= request.dp && rng.below(2) == 0) request.most_merged *= 2;
-  request.context = request.context * (1 + static_cast<std::int64_t>(rng.below(3)));
-  if (rng.below(2) == 0) request.granularity = Tokens(1 << rng.below(10));
-  if (rng.below(3) == 0) request.recompute = known_recomputations(small_cost());
-  request.mixed_recompute = request.recompute.size() > 1 && rng.below(2) == 0;
-  if (rng.below(4) == 0) request.backward = BackwardKind::kSplit;
-  if (rng.below(4) > 0) return request;
-  for (std::int32_t r = 0; r < request.dp; ++r) {
-    auto& stages = request.speed.emplace_back();
-    for (std::int32_t s = 0; s < request.pp; ++s)
-      stages.push_back(0.5 + 0.25 * static_cast<double>(rng.below(4)));
-  }
-  return request;
-}
 
 Bytes need_of(const RatedPlan& step, const Costs& cost) {
   return step_need(step, cost).bytes;
@@ -67,7 +46,7 @@ TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    PlanRequest request = random_job(rng);
+    PlanRequest request = testing::random_baseline_job(rng);
     request.memory_cap = random_cap(rng, request, cost);
     const PlanOutcome outcome = plan_step(request, cost);
     if (outcome.step) expect_runnable(*outcome.step, request, cost);
@@ -83,7 +62,7 @@ TEST(BaselineSearch, LeavesNoBaselineShorterThanThePlan) {
 }
 
 // A granule holds the whole sequence, so that the search cannot cut it: its one MicroPack keeps all
-// rows. Seq1F1B cuts it into as many slices as stages.
+// rows. Seq1F1B cuts it into slices.
 PlanRequest one_granule() {
   return {.lengths = {Tokens(4000)}, .pp = 4, .granularity = Tokens(4096), .context = Tokens(4000)};
 }
@@ -93,7 +72,9 @@ TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
   PlanRequest request = one_granule();
   const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(step.baseline, "seq1f1b");
-  EXPECT_EQ(step.plan, baseline_step(baseline_named("seq1f1b"), request, cost).plan);
+  EXPECT_EQ(step.plan, tuned_baseline(baseline_named("seq1f1b"), request.job(cost), request.lengths,
+                                      request.choices(), cost)
+                           .step.plan);
   // Without room in a pack for the sequence there is no baseline.
   request.context = Tokens(3999);
   EXPECT_EQ(plan_step(request, cost).step->baseline, "");
@@ -108,8 +89,8 @@ TEST(BaselineSearch, LeavesOutBaselinesThatMergeMoreThanIsAllowed) {
       .layout = balanced_layout(cost, lengths, 1), .replicas = 4, .context = Tokens(16384)};
   const Choices alone{.most_merged = 1};
   const Choices pairs{.most_merged = 2};
-  const BaselineSearchResult apart = search_baselines(paced({job, lengths, alone, cost}));
-  const BaselineSearchResult merged = search_baselines(paced({job, lengths, pairs, cost}));
+  const BaselineSearchResult apart = search_baselines(all_baselines(job, lengths, alone, cost));
+  const BaselineSearchResult merged = search_baselines(all_baselines(job, lengths, pairs, cost));
   EXPECT_EQ(most_merged(apart.step->plan), 1);
   EXPECT_EQ(most_merged(merged.step->plan), 2);
   EXPECT_LT(merged.step->prediction.makespan, apart.step->prediction.makespan);
@@ -120,12 +101,12 @@ TEST(BaselineSearch, FindsNothingThatIsNoShorter) {
   const SequenceLengths lengths{Tokens(900), Tokens(500), Tokens(100)};
   const Job job{.layout = balanced_layout(cost, lengths, 2), .context = Tokens(1000)};
   const Choices choices;
-  StepProblem problem = paced({job, lengths, choices, cost});
-  const BaselineSearchResult any = search_baselines(problem);
-  problem.below = any.step->prediction.makespan;
-  EXPECT_FALSE(search_baselines(problem).step.has_value());
-  problem.below = *problem.below + Nanos(1);
-  EXPECT_EQ(search_baselines(problem).step->plan, any.step->plan);
+  BaselineQuestion question = all_baselines(job, lengths, choices, cost);
+  const BaselineSearchResult any = search_baselines(question);
+  question.below = any.step->prediction.makespan;
+  EXPECT_FALSE(search_baselines(question).step.has_value());
+  question.below = *question.below + Nanos(1);
+  EXPECT_EQ(search_baselines(question).step->plan, any.step->plan);
 }
 
 TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {

@@ -1,0 +1,49 @@
+// A contest: one step by our planner and by every baseline, tuned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/planner/jobs.h"
+#include "bench/planner/parts.h"
+#include "bench/planner/rated_step.h"
+
+namespace slimpack::bench {
+
+/// One planner's step in a contest.
+struct Contender {
+  std::string planner;
+  std::string tuning;     ///< of a baseline
+  std::string recompute;  ///< what its layers compute again
+  std::string adopted;    ///< of ours: the baseline whose plan it took; empty = none
+  bool fits = false;      ///< there is a step, and it keeps the memory cap
+  Nanos makespan;
+  double bubble = 0;
+  std::int32_t merged = 1;  ///< the most replicas that run a MicroPack together
+  double planning_seconds = 0;
+};
+
+struct Contest {
+  Contender ours;
+  std::vector<Contender> others;
+
+  /// The fastest other that fits; null if none does.
+  [[nodiscard]] const Contender* best_other() const;
+  /// How many times as fast ours is as the best other; 0 unless both fit.
+  [[nodiscard]] double speedup() const;
+  /// The number of others that are faster.
+  [[nodiscard]] int behind() const;
+};
+
+/// `ours`, if not null, gets our step.
+[[nodiscard]] Contest contest(const StepJob& job, RatedStep* ours = nullptr);
+[[nodiscard]] nlohmann::json to_json(const Contender& contender);
+
+/// The lists of parts baselines_tuned and layouts.
+inline constexpr std::string_view kLists[] = {"real", "log-normal", "Pareto"};
+[[nodiscard]] SequenceLengths list_lengths(std::string_view list, const BenchOptions& options,
+                                           std::size_t count, Tokens context);
+
+}  // namespace slimpack::bench

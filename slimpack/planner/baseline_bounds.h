@@ -1,0 +1,79 @@
+// Baseline bounds: what no baseline of a kind, no dealing of its packs and no order of a share can
+// be faster than. They look at sequences only, so that most baselines need not be made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/job.h"
+
+namespace slimpack {
+
+struct ShareBound {
+  Nanos makespan;
+  std::size_t heaviest = 0;  ///< the share that says so
+};
+
+/// Keeps references. `cost`: of the cheapest recomputation. Makespans, with reduction and
+/// optimizer.
+class BaselineBounds {
+ public:
+  /// `most_merged`: the most replicas that a baseline may let share a pack.
+  BaselineBounds(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+                 std::int32_t most_merged);
+
+  /// No step of the baseline is shorter. Cost: none, once it is known.
+  [[nodiscard]] Nanos of_kind(const Baseline& baseline) const;
+
+  /// No step with one of these packs is shorter, however they are dealt, ordered and sliced: a pack
+  /// runs through all stages and back; of one that is cut, the slices follow each other on the
+  /// first stage forward and on the last one back. `group` replicas share each pack. Cost:
+  /// O(sequences).
+  [[nodiscard]] Nanos of_packs(const Baseline& baseline, const SequencePacks& packs,
+                               std::int32_t group);
+
+  /// No step with these shares is shorter, whatever their orders: the first and the last stage run
+  /// each pack of a share both ways. `slices`: the MicroPacks of a pack, less where it has fewer
+  /// tokens. Cost: O(sequences).
+  [[nodiscard]] ShareBound of_shares(const Baseline& baseline,
+                                     const std::vector<SequencePacks>& shares, std::int32_t group,
+                                     std::int32_t slices);
+
+ private:
+  /// Nanoseconds at the speed of the fastest replica.
+  struct Work {
+    double first = 0;    ///< both passes on the first stage
+    double last = 0;     ///< both passes on the last stage
+    double in = 0;       ///< forward through the stages before the last
+    double out = 0;      ///< back through them
+    double chained = 0;  ///< forward on the first stage, input gradients on the last
+
+    Work& operator+=(const Work& other);
+  };
+  /// By sequence; and what a MicroPack costs by itself.
+  struct GroupWorks {
+    std::vector<Work> sequences;
+    Work pack;
+  };
+
+  const GroupWorks& works(std::int32_t group);
+  [[nodiscard]] GroupWorks worked_out(std::int32_t group) const;
+  [[nodiscard]] Work pack_work(const GroupWorks& works, const std::vector<SequenceId>& pack) const;
+  [[nodiscard]] double slices_more(const std::vector<SequenceId>& pack, std::int32_t slices) const;
+  [[nodiscard]] Nanos bound(double nanoseconds, std::size_t actions) const;
+
+  const Job& job_;
+  const SequenceLengths& lengths_;
+  const RecomputingCosts& cost_;
+  std::vector<double> fastest_;  ///< by stage
+  Nanos whole_, cut_, merged_;   ///< of kinds
+  Nanos rest_;                   ///< reduction and optimizer
+  std::map<std::int32_t, GroupWorks> works_;
+};
+
+}  // namespace slimpack

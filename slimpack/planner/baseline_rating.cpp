@@ -1,0 +1,179 @@
+#include "slimpack/planner/baseline_rating.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/baseline_orders.h"
+#include "slimpack/planner/order_bound.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/sim/simulate.h"
+
+namespace slimpack {
+namespace {
+
+/// What the longest sequence keeps on the fullest stage.
+Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
+  const Tokens longest = *std::ranges::max_element(question.lengths);
+  Bytes most;
+  for (std::int32_t s = 0; s < question.job.layout.stages(); ++s)
+    most = std::max(most, sequence_bytes(cost, question.job.layout, StageId(s), longest));
+  return most;
+}
+
+std::vector<RecomputingCosts> every_cost(const BaselineQuestion& question, bool mixed) {
+  std::vector<RecomputingCosts> costs;
+  for (const RecomputeChoice& choice : question.recomputations)
+    if (mixed || !choice.mixed) costs.push_back(with_recompute(question.cost, choice.recompute));
+  return costs;
+}
+
+/// Without those that take longer than another one and keep as much.
+std::vector<RecomputingCosts> leaner_and_leaner(const BaselineQuestion& question,
+                                                const std::vector<RecomputingCosts>& every) {
+  std::vector<RecomputingCosts> costs;
+  Bytes least;
+  for (const RecomputingCosts& cost : every) {
+    const Bytes bytes = kept(question, cost);
+    if (!costs.empty() && bytes >= least) continue;
+    least = bytes;
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+}  // namespace
+
+BaselineRating::BaselineRating(const BaselineQuestion& question)
+    : question_(question),
+      cheapest_(cheapest_cost(question.cost, question.choices.recompute)),
+      every_uniform_(every_cost(question, false)),
+      every_mixed_(every_cost(question, true)),
+      uniform_(leaner_and_leaner(question, every_uniform_)),
+      mixed_(leaner_and_leaner(question, every_mixed_)),
+      best_(question.below) {
+  quickest_first_ =
+      !question.cost.autograd && cheapest_.recompute == question.recomputations.front().recompute;
+}
+
+void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
+                          const BaselinePlan& made) {
+  if (!order_has_chance(made)) return;
+  if (made.discipline == Discipline::kCyclic)
+    rate_cyclic(baseline, tuning, made);
+  else
+    rate_fixed(baseline, tuning, made);
+}
+
+bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
+  return orders_have_chance(made, cheapest_);
+}
+
+bool BaselineRating::orders_have_chance(const BaselinePlan& made,
+                                        const RecomputingCosts& cost) const {
+  if (!best_ || made.discipline == Discipline::kCyclic) return true;
+  const auto& replicas = made.plan.replicas;
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    // Replicas that share all packs have the same times.
+    if (r > 0 && question_.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
+      continue;
+    const TaskTimes times = task_times(cost, made.plan.layout, replicas[r].packs,
+                                       replication_of(question_.job, ReplicaId(r)));
+    if (!has_chance(order_bound(fixed_order(made, r), times))) return false;
+  }
+  return true;
+}
+
+BaselineRating::Rated BaselineRating::simulated(RatedPlan step) const {
+  Rated out{std::move(step), {}, {}};
+  out.replicas = costed_replicas(out.step, question_.cost);
+  out.step.prediction = simulate(out.replicas, out.step.schedules, {kChannelSlots, false});
+  return out;
+}
+
+void BaselineRating::measure(Rated& rated) const {
+  if (question_.job.memory_cap) rated.need = largest_need(stage_needs(rated.step, rated.replicas));
+}
+
+bool BaselineRating::fits(const Rated& rated) const {
+  return !question_.job.memory_cap || rated.need.bytes <= *question_.job.memory_cap;
+}
+
+/// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.
+void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
+                                const BaselinePlan& made) {
+  const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
+  RatedPlan step = ordered_step(made, question_.job, costs.front());
+  const auto with = [&](std::size_t i) {
+    step.plan.recompute = costs[i].recompute;
+    Rated out = simulated(step);
+    if (i > 0) measure(out);
+    return out;
+  };
+  Rated found = with(0);
+  if (quickest_first_ && !has_chance(found.step.prediction.makespan)) return;
+  measure(found);
+  const bool quickest_fits = quickest_first_ && fits(found);
+  if (!fits(found) && costs.size() > 1) {
+    std::size_t too_large = 0;
+    std::size_t last = costs.size() - 1;
+    found = with(last);
+    while (fits(found) && last - too_large > 1) {
+      const std::size_t middle = too_large + (last - too_large) / 2;
+      Rated other = with(middle);
+      if (fits(other)) {
+        found = std::move(other);
+        last = middle;
+      } else {
+        too_large = middle;
+      }
+    }
+  }
+  keep(baseline, tuning, std::move(found));
+  if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step), made);
+}
+
+/// Where MicroPacks cost more by themselves than their tokens do, a recomputation with more work
+/// may be quicker. Neither more memory nor more recomputations to choose from lead to a longer
+/// step.
+void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
+                                              RatedPlan step, const BaselinePlan& made) {
+  for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
+    if (!orders_have_chance(made, cost)) continue;
+    step.plan.recompute = cost.recompute;
+    Rated other = simulated(step);
+    measure(other);
+    keep(baseline, tuning, std::move(other));
+  }
+}
+
+/// Under another recomputation another order may be the best.
+void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
+                                 const BaselinePlan& made) {
+  for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
+    Rated found =
+        simulated(ordered_step(made, question_.job, cost, question_.choices.search.few_packs));
+    measure(found);
+    keep(baseline, tuning, std::move(found));
+  }
+}
+
+void BaselineRating::keep(const Baseline& baseline, const Tuning& tuning, Rated rated) {
+  if (!fits(rated) &&
+      (best_ || (result_.least_need && rated.need.bytes >= result_.least_need->bytes)))
+    return;
+  if (!has_chance(rated.step.prediction.makespan)) return;
+  rated.step.baseline = baseline.name;
+  result_.tuning = tuning;
+  if (fits(rated)) {
+    best_ = rated.step.prediction.makespan;
+    result_.step = std::move(rated.step);
+    result_.leanest.reset();
+    result_.least_need.reset();
+  } else {
+    result_.least_need = rated.need;
+    result_.leanest = std::move(rated.step);
+  }
+}
+
+}  // namespace slimpack

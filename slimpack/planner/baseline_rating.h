@@ -1,0 +1,61 @@
+// Baseline rating: the time and the memory of a baseline's plan, and the best of the plans so far.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/planner/baseline_search.h"
+
+namespace slimpack {
+
+/// Keeps a reference to the question.
+class BaselineRating {
+ public:
+  explicit BaselineRating(const BaselineQuestion& question);
+
+  /// Costs of which no recomputation has less.
+  [[nodiscard]] const RecomputingCosts& cheapest() const { return cheapest_; }
+  /// Whether a step that is no shorter than `bound` can be of use.
+  [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
+
+  /// Whether the orders of these replicas leave a chance, whatever is recomputed (order_bound).
+  /// True of cyclic schedules, whose orders are not known before. Speeds are those of the replicas'
+  /// indices.
+  [[nodiscard]] bool order_has_chance(const BaselinePlan& made) const;
+
+  /// Keeps the plan's step if it is the best so far.
+  void rate(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
+
+  [[nodiscard]] BaselineSearchResult take() { return std::move(result_); }
+
+ private:
+  /// A step with a recomputation.
+  struct Rated {
+    RatedPlan step;
+    std::vector<ReplicaPacks> replicas;
+    StageNeed need;
+  };
+
+  void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
+  [[nodiscard]] bool orders_have_chance(const BaselinePlan& made,
+                                        const RecomputingCosts& cost) const;
+  void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
+                                const BaselinePlan& made);
+  void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
+  [[nodiscard]] Rated simulated(RatedPlan step) const;
+  void measure(Rated& rated) const;
+  [[nodiscard]] bool fits(const Rated& rated) const;
+  void keep(const Baseline& baseline, const Tuning& tuning, Rated rated);
+
+  const BaselineQuestion& question_;
+  RecomputingCosts cheapest_;
+  bool quickest_first_ = true;  ///< no recomputation is quicker than the first in any action
+  std::vector<RecomputingCosts> every_uniform_, every_mixed_;
+  std::vector<RecomputingCosts> uniform_, mixed_;  ///< longer and longer, keeping less and less
+  std::optional<Nanos> best_;                      ///< only what is shorter is of use
+  BaselineSearchResult result_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,68 @@
+#include "slimpack/planner/baseline_bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "slimpack/planner/baseline_orders.h"
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/order_bound.h"
+#include "slimpack/planner/recompute_choices.h"
+#include "slimpack/planner/step_problem.h"
+#include "tests/planner/random_baseline_job.h"
+
+namespace slimpack {
+namespace {
+
+using testing::PlanRequest;
+
+/// Every tuning of every baseline against its three bounds.
+void expect_bounded(const PlanRequest& request, const Costs& known, int& close) {
+  const Job job = request.job(known);
+  const RecomputingCosts cost = with_recompute(known, request.recompute.back());
+  const RecomputingCosts cheapest = cheapest_cost(known, request.recompute);
+  BaselineBounds bounds(job, request.lengths, cheapest, request.most_merged);
+  for (const Baseline& baseline : baselines()) {
+    for (const Tuning& tuning : baseline.tunings({job, request.lengths, cost})) {
+      SCOPED_TRACE(std::string(baseline.name) + ": " + describe(tuning));
+      const BaselineInput input{job, request.lengths, cost, tuning};
+      const BaselinePlan made = baseline_plan(baseline, input);
+      if (most_merged(made.plan) > request.most_merged) continue;
+      const Nanos makespan = predict(ordered_step(made, job, cost), known).makespan;
+      EXPECT_LE(bounds.of_kind(baseline), makespan);
+      if (made.discipline != Discipline::kCyclic)
+        for (std::size_t r = 0; r < made.plan.replicas.size(); ++r) {
+          const TaskTimes times = task_times(cost, made.plan.layout, made.plan.replicas[r].packs,
+                                             replication_of(job, ReplicaId(r)));
+          EXPECT_LE(order_bound(fixed_order(made, r), times), makespan);
+        }
+      const MadePacks packs = made_packs(baseline, input);
+      if (packs.all.empty()) continue;
+      const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
+      EXPECT_LE(bounds.of_packs(baseline, packs.all, group), makespan);
+      const Nanos shares = bounds
+                               .of_shares(baseline, dealt_packs(baseline, input, packs), group,
+                                          std::max(1, tuning.slices))
+                               .makespan;
+      EXPECT_LE(shares, makespan);
+      if (shares * 10 >= makespan * 9) ++close;
+    }
+  }
+}
+
+TEST(BaselineBounds, AreAboveNoStep) {
+  const Costs cost = testing::small_cost(8);
+  int close = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    const PlanRequest request = testing::random_baseline_job(rng);
+    Costs known = cost;
+    if (request.backward == BackwardKind::kWhole) known.weight_gradient = {};
+    expect_bounded(request, known, close);
+  }
+  EXPECT_GT(close, 100);  // bounds that say something
+}
+
+}  // namespace
+}  // namespace slimpack
