@@ -34,7 +34,8 @@ StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
 }
 
 Job StepPlanning::job(const SequenceLengths& lengths) const {
-  return configured_job(config, cost, layout ? *layout : layout_for(lengths));
+  return configured_job(config, cost,
+                        layout ? *layout : balanced_layout(cost, lengths, config.parallel.pp));
 }
 
 RatedPlan StepPlanning::plan(const SequenceLengths& lengths,

@@ -18,11 +18,12 @@ struct StepPlanning {
   PlannableModel model;
   Costs cost;
   Choices choices;
-  std::optional<StageLayout> layout = {};  ///< of every step; none: that of its own lengths
+  /// Of every step; none: balanced_layout for its own lengths.
+  std::optional<StageLayout> layout = {};
 
-  /// The layers of each stage that suit a step of these lengths: balanced_layout. Under autograd it
-  /// depends on the plan what the last stage runs forward, so two are planned and the shorter step
-  /// decides.
+  /// The layers of each stage that suit a run of steps like one of these lengths: balanced_layout.
+  /// Under autograd it depends on the plan what the last stage runs forward, so two are planned and
+  /// the shorter step decides.
   [[nodiscard]] StageLayout layout_for(const SequenceLengths& lengths) const;
   [[nodiscard]] Job job(const SequenceLengths& lengths) const;
   /// As plan_step. Throws InvalidInput also where the job's memory is too small for any plan.
