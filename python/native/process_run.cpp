@@ -13,6 +13,7 @@
 #include "slimpack/base/standard_streams.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/ranks/peer_health.h"
+#include "slimpack/packflow/ranks/process_exchange.h"
 #include "slimpack/packflow/ranks/process_job.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/console.h"
@@ -67,6 +68,7 @@ void run_process(const TrainRequest& request, std::int32_t rank,
   } catch (const std::exception& e) {
     code = exit_code(e);
     const std::string message = message_of(e);
+    if (health && dynamic_cast<const PeerLost*>(&e) != nullptr) health->let_others_report();
     if (!health || health->report(message)) say(fmt::format("rank {}: {}", rank, message));
   }
   // Others wait for the end of this process's connections, and threads of this one perhaps for

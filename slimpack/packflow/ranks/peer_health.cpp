@@ -72,16 +72,25 @@ bool PeerHealth::report(const std::string& cause) {
   return answer.wait_for(kAnswer) == std::future_status::timeout || answer.get();
 }
 
-void PeerHealth::watch() {
-  const std::chrono::nanoseconds interval(
+std::chrono::nanoseconds PeerHealth::interval() const {
+  return std::chrono::nanoseconds(
       std::clamp<std::int64_t>(timeout_.count() / 10, 50'000'000, 1'000'000'000));
+}
+
+void PeerHealth::let_others_report() const {
+  const auto end = std::chrono::steady_clock::now() + 2 * interval();
+  while (!failed_ && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(interval() / 10);
+}
+
+void PeerHealth::watch() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();
     const bool go_on = look();
     lock.lock();
     if (!go_on) return;
-    stop_changed_.wait_for(lock, interval, [&] { return stop_; });
+    stop_changed_.wait_for(lock, interval(), [&] { return stop_; });
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,10 @@ class PeerHealth {
   PeerHealth(const PeerHealth&) = delete;
   PeerHealth& operator=(const PeerHealth&) = delete;
 
+  /// Waits until some rank has reported, for two beats at most. A rank that waits for another knows
+  /// only its neighbour, which may itself wait; the rank that watches the lost one knows more.
+  void let_others_report() const;
+
   /// Reports why this rank fails. True if no rank reported before; then the job failed for this
   /// cause.
   [[nodiscard]] bool report(const std::string& cause);
@@ -41,6 +46,8 @@ class PeerHealth {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
+  /// Between two beats.
+  [[nodiscard]] std::chrono::nanoseconds interval() const;
   void watch();
   /// Sends a beat and checks the next rank once. False if there is nothing left to watch.
   [[nodiscard]] bool look();
