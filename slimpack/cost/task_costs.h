@@ -20,7 +20,8 @@ struct TaskTimes {
   std::vector<std::vector<Nanos>> weight_gradient;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: to the next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: to the previous stage
-  /// By stage: reduction of gradients between replicas, after all replicas have run the stage.
+  /// By stage: what is left of the reduction of gradients between replicas after all replicas have
+  /// run the stage.
   std::vector<Nanos> reduce;
   /// By stage: gradient norm, optimizer and the exchange of updated parameters, after all stages.
   std::vector<Nanos> step_end;

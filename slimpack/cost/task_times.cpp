@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/reduction.h"
 #include "slimpack/plan/paired_packs.h"
 
 namespace slimpack {
@@ -194,8 +195,8 @@ std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>
   return times;
 }
 
-/// The time of a ring over the replicas. In each of replicas − 1 steps, a rank passes one share of
-/// `bytes` on.
+/// The time of torch's ring over the replicas. In each of replicas − 1 steps, a rank passes one
+/// share of `bytes` on.
 double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
   return (replicas - 1) *
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
@@ -220,22 +221,29 @@ void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& 
       rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, stage)));
 }
 
+/// Of a stage's last action, which may be the weight gradients of its last backward alone. 0
+/// without packs.
+double last_action(const TaskTimes& times, StageId stage) {
+  const auto& actions = times.weight_gradient.empty() ? times.backward : times.weight_gradient;
+  const std::vector<Nanos>& of_stage = actions[stage.index()];
+  return of_stage.empty() ? 0 : static_cast<double>(of_stage.back().count());
+}
+
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
-    const double held = parameters / cost.tp;
-    const std::int32_t replicas = replication.replicas;
+    const StageId stage(s);
     if (cost.autograd) {
-      add_plain_step_end(times, cost, layout, StageId(s), replication);
+      add_plain_step_end(times, cost, layout, stage, replication);
       continue;
     }
-    times.reduce.push_back(rounded(
-        ring_time(cost, held * static_cast<double>(accumulator_bytes(cost.dtype)), replicas)));
+    const std::int32_t replicas = replication.replicas;
+    times.reduce.push_back(
+        rounded(reduction_after(cost, layout, stage, replicas, last_action(times, stage))));
+    const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
     const double update = cost.optimizer_per_parameter * parameters / replicas;
-    times.step_end.push_back(
-        rounded(update / speed_of(replication, StageId(s)) +
-                ring_time(cost, held * static_cast<double>(element_bytes(cost.dtype)), replicas)));
+    times.step_end.push_back(rounded(update / speed_of(replication, stage) +
+                                     parameter_gathering(cost, layout, stage, replicas)));
   }
 }
 

@@ -40,7 +40,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
   }
   if (!config.hardware) return std::nullopt;
   Costs cost = cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
-                                  config.parallel.dp);
+                                  config.parallel.dp, config.parallel.pp);
   cost.gpu = gpu_memory(*config.hardware);
   return on_device(std::move(cost), config.train.device);
 }

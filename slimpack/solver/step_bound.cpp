@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "slimpack/cost/reduction.h"
 #include "slimpack/solver/balance.h"
 
 namespace slimpack {
@@ -210,7 +211,10 @@ Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const Rec
   double speed = 1;
   for (const auto& replica : job.speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
-  const auto rest = static_cast<double>((ends.reduce.front() + step_end).count()) / speed;
+  // However long the last backward MicroPack is, it does not hide all of the reduction.
+  const double reduce = cost.autograd ? static_cast<double>(ends.reduce.front().count())
+                                      : least_reduction(cost, job.layout, StageId(0), job.replicas);
+  const auto rest = (reduce + static_cast<double>(step_end.count())) / speed;
   return step_actions_bound(job, lengths, cost, limits) + Nanos(static_cast<std::int64_t>(rest));
 }
 

@@ -1,0 +1,35 @@
+// Exchanges of gradients and parameters between the replicas of a job, and what of them the last
+// backward MicroPack hides.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+
+/// A rank's buckets (packflow/parameters) in the order in which backward completes them: the
+/// head's, one for each layer from the last to the first, the embedding's. Each is reduced on its
+/// own, one after the other, as soon as it is complete. Up to kDirectMembers members exchange
+/// directly, in one round; more need two. Either way a rank sends (replicas − 1) / replicas of the
+/// bytes.
+
+/// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:
+/// nanoseconds of that action, in which the stage's layers take equal parts, the last layer first;
+/// the head's bucket counts as complete with the first of them, the embedding's with the end. A
+/// bucket waits for the one before it. 0 with one replica.
+/// Cost: O(layers of the stage).
+[[nodiscard]] double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
+                                     std::int32_t replicas, double last_backward);
+
+/// What is left however long the last action is: the reduction of the bucket that it completes
+/// last.
+[[nodiscard]] double least_reduction(const Costs& cost, const StageLayout& layout, StageId stage,
+                                     std::int32_t replicas);
+
+/// Nanoseconds in which every rank of the stage gets the updated parameters of all others, after
+/// the optimizer; nothing hides them. 0 with one replica.
+[[nodiscard]] double parameter_gathering(const Costs& cost, const StageLayout& layout,
+                                         StageId stage, std::int32_t replicas);
+
+}  // namespace slimpack
