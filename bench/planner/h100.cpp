@@ -1,6 +1,6 @@
-// H100 nodes: Llama-2 models on tp 8 × pp 4 × dp 8 against every baseline. All get the same
-// sequences, layers per stage, choice of recomputation and memory for activations; what a baseline
-// holds beyond that is marked and its time is still compared.
+// H100 nodes: Llama-3 and Qwen3 models on tp 8 × pp 4 × dp 8 against every baseline. All get the
+// same sequences, layers per stage, choice of recomputation and memory for activations; what a
+// baseline holds beyond that is marked and its time is still compared.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class H100 {
 
   void run() {
     std::string text;
-    for (const char* model : {"llama-2-7b", "llama-2-13b", "llama-2-70b"}) {
+    for (const char* model : {"llama-3-8b", "qwen3-32b", "llama-3-70b"}) {
       cost_ = h100_cost(model);
       model_ = model;
       text += fmt::format("\n{}\n\n{}", model, tables());

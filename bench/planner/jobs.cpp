@@ -22,7 +22,7 @@ StepJob llama_job(const LlamaJob& job) {
   constexpr std::int32_t kStages = 8;
   constexpr Tokens kContext{65'536};
   const Costs cost = cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")),
-                                        Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
+                                        Dtype::kBf16, HardwareSpec{}, 1, job.replicas, kStages);
   const SequenceLengths lengths = log_normal_lengths(1, job.sequences, kContext);
   StepJob out{cost,
               {.layout = balanced_layout(cost, lengths, kStages),
@@ -69,9 +69,9 @@ StepJob setting_b_job(const DrawnLengths& lengths) {
 }
 
 Costs h100_cost(std::string_view model) {
-  Costs cost = cost_from_hardware(
-      read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
-      read_hardware(repository_file("hardware/h100.toml")), kH100Tensor, kH100Replicas);
+  Costs cost =
+      cost_from_hardware(read_model_shape(repository_file(fmt::format("models/{}.json", model))),
+                         Dtype::kBf16, HardwareSpec{}, kH100Tensor, kH100Replicas, kH100Stages);
   cost.host_per_byte = 0;
   return cost;
 }

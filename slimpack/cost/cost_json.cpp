@@ -248,6 +248,7 @@ std::string cost_to_json(const Costs& cost) {
       {"memory", cost.memory.count()},
       {"peak_flops", cost.peak_flops},
       {"ranks_per_node", cost.ranks_per_node},
+      {"zero", cost.zero},
       {"fit_error", cost.fit_error}};
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
@@ -288,6 +289,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   if (fields.has("ranks_per_node"))
     cost.ranks_per_node =
         static_cast<std::int32_t>(fields.integer("ranks_per_node", 0, kMostRanks));
+  if (fields.has("zero")) cost.zero = static_cast<std::int32_t>(fields.integer("zero", 1, 3));
   cost.fit_error = non_negative(fields, "fit_error");
   if (cost.autograd) require_plain(cost, origin);
   return cost;

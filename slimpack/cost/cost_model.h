@@ -96,6 +96,7 @@ struct Costs : LayerCosts {
   std::optional<GpuMemory> gpu;     ///< set: every rank is a process with a GPU of its own
   double peak_flops = 0;            ///< FLOP/s of one rank, MFU's denominator; 0 = not known
   std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
+  std::int32_t zero = 1;            ///< what replicas share out (ParallelConfig::zero)
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
@@ -202,7 +203,7 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 /// What a replica's times depend on besides its packs.
 struct Replication {
   std::int32_t replicas =
-      1;  ///< gradients are reduced over them, the optimizer is sharded (ZeRO-1)
+      1;  ///< gradients are reduced over them, the model's state is shared out (Costs::zero)
   std::span<const double> speed = {};  ///< by stage, 1 = as the cost model says; empty = all 1
 };
 
@@ -210,9 +211,10 @@ struct Replication {
 /// those of stage_cost ÷ speed. Transfers carry one hidden state per token in the run's number
 /// format.
 /// Gradients are reduced in the accumulate type, and the last backward MicroPack hides what it can
-/// (reduction.h); updated parameters are gathered in the run's number format. Throws InvalidInput
-/// if the cost model knows no merging of as many replicas as a pack has, and for times that cannot
-/// be added up in 64 bits.
+/// (reduction.h); updated parameters are gathered in the run's number format. With ZeRO-2 and 3 a
+/// MicroPack takes at least as long as what travels for it. Throws InvalidInput if the cost model
+/// knows no merging of as many replicas as a pack has, and for times that cannot be added up in 64
+/// bits.
 /// Cost: O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});

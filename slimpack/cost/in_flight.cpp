@@ -26,8 +26,11 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
   const Bytes messages = largest(bytes.forward_input) + largest(bytes.backward_input);
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const int beside = static_cast<int>(s > 0) + static_cast<int>(s + 1 < layout.stages());
+    // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
     const Bytes reduced =
-        reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
+        cost.zero > 1
+            ? Bytes(0)
+            : reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
     const auto stage = static_cast<std::size_t>(s);
     for (auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                              &bytes.input_transient, &bytes.weight_transient}) {

@@ -23,6 +23,13 @@ struct Buckets {
   double head = 0;             ///< 0 = none, as the other two
   std::vector<double> layers;  ///< from the last to the first
   double embedding = 0;
+
+  [[nodiscard]] std::vector<double> all() const {
+    std::vector<double> all = layers;
+    if (head > 0) all.push_back(head);
+    if (embedding > 0) all.push_back(embedding);
+    return all;
+  }
 };
 
 Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
@@ -39,6 +46,15 @@ Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId
     buckets.embedding = std::min(rest, static_cast<double>(shape.embedding_parameters()));
   buckets.head = rest - buckets.embedding;
   return buckets;
+}
+
+/// All buckets one after the other.
+double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
+                    std::int64_t bytes_each, std::int32_t replicas) {
+  double time = 0;
+  for (const double parameters : buckets_of(cost.shape, layout, stage).all())
+    time += exchange_time(cost, parameters, bytes_each, replicas);
+  return time;
 }
 
 }  // namespace
@@ -58,7 +74,7 @@ double reduction_after(const Costs& cost, const StageLayout& layout, StageId sta
     if (l == 0) reduced = complete + reduce(buckets.head);
     reduced = std::max(reduced, complete) + reduce(buckets.layers[l]);
   }
-  return std::max(reduced, 0.0) + reduce(buckets.embedding);
+  return reduced + reduce(buckets.embedding);
 }
 
 double least_reduction(const Costs& cost, const StageLayout& layout, StageId stage,
@@ -68,16 +84,22 @@ double least_reduction(const Costs& cost, const StageLayout& layout, StageId sta
 
 double parameter_gathering(const Costs& cost, const StageLayout& layout, StageId stage,
                            std::int32_t replicas) {
-  const Buckets buckets = buckets_of(cost.shape, layout, stage);
+  if (cost.zero == 3) return 0;
+  return exchange_all(cost, layout, stage, element_bytes(cost.dtype), replicas);
+}
+
+double shared_state_traffic(const Costs& cost, const StageLayout& layout, StageId stage,
+                            std::int32_t replicas, Pass pass) {
   double time = 0;
-  const auto add = [&](double parameters) {
-    if (parameters > 0)
-      time += exchange_time(cost, parameters, element_bytes(cost.dtype), replicas);
-  };
-  add(buckets.head);
-  for (const double parameters : buckets.layers) add(parameters);
-  add(buckets.embedding);
+  if (cost.zero == 3)
+    time += exchange_all(cost, layout, stage, element_bytes(cost.dtype), replicas);
+  if (cost.zero >= 2 && pass == Pass::kBackward)
+    time += exchange_all(cost, layout, stage, accumulator_bytes(cost.dtype), replicas);
   return time;
+}
+
+std::int64_t largest_bucket(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
+  return static_cast<std::int64_t>(std::ranges::max(buckets_of(shape, layout, stage).all()));
 }
 
 }  // namespace slimpack

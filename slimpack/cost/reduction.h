@@ -28,8 +28,19 @@ namespace slimpack {
                                      std::int32_t replicas);
 
 /// Nanoseconds in which every rank of the stage gets the updated parameters of all others, after
-/// the optimizer; nothing hides them. 0 with one replica.
+/// the optimizer; nothing hides them. 0 with one replica, and with ZeRO-3, which gathers them anew
+/// for every MicroPack.
 [[nodiscard]] double parameter_gathering(const Costs& cost, const StageLayout& layout,
                                          StageId stage, std::int32_t replicas);
+
+/// Nanoseconds in which replicas exchange what they share out for one MicroPack of a pass. With
+/// ZeRO-2 gradients are reduced in every backward; with ZeRO-3 weights are gathered in every
+/// forward and every backward, too. They travel while layers run. 0 with one replica.
+[[nodiscard]] double shared_state_traffic(const Costs& cost, const StageLayout& layout,
+                                          StageId stage, std::int32_t replicas, Pass pass);
+
+/// Parameters of the largest bucket of a stage: what a rank has whole of what is shared out.
+[[nodiscard]] std::int64_t largest_bucket(const DecoderShape& shape, const StageLayout& layout,
+                                          StageId stage);
 
 }  // namespace slimpack

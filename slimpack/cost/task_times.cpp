@@ -141,7 +141,11 @@ std::vector<Nanos> autograd_times(const RecomputingCosts& cost, const StageLayou
 
 std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
                                StageId stage, Pass pass, const std::vector<PackSums>& packs,
-                               double speed) {
+                               const Replication& replication) {
+  const double speed = speed_of(replication, stage);
+  // Layers run while the next one's weights and the last one's gradients travel.
+  const Nanos travelling =
+      rounded(shared_state_traffic(cost, layout, stage, replication.replicas, pass));
   std::vector<Nanos> times;
   times.reserve(packs.size());
   const auto cost_of = [&](std::int32_t replicas) {
@@ -151,7 +155,7 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
     if (pack.replicas != replicas) own = cost_of(replicas = pack.replicas);
-    times.push_back(time_of(own, pack));
+    times.push_back(std::max(time_of(own, pack), travelling));
   }
   return times;
 }
@@ -296,9 +300,10 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
           autograd_times(cost, layout, StageId(s), Pass::kBackward, backward, *autograd, speed));
       continue;
     }
-    times.forward.push_back(stage_times(cost, layout, StageId(s), Pass::kForward, forward, speed));
+    times.forward.push_back(
+        stage_times(cost, layout, StageId(s), Pass::kForward, forward, replication));
     times.backward.push_back(
-        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, speed));
+        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, replication));
     if (cost.weight_gradient != EdgeTime()) {
       times.weight_gradient.push_back(
           weight_times(cost, layout, StageId(s), backward, times.backward.back(), speed));

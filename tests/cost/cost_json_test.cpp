@@ -26,6 +26,7 @@ Costs example() {
   cost.memory = Bytes(80'000'000'000);
   cost.peak_flops = 989e12;
   cost.ranks_per_node = 4;
+  cost.zero = 3;
   cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16)};
   return cost;
 }
@@ -57,7 +58,7 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
     if (item.key() == "weight_gradient" || item.key() == "elementwise" ||
-        item.key() == "weight_reading" || item.key() == "ranks_per_node" ||
+        item.key() == "weight_reading" || item.key() == "ranks_per_node" || item.key() == "zero" ||
         item.key() == "host_per_byte" || item.key() == "gpu")
       continue;  // may be absent
     auto broken = file;
@@ -186,6 +187,8 @@ TEST(CostJson, RefusesImpossibleCountsAndMerges) {
   refused("memory", -1, "\"memory\"");
   refused("ranks_per_node", -1, "\"ranks_per_node\"");
   refused("ranks_per_node", 65537, "\"ranks_per_node\"");
+  refused("zero", 0, "\"zero\"");
+  refused("zero", 4, "\"zero\"");
   refused("weight_reading", -1, "\"weight_reading\"");
   refused("weight_reading", 1e9, "must be at most");
   refused("peak_flops", -1, "\"peak_flops\"");

@@ -58,5 +58,38 @@ TEST(ParameterGathering, SendsEveryBucketInTheRunsFormat) {
   EXPECT_DOUBLE_EQ(parameter_gathering(cost, kTwoStages, kLast, 1), 0);
 }
 
+TEST(SharedStateTraffic, IsWhatZeroMovesForEveryMicroPack) {
+  Costs cost = of_two_ranks();
+  const auto traffic = [&](std::int32_t zero, Pass pass) {
+    cost.zero = zero;
+    return shared_state_traffic(cost, kTwoStages, kFirst, 4, pass);
+  };
+  EXPECT_EQ(traffic(1, Pass::kForward), 0);
+  EXPECT_EQ(traffic(1, Pass::kBackward), 0);
+  // A layer and the embedding; in fp32 weights have as many bytes as gradients.
+  EXPECT_EQ(traffic(2, Pass::kForward), 0);
+  EXPECT_DOUBLE_EQ(traffic(2, Pass::kBackward), 1517);
+  EXPECT_DOUBLE_EQ(traffic(3, Pass::kForward), 1517);
+  EXPECT_DOUBLE_EQ(traffic(3, Pass::kBackward), 2 * 1517);
+  cost.dtype = Dtype::kBf16;
+  EXPECT_DOUBLE_EQ(traffic(3, Pass::kForward), (1517 - 14) / 2.0 + 14);
+  // Weights that are gathered for every MicroPack are not gathered after the step.
+  EXPECT_EQ(parameter_gathering(cost, kTwoStages, kFirst, 4), 0);
+}
+
+TEST(SharedStateTraffic, IsTheLeastTimeOfAMicroPack) {
+  RecomputingCosts cost{of_two_ranks()};
+  cost.zero = 3;
+  PackPlan packs;
+  packs.forward = {{{testing::slice(0, 0, 1)}}, {{testing::slice(1, 0, 1000)}}};
+  packs.backward = packs.forward;
+  const TaskTimes times = task_times(cost, kTwoStages, packs, {.replicas = 4});
+  // A token alone takes 1118 ns forward on the first stage (task_times_test), 1517 travel. A
+  // thousand tokens hide them.
+  EXPECT_EQ(times.forward[0][0], Nanos(1517));
+  EXPECT_EQ(times.forward[0][1],
+            task_times(RecomputingCosts{of_two_ranks()}, kTwoStages, packs).forward[0][1]);
+}
+
 }  // namespace
 }  // namespace slimpack
