@@ -163,7 +163,7 @@ TEST(CostFromHardware, TakesTwiceAsLongForTheRowsWhoseRateIsHalf) {
   const Costs full = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   // A layer has 202,375,168 weights in matrices and 8,192 in norms. A hundred rows of all take 200
   // FLOPs each at 400 FLOPs/fs, whatever the MicroPack; the matrices' rows take 101,187.584 ns.
-  const double reading = 202383360 * 200 / 400e3;
+  const double reading = 202383360 * 200.0 / 400e3;
   EXPECT_DOUBLE_EQ(cost.weight_reading, reading);
   EXPECT_DOUBLE_EQ(cost.forward.per_pack, 60000 + reading);
   EXPECT_NEAR(reading / (100 * 404750336.0 / 400e3), 1, 1e-4);
