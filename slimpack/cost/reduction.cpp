@@ -77,11 +77,6 @@ double reduction_after(const Costs& cost, const StageLayout& layout, StageId sta
   return reduced + reduce(buckets.embedding);
 }
 
-double least_reduction(const Costs& cost, const StageLayout& layout, StageId stage,
-                       std::int32_t replicas) {
-  return reduction_after(cost, layout, stage, replicas, std::numeric_limits<double>::max());
-}
-
 double parameter_gathering(const Costs& cost, const StageLayout& layout, StageId stage,
                            std::int32_t replicas) {
   if (cost.zero == 3) return 0;

@@ -22,11 +22,6 @@ namespace slimpack {
 [[nodiscard]] double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
                                      std::int32_t replicas, double last_backward);
 
-/// What is left however long the last action is: the reduction of the bucket that it completes
-/// last.
-[[nodiscard]] double least_reduction(const Costs& cost, const StageLayout& layout, StageId stage,
-                                     std::int32_t replicas);
-
 /// Nanoseconds in which every rank of the stage gets the updated parameters of all others, after
 /// the optimizer; nothing hides them. 0 with one replica, and with ZeRO-3, which gathers them anew
 /// for every MicroPack.

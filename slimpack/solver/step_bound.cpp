@@ -197,6 +197,38 @@ class Bound {
   std::vector<double> fastest_;  ///< by stage
 };
 
+/// What no last action of the first stage exceeds, in nanoseconds at speed 1: one with slices of
+/// all sequences, each with the tokens and the prefix of the whole one.
+double longest_last_action(const Job& job, const SequenceLengths& lengths,
+                           const RecomputingCosts& cost, const CutLimits& limits) {
+  const StageId first(std::int32_t{0});
+  if (cost.weight_gradient != EdgeTime()) {
+    const EdgeTime weights = stage_weight_gradient(cost, job.layout, first);
+    return weights.per_pack +
+           weights.per_token * static_cast<double>(total_tokens(lengths).count());
+  }
+  double longest = shared_state_traffic(cost, job.layout, first, job.replicas, Pass::kBackward);
+  for (std::int32_t group = 1; group <= limits.most_merged; group *= 2) {
+    const PackCost of = stage_cost(cost, job.layout, first, Pass::kBackward, group);
+    double time = of.per_pack;
+    for (const Tokens length : lengths)
+      time += of({SequenceId(), Tokens(0), length}) +
+              (of.per_prefix_token + of.per_window_prefix) * static_cast<double>(length.count());
+    longest = std::max(longest, time);
+  }
+  return longest;
+}
+
+/// What of the first stage's reduction any plan's last action there leaves.
+double least_reduction(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+                       const CutLimits& limits) {
+  constexpr double kRounding = 1;  // of the action's time
+  double slowest = 1;
+  for (const auto& replica : job.speed) slowest = std::min(slowest, replica.front());
+  return reduction_after(cost, job.layout, StageId(std::int32_t{0}), job.replicas,
+                         longest_last_action(job, lengths, cost, limits) / slowest + kRounding);
+}
+
 }  // namespace
 
 Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
@@ -211,9 +243,8 @@ Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const Rec
   double speed = 1;
   for (const auto& replica : job.speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
-  // However long the last backward MicroPack is, it does not hide all of the reduction.
   const double reduce = cost.autograd ? static_cast<double>(ends.reduce.front().count())
-                                      : least_reduction(cost, job.layout, StageId(0), job.replicas);
+                                      : least_reduction(job, lengths, cost, limits);
   const auto rest = (reduce + static_cast<double>(step_end.count())) / speed;
   return step_actions_bound(job, lengths, cost, limits) + Nanos(static_cast<std::int64_t>(rest));
 }
