@@ -181,7 +181,7 @@ void print_job(const ModelShape& shape, const SequenceLengths& lengths, const st
 /// What the benchmark would run on a GPU, with the predictions for an H100.
 nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
                            const SequenceLengths& lengths) {
-  const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100.toml");
+  const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100-fa2.toml");
   print_job(shape, lengths, "no GPU");
   fmt::print(
       "There is no CUDA device here. With one, this program measures the model's layers on it and\n"
