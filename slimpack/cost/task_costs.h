@@ -20,9 +20,13 @@ struct TaskTimes {
   std::vector<std::vector<Nanos>> weight_gradient;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: to the next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: to the previous stage
-  /// By stage: what is left of the reduction of gradients between replicas after all replicas have
-  /// run the stage.
+  /// By stage: what is left of the reduction of gradients between replicas once this one has run
+  /// the stage. Buckets are reduced one after the other, each once all replicas have it, so the
+  /// stage is reduced when this time has passed on every replica.
   std::vector<Nanos> reduce;
+  /// The same where the stage's last action is weight gradients alone, which hide less. Empty =
+  /// backward cannot be split.
+  std::vector<Nanos> reduce_after_weights;
   /// By stage: gradient norm, optimizer and the exchange of updated parameters, after all stages.
   std::vector<Nanos> step_end;
 

@@ -34,7 +34,8 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
 void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
-                     sum_of(times.step_end) + times.stages() * transfers;
+                     sum_of(times.reduce_after_weights) + sum_of(times.step_end) +
+                     times.stages() * transfers;
   const double most = std::min(kLongest, 0x1p62 / replicas);
   if (all >= most)
     invalid_input(
@@ -225,12 +226,9 @@ void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& 
       rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, stage)));
 }
 
-/// Of a stage's last action, which may be the weight gradients of its last backward alone. 0
-/// without packs.
-double last_action(const TaskTimes& times, StageId stage) {
-  const auto& actions = times.weight_gradient.empty() ? times.backward : times.weight_gradient;
-  const std::vector<Nanos>& of_stage = actions[stage.index()];
-  return of_stage.empty() ? 0 : static_cast<double>(of_stage.back().count());
+/// Of the last pack; 0 without packs.
+double last_of(const std::vector<Nanos>& times) {
+  return times.empty() ? 0 : static_cast<double>(times.back().count());
 }
 
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
@@ -242,8 +240,12 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
       continue;
     }
     const std::int32_t replicas = replication.replicas;
-    times.reduce.push_back(
-        rounded(reduction_after(cost, layout, stage, replicas, last_action(times, stage))));
+    const auto left_after = [&](const std::vector<Nanos>& actions) {
+      return rounded(reduction_after(cost, layout, stage, replicas, last_of(actions)));
+    };
+    times.reduce.push_back(left_after(times.backward[stage.index()]));
+    if (!times.weight_gradient.empty())
+      times.reduce_after_weights.push_back(left_after(times.weight_gradient[stage.index()]));
     const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
     const double update = cost.optimizer_per_parameter * parameters / replicas;
     times.step_end.push_back(rounded(update / speed_of(replication, stage) +

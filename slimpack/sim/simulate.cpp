@@ -276,6 +276,15 @@ class Simulator {
     return times_of(receiver, action.pass).start[pack - slots_];
   }
 
+  /// What is left of the stage's reduction after the replica's last action there.
+  [[nodiscard]] Nanos reduction_of(std::size_t r, std::size_t s) const {
+    const TaskTimes& times = replicas_[r].times;
+    const auto& actions = schedules_[r].stages[s];
+    const bool weights = !actions.empty() && actions.back().pass == Pass::kWeightGradient;
+    return weights && !times.reduce_after_weights.empty() ? times.reduce_after_weights[s]
+                                                          : times.reduce[s];
+  }
+
   void end_step() {
     for (std::size_t s = 0; s < stages_; ++s) {
       std::int64_t ran = 0;
@@ -283,7 +292,7 @@ class Simulator {
       for (std::size_t r = 0; r < replicas_.size(); ++r) {
         const std::int64_t end = ranks_[r * stages_ + s].free_at;
         ran = std::max(ran, end);
-        reduced = std::max(reduced, end + replicas_[r].times.reduce[s].count());
+        reduced = std::max(reduced, end + reduction_of(r, s).count());
       }
       reduce_start_.push_back(ran);
       reduced_.push_back(reduced);

@@ -197,26 +197,37 @@ class Bound {
   std::vector<double> fastest_;  ///< by stage
 };
 
-/// What no last action of the first stage exceeds, in nanoseconds at speed 1: one with slices of
-/// all sequences, each with the tokens and the prefix of the whole one.
+/// By coefficient the larger one.
+PackCost larger(const PackCost& a, const PackCost& b) {
+  return {std::max(a.per_pack, b.per_pack),
+          std::max(a.per_slice, b.per_slice),
+          std::max(a.per_token, b.per_token),
+          std::max(a.per_pair, b.per_pair),
+          std::max(a.per_prefix_token, b.per_prefix_token),
+          std::max(a.per_window_pair, b.per_window_pair),
+          std::max(a.per_window_prefix, b.per_window_prefix),
+          std::max(a.window, b.window)};
+}
+
+/// What no last action of the first stage exceeds, in nanoseconds at speed 1, whatever the layers
+/// compute again: one with slices of all sequences, each with the tokens and the prefix of the
+/// whole one.
 double longest_last_action(const Job& job, const SequenceLengths& lengths,
                            const RecomputingCosts& cost, const CutLimits& limits) {
   const StageId first(std::int32_t{0});
-  if (cost.weight_gradient != EdgeTime()) {
-    const EdgeTime weights = stage_weight_gradient(cost, job.layout, first);
-    return weights.per_pack +
-           weights.per_token * static_cast<double>(total_tokens(lengths).count());
-  }
-  double longest = shared_state_traffic(cost, job.layout, first, job.replicas, Pass::kBackward);
-  for (std::int32_t group = 1; group <= limits.most_merged; group *= 2) {
-    const PackCost of = stage_cost(cost, job.layout, first, Pass::kBackward, group);
-    double time = of.per_pack;
-    for (const Tokens length : lengths)
-      time += of({SequenceId(), Tokens(0), length}) +
-              (of.per_prefix_token + of.per_window_prefix) * static_cast<double>(length.count());
-    longest = std::max(longest, time);
-  }
-  return longest;
+  const Costs& plain = cost;
+  PackCost dearest;
+  for (std::int32_t group = 1; group <= limits.most_merged; group *= 2)
+    for (const Recompute recompute : known_recomputations(plain))
+      dearest = larger(dearest, stage_cost(with_recompute(plain, recompute), job.layout, first,
+                                           Pass::kBackward, group));
+  double time = dearest.per_pack;
+  for (const Tokens length : lengths)
+    time += dearest({SequenceId(), Tokens(0), length}) +
+            (dearest.per_prefix_token + dearest.per_window_prefix) *
+                static_cast<double>(length.count());
+  return std::max(time,
+                  shared_state_traffic(cost, job.layout, first, job.replicas, Pass::kBackward));
 }
 
 /// What of the first stage's reduction any plan's last action there leaves.

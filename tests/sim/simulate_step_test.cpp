@@ -241,5 +241,29 @@ TEST(SimulateStep, ReplicasWithoutWorkWaitForTheOthers) {
   EXPECT_EQ(result.peak_activation[0], Bytes(0));
 }
 
+TEST(SimulateStep, TheReductionFollowsTheActionThatComesLast) {
+  StepCase c;
+  c.plan.lengths = {Tokens(8)};
+  c.plan.layout.layer_begin = {0, 1};
+  const MicroPack own{{{SequenceId(0), Tokens(0), Tokens(8)}}};
+  c.plan.replicas = {{{SequenceId(0)}, {{own}, {own}}}};
+  c.slots = 8;
+  Rng rng(1);
+  c.times = testing::random_step_times(rng, c.plan);
+  c.bytes = testing::random_step_bytes(rng, c.plan);
+  TaskTimes& times = c.times.front();
+  times.forward = {{Nanos(10)}};
+  times.backward = {{Nanos(20)}};
+  times.input_gradient = {{Nanos(13)}};
+  times.weight_gradient = {{Nanos(8)}};
+  times.reduce = {Nanos(3)};
+  times.reduce_after_weights = {Nanos(5)};
+  times.step_end = {Nanos(0)};
+  c.schedules = {schedule_from_text("0F0,0B0\n", "test")};
+  EXPECT_EQ(c.simulated(false).makespan, Nanos(10 + 20 + 3));
+  c.schedules = {schedule_from_text("0F0,0I0,0W0\n", "test")};
+  EXPECT_EQ(c.simulated(false).makespan, Nanos(10 + 13 + 8 + 5));
+}
+
 }  // namespace
 }  // namespace slimpack
