@@ -181,7 +181,7 @@ nlohmann::json job_figures(const Arguments& a, const ModelShape& shape,
 /// What the benchmark would run on a GPU, with the predictions for an H100.
 nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
                            const SequenceLengths& lengths) {
-  const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100.toml");
+  const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100-fa2.toml");
   nlohmann::json json = job_figures(a, shape, lengths);
   json["hardware"] = hardware.name;
   Costs cost = cost_from_hardware(shape, Dtype::kBf16, hardware);

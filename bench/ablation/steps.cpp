@@ -32,10 +32,10 @@ Setting setting_b(const std::string& name, std::initializer_list<std::size_t> co
 
 Setting h100() {
   Setting out{"H100", {}};
-  for (const char* model : {"llama-2-7b", "llama-2-13b"})
+  for (const char* model : {"llama-3-8b", "qwen3-8b"})
     for (const std::int64_t context : kContexts)
       out.jobs.push_back(h100_job(h100_cost(model), {1, 512, Tokens(context)}));
-  out.jobs.push_back(h100_job(h100_cost("llama-2-70b"), {1, 512, Tokens(kContexts[0])}));
+  out.jobs.push_back(h100_job(h100_cost("llama-3-70b"), {1, 512, Tokens(kContexts[0])}));
   return out;
 }
 

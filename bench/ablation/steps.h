@@ -22,7 +22,8 @@ struct Setting {
 /// 1. A: setting A of the planner benchmark, four caps with and without overheads.
 /// 2. B: setting B, three contexts with 512 and with 2,048 sequences, one seed.
 /// 3. few: likewise with 16 and 32 sequences, which cannot be balanced whole.
-/// 4. H100: Llama-2 7B and 13B at three contexts, 70B at the shortest, 512 sequences, one seed.
+/// 4. H100: Llama-3 8B and Qwen3 8B at three contexts, Llama-3 70B at the shortest, 512 sequences,
+///    one seed.
 /// 5. lists: the lengths of the file that setting A does not use, in lists of 512 sequences at
 ///    setting A with overheads, 80 GB and no cap.
 /// 6. short: the first 64 sequences of each of these lists, likewise, capped at 1.2 × the longest

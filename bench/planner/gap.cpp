@@ -56,7 +56,7 @@ DrawnJob drawn_job(int index, const ModelShape& shape) {
                         (1 + 3 * rng.uniform());
   out.step.lengths =
       drawn_lengths(out.family, rng, Tokens(static_cast<std::int64_t>(tokens)), job.context);
-  out.step.cost = cost_from_hardware(shape, Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
+  out.step.cost = cost_from_hardware(shape, Dtype::kBf16, HardwareSpec{}, 1, job.replicas, pp);
   job.layout = balanced_layout(out.step.cost, out.step.lengths, pp);
   if (kCaps[out.cap] > 0) {
     const Tokens longest = *std::ranges::max_element(out.step.lengths);

@@ -95,7 +95,7 @@ std::string to_string(const Grid& grid) {
 Costs grid_cost(std::string_view model, const Grid& grid) {
   Costs cost = cost_from_hardware(
       read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
-      read_hardware(repository_file("hardware/h100.toml")), grid.tp, grid.dp);
+      read_hardware(repository_file("hardware/h100.toml")), grid.tp, grid.dp, grid.pp);
   cost.host_per_byte = 0;
   return cost;
 }

@@ -63,7 +63,7 @@ inline constexpr std::int32_t kSettingBReplicas = 8;
 [[nodiscard]] Costs setting_b_cost();
 [[nodiscard]] StepJob setting_b_job(const DrawnLengths& lengths);
 
-/// A Llama-2 model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
+/// A model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
 /// sequences may be merged over up to 8 replicas, backwards split, and layers recompute what they
 /// like. Nothing is offloaded: what is compared is planning.
 inline constexpr std::int32_t kH100Tensor = 8;

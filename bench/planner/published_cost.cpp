@@ -24,7 +24,10 @@ Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged) {
   cost.backward.per_pack = 1e3 * speeds.backward_overhead_us;
   // The weights' half of the linear work, and the launches of its products.
   cost.weight_gradient = {cost.backward.per_pack / 4, cost.forward.per_token};
-  for (std::int32_t group = 2; group <= most_merged; group *= 2) cost.merge.emplace_back();
+  if (most_merged > 1)  // at the runtime's price
+    cost.merge = cost_from_hardware(cost.shape, cost.dtype, HardwareSpec{}, speeds.tp, most_merged,
+                                    kSettingBStages)
+                     .merge;
   return cost;
 }
 

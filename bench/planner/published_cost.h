@@ -19,7 +19,8 @@ struct PublishedSpeeds {
   double backward_overhead_us = 0;
 };
 
-/// Of 32 layers. Knows merging of up to `most_merged` replicas, at no extra cost.
+/// Of 32 layers. Knows merging of up to `most_merged` replicas, at what it costs on H100 nodes in
+/// setting B.
 [[nodiscard]] Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1);
 
 /// The 32 layers in `pp` equal stages. REQUIRES: pp divides 32.

@@ -4,6 +4,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/node_placement.h"
 
 namespace slimpack {
 
@@ -11,6 +13,7 @@ namespace {
 
 constexpr double kNanosPerSecond = 1e9;
 constexpr double kNanosPerMicro = 1e3;
+
 /// A link as one rank sees it, in nanoseconds.
 struct Link {
   double latency = 0;
@@ -23,7 +26,8 @@ struct Job {
   LayerShape layer;  ///< of the kind whose times are asked for
   Dtype dtype;
   const HardwareSpec& hardware;
-  double tp;
+  NodePlacement placement;
+  double tp = placement.tensor;
 
   [[nodiscard]] double element() const { return static_cast<double>(element_bytes(dtype)); }
   [[nodiscard]] double accumulator() const { return static_cast<double>(accumulator_bytes(dtype)); }
@@ -31,23 +35,31 @@ struct Job {
   [[nodiscard]] double nanos_per_memory_byte() const {
     return kNanosPerSecond / hardware.memory_bandwidth;
   }
-  [[nodiscard]] Link network() const {
-    return {hardware.link_latency_us * kNanosPerMicro,
-            kNanosPerSecond / hardware.link_bytes_per_second};
+  [[nodiscard]] Link link(bool in_node) const {
+    return in_node ? Link{hardware.node_link_latency_us * kNanosPerMicro,
+                          kNanosPerSecond / hardware.node_link_bytes_per_second}
+                   : Link{hardware.link_latency_us * kNanosPerMicro,
+                          kNanosPerSecond / hardware.link_bytes_per_second};
   }
-  /// The link between `ranks` neighbouring ranks.
-  [[nodiscard]] Link link_of(double ranks) const {
-    if (ranks > hardware.ranks_per_node) return network();
-    return {hardware.node_link_latency_us * kNanosPerMicro,
-            kNanosPerSecond / hardware.node_link_bytes_per_second};
+  /// Products read their weights once for all rows of a MicroPack, however few there are. That adds
+  /// as much time as linear_half_rows rows take: half of the full rate at so many rows, all of it
+  /// at many. `weights`: elements, of all tensor-parallel ranks.
+  [[nodiscard]] double reading(double weights) const {
+    return hardware.linear_half_rows * 2 * weights / hardware.linear_flops * kNanosPerSecond / tp;
   }
+  /// The same of products that read and write the sums of the weights' gradients.
+  [[nodiscard]] double adding(double weights) const {
+    return reading(weights) * 2 * accumulator() / element();
+  }
+  /// Those of the layer's experts are all read.
+  [[nodiscard]] double layer_weights() const { return static_cast<double>(layer.parameters()); }
 };
 
 /// `count` all-gathers or reduce-scatters of a MicroPack's hidden states between tensor-parallel
 /// ranks. Either one moves (tp − 1)/tp of the states into each rank.
 EdgeTime tensor_parallel_collectives(const Job& job, double count) {
   if (job.tp == 1) return {};
-  const Link link = job.link_of(job.tp);
+  const Link link = job.link(job.placement.holds_tensor());
   const double bytes = (job.tp - 1) / job.tp * job.hidden() * job.element();
   return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
 }
@@ -57,7 +69,7 @@ EdgeTime tensor_parallel_collectives(const Job& job, double count) {
 /// each expert of a token; (tp − 1)/tp of them go to others.
 EdgeTime expert_exchanges(const Job& job, double count) {
   if (job.tp == 1 || job.layer.experts == 0) return {};
-  const Link link = job.link_of(job.tp);
+  const Link link = job.link(job.placement.holds_tensor());
   const double copies = static_cast<double>(job.layer.experts_per_token) / job.tp;
   const double bytes = copies * (job.tp - 1) / job.tp * job.hidden() * job.element();
   return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
@@ -93,20 +105,24 @@ double pair_nanos(const Job& job, Pass pass) {
   return layer_attention_flops(job.layer, 1, pass).count() / speed * kNanosPerSecond / job.tp;
 }
 
+/// How much longer a pass takes than forward for a query token beyond its pairs: as for a pair.
+double growth(const Job& job, Pass pass) {
+  return pair_nanos(job, pass) / pair_nanos(job, Pass::kForward);
+}
+
 PackCost layer_cost(const Job& job, Pass pass) {
   const bool backward = pass == Pass::kBackward;
   const HardwareSpec& h = job.hardware;
   const double linear_flops = layer_linear_flops(job.layer, Tokens(1), pass).count();
   const double heads = static_cast<double>(job.layer.num_heads) / job.tp;
-  // The time of a query token beyond its pairs grows from forward to backward as a pair's does.
-  const double growth = pair_nanos(job, pass) / pair_nanos(job, Pass::kForward);
   const EdgeTime collectives = layer_collectives(job, backward);
   PackCost time;
   time.per_pack = (backward ? h.backward_overhead_us : h.forward_overhead_us) * kNanosPerMicro +
-                  collectives.per_pack;
+                  job.reading(job.layer_weights()) +
+                  (backward ? job.adding(job.layer_weights()) : 0) + collectives.per_pack;
   time.per_slice = h.attention_slice_us * kNanosPerMicro;
   time.per_token = linear_flops / h.linear_flops * kNanosPerSecond / job.tp +
-                   growth * h.attention_token_head_ns * heads + collectives.per_token;
+                   growth(job, pass) * h.attention_token_head_ns * heads + collectives.per_token;
   const double prefix = prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   time.window = Tokens(job.layer.window);
   (time.windowed() ? time.per_window_pair : time.per_pair) = pair_nanos(job, pass);
@@ -121,7 +137,8 @@ EdgeTime weight_gradient_time(const Job& job) {
   constexpr double kShareOfLaunches = 4.0 / 16;
   const HardwareSpec& h = job.hardware;
   const double flops = layer_linear_flops(job.layer, Tokens(1), Pass::kForward).count();
-  return {.per_pack = kShareOfLaunches * h.backward_overhead_us * kNanosPerMicro,
+  return {.per_pack = kShareOfLaunches * h.backward_overhead_us * kNanosPerMicro +
+                      job.adding(job.layer_weights()),
           .per_token = flops / h.linear_flops * kNanosPerSecond / job.tp};
 }
 
@@ -151,33 +168,66 @@ void set_embedding(Costs& cost, const Job& job) {
 }
 
 /// The last stage's head. Its forward runs inside the backward pass, so its input is gathered once
-/// for both, and the input's gradient is scattered once.
+/// for both, and the input's gradient is scattered once. It runs in blocks of rows, and each block
+/// reads the matrix forward and backward and reads and writes the sums of its gradient. Of a
+/// MicroPack's last block half is empty, on average.
 void set_head(Costs& cost, const Job& job) {
   const Tokens one(1);
   const Flops flops =
       head_flops(job.shape, one, Pass::kForward) + head_flops(job.shape, one, Pass::kBackward);
+  ModelShape own = job.shape;
+  own.vocab_size = std::max<std::int64_t>(1, own.vocab_size / job.placement.tensor);
+  const auto rows = static_cast<double>(head_block(own, DeviceKind::kCuda).count());
+  const auto weights = static_cast<double>(job.shape.embedding_parameters());
+  const double block = 2 * job.reading(weights) + job.adding(weights);
   cost.head_backward = tensor_parallel_collectives(job, 2);
-  cost.head_backward.per_pack += job.hardware.backward_overhead_us * kNanosPerMicro;
+  cost.head_backward.per_pack += job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
   cost.head_backward.per_token +=
-      flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp;
+      flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp + block / rows;
 }
 
-/// Queries travel, keys and values stay. Bytes of a token of the MicroPack, in one layer and on one
-/// of the group's tensor-parallel ranks:
-///   forward: Q in the run's format; O and its log-sum-exp per head in fp32;
-///   backward: Q and dO in the run's format, the log-sum-exp and the row sums of dO·O per head in
-///   fp32; dQ in fp32.
-/// Of each, (group − 1)/group crosses the link. A pass has one gather and one scatter.
-MergeTime merge_time(const Job& job, double group) {
-  const Link link = job.link_of(group * job.tp);
-  const double width =
-      static_cast<double>(job.layer.q_width() + job.layer.out_width()) / 2 / job.tp;
+/// What a group of replicas pays in one pass of a layer, as packflow/layer/context_attention.cpp
+/// runs it. Queries travel, keys and values stay.
+///  - A member sends its queries to the group − 1 others and gets as many results back, one message
+///    after the other. `bytes`: of a token's queries and results. Of them (group − 1)/group crosses
+///    the link for each token of the MicroPack.
+///  - A member attends to its own keys with the queries of all members: to those of the slice and
+///    to those of the prefix in a call each, where one replica alone has one call for both.
+///  - So it reads its keys and values `group` times, and its kernel takes the rows of all members.
+void set_merge_pass(const Job& job, double group, Pass pass, double bytes, EdgeTime& exchange,
+                    SliceTime& slice) {
+  const Link link = job.link(job.placement.holds_replicas(static_cast<std::int64_t>(group)));
+  const HardwareSpec& h = job.hardware;
   const double heads = static_cast<double>(job.layer.num_heads) / job.tp;
-  const double forward_bytes = width * job.element() + (width + heads) * job.accumulator();
-  const double backward_bytes = 2 * width * job.element() + (2 * heads + width) * job.accumulator();
-  const double moved = (group - 1) / group * link.per_byte;
-  return {.forward = {.per_pack = 2 * link.latency, .per_token = moved * forward_bytes},
-          .backward = {.per_pack = 2 * link.latency, .per_token = moved * backward_bytes}};
+  const double others = (group - 1) / group;
+  exchange.per_pack = 2 * (group - 1) * link.latency;
+  exchange.per_token =
+      others * (bytes * link.per_byte + growth(job, pass) * h.attention_token_head_ns * heads);
+  slice.per_slice = (2 * group - 1) * h.attention_slice_us * kNanosPerMicro;
+  const double prefix = others * prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
+  (job.layer.window > 0 ? slice.per_window_prefix : slice.per_prefix_token) = prefix;
+}
+
+/// Forward sends Q; O comes back in the run's format with a log-sum-exp per head in fp32. Backward
+/// sends dO, Q, O and the log-sum-exp; dQ comes back.
+MergeTime merge_time(const Job& job, double group) {
+  const double q = static_cast<double>(job.layer.q_width()) / job.tp * job.element();
+  const double out = static_cast<double>(job.layer.out_width()) / job.tp * job.element();
+  const double lse = static_cast<double>(job.layer.num_heads) / job.tp * job.accumulator();
+  MergeTime time;
+  set_merge_pass(job, group, Pass::kForward, q + out + lse, time.forward, time.forward_slice);
+  set_merge_pass(job, group, Pass::kBackward, 2 * q + 2 * out + lse, time.backward,
+                 time.backward_slice);
+  return time;
+}
+
+/// Stage boundaries. Each of the tensor-parallel ranks sends its share of the tokens. Between two
+/// other stages a rank sends to both, activations to one and gradients to the other, over one link.
+void set_transfers(Costs& cost, const Job& job) {
+  const Link link = job.link(job.placement.holds_stages());
+  const double directions = job.placement.stages > 2 ? 2 : 1;
+  cost.transfer_latency = link.latency;
+  cost.transfer_per_byte = directions * link.per_byte / job.tp;
 }
 
 /// AdamW reads the gradient, the weight and two moments and writes the last three, all of them
@@ -190,6 +240,7 @@ double optimizer_bytes(const Job& job) {
 LayerCosts kind_costs(const Job& job, std::int32_t most_replicas) {
   LayerCosts costs{.forward = layer_cost(job, Pass::kForward),
                    .backward = layer_cost(job, Pass::kBackward),
+                   .weight_reading = job.reading(job.layer_weights()),
                    .elementwise = elementwise_time(job),
                    .weight_gradient = weight_gradient_time(job),
                    .merge = {}};
@@ -213,10 +264,12 @@ void require_divides(const DecoderShape& shape, std::int32_t tp) {
 }  // namespace
 
 Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareSpec& hardware,
-                         std::int32_t tp, std::int32_t most_replicas) {
+                         std::int32_t tp, std::int32_t most_replicas, std::int32_t stages) {
   require_divides(shape, tp);
   SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
-  Job job{shape, shape.layer(0), dtype, hardware, static_cast<double>(tp)};
+  SLIMPACK_CHECK(stages >= 1, "{} stages", stages);
+  Job job{
+      shape, shape.layer(0), dtype, hardware, {hardware.ranks_per_node, tp, stages, most_replicas}};
   Costs cost;
   static_cast<LayerCosts&>(cost) = kind_costs(job, most_replicas);
   for (std::size_t kind = 1; kind < shape.num_kinds(); ++kind) {
@@ -230,18 +283,15 @@ Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareS
   set_embedding(cost, job);
   set_head(cost, job);
   cost.optimizer_per_parameter = optimizer_bytes(job) * job.nanos_per_memory_byte() / job.tp;
-  // A node holds replicas of one stage; the next stage is in another. Each of the tensor-parallel
-  // ranks sends its share of the tokens.
-  cost.transfer_latency = job.network().latency;
-  cost.transfer_per_byte = job.network().per_byte / job.tp;
+  set_transfers(cost, job);
   // Every rank has a link of its own to the host.
   if (hardware.host_bandwidth > 0) cost.host_per_byte = kNanosPerSecond / hardware.host_bandwidth;
-  const Link ring = job.link_of(static_cast<double>(most_replicas) * job.tp);
-  cost.reduce_latency = ring.latency;
-  cost.reduce_per_byte = ring.per_byte;
+  const Link between_replicas = job.link(job.placement.holds_replicas(most_replicas));
+  cost.reduce_latency = between_replicas.latency;
+  cost.reduce_per_byte = between_replicas.per_byte;
   cost.memory = hardware.memory_bytes;
   cost.peak_flops = hardware.peak_flops;
-  cost.replicas_per_node = std::max(1, hardware.ranks_per_node / tp);
+  cost.ranks_per_node = hardware.ranks_per_node;
   return cost;
 }
 

@@ -17,6 +17,13 @@ constexpr std::int64_t kAutogradVersion = 4;
 constexpr std::size_t kMostMerges = 16;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << kMostMerges;
 
+void require_part(const JsonFields& fields, const char* key, double part, double whole,
+                  std::string_view of) {
+  if (part <= whole) return;
+  invalid_input("{}: field \"{}\" is {}, must be at most {}, {}; measure again", fields.origin(),
+                key, part, whole, of);
+}
+
 /// A part of backward: with `other`, another part, at most the whole. Zero if the file lacks it,
 /// because nobody measured it there.
 EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& backward,
@@ -24,23 +31,37 @@ EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& 
   if (!fields.has(field)) return {};
   const JsonFields f = fields.object(field);
   const EdgeTime time = edge_time_field(f);
-  const auto require_part = [&](const char* key, double part, double whole) {
-    if (part <= whole) return;
-    invalid_input("{}: field \"{}\" is {}, must be at most {}, backward's {}{}; measure again",
-                  f.origin(), key, part, whole, key,
-                  other == EdgeTime() ? "" : " less weight_gradient's");
-  };
-  require_part("per_pack", time.per_pack, backward.per_pack - other.per_pack);
-  require_part("per_token", time.per_token, backward.per_token - other.per_token);
+  const std::string less = other == EdgeTime() ? "" : " less weight_gradient's";
+  require_part(f, "per_pack", time.per_pack, backward.per_pack - other.per_pack,
+               "backward's per_pack" + less);
+  require_part(f, "per_token", time.per_token, backward.per_token - other.per_token,
+               "backward's per_token" + less);
   return time;
+}
+
+json merge_pass_to_json(const EdgeTime& exchange, const SliceTime& slice) {
+  json out = edge_time_to_json(exchange);
+  if (slice == SliceTime()) return out;
+  out["per_slice"] = slice.per_slice;
+  out["per_prefix_token"] = slice.per_prefix_token;
+  out["per_window_prefix"] = slice.per_window_prefix;
+  return out;
 }
 
 json to_json(const std::vector<MergeTime>& merges) {
   json array = json::array();
   for (const MergeTime& m : merges)
-    array.push_back(
-        {{"forward", edge_time_to_json(m.forward)}, {"backward", edge_time_to_json(m.backward)}});
+    array.push_back({{"forward", merge_pass_to_json(m.forward, m.forward_slice)},
+                     {"backward", merge_pass_to_json(m.backward, m.backward_slice)}});
   return array;
+}
+
+/// Zero if the file lacks it: measured exchanges include what slices add.
+SliceTime slice_time_field(const JsonFields& f) {
+  if (!f.has("per_slice")) return {};
+  return {.per_slice = non_negative(f, "per_slice"),
+          .per_prefix_token = non_negative(f, "per_prefix_token"),
+          .per_window_prefix = non_negative(f, "per_window_prefix")};
 }
 
 std::vector<MergeTime> merge_times(const JsonFields& fields) {
@@ -52,7 +73,10 @@ std::vector<MergeTime> merge_times(const JsonFields& fields) {
   std::vector<MergeTime> merges;
   for (const json& element : array) {
     const JsonFields f(element, fmt::format("{}: merge[{}]", fields.origin(), merges.size()));
-    merges.push_back({edge_time_field(f.object("forward")), edge_time_field(f.object("backward"))});
+    const JsonFields forward = f.object("forward");
+    const JsonFields backward = f.object("backward");
+    merges.push_back({edge_time_field(forward), edge_time_field(backward),
+                      slice_time_field(forward), slice_time_field(backward)});
   }
   return merges;
 }
@@ -85,6 +109,7 @@ Dtype dtype_field(const JsonFields& fields) {
 void add_layer(json& out, const LayerCosts& layer) {
   out["forward"] = pack_cost_to_json(layer.forward);
   out["backward"] = pack_cost_to_json(layer.backward);
+  out["weight_reading"] = layer.weight_reading;
   out["elementwise"] = edge_time_to_json(layer.elementwise);
   out["weight_gradient"] = edge_time_to_json(layer.weight_gradient);
   out["merge"] = to_json(layer.merge);
@@ -94,6 +119,11 @@ LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
   LayerCosts layer;
   layer.forward = pack_cost_field(fields.object("forward"), window);
   layer.backward = pack_cost_field(fields.object("backward"), window);
+  if (fields.has("weight_reading")) {
+    layer.weight_reading = non_negative(fields, "weight_reading");
+    require_part(fields, "weight_reading", layer.weight_reading, layer.forward.per_pack,
+                 "forward's per_pack");
+  }
   layer.weight_gradient = part_time(fields, "weight_gradient", layer.backward);
   layer.elementwise = part_time(fields, "elementwise", layer.backward, layer.weight_gradient);
   layer.merge = merge_times(fields);
@@ -217,7 +247,8 @@ std::string cost_to_json(const Costs& cost) {
       {"reduce_per_byte", cost.reduce_per_byte},
       {"memory", cost.memory.count()},
       {"peak_flops", cost.peak_flops},
-      {"replicas_per_node", cost.replicas_per_node},
+      {"ranks_per_node", cost.ranks_per_node},
+      {"zero", cost.zero},
       {"fit_error", cost.fit_error}};
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
@@ -255,8 +286,10 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.memory = Bytes(fields.integer("memory", 0));
   if (fields.has("gpu")) cost.gpu = gpu_field(fields.object("gpu"));
   cost.peak_flops = non_negative(fields, "peak_flops");
-  cost.replicas_per_node =
-      static_cast<std::int32_t>(fields.integer("replicas_per_node", 0, kMostRanks));
+  if (fields.has("ranks_per_node"))
+    cost.ranks_per_node =
+        static_cast<std::int32_t>(fields.integer("ranks_per_node", 0, kMostRanks));
+  if (fields.has("zero")) cost.zero = static_cast<std::int32_t>(fields.integer("zero", 1, 3));
   cost.fit_error = non_negative(fields, "fit_error");
   if (cost.autograd) require_plain(cost, origin);
   return cost;

@@ -35,7 +35,7 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
 }
 
 /// The time that merging adds to a layer in which attention runs once.
-EdgeTime merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
+PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto entry =
       static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(replicas))) - 1;
@@ -43,13 +43,20 @@ EdgeTime merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
     invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
                   cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
                   "plan again with this cost model");
-  return pass == Pass::kForward ? cost.merge[entry].forward : cost.merge[entry].backward;
+  const MergeTime& merge = cost.merge[entry];
+  const EdgeTime& exchange = pass == Pass::kForward ? merge.forward : merge.backward;
+  const SliceTime& slice = pass == Pass::kForward ? merge.forward_slice : merge.backward_slice;
+  return {.per_pack = exchange.per_pack,
+          .per_slice = slice.per_slice,
+          .per_token = exchange.per_token,
+          .per_prefix_token = slice.per_prefix_token,
+          .per_window_prefix = slice.per_window_prefix};
 }
 
 /// The time of a stage's layers in one pass, and the time that merging adds to them.
 struct StageLayers {
   PackCost time;
-  EdgeTime exchange;
+  PackCost exchange;
 };
 
 /// Adds the stage's layers of one kind.
@@ -58,7 +65,7 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
   const auto counts = layers_by_recompute(cost, layout, stage, kind);
   const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
   const LayerCosts& layer = layer_costs(cost, kind);
-  add(sum.exchange, merge_time(layer, pass, replicas), all);
+  sum.exchange = sum.exchange + all * merge_time(layer, pass, replicas);
   if (cost.autograd) {
     if (!keeps_graphs(cost, layout, stage)) {
       sum.time = sum.time + all * (pass == Pass::kForward ? layer.forward : layer.backward);
@@ -82,7 +89,7 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
     if (layers == 0) continue;
     sum.time = sum.time + layers * backward_time(cost, recompute, kind);
     if (attends_again(recompute))
-      add(sum.exchange, merge_time(layer, Pass::kForward, replicas), layers);
+      sum.exchange = sum.exchange + layers * merge_time(layer, Pass::kForward, replicas);
   }
 }
 
@@ -142,12 +149,12 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
   const auto [time, exchange] = layers_of(cost, layout, stage, pass, replicas);
   const EdgeTime edge = edge_time(cost, layout, stage, pass);
   return {.per_pack = time.per_pack + exchange.per_pack + edge.per_pack,
-          .per_slice = time.per_slice,
+          .per_slice = time.per_slice + exchange.per_slice,
           .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
           .per_pair = time.per_pair / replicas,
-          .per_prefix_token = time.per_prefix_token / replicas,
+          .per_prefix_token = time.per_prefix_token / replicas + exchange.per_prefix_token,
           .per_window_pair = time.per_window_pair / replicas,
-          .per_window_prefix = time.per_window_prefix / replicas,
+          .per_window_prefix = time.per_window_prefix / replicas + exchange.per_window_prefix,
           .window = time.window};
 }
 

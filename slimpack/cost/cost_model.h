@@ -22,11 +22,24 @@
 
 namespace slimpack {
 
+/// Extra nanoseconds of a slice: a constant, and for each token of its prefix (within the window of
+/// layers that have one).
+struct SliceTime {
+  double per_slice = 0;
+  double per_prefix_token = 0;
+  double per_window_prefix = 0;
+
+  bool operator==(const SliceTime&) const = default;
+};
+
 /// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
-/// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack.
+/// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack, slices count whole.
+/// A profile has measured the first two together with what slices add to them.
 struct MergeTime {
   EdgeTime forward;
   EdgeTime backward;
+  SliceTime forward_slice = {};
+  SliceTime backward_slice = {};
 
   bool operator==(const MergeTime&) const = default;
 };
@@ -35,6 +48,9 @@ struct MergeTime {
 struct LayerCosts {
   PackCost forward;
   PackCost backward;  ///< with Recompute::kElementwise; others: backward_time
+  /// The part of forward.per_pack that reads the weights. What computes products again reads the
+  /// weights of these again. 0 = not known: per_pack counts as overhead.
+  double weight_reading = 0;
   /// The part of `backward` that computes norms and silu(gate) ⊙ up again. Recompute::kNothing
   /// saves it. `weight_gradient` does not include it. Zero = not known.
   EdgeTime elementwise;
@@ -66,18 +82,21 @@ struct Costs : LayerCosts {
   EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients
   double optimizer_per_parameter = 0;  ///< of the stage; each of its tp ranks updates 1/tp of them
   double transfer_latency = 0;
-  double transfer_per_byte = 0;  ///< of the stage's whole output; each of its tp ranks sends 1/tp
+  /// Of the stage's whole output; each of its tp ranks sends 1/tp. Where a rank sends to two
+  /// stages, both directions share its link.
+  double transfer_per_byte = 0;
   /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
   /// are offloaded.
   double host_per_byte = 0;
-  /// Gradient reduction between replicas: time per step of the ring, and per byte that one rank
-  /// sends. A rank holds the gradients of 1/tp of its stage's parameters.
+  /// Exchanges of gradients and parameters between replicas: time per round (reduction.h), and per
+  /// byte that one rank sends. A rank holds the gradients of 1/tp of its stage's parameters.
   double reduce_latency = 0;
   double reduce_per_byte = 0;
-  Bytes memory{0};                     ///< of one rank; 0 = not known
-  std::optional<GpuMemory> gpu;        ///< set: every rank is a process with a GPU of its own
-  double peak_flops = 0;               ///< FLOP/s of one rank, MFU's denominator; 0 = not known
-  std::int32_t replicas_per_node = 0;  ///< of one stage, tp ranks each; 0 = not known
+  Bytes memory{0};                  ///< of one rank; 0 = not known
+  std::optional<GpuMemory> gpu;     ///< set: every rank is a process with a GPU of its own
+  double peak_flops = 0;            ///< FLOP/s of one rank, MFU's denominator; 0 = not known
+  std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
+  std::int32_t zero = 1;            ///< what replicas share out (ParallelConfig::zero)
   double fit_error =
       0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
@@ -108,18 +127,18 @@ struct RecomputingCosts : Costs {
 [[nodiscard]] Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths);
 
 /// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
-/// replica, and `most_replicas` replicas. Neighbouring ranks are the tp ranks of a stage, then its
-/// replicas. Groups that fit into a node use the node's links; other groups and all stage
-/// boundaries use the network. `merge` has groups of 2, 4, … up to most_replicas. Experts are
-/// spread over the tp ranks, which exchange the tokens. Throws InvalidInput unless tp divides heads
-/// and experts.
+/// replica, `most_replicas` replicas and `stages` stages. Where ranks stand says node_placement.h:
+/// groups that no node divides use the node's links, others the network; if any stage boundary
+/// crosses nodes, all count as the network's. `merge` has groups of 2, 4, … up to most_replicas.
+/// Experts are spread over the tp ranks, which exchange the tokens. Throws InvalidInput unless tp
+/// divides heads and experts.
 [[nodiscard]] Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
-                                       std::int32_t most_replicas = 1);
+                                       std::int32_t most_replicas = 1, std::int32_t stages = 1);
 
 /// Time of a MicroPack on all layers of the stage, with embedding and head; of a forward that is
 /// not cut short (AutogradCosts). If `replicas` replicas run it together, each takes 1/replicas of
-/// the token, pair and prefix terms; the other terms and the exchange stay whole. Throws
+/// the token, pair and prefix terms; the other terms and MergeTime stay whole. Throws
 /// InvalidInput if the cost model knows no merging of so many replicas. REQUIRES: kForward or
 /// kBackward.
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
@@ -159,8 +178,9 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 [[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost);
 
 /// Backward time of a layer with this recomputation, from cost.backward:
-///  - kAttention, kMlp and kFull add the recomputed products' share of the forward's linear time,
-///    the forward's attention unless it is kept, and its per-pack time (half of it but for kFull);
+///  - kAttention, kMlp and kFull add the recomputed products' share of the forward's linear time
+///    and of weight_reading, the forward's attention unless it is kept, and the rest of its
+///    per-pack time (half of it but for kFull);
 ///  - kNothing subtracts cost.elementwise;
 ///  - kOffload adds exposed_transfer.
 /// Weight gradients take as long as before: recomputation precedes the input gradients.
@@ -188,16 +208,18 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 /// What a replica's times depend on besides its packs.
 struct Replication {
   std::int32_t replicas =
-      1;  ///< gradients are reduced over them, the optimizer is sharded (ZeRO-1)
+      1;  ///< gradients are reduced over them, the model's state is shared out (Costs::zero)
   std::span<const double> speed = {};  ///< by stage, 1 = as the cost model says; empty = all 1
 };
 
 /// Every time that the schedule and the simulator need, rounded to nanoseconds. Compute times are
 /// those of stage_cost ÷ speed. Transfers carry one hidden state per token in the run's number
 /// format.
-/// Gradients are reduced in a ring, in the accumulate type; updated parameters are gathered in the
-/// run's number format. Throws InvalidInput if the cost model knows no merging of as many replicas
-/// as a pack has, and for times that cannot be added up in 64 bits.
+/// Gradients are reduced in the accumulate type, and the last backward MicroPack hides what it can
+/// (reduction.h); updated parameters are gathered in the run's number format. With ZeRO-2 and 3 a
+/// MicroPack takes at least as long as what travels for it. Throws InvalidInput if the cost model
+/// knows no merging of as many replicas as a pack has, and for times that cannot be added up in 64
+/// bits.
 /// Cost: O(slices + stages · packs).
 [[nodiscard]] TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const Replication& replication = {});

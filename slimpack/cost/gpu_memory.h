@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack {
@@ -22,16 +23,12 @@ struct GpuMemory {
 
 /// A job's groups, as far as their buffers depend on them.
 struct GpuGroups {
-  std::int32_t stages = 1;
-  std::int32_t replicas = 1;
-  std::int32_t tensor = 1;
-  std::int32_t most_merged = 1;        ///< replicas that run a MicroPack together, at most
-  std::int32_t replicas_per_node = 0;  ///< of one stage; 0 = all of them
+  NodePlacement placement;
+  std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
 
   /// The ranks of its node that a rank receives from, counted once in each group: the stages beside
   /// it, the other tensor-parallel ranks, the other replicas, and in groups of 2, 4, … replicas
-  /// those that run a MicroPack with it. Neighbouring ranks are those of a stage and replica, then
-  /// the replicas of a stage.
+  /// those that run a MicroPack with it. Of ranks with several answers, the most.
   [[nodiscard]] std::int64_t node_peers() const;
 };
 

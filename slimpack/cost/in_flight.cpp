@@ -55,8 +55,11 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
       for (Bytes& transient : (*transients)[stage]) transient += messages;
     }
     if (counted < Counted::kAll) continue;
+    // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
     const Bytes reduced =
-        reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
+        cost.zero > 1
+            ? Bytes(0)
+            : reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
     const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {
       const bool any = !transients.empty() && !transients[stage].empty();
       return any ? &transients[stage].back() : nullptr;

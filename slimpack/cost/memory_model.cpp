@@ -11,6 +11,7 @@
 #include "slimpack/cost/flash_transients.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/reduction.h"
 #include "slimpack/plan/regroup.h"
 
 namespace slimpack {
@@ -459,8 +460,12 @@ ModelState model_state(const Costs& cost, const StageLayout& layout, StageId sta
   const std::int64_t element = element_bytes(cost.dtype);
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
   const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
-  return {Bytes(held * element), Bytes(held * accumulator),
-          Bytes(share_of(held, replicas) * optimizer)};
+  const std::int64_t share = share_of(held, replicas);
+  // Of what is shared out a rank has two buckets whole: one that runs and one that travels.
+  const std::int64_t whole = 2 * share_of(largest_bucket(cost.shape, layout, stage), cost.tp);
+  const std::int64_t shared = std::min(held, share + whole);
+  return {Bytes((cost.zero == 3 ? shared : held) * element),
+          Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
 }
 
 Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, StageId stage,

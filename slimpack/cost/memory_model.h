@@ -42,7 +42,8 @@ namespace slimpack {
 [[nodiscard]] TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths);
 
-/// The bytes that a rank holds in every step, all the time.
+/// The bytes that a rank holds in every step, all the time. What replicas share out (Costs::zero)
+/// counts as the rank's share and the largest two buckets whole.
 struct ModelState {
   Bytes weights;
   Bytes gradients;  ///< in the accumulate type
@@ -51,7 +52,8 @@ struct ModelState {
   [[nodiscard]] Bytes total() const { return weights + gradients + optimizer; }
   bool operator==(const ModelState&) const = default;
 };
-/// `replicas` replicas share the optimizer's part.
+/// `replicas` replicas share out the optimizer's part, with ZeRO-2 gradients and with ZeRO-3
+/// weights, too.
 [[nodiscard]] ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
                                      std::int32_t replicas);
 /// The total of model_state.

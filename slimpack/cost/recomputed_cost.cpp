@@ -106,7 +106,8 @@ PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind)
     return time;
   }
   const Again share = again(cost.shape.layer(kind), recompute);
-  time.per_pack += share.pack * layer.forward.per_pack;
+  time.per_pack += share.pack * (layer.forward.per_pack - layer.weight_reading) +
+                   share.linear * layer.weight_reading;
   time.per_token += share.linear * layer.forward.per_token;
   time.per_slice += share.attention * layer.forward.per_slice;
   time.per_pair += share.attention * layer.forward.per_pair;

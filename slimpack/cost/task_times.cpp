@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/reduction.h"
 #include "slimpack/plan/paired_packs.h"
 
 namespace slimpack {
@@ -33,7 +34,8 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
 void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
-                     sum_of(times.step_end) + times.stages() * transfers;
+                     sum_of(times.reduce_after_weights) + sum_of(times.step_end) +
+                     times.stages() * transfers;
   const double most = std::min(kLongest, 0x1p62 / replicas);
   if (all >= most)
     invalid_input(
@@ -140,7 +142,11 @@ std::vector<Nanos> autograd_times(const RecomputingCosts& cost, const StageLayou
 
 std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
                                StageId stage, Pass pass, const std::vector<PackSums>& packs,
-                               double speed) {
+                               const Replication& replication) {
+  const double speed = speed_of(replication, stage);
+  // Layers run while the next one's weights and the last one's gradients travel.
+  const Nanos travelling =
+      rounded(shared_state_traffic(cost, layout, stage, replication.replicas, pass));
   std::vector<Nanos> times;
   times.reserve(packs.size());
   const auto cost_of = [&](std::int32_t replicas) {
@@ -150,7 +156,7 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
     if (pack.replicas != replicas) own = cost_of(replicas = pack.replicas);
-    times.push_back(time_of(own, pack));
+    times.push_back(std::max(time_of(own, pack), travelling));
   }
   return times;
 }
@@ -194,8 +200,8 @@ std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>
   return times;
 }
 
-/// The time of a ring over the replicas. In each of replicas − 1 steps, a rank passes one share of
-/// `bytes` on.
+/// The time of torch's ring over the replicas. In each of replicas − 1 steps, a rank passes one
+/// share of `bytes` on.
 double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
   return (replicas - 1) *
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
@@ -220,22 +226,31 @@ void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& 
       rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, stage)));
 }
 
+/// Of the last pack; 0 without packs.
+double last_of(const std::vector<Nanos>& times) {
+  return times.empty() ? 0 : static_cast<double>(times.back().count());
+}
+
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
-    const double held = parameters / cost.tp;
-    const std::int32_t replicas = replication.replicas;
+    const StageId stage(s);
     if (cost.autograd) {
-      add_plain_step_end(times, cost, layout, StageId(s), replication);
+      add_plain_step_end(times, cost, layout, stage, replication);
       continue;
     }
-    times.reduce.push_back(rounded(
-        ring_time(cost, held * static_cast<double>(accumulator_bytes(cost.dtype)), replicas)));
+    const std::int32_t replicas = replication.replicas;
+    const auto left_after = [&](const std::vector<Nanos>& actions) {
+      return rounded(reduction_after(cost, layout, stage, replicas, last_of(actions)));
+    };
+    // Later stages send what their last backward gives before they reduce.
+    times.reduce.push_back(left_after(s == 0 ? times.backward.front() : std::vector<Nanos>()));
+    if (!times.weight_gradient.empty())
+      times.reduce_after_weights.push_back(left_after(times.weight_gradient[stage.index()]));
+    const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
     const double update = cost.optimizer_per_parameter * parameters / replicas;
-    times.step_end.push_back(
-        rounded(update / speed_of(replication, StageId(s)) +
-                ring_time(cost, held * static_cast<double>(element_bytes(cost.dtype)), replicas)));
+    times.step_end.push_back(rounded(update / speed_of(replication, stage) +
+                                     parameter_gathering(cost, layout, stage, replicas)));
   }
 }
 
@@ -288,9 +303,10 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
           autograd_times(cost, layout, StageId(s), Pass::kBackward, backward, *autograd, speed));
       continue;
     }
-    times.forward.push_back(stage_times(cost, layout, StageId(s), Pass::kForward, forward, speed));
+    times.forward.push_back(
+        stage_times(cost, layout, StageId(s), Pass::kForward, forward, replication));
     times.backward.push_back(
-        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, speed));
+        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, replication));
     if (cost.weight_gradient != EdgeTime()) {
       times.weight_gradient.push_back(
           weight_times(cost, layout, StageId(s), backward, times.backward.back(), speed));

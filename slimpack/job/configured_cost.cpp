@@ -36,12 +36,19 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
       invalid_input(
           "{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp", name,
           cost.tp, config.parallel.tp);
+    if (cost.autograd && config.parallel.zero != 1)
+      invalid_input(
+          "parallel.zero is {}, but {} was measured for slimpack.torch.pipeline, whose replicas "
+          "share nothing out; use 1",
+          config.parallel.zero, name);
+    cost.zero = config.parallel.zero;
     return on_device(std::move(cost), config.train.device);
   }
   if (!config.hardware) return std::nullopt;
   Costs cost = cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
-                                  config.parallel.dp);
+                                  config.parallel.dp, config.parallel.pp);
   cost.gpu = gpu_memory(*config.hardware);
+  cost.zero = config.parallel.zero;
   return on_device(std::move(cost), config.train.device);
 }
 

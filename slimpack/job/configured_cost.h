@@ -12,7 +12,7 @@ namespace slimpack {
 
 /// The costs of cost.file, else of [hardware], as on_device leaves them. nullopt if the
 /// configuration names neither: then the caller has to measure. Throws InvalidInput for a cost file
-/// of another model, number format or tp.
+/// of another model, number format or tp, and for one of autograd where parallel.zero is not 1.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
                                                    const DecoderShape& shape);
 

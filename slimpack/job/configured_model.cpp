@@ -15,6 +15,10 @@ void require_positions(const RunConfig& config, const ModelShape& shape) {
 ModelShape trained_model(const RunConfig& config) {
   ModelShape shape = read_model_shape(config.model.config);
   require_positions(config, shape);
+  if (config.parallel.zero != 1)
+    invalid_input(
+        "parallel.zero is {}, but this version trains with 1 and only plans the others; use 1",
+        config.parallel.zero);
   return shape;
 }
 

@@ -11,8 +11,8 @@ namespace slimpack {
 /// Throws InvalidInput for a context beyond the model's positions.
 void require_positions(const RunConfig& config, const ModelShape& shape);
 
-/// The model, for training. Throws InvalidInput for a model that cannot be trained, and for a
-/// context beyond its positions.
+/// The model, for training. Throws InvalidInput for a model or a sharing of its state that cannot
+/// be trained, and for a context beyond its positions.
 [[nodiscard]] ModelShape trained_model(const RunConfig& config);
 
 /// The model, for planning steps. Allows features that cannot be trained if their cost is known,

@@ -28,11 +28,11 @@ std::optional<ActivationBudget> activation_budget(const Costs& cost, const Stage
   // Of a model's own layers, what travels is not counted.
   budget.reserved_percent = cost.gpu && !cost.autograd ? kReservedPercentOfGpu : kReservedPercent;
   budget.reserve = Bytes(cost.memory.count() / 100 * budget.reserved_percent);
-  budget.gpu = gpu_share(cost, {.stages = layout.stages(),
-                                .replicas = replicas,
-                                .tensor = cost.tp,
-                                .most_merged = most_merged,
-                                .replicas_per_node = cost.replicas_per_node});
+  budget.gpu = gpu_share(cost, {.placement = {.ranks_per_node = cost.ranks_per_node,
+                                              .tensor = cost.tp,
+                                              .stages = layout.stages(),
+                                              .replicas = replicas},
+                                .most_merged = most_merged});
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const Bytes states = model_state_bytes(cost, layout, StageId(s), replicas);
     if (states <= budget.states) continue;

@@ -35,7 +35,9 @@ class OrderRun {
     }
     Nanos reduced(0), ended(0);
     for (std::size_t s = 0; s < stages_; ++s) {
-      reduced = std::max(reduced, Nanos(free_at_[s]) + times_.reduce[s]);
+      const auto& actions = schedule_.stages[s];
+      const Pass last = actions.empty() ? Pass::kBackward : actions.back().pass;
+      reduced = std::max(reduced, Nanos(free_at_[s]) + times_.reduce_after(last, s));
       ended = std::max(ended, times_.step_end[s]);
     }
     return reduced + ended;

@@ -46,6 +46,8 @@ void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_ra
   each(times.weight_gradient, SpanKind::kWeightGradient);
   for (std::size_t s = 0; s < times.reduce.size(); ++s) {
     typical.replace(times.reduce[s], first_rank + s, SpanKind::kReduce);
+    if (!times.reduce_after_weights.empty())
+      typical.replace(times.reduce_after_weights[s], first_rank + s, SpanKind::kReduce);
     typical.replace(times.step_end[s], first_rank + s, SpanKind::kOptimizer);
   }
 }

@@ -103,9 +103,9 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
 Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
   const Nanos step_end = *std::max_element(times.step_end.begin(), times.step_end.end());
   const Bounds bounds = bounds_of(packs, times);
-  Nanos reduced = bounds.first_stage + times.reduce.front();
+  Nanos reduced = bounds.first_stage + times.least_reduce(0);
   for (std::size_t s = 0; s < bounds.stage_ends.size(); ++s)
-    reduced = std::max(reduced, bounds.stage_ends[s] + times.reduce[s]);
+    reduced = std::max(reduced, bounds.stage_ends[s] + times.least_reduce(s));
   return reduced + step_end;
 }
 

@@ -286,23 +286,32 @@ class Simulator {
     return times_of(receiver, action.pass).start[pack - slots_];
   }
 
+  /// What is left of the stage's reduction after the replica's last action there.
+  [[nodiscard]] Nanos reduction_of(std::size_t r, std::size_t s) const {
+    const TaskTimes& times = replicas_[r].times;
+    const auto& actions = schedules_[r].stages[s];
+    return times.reduce_after(actions.empty() ? Pass::kBackward : actions.back().pass, s);
+  }
+
   void end_step() {
     for (std::size_t s = 0; s < stages_; ++s) {
       std::int64_t ran = 0;
-      std::int64_t reduce = 0;
+      std::int64_t reduced = 0;
       for (std::size_t r = 0; r < replicas_.size(); ++r) {
-        ran = std::max(ran, ranks_[r * stages_ + s].free_at);
-        reduce = std::max(reduce, replicas_[r].times.reduce[s].count());
+        const std::int64_t end = ranks_[r * stages_ + s].free_at;
+        ran = std::max(ran, end);
+        reduced = std::max(reduced, end + reduction_of(r, s).count());
       }
       reduce_start_.push_back(ran);
-      all_reduced_ = std::max(all_reduced_, ran + reduce);
+      reduced_.push_back(reduced);
+      all_reduced_ = std::max(all_reduced_, reduced);
     }
   }
 
   [[nodiscard]] Nanos busy_of(std::size_t r, std::size_t s) const {
     const TaskTimes& times = replicas_[r].times;
     const RankState& rank = ranks_[r * stages_ + s];
-    std::int64_t busy = times.step_end[s].count() + times.reduce[s].count();
+    std::int64_t busy = times.step_end[s].count() + reduced_[s] - reduce_start_[s];
     for (const PassTimes* pass : {&rank.forward, &rank.backward, &rank.weight})
       for (std::size_t p = 0; p < pass->start.size(); ++p)
         if (pass->start[p] != kUnknown) busy += pass->end[p] - pass->start[p];
@@ -339,7 +348,7 @@ class Simulator {
       until(SpanKind::kWaitSend, action.pack, own.put[action.pack.index()]);
     }
     until(SpanKind::kWaitReceive, PackId(-1), reduce_start_[s]);
-    until(SpanKind::kReduce, PackId(-1), reduce_start_[s] + times.reduce[s].count());
+    until(SpanKind::kReduce, PackId(-1), reduced_[s]);
     until(SpanKind::kWaitReceive, PackId(-1), all_reduced_);
     until(SpanKind::kOptimizer, PackId(-1), all_reduced_ + times.step_end[s].count());
   }
@@ -352,7 +361,8 @@ class Simulator {
   ReplicaBarriers barriers_;
   std::vector<LoggedEvent>* log_;
   std::vector<RankState> ranks_;            ///< [replica · stages + stage]
-  std::vector<std::int64_t> reduce_start_;  ///< by stage
+  std::vector<std::int64_t> reduce_start_;  ///< by stage: when the last replica has run it
+  std::vector<std::int64_t> reduced_;       ///< by stage
   std::int64_t all_reduced_ = 0;
 };
 

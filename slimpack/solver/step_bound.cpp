@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "slimpack/cost/reduction.h"
 #include "slimpack/solver/balance.h"
 
 namespace slimpack {
@@ -196,6 +197,49 @@ class Bound {
   std::vector<double> fastest_;  ///< by stage
 };
 
+/// By coefficient the larger one.
+PackCost larger(const PackCost& a, const PackCost& b) {
+  return {std::max(a.per_pack, b.per_pack),
+          std::max(a.per_slice, b.per_slice),
+          std::max(a.per_token, b.per_token),
+          std::max(a.per_pair, b.per_pair),
+          std::max(a.per_prefix_token, b.per_prefix_token),
+          std::max(a.per_window_pair, b.per_window_pair),
+          std::max(a.per_window_prefix, b.per_window_prefix),
+          std::max(a.window, b.window)};
+}
+
+/// What no last action of the first stage exceeds, in nanoseconds at speed 1, whatever the layers
+/// compute again: one with slices of all sequences, each with the tokens and the prefix of the
+/// whole one.
+double longest_last_action(const Job& job, const SequenceLengths& lengths,
+                           const RecomputingCosts& cost, const CutLimits& limits) {
+  const StageId first(std::int32_t{0});
+  const Costs& plain = cost;
+  PackCost dearest;
+  for (std::int32_t group = 1; group <= limits.most_merged; group *= 2)
+    for (const Recompute recompute : known_recomputations(plain))
+      dearest = larger(dearest, stage_cost(with_recompute(plain, recompute), job.layout, first,
+                                           Pass::kBackward, group));
+  double time = dearest.per_pack;
+  for (const Tokens length : lengths)
+    time += dearest({SequenceId(), Tokens(0), length}) +
+            (dearest.per_prefix_token + dearest.per_window_prefix) *
+                static_cast<double>(length.count());
+  return std::max(time,
+                  shared_state_traffic(cost, job.layout, first, job.replicas, Pass::kBackward));
+}
+
+/// What of the first stage's reduction any plan's last action there leaves.
+double least_reduction(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+                       const CutLimits& limits) {
+  constexpr double kRounding = 1;  // of the action's time
+  double slowest = 1;
+  for (const auto& replica : job.speed) slowest = std::min(slowest, replica.front());
+  return reduction_after(cost, job.layout, StageId(std::int32_t{0}), job.replicas,
+                         longest_last_action(job, lengths, cost, limits) / slowest + kRounding);
+}
+
 }  // namespace
 
 Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
@@ -210,7 +254,9 @@ Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const Rec
   double speed = 1;
   for (const auto& replica : job.speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
-  const auto rest = static_cast<double>((ends.reduce.front() + step_end).count()) / speed;
+  const double reduce = cost.autograd ? static_cast<double>(ends.reduce.front().count())
+                                      : least_reduction(job, lengths, cost, limits);
+  const auto rest = (reduce + static_cast<double>(step_end.count())) / speed;
   return step_actions_bound(job, lengths, cost, limits) + Nanos(static_cast<std::int64_t>(rest));
 }
 

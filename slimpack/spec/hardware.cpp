@@ -9,9 +9,11 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 20> kFields{{
+  static constexpr std::array<HardwareField, 21> kFields{{
       {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
+      {"linear_half_rows", &H::linear_half_rows, true,
+       "rows of which a product takes twice as long as linear_flops says"},
       {"attention_forward_flops", &H::attention_forward_flops, false,
        "achieved FLOP/s of attention, counting the causal half"},
       {"attention_backward_flops", &H::attention_backward_flops, false,
@@ -34,9 +36,10 @@ std::span<const HardwareField> hardware_fields() {
       {"ranks_per_node", &H::ranks_per_node, false, "GPUs of a machine"},
       {"node_link_bytes_per_second", &H::node_link_bytes_per_second, false,
        "of one rank within its node, one direction"},
-      {"node_link_latency_us", &H::node_link_latency_us, true, "microseconds per collective"},
+      {"node_link_latency_us", &H::node_link_latency_us, true,
+       "microseconds per message or collective"},
       {"link_bytes_per_second", &H::link_bytes_per_second, false, "of one rank to other nodes"},
-      {"link_latency_us", &H::link_latency_us, true, "microseconds per message, between nodes"},
+      {"link_latency_us", &H::link_latency_us, true, "likewise, between nodes"},
   }};
   return kFields;
 }

@@ -14,19 +14,22 @@
 
 namespace slimpack {
 
-/// Speeds are achieved, not peaks. The defaults resemble an H100 in a node of eight.
+/// Speeds are achieved, not peaks. The defaults are the figures of hardware/h100.toml.
 struct HardwareSpec {
   std::string name;            ///< for people: "H100 SXM"; may be empty
   double peak_flops = 989e12;  ///< denominator of MFU
 
-  double linear_flops = 400e12;              ///< FLOP/s of large matrix products
-  double attention_forward_flops = 340e12;   ///< FLOP/s, counting the causal half
-  double attention_backward_flops = 250e12;  ///< likewise; backward attention is 2.5 × forward work
-  double attention_slice_us = 24;            ///< per layer, slice and pass: a kernel launch
+  double linear_flops = 600e12;  ///< FLOP/s of large matrix products
+  /// Rows of which a product with bf16 weights takes twice as long as linear_flops says: it reads
+  /// its weights for however few rows, and takes as much longer with many rows.
+  double linear_half_rows = 98;
+  double attention_forward_flops = 655e12;   ///< FLOP/s, counting the causal half
+  double attention_backward_flops = 579e12;  ///< likewise; backward attention is 2.5 × forward work
+  double attention_slice_us = 23.56;         ///< per layer, slice and pass: a kernel launch
   /// Forward attention's time per query token and query head beyond its pairs (partly filled tiles,
   /// reading Q and writing O). For backward it is multiplied by 2.5 and by the ratio of the speeds,
   /// as the time per pair is.
-  double attention_token_head_ns = 0.68;
+  double attention_token_head_ns = 0.235;
   double forward_overhead_us = 60;    ///< per layer and MicroPack
   double backward_overhead_us = 120;  ///< likewise
 
@@ -46,10 +49,10 @@ struct HardwareSpec {
   std::int32_t ranks_per_node = 8;
   /// Between ranks of one node: what one rank sends, and the latency of a collective.
   double node_link_bytes_per_second = 450e9;
-  double node_link_latency_us = 10;
+  double node_link_latency_us = 12;
   /// Between nodes: likewise.
   double link_bytes_per_second = 50e9;
-  double link_latency_us = 10;
+  double link_latency_us = 20;
 
   bool operator==(const HardwareSpec&) const = default;
 };

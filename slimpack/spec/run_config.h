@@ -115,6 +115,9 @@ struct ParallelGrid {
 };
 
 struct ParallelConfig : ParallelGrid {
+  /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
+  /// 3 = weights, too. The runtime trains with 1; others are planned.
+  std::int32_t zero = 1;
   double timeout = 300;  ///< seconds to wait for ranks in other processes
   /// The speed of each rank, replica by replica and stage by stage; 1 = as the costs say; empty =
   /// all 1.

@@ -114,6 +114,7 @@ Costs cost_of(CostKind kind) {
   hardware.attention_backward_flops = 4e10;
   hardware.forward_overhead_us = hardware.backward_overhead_us =
       kind == CostKind::kOverhead ? 500 : 2;
+  if (kind != CostKind::kOverhead) hardware.linear_half_rows = 0;
   if (kind == CostKind::kLinks)
     hardware.node_link_bytes_per_second = hardware.link_bytes_per_second = 1e8;
   // Rows of 2,448 bytes a token either stay or take longer than a layer, which runs for 0.9 us.

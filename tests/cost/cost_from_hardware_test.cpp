@@ -18,6 +18,7 @@ HardwareSpec round_hardware() {
   hardware.name = "round";
   hardware.peak_flops = 1000e12;
   hardware.linear_flops = 400e12;
+  hardware.linear_half_rows = 0;
   hardware.attention_forward_flops = 320e12;
   hardware.attention_backward_flops = 256e12;
   hardware.attention_slice_us = 3;
@@ -110,7 +111,7 @@ TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
   EXPECT_EQ(cost.tp, 1);
   EXPECT_EQ(cost.memory, Bytes(1000));
   EXPECT_EQ(cost.peak_flops, 1000e12);
-  EXPECT_EQ(cost.replicas_per_node, 8);
+  EXPECT_EQ(cost.ranks_per_node, 8);
   EXPECT_EQ(cost.fit_error, 0);
   cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, HardwareSpec{});
   EXPECT_EQ(cost.source, "hardware");
@@ -135,16 +136,72 @@ TEST(CostFromHardware, CountsTheBytesThatMemoryMoves) {
   EXPECT_DOUBLE_EQ(optimizer(Dtype::kFp64), 56);
 }
 
-TEST(CostFromHardware, SendsBetweenStagesOverTheNetwork) {
-  for (const int tp : {1, 4}) {
+TEST(CostFromHardware, SendsBetweenStagesOverTheNodeIfItHoldsThem) {
+  const auto transfer = [](std::int32_t tp, std::int32_t stages, std::int32_t replicas) {
     const RecomputingCosts cost{
-        cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp)};
-    // A token of 8,192 bytes; each of tp ranks sends its share at 4 ns a byte, after 11 us.
+        cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), tp, replicas, stages)};
     PackPlan packs;
     packs.forward = {{{{SequenceId(0), Tokens(0), Tokens(64)}}}};
-    EXPECT_EQ(task_times(cost, StageLayout{{0, 32}}, packs).forward_transfer[0],
-              Nanos(11000 + 64 * 8192 * 4 / tp));
-  }
+    return task_times(cost, StageLayout{{0, 32}}, packs).forward_transfer[0];
+  };
+  // A token of 8,192 bytes; each of tp ranks sends its share. Of two stages each sends one way.
+  EXPECT_EQ(transfer(1, 2, 4), Nanos(7000 + 64 * 8192 * 2));
+  EXPECT_EQ(transfer(4, 2, 4), Nanos(7000 + 64 * 8192 * 2 / 4));
+  EXPECT_EQ(transfer(8, 2, 4), Nanos(11000 + 64 * 8192 * 4 / 8));
+  // Between two others a stage sends both ways over one link.
+  EXPECT_EQ(transfer(2, 4, 4), Nanos(7000 + 64 * 8192 * 2 * 2 / 2));
+  EXPECT_EQ(transfer(4, 4, 4), Nanos(11000 + 64 * 8192 * 4 * 2 / 4));
+  // Three stages of each replica: the third replica stands in two nodes of eight.
+  EXPECT_EQ(transfer(1, 3, 2), Nanos(7000 + 64 * 8192 * 2 * 2));
+  EXPECT_EQ(transfer(1, 3, 3), Nanos(11000 + 64 * 8192 * 4 * 2));
+}
+
+TEST(CostFromHardware, TakesTwiceAsLongForTheRowsWhoseRateIsHalf) {
+  HardwareSpec hardware = round_hardware();
+  hardware.linear_half_rows = 100;
+  const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  const Costs full = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
+  // A layer has 202,375,168 weights in matrices and 8,192 in norms. A hundred rows of all take 200
+  // FLOPs each at 400 FLOPs/fs, whatever the MicroPack; the matrices' rows take 101,187.584 ns.
+  const double reading = 202383360 * 200.0 / 400e3;
+  EXPECT_DOUBLE_EQ(cost.weight_reading, reading);
+  EXPECT_DOUBLE_EQ(cost.forward.per_pack, 60000 + reading);
+  EXPECT_NEAR(reading / (100 * 404750336.0 / 400e3), 1, 1e-4);
+  EXPECT_EQ(cost.forward.per_token, full.forward.per_token);
+  // Input gradients read the weights, too. Those of weights read and write sums of 4 bytes where
+  // forward reads weights of 2: four times as much.
+  EXPECT_DOUBLE_EQ(cost.backward.per_pack, 120000 + 5 * reading);
+  EXPECT_DOUBLE_EQ(cost.weight_gradient.per_pack, 30000 + 4 * reading);
+  // The head has 131,072,000 weights: 65,536 ns for each of two readings, four times as much for
+  // the sums. It takes 4,096 rows at once, and half of a block more than the tokens fill.
+  const double block = 6 * 65536;
+  EXPECT_DOUBLE_EQ(cost.head_backward.per_pack, 120000 + block / 2);
+  EXPECT_DOUBLE_EQ(cost.head_backward.per_token, full.head_backward.per_token + block / 4096);
+  // In fp32 weights have as many bytes as sums.
+  const Costs fp32 = cost_from_hardware(llama2_7b(), Dtype::kFp32, hardware);
+  EXPECT_DOUBLE_EQ(fp32.backward.per_pack, 120000 + 3 * reading);
+}
+
+TEST(CostFromHardware, ReadsOnARankOnlyItsOwnWeights) {
+  HardwareSpec hardware = round_hardware();
+  hardware.linear_half_rows = 100;
+  const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware, 4);
+  EXPECT_DOUBLE_EQ(four.weight_reading, one.weight_reading / 4);
+  EXPECT_DOUBLE_EQ(four.weight_gradient.per_pack - 30000,
+                   (one.weight_gradient.per_pack - 30000) / 4);
+  EXPECT_DOUBLE_EQ(four.head_backward.per_pack - 120000 - 2 * 7000,
+                   (one.head_backward.per_pack - 120000) / 4);
+}
+
+TEST(CostFromHardware, RecomputesWithTheWeightsOfTheProductsThatItRepeats) {
+  HardwareSpec hardware = round_hardware();
+  hardware.linear_half_rows = 100;
+  const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  // Of 202,375,168 weights gate and up have 2 · 4,096 · 11,008; half of forward's launches besides.
+  EXPECT_DOUBLE_EQ(
+      backward_time(cost, Recompute::kMlp).per_pack,
+      cost.backward.per_pack + 30000 + 2 * 4096 * 11008 / 202375168.0 * cost.weight_reading);
 }
 
 TEST(CostFromHardware, SharesTheWorkAmongTensorParallelRanks) {
@@ -165,7 +222,6 @@ TEST(CostFromHardware, SharesTheWorkAmongTensorParallelRanks) {
   EXPECT_DOUBLE_EQ(eight.head_backward.per_token, one.head_backward.per_token / 8 + 2 * 28672);
   EXPECT_DOUBLE_EQ(eight.head_backward.per_pack, one.head_backward.per_pack + 2 * 7000);
   EXPECT_DOUBLE_EQ(eight.optimizer_per_parameter, one.optimizer_per_parameter / 8);
-  EXPECT_EQ(eight.replicas_per_node, 1);
 }
 
 TEST(CostFromHardware, CopiesKeyHeadsBeyondTheirNumber) {
@@ -185,25 +241,44 @@ TEST(CostFromHardware, LeavesTheNodeWhenTensorParallelRanksDoNotFit) {
   // 15/16 of 16,384 bytes at 4 ns; 11 us.
   EXPECT_DOUBLE_EQ(cost.forward.per_token, one.forward.per_token / 16 + 4 * 61440);
   EXPECT_DOUBLE_EQ(cost.forward.per_pack, 60000 + 4 * 11000);
-  EXPECT_EQ(cost.replicas_per_node, 1);
 }
 
 TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond) {
-  const auto merges = [](std::int32_t replicas) {
-    return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, replicas).merge;
+  const auto merges = [](std::int32_t replicas, std::int32_t stages = 1) {
+    return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, replicas, stages)
+        .merge;
   };
   EXPECT_TRUE(merges(1).empty());
   EXPECT_EQ(merges(2).size(), 1U);
   EXPECT_EQ(merges(7).size(), 2U);
   const auto merge = merges(8);
   ASSERT_EQ(merge.size(), 3U);
-  // On one of two tensor-parallel ranks: 32 heads, 4,096 elements of Q. Forward Q in 2 bytes, O in
-  // 4 and a log-sum-exp of 4 per head: 24,704 bytes. Backward Q and dO in 2 bytes, log-sum-exp and
-  // row sum per head, dQ in 4: 33,024.
-  EXPECT_EQ(merge[0], (MergeTime{{14000, 24704 * 2 / 2.0}, {14000, 33024 * 2 / 2.0}}));
-  EXPECT_EQ(merge[1], (MergeTime{{14000, 24704 * 2 * 0.75}, {14000, 33024 * 2 * 0.75}}));
+  // On one of two tensor-parallel ranks: 32 heads; Q and O have 4,096 elements of 2 bytes, the
+  // log-sum-exp one of 4 per head. Forward Q, O and log-sum-exp: 16,512 bytes. Backward dO, Q, O,
+  // log-sum-exp and dQ: 32,896. At 2 ns a byte in the node. The kernel takes 0.5 ns for a row and
+  // head, 16 ns for all; backward 3.125 times as much. Of all of that g replicas add (g − 1)/g.
+  // Queries go to g − 1 others and results come back, 7 us each.
+  EXPECT_EQ(merge[0].forward, (EdgeTime{2 * 7000, (16512 * 2 + 16) / 2.0}));
+  EXPECT_EQ(merge[0].backward, (EdgeTime{2 * 7000, (32896 * 2 + 50) / 2.0}));
+  EXPECT_EQ(merge[1].forward, (EdgeTime{6 * 7000, (16512 * 2 + 16) * 0.75}));
+  EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, (32896 * 2 + 50) * 0.75}));
   // Eight replicas of two ranks do not fit a node of eight: 4 ns a byte, 11 us.
-  EXPECT_EQ(merge[2], (MergeTime{{22000, 24704 * 4 * 0.875}, {22000, 33024 * 4 * 0.875}}));
+  EXPECT_EQ(merge[2].forward, (EdgeTime{14 * 11000, (16512 * 4 + 16) * 0.875}));
+  EXPECT_EQ(merge[2].backward, (EdgeTime{14 * 11000, (32896 * 4 + 50) * 0.875}));
+  // Two stages of two ranks stand between neighbouring replicas: two fit, four do not.
+  EXPECT_EQ(merges(4, 2)[0], merge[0]);
+  EXPECT_EQ(merges(4, 2)[1].forward, (EdgeTime{6 * 11000, (16512 * 4 + 16) * 0.75}));
+}
+
+TEST(CostFromHardware, CallsAttentionForEveryMemberAndPart) {
+  const auto merge = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, 4).merge;
+  // Two calls for each member's queries instead of one, 3 us each. A prefix token's key and value
+  // on one of two ranks have 1,024 elements: 2,048 bytes forward, 12,288 backward, at a nanosecond
+  // each. A member reads its share of them for every member: without sharing, so g − 1 shares more.
+  EXPECT_EQ(merge[0].forward_slice, (SliceTime{3 * 3000, 2048 / 2, 0}));
+  EXPECT_EQ(merge[0].backward_slice, (SliceTime{3 * 3000, 12288 / 2, 0}));
+  EXPECT_EQ(merge[1].forward_slice, (SliceTime{7 * 3000, 2048 * 0.75, 0}));
+  EXPECT_EQ(merge[1].backward_slice, (SliceTime{7 * 3000, 12288 * 0.75, 0}));
 }
 
 TEST(CostFromHardware, ReducesGradientsOverTheNodeOnlyIfAllReplicasFit) {
@@ -214,7 +289,6 @@ TEST(CostFromHardware, ReducesGradientsOverTheNodeOnlyIfAllReplicasFit) {
   EXPECT_DOUBLE_EQ(cost(4).reduce_latency, 7000);
   EXPECT_DOUBLE_EQ(cost(5).reduce_per_byte, 4);
   EXPECT_DOUBLE_EQ(cost(5).reduce_latency, 11000);
-  EXPECT_EQ(cost(5).replicas_per_node, 4);
 }
 
 TEST(CostFromHardware, RefusesTensorParallelismThatDoesNotDivideTheHeads) {

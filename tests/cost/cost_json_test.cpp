@@ -20,12 +20,13 @@ Costs example() {
   cost.optimizer_per_parameter = 0.125;
   cost.fit_error = 0.04;
   cost.tp = 8;
-  cost.merge = {{{5, 6}, {7, 8}}, {{9, 1.0 / 7}, {11, 12}}};
+  cost.merge = {{{5, 6}, {7, 8}}, {{9, 1.0 / 7}, {11, 12}, {13, 14, 15}, {16, 17, 18}}};
   cost.reduce_latency = 13;
   cost.reduce_per_byte = 0.02;
   cost.memory = Bytes(80'000'000'000);
   cost.peak_flops = 989e12;
-  cost.replicas_per_node = 4;
+  cost.ranks_per_node = 4;
+  cost.zero = 3;
   cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16)};
   return cost;
 }
@@ -57,6 +58,7 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
     if (item.key() == "weight_gradient" || item.key() == "elementwise" ||
+        item.key() == "weight_reading" || item.key() == "ranks_per_node" || item.key() == "zero" ||
         item.key() == "host_per_byte" || item.key() == "gpu")
       continue;  // may be absent
     auto broken = file;
@@ -183,14 +185,21 @@ TEST(CostJson, RefusesImpossibleCountsAndMerges) {
   refused("tp", 0, "\"tp\"");
   refused("tp", 1.5, "\"tp\"");
   refused("memory", -1, "\"memory\"");
-  refused("replicas_per_node", -1, "\"replicas_per_node\"");
-  refused("replicas_per_node", 65537, "\"replicas_per_node\"");
+  refused("ranks_per_node", -1, "\"ranks_per_node\"");
+  refused("ranks_per_node", 65537, "\"ranks_per_node\"");
+  refused("zero", 0, "\"zero\"");
+  refused("zero", 4, "\"zero\"");
+  refused("weight_reading", -1, "\"weight_reading\"");
+  refused("weight_reading", 1e9, "must be at most");
   refused("peak_flops", -1, "\"peak_flops\"");
   refused("merge", 1, "\"merge\"");
   refused("merge", nlohmann::json::array({1}), "merge[0]");
   auto merge = file["merge"];
   merge[1]["backward"]["per_token"] = -1;
   refused("merge", merge, "merge[1]: backward");
+  merge = file["merge"];
+  merge[1]["forward"].erase("per_prefix_token");
+  refused("merge", merge, "merge[1]: forward");
   merge = nlohmann::json::array();
   for (int k = 0; k < 17; ++k) merge.push_back(file["merge"][0]);
   refused("merge", merge, "17 entries");

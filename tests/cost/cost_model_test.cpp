@@ -139,6 +139,7 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
   // 6, 6 without the head. The head's stage stays at 6 and the extra layers go to the later of the
   // rest.
   HardwareSpec even;
+  even.linear_half_rows = 0;
   even.attention_slice_us = 0;
   even.attention_token_head_ns = 0;
   even.attention_forward_flops = even.attention_backward_flops = even.linear_flops;

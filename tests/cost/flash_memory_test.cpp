@@ -93,17 +93,38 @@ TEST(FlashMemory, IsCountedOnGpusThatTheKernelRunsOn) {
 }
 
 TEST(GpuGroups, CountTheRanksOfANodeOnceInEachGroup) {
-  // Two of tensor, three other replicas, merged over two and over four: 1 + 3. Stages elsewhere.
-  GpuGroups groups{
-      .stages = 4, .replicas = 4, .tensor = 2, .most_merged = 4, .replicas_per_node = 4};
-  EXPECT_EQ(groups.node_peers(), 1 + 3 + 1 + 3);
-  // Of 64 replicas 4 are in a node.
-  groups.replicas = 64;
-  EXPECT_EQ(groups.node_peers(), 1 + 3 + 1 + 3);
-  // Stages in one node: the one before and the one after.
-  EXPECT_EQ((GpuGroups{.stages = 4, .replicas_per_node = 8}.node_peers()), 2);
-  EXPECT_EQ((GpuGroups{.stages = 2, .replicas_per_node = 8}.node_peers()), 1);
-  EXPECT_EQ(GpuGroups{}.node_peers(), 0);
+  const auto peers = [](const NodePlacement& placement, std::int32_t most_merged = 1) {
+    return GpuGroups{placement, most_merged}.node_peers();
+  };
+  // A node of eight has two tensor-parallel ranks of four stages. Replicas are elsewhere.
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .stages = 4, .replicas = 4}), 1 + 2);
+  // Of one stage it has four replicas: three others, and merged over two and over four 1 + 3.
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 4}, 4), 1 + 3 + 1 + 3);
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 64}, 4), 1 + 3 + 1 + 3);
+  // Of two stages two replicas.
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .stages = 2, .replicas = 64}, 4),
+            1 + 1 + 1 + 1 + 1);
+  // Stages in one node: the one before and the one after; of eight stages of four ranks, one.
+  EXPECT_EQ(peers({.ranks_per_node = 8, .stages = 4}), 2);
+  EXPECT_EQ(peers({.ranks_per_node = 8, .stages = 2}), 1);
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 4, .stages = 8}), 3 + 1);
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 8, .stages = 8}), 7);
+  EXPECT_EQ(peers({.stages = 3, .replicas = 5}), 4 + 2);
+  EXPECT_EQ(peers({}), 0);
+}
+
+TEST(NodePlacement, HoldsGroupsThatNoNodeDivides) {
+  const NodePlacement p{.ranks_per_node = 8, .tensor = 2, .stages = 2, .replicas = 16};
+  EXPECT_TRUE(p.holds_tensor());
+  EXPECT_TRUE(p.holds_stages());
+  EXPECT_TRUE(p.holds_replicas(2));
+  EXPECT_FALSE(p.holds_replicas(4));
+  // Six ranks of a replica: the second replica is divided, unless the job has one alone.
+  EXPECT_FALSE((NodePlacement{8, 2, 3, 2}.holds_stages()));
+  EXPECT_TRUE((NodePlacement{8, 2, 3, 2}.holds_tensor()));
+  EXPECT_TRUE((NodePlacement{8, 2, 3, 1}.holds_stages()));
+  EXPECT_FALSE((NodePlacement{8, 16, 1, 1}.holds_tensor()));
+  EXPECT_TRUE((NodePlacement{0, 16, 4, 64}.holds_replicas(64)));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// hardware/h100.toml against the measurements that it was fitted to.
+// hardware/h100-fa2.toml against the measurements that its attention was fitted to.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ double pairs(const Measured& m) {
   return Slice{SequenceId(), Tokens(0), m.tokens}.causal_pairs();
 }
 
-TEST(H100File, HoldsTheFitOfTheMeasurementsBesideIt) {
+TEST(FlashAttention2File, HoldsTheFitOfTheMeasurementsBesideIt) {
   const std::vector<Measured> all = measurements();
   ASSERT_EQ(all.size(), 44U);
   // launch + token_head · tokens · heads + pair · pairs · heads, relative to the measured time.
@@ -64,7 +64,7 @@ TEST(H100File, HoldsTheFitOfTheMeasurementsBesideIt) {
     columns[2].push_back(pairs(m) * heads / m.nanos);
   }
   const auto fit = non_negative_least_squares(columns, std::vector<double>(all.size(), 1.0));
-  const HardwareSpec file = read_hardware(hardware_folder() / "h100.toml");
+  const HardwareSpec file = read_hardware(hardware_folder() / "h100-fa2.toml");
   // Half a unit of the last digit that the file states.
   EXPECT_NEAR(fit[0] / 1e3, file.attention_slice_us, 0.005);
   EXPECT_NEAR(fit[1], file.attention_token_head_ns, 0.0005);
@@ -86,8 +86,8 @@ Costs attention_only(const HardwareSpec& h100, double tp) {
   return cost_from_hardware(shape, Dtype::kBf16, hardware);
 }
 
-TEST(H100File, PredictsEveryMeasurementWithinTheErrorThatTheDocumentationStates) {
-  const HardwareSpec h100 = read_hardware(hardware_folder() / "h100.toml");
+TEST(FlashAttention2File, PredictsEveryMeasurementWithinTheErrorThatTheDocumentationStates) {
+  const HardwareSpec h100 = read_hardware(hardware_folder() / "h100-fa2.toml");
   double largest = 0;
   double largest_of_long = 0;
   double sum = 0;

@@ -198,5 +198,24 @@ TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
   EXPECT_EQ(parts, (ModelState{Bytes(2004 * 2), Bytes(2004 * 4), Bytes(668 * 12)}));
 }
 
+TEST(ModelState, IsSharedOutAsFarAsZeroSays) {
+  Costs cost = testing::round_model();
+  cost.dtype = Dtype::kBf16;
+  // Eight layers of 3008 parameters, an embedding of 1000 and a head of 1020: 26,084; of four
+  // replicas each has 6,521. Two layers are whole.
+  cost.shape.num_layers = 8;
+  const StageLayout layout{{0, 8}};
+  const auto state = [&](std::int32_t zero, std::int32_t replicas) {
+    cost.zero = zero;
+    return model_state(cost, layout, StageId(std::int32_t{0}), replicas);
+  };
+  const std::int64_t whole = 26084, share = 6521, shared = share + 2 * 3008;
+  EXPECT_EQ(state(1, 4), (ModelState{Bytes(whole * 2), Bytes(whole * 4), Bytes(share * 12)}));
+  EXPECT_EQ(state(2, 4), (ModelState{Bytes(whole * 2), Bytes(shared * 4), Bytes(share * 12)}));
+  EXPECT_EQ(state(3, 4), (ModelState{Bytes(shared * 2), Bytes(shared * 4), Bytes(share * 12)}));
+  // One replica has everything, once.
+  EXPECT_EQ(state(3, 1), state(1, 1));
+}
+
 }  // namespace
 }  // namespace slimpack

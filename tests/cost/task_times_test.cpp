@@ -34,6 +34,22 @@ TEST(StageCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
   EXPECT_EQ(time(kLast, Pass::kBackward, 2), 40 + 25 + 22 + 24);
 }
 
+TEST(StageCost, CountsWhatMergedSlicesAdd) {
+  RecomputingCosts cost{round_model_of_replicas()};
+  cost.merge[0].forward_slice = {7, 0.25, 0};
+  cost.merge[0].backward_slice = {9, 0.5, 0};
+  const Slice s = slice(0, 4, 6);
+  // Above 29.5 forward on a layer; 7 and a quarter of each of 4 prefix tokens besides.
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward, 2)(s), 29.5 + 8);
+  EXPECT_EQ(stage_cost(cost, kTwoStages, kLast, Pass::kBackward, 2)(s), 111 + 2 * 11);
+  // A layer that runs attention again has forward's besides.
+  const auto backward = [&](const RecomputingCosts& costs) {
+    return stage_cost(costs, kTwoStages, kFirst, Pass::kBackward, 2)(s);
+  };
+  const auto full = [](const Costs& costs) { return with_recompute(costs, Recompute::kFull); };
+  EXPECT_EQ(backward(full(cost)) - backward(full(round_model_of_replicas())), 11 + 8);
+}
+
 TEST(StageCost, IsThatOfOneReplicaUnlessToldOtherwise) {
   const RecomputingCosts cost{round_model_of_replicas()};
   for (const StageId stage : {kFirst, kLast})
@@ -93,25 +109,55 @@ TEST(TaskTimes, AreDividedByTheSpeedOfEachStage) {
   EXPECT_EQ(times.reduce, (std::vector{Nanos(0), Nanos(0)}));
 }
 
-TEST(TaskTimes, ReduceInARingAndGatherWhatWasUpdated) {
+TEST(TaskTimes, ReduceBucketByBucketAndGatherWhatWasUpdated) {
   RecomputingCosts cost{round_model_of_replicas()};
   cost.tp = 2;
-  // First stage: 4008 / 2 = 2004 parameters on a rank, 8016 bytes of fp32, 2004 to each of four
-  // replicas. Three steps of 7 + 2004/4 = 508 to reduce, as many to gather; of the update, a
-  // quarter: 2·4008/4.
+  // First stage, on a rank: a layer of 3008 / 2 parameters, 6016 bytes of fp32, and an embedding of
+  // 1000 / 2, 2000 bytes. Of these 3/4 go to three other replicas at 0.25 ns: 1128 and 375, and 7
+  // ns each. As much to gather; of the update, a quarter: 2·4008/4.
   TaskTimes times = task_times(cost, kTwoStages, {}, {4, {}});
-  EXPECT_EQ(times.reduce[0], Nanos(3 * 508));
-  EXPECT_EQ(times.step_end[0], Nanos(2004 + 3 * 508));
+  EXPECT_EQ(times.reduce[0], Nanos(1135 + 382));
+  EXPECT_EQ(times.step_end[0], Nanos(2004 + 1517));
   // A rank that is twice as fast updates in half the time; the links stay.
   const std::vector<double> speed = {2, 1};
   times = task_times(cost, kTwoStages, {}, {4, speed});
-  EXPECT_EQ(times.reduce[0], Nanos(3 * 508));
-  EXPECT_EQ(times.step_end[0], Nanos(1002 + 3 * 508));
-  // bf16 reduces in fp32 and gathers half as many bytes: 3·(7 + 1002/4) = 772.5.
+  EXPECT_EQ(times.reduce[0], Nanos(1517));
+  EXPECT_EQ(times.step_end[0], Nanos(1002 + 1517));
+  // bf16 reduces in fp32 and gathers half as many bytes: 564 + 187.5, and 14 ns.
   cost.dtype = Dtype::kBf16;
   times = task_times(cost, kTwoStages, {}, {4, {}});
-  EXPECT_EQ(times.reduce[0], Nanos(3 * 508));
-  EXPECT_EQ(times.step_end[0], Nanos(2777));
+  EXPECT_EQ(times.reduce[0], Nanos(1517));
+  EXPECT_EQ(times.step_end[0], Nanos(2770));
+}
+
+TEST(TaskTimes, CountWhatTheLastBackwardDoesNotHideOfTheReduction) {
+  RecomputingCosts cost{round_model_of_replicas()};
+  const Replication replication{.replicas = 2};
+  PackPlan packs;
+  packs.forward = {{{slice(0, 0, 1)}}, {{slice(1, 0, 100)}}};
+  packs.backward = {{{slice(1, 0, 100)}}, {{slice(0, 0, 1)}}};
+  // Buckets of 1020 parameters (head), three of 3008 (layers) and 1000 (embedding), half of their
+  // bytes at 0.25 ns and 7 ns each: 517, 1511 and 507. The last backward takes 6696
+  // (OneStageHoldsEmbeddingAndHead), a third of it a layer. With the last layer, 4464 before the end,
+  // the head's and that layer's are complete, and reduced 2436 before it. The second layer's starts
+  // 2232 before it, when it is complete, and takes 1511; the first one's starts with the end.
+  const StageLayout one_stage{{0, 3}};
+  TaskTimes times = task_times(cost, one_stage, packs, replication);
+  ASSERT_EQ(times.backward[0].back(), Nanos(6696));
+  EXPECT_EQ(times.reduce[0], Nanos(1511 + 507));
+  EXPECT_TRUE(times.reduce_after_weights.empty());
+  // The last one of two stages sends first, and then reduces all that it has.
+  times = task_times(cost, kTwoStages, packs, replication);
+  EXPECT_EQ(times.reduce[1], Nanos(517 + 1511 + 1511));
+  // Weight gradients that come last, alone, hide less: 400 ns of two layers, 200 each. −200 + 517 +
+  // 1511 = 1828, and 1511.
+  cost.weight_gradient = {200, 0};
+  times = task_times(cost, kTwoStages, packs, replication);
+  EXPECT_EQ(times.reduce[1], Nanos(517 + 1511 + 1511));
+  EXPECT_EQ(times.reduce_after_weights[1], Nanos(1828 + 1511));
+  EXPECT_EQ(times.reduce_after(Pass::kWeightGradient, 1), Nanos(1828 + 1511));
+  EXPECT_EQ(times.reduce_after(Pass::kBackward, 1), times.reduce[1]);
+  EXPECT_EQ(times.least_reduce(1), Nanos(1828 + 1511));
 }
 
 TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {

@@ -31,6 +31,15 @@ TEST(ConfiguredModel, IsRefusedForDocumentsBeyondItsPositions) {
                          {"data.context is 65 tokens", "max_position_embeddings = 64"});
 }
 
+TEST(ConfiguredModel, IsTrainedWithTheOptimizerSharedOutAndPlannedWithMore) {
+  const TempFolder folder;
+  RunConfig config = run_on(folder, "", 64);
+  config.parallel.zero = 3;
+  EXPECT_EQ(planned_model(config).shape.num_layers, 2);
+  expect_invalid_input([&] { (void)trained_model(config); },
+                       {"parallel.zero is 3", "trains with 1", "use 1"});
+}
+
 TEST(ConfiguredModel, ThatCannotBeTrainedIsPlannedWithTheNamesOfWhatKeepsItFromThat) {
   const TempFolder folder;
   const RunConfig config = run_on(folder, R"(, "rope_scaling": {"rope_type": "dynamic"})", 64);

@@ -40,16 +40,16 @@ TEST(ActivationBudget, IsUnknownWhereTheMemoryIs) {
 
 TEST(ActivationBudget, LeavesWhatAGpuAndItsLibrariesTake) {
   Costs cost = cost_with(Bytes(10'000'000));
-  cost.replicas_per_node = 2;
+  cost.ranks_per_node = 4;
   cost.host_per_byte = 0;
   cost.gpu = GpuMemory{132, Bytes(1'000'000), Bytes(20'000), Bytes(300'000)};
   // The other replica is a peer in the group that sums gradients, and in that of merged MicroPacks.
-  // Two stages of two replicas are more than a node.
+  // So is the other stage: a node holds two replicas of two stages.
   const auto budget = activation_budget(cost, kHalves, 2, 2);
-  EXPECT_EQ(budget->gpu, (GpuShare{Bytes(1'000'000), Bytes(20'000), Bytes(600'000)}));
+  EXPECT_EQ(budget->gpu, (GpuShare{Bytes(1'000'000), Bytes(20'000), Bytes(900'000)}));
   EXPECT_EQ(budget->reserve, Bytes(200'000));  // 2%
-  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 200'000 - 1'620'000 - 1'861'632));
-  EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.communicators, Bytes(300'000));
+  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 200'000 - 1'920'000 - 1'861'632));
+  EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.communicators, Bytes(600'000));
   cost.host_per_byte = 1;  // rows are copied in a queue of its own
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.allocator, Bytes(40'000));
 }

@@ -22,11 +22,15 @@ inline Costs small_cost(std::int32_t replicas = 1) {
   shape.max_positions = Tokens(1 << 20);
   HardwareSpec hardware;
   hardware.linear_flops = 1e11;
+  hardware.linear_half_rows = 0;
   hardware.attention_forward_flops = 5e10;
   hardware.attention_backward_flops = 4e10;
+  hardware.attention_slice_us = 24;
+  hardware.attention_token_head_ns = 0.68;
   hardware.forward_overhead_us = 20;
   hardware.backward_overhead_us = 20;
   hardware.host_bandwidth = 0;
+  hardware.node_link_latency_us = hardware.link_latency_us = 10;
   return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, replicas);
 }
 

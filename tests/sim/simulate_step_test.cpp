@@ -21,18 +21,12 @@ std::int64_t stage_end(const StepCase& c, const StepGraph& graph, std::size_t r,
   return actions.empty() ? 0 : graph.put(r, actions.back());
 }
 
-/// When every gradient is reduced: a stage's reduction starts when all replicas have run it.
+/// When every gradient is reduced: some time after each replica has run its stages.
 std::int64_t all_reduced(const StepCase& c, const StepGraph& graph) {
   std::int64_t reduced = 0;
-  for (std::size_t s = 0; s < c.stages(); ++s) {
-    std::int64_t ran = 0;
-    std::int64_t longest = 0;
-    for (std::size_t r = 0; r < c.plan.replicas.size(); ++r) {
-      ran = std::max(ran, stage_end(c, graph, r, s));
-      longest = std::max(longest, c.times[r].reduce[s].count());
-    }
-    reduced = std::max(reduced, ran + longest);
-  }
+  for (std::size_t s = 0; s < c.stages(); ++s)
+    for (std::size_t r = 0; r < c.plan.replicas.size(); ++r)
+      reduced = std::max(reduced, stage_end(c, graph, r, s) + c.times[r].reduce[s].count());
   return reduced;
 }
 
@@ -179,8 +173,9 @@ TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
   // merged pack, as its F0. Forward of the merged pack 4 and 6, backward 8 and 5; backward of
   // replica 0's own pack 2.
   //   replica 0: F0 [0,3) F1 [3,9) B0 (merged) [9,17) B1 [17,19), reduce [19,21)
-  //   replica 1: waits,   F0 [3,9) B0          [9,17), waits,     reduce [19,22)
-  // Then the optimizers, 1 and 4, from 22: 26.
+  //   replica 1: waits,   F0 [3,9) B0          [9,17), waits,     reduce [19,21)
+  // 2 after the end of replica 0 and 3 after that of replica 1. Then the optimizers, 1 and 4, from
+  // 21: 25.
   StepCase c;
   c.plan.lengths = {Tokens(8), Tokens(4)};
   c.plan.layout.layer_begin = {0, 1};
@@ -205,9 +200,9 @@ TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
   c.times[0].step_end = {Nanos(1)};
   c.times[1].step_end = {Nanos(4)};
   const SimulationResult result = c.simulated(true);
-  EXPECT_EQ(result.makespan, Nanos(26));
-  EXPECT_EQ(result.busy, (std::vector<Nanos>{Nanos(19 + 2 + 1), Nanos(14 + 3 + 4)}));
-  EXPECT_DOUBLE_EQ(result.bubble_ratio, 1 - 43.0 / 52);
+  EXPECT_EQ(result.makespan, Nanos(25));
+  EXPECT_EQ(result.busy, (std::vector<Nanos>{Nanos(19 + 2 + 1), Nanos(14 + 2 + 4)}));
+  EXPECT_DOUBLE_EQ(result.bubble_ratio, 1 - 42.0 / 50);
   using enum SpanKind;
   const auto span = [](std::int32_t rank, SpanKind kind, std::int32_t pack, std::int64_t start,
                        std::int64_t end) {
@@ -216,11 +211,10 @@ TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
   EXPECT_EQ(result.timeline.spans,
             (std::vector<Span>{span(0, kForward, 0, 0, 3), span(0, kForward, 1, 3, 9),
                                span(0, kBackward, 0, 9, 17), span(0, kBackward, 1, 17, 19),
-                               span(0, kReduce, -1, 19, 21), span(0, kWaitReceive, -1, 21, 22),
-                               span(0, kOptimizer, -1, 22, 23), span(1, kWaitReceive, 0, 0, 3),
-                               span(1, kForward, 0, 3, 9), span(1, kBackward, 0, 9, 17),
-                               span(1, kWaitReceive, -1, 17, 19), span(1, kReduce, -1, 19, 22),
-                               span(1, kOptimizer, -1, 22, 26)}));
+                               span(0, kReduce, -1, 19, 21), span(0, kOptimizer, -1, 21, 22),
+                               span(1, kWaitReceive, 0, 0, 3), span(1, kForward, 0, 3, 9),
+                               span(1, kBackward, 0, 9, 17), span(1, kWaitReceive, -1, 17, 19),
+                               span(1, kReduce, -1, 19, 21), span(1, kOptimizer, -1, 21, 25)}));
 }
 
 TEST(SimulateStep, ReplicasWithoutWorkWaitForTheOthers) {
@@ -245,6 +239,30 @@ TEST(SimulateStep, ReplicasWithoutWorkWaitForTheOthers) {
   EXPECT_EQ(result.makespan, Nanos(37));
   EXPECT_EQ(result.busy, (std::vector<Nanos>{Nanos(7), Nanos(37)}));
   EXPECT_EQ(result.peak_activation[0], Bytes(0));
+}
+
+TEST(SimulateStep, TheReductionFollowsTheActionThatComesLast) {
+  StepCase c;
+  c.plan.lengths = {Tokens(8)};
+  c.plan.layout.layer_begin = {0, 1};
+  const MicroPack own{{{SequenceId(0), Tokens(0), Tokens(8)}}};
+  c.plan.replicas = {{{SequenceId(0)}, {{own}, {own}}}};
+  c.slots = 8;
+  Rng rng(1);
+  c.times = testing::random_step_times(rng, c.plan);
+  c.bytes = testing::random_step_bytes(rng, c.plan);
+  TaskTimes& times = c.times.front();
+  times.forward = {{Nanos(10)}};
+  times.backward = {{Nanos(20)}};
+  times.input_gradient = {{Nanos(13)}};
+  times.weight_gradient = {{Nanos(8)}};
+  times.reduce = {Nanos(3)};
+  times.reduce_after_weights = {Nanos(5)};
+  times.step_end = {Nanos(0)};
+  c.schedules = {schedule_from_text("0F0,0B0\n", "test")};
+  EXPECT_EQ(c.simulated(false).makespan, Nanos(10 + 20 + 3));
+  c.schedules = {schedule_from_text("0F0,0I0,0W0\n", "test")};
+  EXPECT_EQ(c.simulated(false).makespan, Nanos(10 + 13 + 8 + 5));
 }
 
 }  // namespace

@@ -139,8 +139,12 @@ TEST(FluidCut, MakesFewerMicroPacksWhenThereIsNotEnoughToCut) {
 
 TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   // docs/planner.md derives the loads of these MicroPacks; this holds its table to the program.
-  // It counts the default speeds of matrix products and attention, and nothing else.
+  // It counts the speeds of matrix products and attention that the page states, and nothing else.
   HardwareSpec speeds;
+  speeds.linear_flops = 400e12;
+  speeds.linear_half_rows = 0;
+  speeds.attention_forward_flops = 340e12;
+  speeds.attention_backward_flops = 250e12;
   speeds.attention_slice_us = speeds.attention_token_head_ns = 0;
   Costs cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
   cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;

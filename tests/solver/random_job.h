@@ -77,6 +77,12 @@ inline RandomJob random_job(Rng& rng) {
       for (std::int32_t s = 0; s < job.layout.stages(); ++s)
         speeds.push_back(0.3 + 1.5 * rng.uniform());
     }
+  for (MergeTime& merge : cost.merge)
+    for (SliceTime* slice : {&merge.forward_slice, &merge.backward_slice}) {
+      slice->per_slice = 100 * rng.uniform();
+      (window > Tokens(0) ? slice->per_window_prefix : slice->per_prefix_token) = rng.uniform();
+    }
+  cost.zero = 1 + static_cast<std::int32_t>(rng.below(3));
   return job;
 }
 

@@ -46,10 +46,10 @@ TEST(Hardware, EachBrokenFigureIsNamed) {
 }
 
 TEST(Hardware, OnlyOverheadsLatenciesAndTheWayToTheHostMayBeZero) {
-  const std::set<std::string_view> may_be_zero{"attention_slice_us",   "attention_token_head_ns",
-                                               "forward_overhead_us",  "backward_overhead_us",
-                                               "node_link_latency_us", "link_latency_us",
-                                               "host_bandwidth"};
+  const std::set<std::string_view> may_be_zero{"linear_half_rows",        "attention_slice_us",
+                                               "attention_token_head_ns", "forward_overhead_us",
+                                               "backward_overhead_us",    "node_link_latency_us",
+                                               "link_latency_us",         "host_bandwidth"};
   for (const HardwareField& field : hardware_fields()) {
     HardwareSpec hardware;
     set(hardware, field, 0);
@@ -99,7 +99,7 @@ TEST(HardwareFile, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(HardwareFile, TheFilesOfThisProjectStateEveryFigure) {
-  for (const char* name : {"h100", "h200", "a100"}) {
+  for (const char* name : {"h100", "h100-fa2", "h200", "a100"}) {
     const auto file =
         std::filesystem::path(SLIMPACK_SOURCE_DIR) / "hardware" / fmt::format("{}.toml", name);
     const std::string text = fmt::format("\n{}", read_file(file, "hardware file"));
@@ -112,6 +112,13 @@ TEST(HardwareFile, TheFilesOfThisProjectStateEveryFigure) {
       EXPECT_NE(text.find(fmt::format("\n{} = ", field.name)), std::string::npos)
           << name << " does not state " << field.name;
   }
+}
+
+TEST(HardwareFile, TheDefaultsAreThoseOfTheH100) {
+  HardwareSpec h100 =
+      read_hardware(std::filesystem::path(SLIMPACK_SOURCE_DIR) / "hardware/h100.toml");
+  h100.name.clear();
+  EXPECT_EQ(h100, HardwareSpec{});
 }
 
 TEST(Dtype, HasItsOwnNameAndHuggingFacesName) {

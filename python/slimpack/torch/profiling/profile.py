@@ -190,7 +190,7 @@ def _cost_file(config, dtype, known, layers, transfer):
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
         "transfer_per_byte": per_byte, "reduce_latency": latency, "reduce_per_byte": per_byte,
-        "peak_flops": 0, "replicas_per_node": 0,
+        "peak_flops": 0, "ranks_per_node": 0,
         "autograd": {
             "hidden_size": text.hidden_size, "vocab_size": text.vocab_size,
             "parameters_before": known.before, "parameters_after": known.after,

@@ -1,0 +1,100 @@
+#include "slimpack/cost/reduction.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "slimpack/cost/member_blocks.h"
+
+namespace slimpack {
+namespace {
+
+/// Nanoseconds of one exchange between replicas, `parameters` of a whole stage.
+double exchange_time(const Costs& cost, double parameters, std::int64_t bytes_each,
+                     std::int32_t replicas) {
+  if (replicas == 1) return 0;
+  const double rounds = member_blocks(replicas).size() > 1 ? 2 : 1;
+  const double bytes = parameters / cost.tp * static_cast<double>(bytes_each);
+  return rounds * cost.reduce_latency + cost.reduce_per_byte * bytes * (replicas - 1) / replicas;
+}
+
+/// Parameters by bucket, in the order of backward.
+struct Buckets {
+  double head = 0;             ///< 0 = none, as the other two
+  std::vector<double> layers;  ///< from the last to the first
+  double embedding = 0;
+
+  [[nodiscard]] std::vector<double> all() const {
+    std::vector<double> all = layers;
+    if (head > 0) all.push_back(head);
+    if (embedding > 0) all.push_back(embedding);
+    return all;
+  }
+};
+
+Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
+  Buckets buckets;
+  double layers = 0;
+  for (std::int32_t l = layout.layer_begin[stage.index() + 1];
+       l-- > layout.layer_begin[stage.index()];) {
+    const std::size_t kind = shape.kind_of(static_cast<std::size_t>(l));
+    buckets.layers.push_back(static_cast<double>(shape.layer(kind).parameters()));
+    layers += buckets.layers.back();
+  }
+  const double rest = static_cast<double>(stage_parameters(shape, layout, stage)) - layers;
+  if (stage.value() == 0)
+    buckets.embedding = std::min(rest, static_cast<double>(shape.embedding_parameters()));
+  buckets.head = rest - buckets.embedding;
+  return buckets;
+}
+
+/// All buckets one after the other.
+double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
+                    std::int64_t bytes_each, std::int32_t replicas) {
+  double time = 0;
+  for (const double parameters : buckets_of(cost.shape, layout, stage).all())
+    time += exchange_time(cost, parameters, bytes_each, replicas);
+  return time;
+}
+
+}  // namespace
+
+double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
+                       std::int32_t replicas, double last_backward) {
+  const Buckets buckets = buckets_of(cost.shape, layout, stage);
+  const auto reduce = [&](double parameters) {
+    return parameters > 0 ? exchange_time(cost, parameters, accumulator_bytes(cost.dtype), replicas)
+                          : 0;
+  };
+  const double each = last_backward / static_cast<double>(buckets.layers.size());
+  double complete = -last_backward;  // when the next layer is, counted from the action's end
+  double reduced = -std::numeric_limits<double>::infinity();
+  for (std::size_t l = 0; l < buckets.layers.size(); ++l) {
+    complete = l + 1 < buckets.layers.size() ? complete + each : 0;
+    if (l == 0) reduced = complete + reduce(buckets.head);
+    reduced = std::max(reduced, complete) + reduce(buckets.layers[l]);
+  }
+  return reduced + reduce(buckets.embedding);
+}
+
+double parameter_gathering(const Costs& cost, const StageLayout& layout, StageId stage,
+                           std::int32_t replicas) {
+  if (cost.zero == 3) return 0;
+  return exchange_all(cost, layout, stage, element_bytes(cost.dtype), replicas);
+}
+
+double shared_state_traffic(const Costs& cost, const StageLayout& layout, StageId stage,
+                            std::int32_t replicas, Pass pass) {
+  double time = 0;
+  if (cost.zero == 3)
+    time += exchange_all(cost, layout, stage, element_bytes(cost.dtype), replicas);
+  if (cost.zero >= 2 && pass == Pass::kBackward)
+    time += exchange_all(cost, layout, stage, accumulator_bytes(cost.dtype), replicas);
+  return time;
+}
+
+std::int64_t largest_bucket(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
+  return static_cast<std::int64_t>(std::ranges::max(buckets_of(shape, layout, stage).all()));
+}
+
+}  // namespace slimpack

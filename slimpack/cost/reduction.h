@@ -1,0 +1,42 @@
+// Exchanges of gradients and parameters between the replicas of a job, and what of them the last
+// backward MicroPack hides.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+
+/// A rank's buckets (packflow/parameters) in the order in which backward completes them: the
+/// head's, one for each layer from the last to the first, the embedding's. Each is reduced on its
+/// own, one after the other, as soon as it is complete. Members of one block (member_blocks.h)
+/// exchange directly, in one round; several blocks need two. Either way a rank sends
+/// (replicas − 1) / replicas of the bytes.
+
+/// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:
+/// nanoseconds of that action if it sends nothing, else 0: a rank sends before it reduces. In it
+/// the stage's layers take equal parts, the last layer first; the head's bucket counts as complete
+/// with the first of them, the embedding's with the end. A bucket waits for the one before it. 0
+/// with one replica.
+/// Cost: O(layers of the stage).
+[[nodiscard]] double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
+                                     std::int32_t replicas, double last_backward);
+
+/// Nanoseconds in which every rank of the stage gets the updated parameters of all others, after
+/// the optimizer; nothing hides them. 0 with one replica, and with ZeRO-3, which gathers them anew
+/// for every MicroPack.
+[[nodiscard]] double parameter_gathering(const Costs& cost, const StageLayout& layout,
+                                         StageId stage, std::int32_t replicas);
+
+/// Nanoseconds in which replicas exchange what they share out for one MicroPack of a pass. With
+/// ZeRO-2 gradients are reduced in every backward; with ZeRO-3 weights are gathered in every
+/// forward and every backward, too. They travel while layers run. 0 with one replica.
+[[nodiscard]] double shared_state_traffic(const Costs& cost, const StageLayout& layout,
+                                          StageId stage, std::int32_t replicas, Pass pass);
+
+/// Parameters of the largest bucket of a stage: what a rank has whole of what is shared out.
+[[nodiscard]] std::int64_t largest_bucket(const DecoderShape& shape, const StageLayout& layout,
+                                          StageId stage);
+
+}  // namespace slimpack
