@@ -138,9 +138,10 @@ TEST(TaskTimes, CountWhatTheLastBackwardDoesNotHideOfTheReduction) {
   packs.backward = {{{slice(1, 0, 100)}}, {{slice(0, 0, 1)}}};
   // Buckets of 1020 parameters (head), three of 3008 (layers) and 1000 (embedding), half of their
   // bytes at 0.25 ns and 7 ns each: 517, 1511 and 507. The last backward takes 6696
-  // (OneStageHoldsEmbeddingAndHead), a third of it a layer. With the last layer, 4464 before the end,
-  // the head's and that layer's are complete, and reduced 2436 before it. The second layer's starts
-  // 2232 before it, when it is complete, and takes 1511; the first one's starts with the end.
+  // (OneStageHoldsEmbeddingAndHead), a third of it a layer. With the last layer, 4464 before the
+  // end, the head's and that layer's are complete, and reduced 2436 before it. The second layer's
+  // starts 2232 before it, when it is complete, and takes 1511; the first one's starts with the
+  // end.
   const StageLayout one_stage{{0, 3}};
   TaskTimes times = task_times(cost, one_stage, packs, replication);
   ASSERT_EQ(times.backward[0].back(), Nanos(6696));
