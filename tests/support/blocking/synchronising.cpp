@@ -1,6 +1,7 @@
 // Operators that synchronise, by way of libtorch's callbacks around every call of an operator.
 #include <ATen/record_function.h>
 #include <fmt/format.h>
+#include <pybind11/pybind11.h>
 
 #include <memory>
 #include <mutex>
@@ -24,18 +25,26 @@ bool computes(std::string_view name) {
   return posts && name.starts_with("aten::");
 }
 
+/// Python's other threads run meanwhile. Those of a backend take its lock where they free a tensor
+/// that Python has seen, and what the caller waits for is up to them; NCCL's kernels need no lock.
+void let_device_synchronize(const std::string& caller) {
+  std::optional<pybind11::gil_scoped_release> others_run;
+  if (PyGILState_Check() == 1) others_run.emplace();
+  synchronize(caller);
+}
+
 std::unique_ptr<at::ObserverContext> at_first_call(const at::RecordFunction& call) {
   if (!computes(call.name())) return nullptr;
   {
     const std::lock_guard lock(called_mutex);
     if (!called.emplace(call.name()).second) return nullptr;
   }
-  synchronize(fmt::format("the first call of {}", call.name()));
+  let_device_synchronize(fmt::format("the first call of {}", call.name()));
   return nullptr;
 }
 
 std::unique_ptr<at::ObserverContext> at_every_call(const at::RecordFunction& call) {
-  if (computes(call.name())) synchronize(call.name());
+  if (computes(call.name())) let_device_synchronize(call.name());
   return nullptr;
 }
 
