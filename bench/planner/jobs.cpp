@@ -68,27 +68,47 @@ StepJob setting_b_job(const DrawnLengths& lengths) {
   return out;
 }
 
-Costs h100_cost(std::string_view model) {
+namespace {
+
+/// Nothing can be offloaded.
+Costs bf16_on_h100(std::string_view model, std::int32_t tp, std::int32_t replicas) {
   Costs cost = cost_from_hardware(
       read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
-      read_hardware(repository_file("hardware/h100.toml")), kH100Tensor, kH100Replicas);
+      read_hardware(repository_file("hardware/h100.toml")), tp, replicas);
   cost.host_per_byte = 0;
   return cost;
 }
 
-StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
-  const SequenceLengths lengths = log_normal_lengths(drawn.seed, drawn.sequences, drawn.context);
-  StepJob out{cost,
-              {.layout = balanced_layout(cost, lengths, kH100Stages),
-               .replicas = kH100Replicas,
-               .context = drawn.context},
-              lengths,
-              {.most_merged = kH100Replicas,
-               .backward = BackwardKind::kSplit,
-               .recompute = known_recomputations(cost),
-               .mixed_recompute = true}};
-  out.job.memory_cap = activation_memory(cost, out.job.layout, kH100Replicas);
+/// Everything that a planner may do.
+StepJob free_job(const Costs& cost, SequenceLengths lengths, std::int32_t pp, std::int32_t replicas,
+                 Tokens context) {
+  StepJob out{
+      cost,
+      {.layout = balanced_layout(cost, lengths, pp), .replicas = replicas, .context = context},
+      std::move(lengths),
+      {.most_merged = replicas,
+       .backward = BackwardKind::kSplit,
+       .recompute = known_recomputations(cost),
+       .mixed_recompute = true}};
+  out.job.memory_cap = activation_memory(cost, out.job.layout, replicas);
   return out;
+}
+
+}  // namespace
+
+Costs h100_cost(std::string_view model) {
+  return bf16_on_h100(model, kH100Tensor, kH100Replicas);
+}
+
+StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
+  return free_job(cost, log_normal_lengths(drawn.seed, drawn.sequences, drawn.context), kH100Stages,
+                  kH100Replicas, drawn.context);
+}
+
+StepJob cluster_job(SequenceLengths lengths, std::int32_t tp, std::int32_t pp) {
+  const std::int32_t replicas = kClusterRanks / (tp * pp);
+  return free_job(bf16_on_h100("llama-3-8b", tp, replicas), std::move(lengths), pp, replicas,
+                  kClusterContext);
 }
 
 std::filesystem::path repository_file(const std::filesystem::path& path) {

@@ -70,6 +70,13 @@ inline constexpr std::int32_t kH100Replicas = 8;
 [[nodiscard]] Costs h100_cost(std::string_view model);
 [[nodiscard]] StepJob h100_job(const Costs& cost, const DrawnLengths& drawn);
 
+/// Llama-3-8B in bf16 on 256 H100s: tp × pp, and as many replicas as that leaves. All of them may
+/// run a sequence together, backwards are split, and layers recompute what they like. Nothing is
+/// offloaded.
+inline constexpr std::int32_t kClusterRanks = 256;
+inline constexpr Tokens kClusterContext{262'144};
+[[nodiscard]] StepJob cluster_job(SequenceLengths lengths, std::int32_t tp, std::int32_t pp);
+
 /// A file of this repository.
 [[nodiscard]] std::filesystem::path repository_file(const std::filesystem::path& path);
 

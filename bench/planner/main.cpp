@@ -20,8 +20,13 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b}, {"speed", run_speed},
-                           {"simulator", run_simulator}, {"gap", run_gap},     {"h100", run_h100}};
+constexpr Part kParts[] = {{"a", run_setting_a},
+                           {"b", run_setting_b},
+                           {"speed", run_speed},
+                           {"simulator", run_simulator},
+                           {"gap", run_gap},
+                           {"h100", run_h100},
+                           {"cluster_gap", run_cluster_gap}};
 
 struct Arguments {
   std::vector<std::string> parts;

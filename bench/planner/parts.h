@@ -31,6 +31,8 @@ void run_speed(const BenchOptions& options, Report& report);
 void run_simulator(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
 void run_gap(const BenchOptions& options, Report& report);
+/// How far plans for 256 H100s in all usual layouts are from the lower bound.
+void run_cluster_gap(const BenchOptions& options, Report& report);
 /// Jobs on H100 nodes against every baseline.
 void run_h100(const BenchOptions& options, Report& report);
 

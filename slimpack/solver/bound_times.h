@@ -1,0 +1,59 @@
+// Bound times: what no plan of a step undercuts, whatever its cuts and orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/job.h"
+#include "slimpack/solver/step_bound.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Nanoseconds before rounding. Passes are forward, backward and the input gradients of backward:
+/// what a stage does before its output can be sent, which is less than backward where weight
+/// gradients can wait and the output goes anywhere. Groups of 2^k replicas are named by k.
+class BoundTimes {
+ public:
+  /// Keeps references. REQUIRES: at least one sequence.
+  BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+             const CutLimits& limits);
+
+  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
+  [[nodiscard]] std::size_t groups() const { return fastest_cost_.front().size(); }
+
+  /// By replica.
+  [[nodiscard]] std::vector<double> speed_on(std::int32_t s) const;
+  /// By sequence: its time, forward and `backward`, on a stage of each replica of the group, uncut,
+  /// at speed 1.
+  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Pass backward, std::size_t k) const;
+  /// What a stage of a replica that runs anything has beside its sequences: the way in, a MicroPack
+  /// each way and, after what is sent, the way out.
+  [[nodiscard]] double around(std::int32_t s, Pass backward) const;
+  /// The way of a sequence through the pipeline and back.
+  [[nodiscard]] double chain(Tokens length, std::size_t k) const;
+  /// No action takes less.
+  [[nodiscard]] double shortest_action() const;
+
+ private:
+  [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
+  /// At the speed of the fastest replica.
+  [[nodiscard]] const PackCost& cost(std::int32_t s, Pass pass, std::size_t k) const;
+  [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;
+  [[nodiscard]] double transfer(Tokens tokens, std::size_t k) const;
+  [[nodiscard]] double way(std::int32_t s, Pass pass) const;
+
+  const Job& job_;
+  const SequenceLengths& lengths_;
+  const RecomputingCosts& cost_;
+  CutLimits limits_;
+  Tokens head_;                                      ///< of the shortest first slice
+  Tokens tail_;                                      ///< of the shortest last slice
+  std::vector<double> fastest_;                      ///< by stage
+  std::vector<std::vector<PackCost>> fastest_cost_;  ///< [stage · 3 + pass][k]
+};
+
+}  // namespace slimpack
