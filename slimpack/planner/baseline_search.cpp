@@ -68,7 +68,7 @@ class BaselineSearch {
 
   [[nodiscard]] Nanos kind_bound(std::int32_t most_merged, Tokens granularity) const {
     return step_lower_bound(problem_.job, problem_.lengths, problem_.cost,
-                            {most_merged, granularity});
+                            {most_merged, granularity, {}});
   }
 
   /// Of a plan whose packs will not be put into another order.

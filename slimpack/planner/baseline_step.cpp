@@ -47,9 +47,13 @@ RatedPlan baseline_step(const Baseline& baseline, const Job& job, const Sequence
     best = std::move(step);
     best_over = over;
   }
-  best->lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute),
-                                       {std::max(choices.most_merged, most_merged(best->plan)),
-                                        cut_unit(best->plan, choices.granularity)});
+  // Above the cap, no bound for plans that keep it holds.
+  Job bounded = job;
+  if (best_over > Bytes(0)) bounded.memory_cap.reset();
+  best->lower_bound =
+      step_lower_bound(bounded, lengths, cheapest_cost(cost, choices.recompute),
+                       {std::max(choices.most_merged, most_merged(best->plan)),
+                        cut_unit(best->plan, choices.granularity), choices.recompute});
   return std::move(*best);
 }
 

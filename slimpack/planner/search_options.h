@@ -11,15 +11,16 @@ namespace slimpack {
 
 /// What local search varies about a candidate.
 enum class SearchDirection : std::uint8_t {
+  kFill,        ///< whether sequences are cut to fill MicroPacks up
   kPacks,       ///< the number of MicroPacks
   kTaper,       ///< how MicroPacks shrink towards both ends
   kShortAhead,  ///< short sequences ahead of the longest
   kCuts,        ///< symmetric or asymmetric
   kSplit,       ///< how many backwards are split
 };
-inline constexpr std::array kSearchDirections = {SearchDirection::kPacks, SearchDirection::kTaper,
-                                                 SearchDirection::kShortAhead,
-                                                 SearchDirection::kCuts, SearchDirection::kSplit};
+inline constexpr std::array kSearchDirections = {
+    SearchDirection::kFill,       SearchDirection::kPacks, SearchDirection::kTaper,
+    SearchDirection::kShortAhead, SearchDirection::kCuts,  SearchDirection::kSplit};
 
 /// FirstCandidates::split_per_stage of every backward.
 inline constexpr std::int32_t kSplitAll = 1 << 16;
@@ -29,6 +30,7 @@ inline constexpr std::int32_t kSplitAll = 1 << 16;
 /// sequence has passed.
 struct FirstCandidates {
   bool asymmetric = true;
+  bool fill = false;
   double taper = 0.25;  ///< 1 = none
   int taper_per_stage = 2;
   int short_first = 4;

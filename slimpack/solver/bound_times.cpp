@@ -1,6 +1,7 @@
 #include "slimpack/solver/bound_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace slimpack {
@@ -21,6 +22,17 @@ Tokens shortest_tail(Tokens length, Tokens granularity) {
   return Tokens((length.count() - 1) % granularity.count() + 1);
 }
 
+PackCost smaller_terms(const PackCost& a, const PackCost& b) {
+  return {std::min(a.per_pack, b.per_pack),
+          std::min(a.per_slice, b.per_slice),
+          std::min(a.per_token, b.per_token),
+          std::min(a.per_pair, b.per_pair),
+          std::min(a.per_prefix_token, b.per_prefix_token),
+          std::min(a.per_window_pair, b.per_window_pair),
+          std::min(a.per_window_prefix, b.per_window_prefix),
+          std::max(a.window, b.window)};
+}
+
 /// A MicroPack of one slice.
 double alone(const PackCost& cost, const Slice& slice) {
   return cost.per_pack + cost(slice);
@@ -31,12 +43,11 @@ double alone(const PackCost& cost, const Slice& slice) {
 BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
                        const CutLimits& limits)
     : job_(job),
-      lengths_(lengths),
       cost_(cost),
       limits_(limits),
       head_(limits.granularity),
       tail_(limits.granularity) {
-  for (const Tokens length : lengths_) {
+  for (const Tokens length : lengths) {
     head_ = std::min(head_, shortest_head(length, limits_.granularity));
     tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
   }
@@ -47,6 +58,12 @@ BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const Rec
       for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
         costs.push_back(cost_at_speed_1(s, pass, group) / fastest_.back());
     }
+  }
+  for (const Pass pass : kPasses) {
+    auto& least = cheapest_.emplace_back(fastest_cost_[place(0, pass)]);
+    for (std::int32_t s = 1; s < stages(); ++s)
+      for (std::size_t k = 0; k < groups(); ++k)
+        least[k] = smaller_terms(least[k], this->cost(s, pass, k));
   }
 }
 
@@ -86,8 +103,6 @@ double BoundTimes::transfer(Tokens tokens, std::size_t k) const {
          cost_.transfer_per_byte * bytes / static_cast<double>(std::int64_t{1} << k);
 }
 
-/// The least time of one slice on stages [0, s), with their transfers, on the best group. The
-/// first forwards and the last backwards of a replica are of first slices.
 double BoundTimes::way(std::int32_t s, Pass pass) const {
   const Slice slice{SequenceId(), Tokens(0), head_};
   double least = std::numeric_limits<double>::infinity();
@@ -110,19 +125,27 @@ double BoundTimes::shortest_action() const {
   return least;
 }
 
-std::vector<double> BoundTimes::works_on(std::int32_t s, Pass backward, std::size_t k) const {
-  const PackCost both =
-      fastest_[static_cast<std::size_t>(s)] * (cost(s, Pass::kForward, k) + cost(s, backward, k));
-  std::vector<double> works;
-  works.reserve(lengths_.size());
-  for (const Tokens length : lengths_) works.push_back(both({SequenceId(), Tokens(0), length}));
-  return works;
+PackCost BoundTimes::load(std::int32_t s, Pass backward, std::size_t k) const {
+  return fastest_[static_cast<std::size_t>(s)] *
+         (cost(s, Pass::kForward, k) + cost(s, backward, k));
 }
 
 double BoundTimes::around(std::int32_t s, Pass backward) const {
   return way(s, Pass::kForward) + cost(s, Pass::kForward, 0).per_pack +
          cost(s, backward, 0).per_pack +
          (backward == Pass::kInputGradient ? way(s, Pass::kInputGradient) : 0);
+}
+
+/// n slices take work + n · overhead, and the largest of them work / n + overhead again at each of
+/// the hand-overs. That is least, for a real n of 1 or more, where both terms with n are equal.
+double BoundTimes::through(Tokens length, Pass pass, std::size_t k) const {
+  const PackCost& cost = cheapest_[static_cast<std::size_t>(pass)][k];
+  const double overhead = cost.per_pack + cost.per_slice;
+  const double work = cost(Slice{SequenceId(), Tokens(0), length}) - cost.per_slice;
+  const double hops = stages() - 1;
+  const double slices = std::max(
+      1.0, overhead > 0 ? std::sqrt(hops * work / overhead) : static_cast<double>(length.count()));
+  return work + slices * overhead + hops * (work / slices + overhead + cost_.transfer_latency);
 }
 
 double BoundTimes::chain(Tokens length, std::size_t k) const {
@@ -139,7 +162,8 @@ double BoundTimes::chain(Tokens length, std::size_t k) const {
             alone(cost(s - 1, Pass::kInputGradient, k), head) + transfer(tail.length(), k) +
             transfer(head.length(), k);
   }
-  return time;
+  return std::max(time,
+                  through(length, Pass::kForward, k) + through(length, Pass::kInputGradient, k));
 }
 
 }  // namespace slimpack

@@ -17,8 +17,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-9;
 /// How near the least step is found.
 constexpr double kPrecision = 1e-5;
-/// Shares of a bin below which the functions of shares see nothing.
-constexpr double kLeastShare = 1.0 / 16;
 
 /// A dual feasible function: of shares that fit into a bin together, the values sum up to at
 /// most 1.
@@ -91,7 +89,7 @@ class Shares {
   [[nodiscard]] bool too_short(double step) const {
     const double room = step - problem_.around;
     if (room <= 0) return true;
-    double work = light_;
+    double work = problem_.more + light_;
     for (const std::size_t i : heavy_) work += least(i, step, [](double load) { return load; });
     if (work > speed_ * room * (1 + kRounding)) return true;
     const auto bins = static_cast<double>(problem_.speed.size());

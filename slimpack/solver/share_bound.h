@@ -6,6 +6,9 @@
 
 namespace slimpack {
 
+/// Items below this share of a replica's time count with their work alone.
+inline constexpr double kLeastShare = 1.0 / 16;
+
 /// Entry k of a list is about a group of 2^k replicas. A larger group spends no less on an item,
 /// all replicas together.
 struct ShareProblem {
@@ -16,6 +19,7 @@ struct ShareProblem {
   /// By replica: what it does at speed 1 in a nanosecond, > 0.
   std::vector<double> speed;
   double around = 0;  ///< what every replica that runs items has beside them
+  double more = 0;    ///< what all replicas together spend beside that, at speed 1
 };
 
 /// No assignment of the items to groups gives a shorter step, or `known` if that is longer. In a

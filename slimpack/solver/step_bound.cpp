@@ -1,15 +1,19 @@
 #include "slimpack/solver/step_bound.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "slimpack/solver/balance.h"
 #include "slimpack/solver/bound_times.h"
+#include "slimpack/solver/memory_fit.h"
 #include "slimpack/solver/share_bound.h"
 
 namespace slimpack {
 namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Backward as a whole, and until its output can be sent.
 constexpr Pass kBackwards[] = {Pass::kBackward, Pass::kInputGradient};
@@ -22,9 +26,12 @@ class Bound {
  public:
   Bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
         const CutLimits& limits)
-      : lengths_(lengths),
+      : longest_first_(lengths),
+        memory_(job, lengths, cost, limits),
         times_(job, lengths, cost, limits),
-        splits_(cost.weight_gradient != EdgeTime()) {}
+        splits_(cost.weight_gradient != EdgeTime()) {
+    std::ranges::sort(longest_first_, std::greater<>());
+  }
 
   /// Times are rounded to nanoseconds action by action and hop by hop, so a plan may come out a
   /// little shorter than the sum of its unrounded times.
@@ -35,8 +42,7 @@ class Bound {
       for (std::int32_t s = 0; s < times_.stages(); ++s) bound = std::max(bound, work(s, backward));
       if (times_.groups() == 1) bound = std::max(bound, balance_of_stages(backward));
     }
-    if (times_.groups() > 1)
-      for (const Pass backward : kBackwards) bound = shared(backward, bound);
+    for (const Pass backward : kBackwards) bound = shared(backward, bound);
     // What is sent of a split backward is the difference of two rounded times.
     const double off = splits_ ? 1 : 0.5;
     const double rounding = std::min(1.0, off / times_.shortest_action() + kFloatingPoint);
@@ -47,23 +53,31 @@ class Bound {
  private:
   /// The longest sequence has the longest chain but for the size of its last slice.
   [[nodiscard]] double chain_of_longest() const {
-    const Tokens longest = *std::ranges::max_element(lengths_);
-    double least = std::numeric_limits<double>::infinity();
+    double least = kNever;
     for (std::size_t k = 0; k < times_.groups(); ++k)
-      least = std::min(least, times_.chain(longest, k));
+      least = std::min(least, times_.chain(longest_first_.front(), k));
     return least;
+  }
+
+  /// By sequence, the longest first.
+  [[nodiscard]] std::vector<double> works(std::int32_t s, Pass backward) const {
+    const PackCost load = times_.load(s, backward, 0);
+    std::vector<double> works;
+    works.reserve(longest_first_.size());
+    for (const Tokens length : longest_first_)
+      works.push_back(load(Slice{SequenceId(), Tokens(0), length}));
+    return works;
   }
 
   /// Of a stage, with all sequences evenly shared out.
   [[nodiscard]] double work(std::int32_t s, Pass backward) const {
-    return times_.around(s, backward) +
-           sum(times_.works_on(s, backward, 0)) / sum(times_.speed_on(s));
+    return times_.around(s, backward) + sum(works(s, backward)) / sum(times_.speed_on(s));
   }
 
   [[nodiscard]] double balance_of_stages(Pass backward) const {
     double bound = 0;
     for (std::int32_t s = 0; s < times_.stages(); ++s) {
-      BalanceProblem balance{times_.works_on(s, backward, 0), {}};
+      BalanceProblem balance{works(s, backward), {}};
       for (const double speed : times_.speed_on(s)) balance.replicas.push_back({speed, 0.0});
       bound = std::max(bound, times_.around(s, backward) + balance_bound(balance));
     }
@@ -75,18 +89,61 @@ class Bound {
     std::int32_t busiest = 0;
     for (std::int32_t s = 1; s < times_.stages(); ++s)
       if (work(s, backward) > work(busiest, backward)) busiest = s;
-    ShareProblem problem{{}, {}, times_.speed_on(busiest), times_.around(busiest, backward)};
-    const double fastest = std::ranges::max(problem.speed);
-    for (std::size_t k = 0; k < times_.groups(); ++k) {
-      auto& load = problem.load.emplace_back(times_.works_on(busiest, backward, k));
-      auto& step = problem.step.emplace_back();
-      for (std::size_t i = 0; i < load.size(); ++i)
-        step.push_back(std::max(times_.chain(lengths_[i], k), problem.around + load[i] / fastest));
-    }
-    return share_bound(problem, known);
+    return least_recomputing(share_problem(busiest, backward, known), busiest, known);
   }
 
-  const SequenceLengths& lengths_;
+  /// Its items are sequences that may have to be merged or that fill much of a replica, the longest
+  /// first. What the others take is shared out anyhow.
+  [[nodiscard]] ShareProblem share_problem(std::int32_t s, Pass backward, double known) const {
+    ShareProblem problem{{}, {}, times_.speed_on(s), times_.around(s, backward)};
+    problem.load.resize(times_.groups());
+    problem.step.resize(times_.groups());
+    const double fastest = std::ranges::max(problem.speed);
+    const auto whole = [](Tokens length) { return Slice{SequenceId(), Tokens(0), length}; };
+    const auto load = [&](Tokens length, std::size_t k) {
+      return times_.load(s, backward, k)(whole(length));
+    };
+    const auto step = [&](Tokens length, std::size_t k) {
+      return memory_.holds(length, k)
+                 ? std::max(times_.chain(length, k), problem.around + load(length, k) / fastest)
+                 : kNever;
+    };
+    const double large = kLeastShare * fastest * (known - problem.around);
+    auto length = longest_first_.begin();
+    for (; length != longest_first_.end(); ++length) {
+      if (length != longest_first_.begin() && load(*length, 0) < large && step(*length, 0) <= known)
+        break;
+      for (std::size_t k = 0; k < times_.groups(); ++k) {
+        problem.load[k].push_back(load(*length, k));
+        problem.step[k].push_back(step(*length, k));
+      }
+    }
+    for (; length != longest_first_.end(); ++length) problem.more += load(*length, 0);
+    return problem;
+  }
+
+  /// The longest sequence takes the least memory and the most time on a large group. The group that
+  /// it runs on says what layers have to compute again.
+  [[nodiscard]] double least_recomputing(const ShareProblem& problem, std::int32_t s,
+                                         double known) const {
+    double least = kNever;
+    for (std::size_t k = 0; k < times_.groups(); ++k) {
+      if (problem.step[k].front() == kNever) continue;
+      const double again = memory_.again(s, longest_first_.front(), k);
+      const bool free = again == 0;
+      ShareProblem on_group = problem;
+      on_group.more += again;
+      for (std::size_t other = 0; other < times_.groups(); ++other)
+        if (free ? other < k : other != k) on_group.step[other].front() = kNever;
+      least = std::min(least, share_bound(on_group, known));
+      if (free) break;
+    }
+    // Where nothing fits there is no plan to bound.
+    return least == kNever ? known : least;
+  }
+
+  SequenceLengths longest_first_;
+  MemoryFit memory_;
   BoundTimes times_;
   bool splits_;
 };

@@ -90,6 +90,51 @@ RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint6
   expect_bounded(rng, job, job.granularity);
 }
 
+/// A few long sequences on a pipeline that they fill, with small costs around them.
+RandomJob long_sequences(Rng& rng) {
+  RandomJob job = testing::random_job(rng);
+  job.replicas = job.most_merged = 1;
+  job.speed.clear();
+  job.cost.weight_gradient = {};
+  job.cost.transfer_latency = job.cost.transfer_per_byte = 0;
+  job.layout.layer_begin = {0};
+  for (std::uint64_t stages = 2 + rng.below(5); stages > 0; --stages)
+    job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
+                                     static_cast<std::int32_t>(rng.below(4) == 0));
+  job.cost.shape.num_layers = job.layout.layer_begin.back();
+  job.granularity = Tokens(8 << rng.below(3));
+  const auto longest = static_cast<std::int64_t>(256 << rng.below(4));
+  job.lengths.clear();
+  for (std::uint64_t count = 2 + rng.below(8); count > 0; --count)
+    job.lengths.emplace_back(rng.below(4) > 0 ? longest - static_cast<std::int64_t>(rng.below(16))
+                                              : 1 + static_cast<std::int64_t>(rng.below(
+                                                        static_cast<std::uint64_t>(longest))));
+  return job;
+}
+
+RC_GTEST_PROP(StepBound, NoPlanIsFasterThanItsMemoryAllows, (std::uint64_t seed)) {
+  Rng rng(seed);
+  RandomJob job = long_sequences(rng);
+  const JobCut cut = testing::random_cut(rng, job);
+  const PackPlan& packs = cut.packs.front().front();
+  const TaskTimes times = task_times(job.cost, job.layout, packs);
+  const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
+  const std::vector<ReplicaPacks> tasks{{packs, times, bytes}};
+  const ListScheduler scheduler(tasks);
+  for (const double cap : {1.0, 1.1, 1.5, 2.5}) {
+    std::vector<Bytes> caps = scheduler.least_memory();
+    const Bytes most(static_cast<std::int64_t>(
+        cap * static_cast<double>(std::ranges::max_element(caps)->count())));
+    std::ranges::fill(caps, most);
+    for (const Pass first : {Pass::kBackward, Pass::kForward}) {
+      const std::vector<Schedule> schedules{scheduler.run(caps, {.first = first})->schedule};
+      const SimulationResult result = simulate(tasks, schedules, {kChannelSlots, false});
+      job.memory_cap = *std::ranges::max_element(result.peak_activation);
+      RC_ASSERT(lower_bound(job).count() <= result.makespan.count());
+    }
+  }
+}
+
 RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
   Rng rng(seed);
   RandomJob job = testing::random_job(rng);
