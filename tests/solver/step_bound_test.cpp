@@ -297,6 +297,51 @@ TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
   expect_bound(job, 16'000'000 + 24'000);
 }
 
+/// Rows of 232 bytes more with kElementwise than with kFull, which computes 0.6 of the forward's
+/// products again: those of q, o, gate and up, 64 + 64 + 256 of 640 weights.
+RandomJob plain_job_with_rows() {
+  RandomJob job = plain_job();
+  ModelShape shape;
+  shape.hidden_size = 8;
+  shape.intermediate_size = 16;
+  shape.num_heads = shape.num_kv_heads = 2;
+  shape.head_dim = 4;
+  shape.num_layers = 2;
+  shape.vocab_size = 10;
+  job.cost.shape = shape;
+  return job;
+}
+
+TEST(StepBound, LeavesOutGroupsThatCannotHoldASequence) {
+  // A pair takes 500 + 5,000 ns a token forward and 1,000 + 5,000 back: 64 tokens on one stage and
+  // the last or first 16 on the other are 80 · 11.5 = 920 µs, where one replica takes 240.
+  RandomJob job = plain_job_with_rows();
+  job.lengths = {Tokens(64)};
+  job.replicas = job.most_merged = 2;
+  job.cost.merge = {{{0, 5000}, {0, 5000}}};
+  job.memory_cap = sequence_bytes(job.cost, job.layout, StageId(std::int32_t{0}), Tokens(64));
+  expect_bound(job, 240'000);
+  *job.memory_cap -= Bytes(65);  // more than the byte a token that may be rounding
+  expect_bound(job, 920'000);
+}
+
+TEST(StepBound, AddsWhatLayersComputeAgainToHoldTheLongestSequence) {
+  // 432 µs as above. Half of the layers have to compute again, less one byte of 232 for rounding:
+  // 128 tokens · 600 ns · (1/2 - 1/232) = 38.07 µs.
+  RandomJob job = plain_job_with_rows();
+  job.lengths.assign(8, Tokens(16));
+  job.recompute = {Recompute::kElementwise, Recompute::kFull};
+  const auto bytes = [&](Recompute recompute) {
+    return sequence_bytes(with_recompute(static_cast<const Costs&>(job.cost), recompute),
+                          job.layout, StageId(std::int32_t{0}), Tokens(16));
+  };
+  EXPECT_EQ(bytes(Recompute::kElementwise) - bytes(Recompute::kFull), Bytes(16 * 232));
+  job.memory_cap = bytes(Recompute::kElementwise);
+  expect_bound(job, 432'000);
+  *job.memory_cap -= Bytes(16 * 116);
+  expect_bound(job, 470'069);
+}
+
 TEST(StepBound, EndsWithTheReductionAndTheLongestOptimizer) {
   RandomJob job = plain_job();
   job.lengths = {Tokens(64)};
