@@ -16,15 +16,11 @@ Slice whole(const SequenceLengths& lengths, SequenceId q) {
   return {q, Tokens(0), lengths[q.index()]};
 }
 
-/// k of the smallest group that the sequence does not load too much, else of the one that it loads
-/// least: the exchange of a larger group may take longer than its members save.
+/// k of the smallest group that the sequence does not load too much, else of the largest.
 std::size_t group_for(const Slice& sequence, std::span<const PackCost> groups, double most) {
-  std::size_t least = 0;
-  for (std::size_t k = 0; k < groups.size(); ++k) {
-    if (groups[k](sequence) <= most) return k;
-    if (groups[k](sequence) < groups[least](sequence)) least = k;
-  }
-  return least;
+  std::size_t k = 0;
+  while (k + 1 < groups.size() && groups[k](sequence) > most) ++k;
+  return k;
 }
 
 /// The first replica of the group of `count` whose most loaded member is lightest.
