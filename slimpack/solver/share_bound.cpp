@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Sums that are more by less than this share may be rounding.
 constexpr double kRounding = 1e-9;
 /// How near the least step is found.
-constexpr double kPrecision = 1e-5;
+constexpr double kPrecision = 1e-12;
 
 /// A dual feasible function: of shares that fit into a bin together, the values sum up to at
 /// most 1.
