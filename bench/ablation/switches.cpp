@@ -28,6 +28,12 @@ std::vector<Switch> cuts() {
       {"cuts", "symmetric alone", [](StepJob& step) { step = with_cuts(step, false); }},
       {"cuts", "begin symmetric",
        [](StepJob& step) { step.choices.search.first.asymmetric = false; }},
+      {"cuts", "never to fill up", [](StepJob& step) { forget(step, SearchDirection::kFill); }},
+      {"cuts", "always to fill up",
+       [](StepJob& step) {
+         step.choices.search.first.fill = true;
+         forget(step, SearchDirection::kFill);
+       }},
   };
 }
 

@@ -22,7 +22,8 @@ struct Part {
 
 constexpr Part kParts[] = {{"a", run_setting_a},    {"b", run_setting_b},
                            {"speed", run_speed},    {"simulator", run_simulator},
-                           {"gap", run_gap},        {"baselines_tuned", run_baselines_tuned},
+                           {"gap", run_gap},        {"cluster_gap", run_cluster_gap},
+                           {"baselines_tuned", run_baselines_tuned},
                            {"layouts", run_layouts}};
 
 struct Arguments {

@@ -36,6 +36,8 @@ void run_speed(const BenchOptions& options, Report& report);
 void run_simulator(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
 void run_gap(const BenchOptions& options, Report& report);
+/// How far plans for 256 H100s in all usual layouts are from the lower bound.
+void run_cluster_gap(const BenchOptions& options, Report& report);
 /// Models on 256 H100 as tp 8 × pp 4 × dp 8, against every baseline, tuned. JSON list
 /// "baselines_tuned": a step by all planners.
 void run_baselines_tuned(const BenchOptions& options, Report& report);

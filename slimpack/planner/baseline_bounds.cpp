@@ -10,16 +10,17 @@ namespace slimpack {
 BaselineBounds::BaselineBounds(const Job& job, const SequenceLengths& lengths,
                                const RecomputingCosts& cost, std::int32_t most_merged)
     : job_(job), lengths_(lengths), cost_(cost) {
+  job_.memory_cap.reset();
   for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
     fastest_.push_back(job.speed.empty() ? 1.0 : 0.0);
     for (const auto& replica : job.speed)
       fastest_.back() = std::max(fastest_.back(), replica[static_cast<std::size_t>(s)]);
   }
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  whole_ = step_lower_bound(job, lengths, cost, {1, longest});
-  rest_ = whole_ - step_actions_bound(job, lengths, cost, {1, longest});
-  cut_ = step_lower_bound(job, lengths, cost, {1, Tokens(1)});
-  merged_ = step_lower_bound(job, lengths, cost, {most_merged, longest});
+  whole_ = step_lower_bound(job_, lengths, cost, {1, longest});
+  rest_ = whole_ - step_actions_bound(job_, lengths, cost, {1, longest});
+  cut_ = step_lower_bound(job_, lengths, cost, {1, Tokens(1)});
+  merged_ = step_lower_bound(job_, lengths, cost, {most_merged, longest});
 }
 
 Nanos BaselineBounds::of_kind(const Baseline& baseline) const {

@@ -19,8 +19,8 @@ struct ShareBound {
   std::size_t heaviest = 0;  ///< the share that says so
 };
 
-/// Keeps references. `cost`: of the cheapest recomputation. Makespans, with reduction and
-/// optimizer.
+/// Keeps references to lengths and costs. `cost`: of the cheapest recomputation. Makespans, with
+/// reduction and optimizer, whatever memory the ranks have.
 class BaselineBounds {
  public:
   /// `most_merged`: the most replicas that a baseline may let share a pack.
@@ -67,7 +67,7 @@ class BaselineBounds {
   [[nodiscard]] double slices_more(const std::vector<SequenceId>& pack, std::int32_t slices) const;
   [[nodiscard]] Nanos bound(double nanoseconds, std::size_t actions) const;
 
-  const Job& job_;
+  Job job_;  ///< without a memory cap
   const SequenceLengths& lengths_;
   const RecomputingCosts& cost_;
   std::vector<double> fastest_;  ///< by stage

@@ -35,12 +35,15 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
     std::erase_if(question.recomputations, [](const RecomputeChoice& one) { return one.mixed; });
   BaselineSearchResult found = search_baselines(question);
   SLIMPACK_CHECK(found.step || found.leanest);
+  const bool above_cap = !found.step;
   TunedStep out{found.step ? std::move(*found.step) : std::move(*found.leanest), found.tuning};
   out.step.baseline = {};
+  Job bounded = job;
+  if (above_cap) bounded.memory_cap.reset();  // a bound of plans that keep it holds of none above
   out.step.lower_bound =
-      step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute),
+      step_lower_bound(bounded, lengths, cheapest_cost(cost, choices.recompute),
                        {std::max(choices.most_merged, most_merged(out.step.plan)),
-                        cut_unit(out.step.plan, choices.granularity)});
+                        cut_unit(out.step.plan, choices.granularity), choices.recompute});
   return out;
 }
 

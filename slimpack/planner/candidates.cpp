@@ -59,6 +59,7 @@ std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
     candidate.cut.fluid.packs = allowed_packs(space, packs);
     candidate.cut.paired = space.paired;
     candidate.cut.fluid.asymmetric = space.first.asymmetric;
+    candidate.cut.fluid.fill = space.first.fill;
     if (!space.paired)
       set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
     candidate.cut.short_first = allowed_short(space, space.first.short_first);
@@ -102,6 +103,10 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpa
     case SearchDirection::kCuts:
       if (space.paired) break;
       change([](UnitCutOptions& c) { c.fluid.asymmetric = !c.fluid.asymmetric; });
+      break;
+    case SearchDirection::kFill:
+      if (space.paired) break;
+      change([](UnitCutOptions& c) { c.fluid.fill = !c.fluid.fill; });
       break;
     case SearchDirection::kSplit:
       if (!space.split) break;

@@ -129,7 +129,7 @@ class ChoiceSearch {
     StepProblem problem = question_.with(cost, depth_);
     if (choice.mixed) problem.candidates = favourites_;
     problem.below = best_;
-    const CutLimits limits{problem.choices.most_merged, problem.choices.granularity};
+    const CutLimits limits{problem.choices.most_merged, problem.choices.granularity, {}};
     if (best_ && step_actions_bound(problem.job, problem.lengths, cost, limits) >= *best_) return;
     StepSearchResult result = search_step(problem);
     if (favourites_.empty()) favourites_ = result.favourites;
@@ -238,7 +238,8 @@ Attempt make_packed(const Question& question) {
 }
 
 void set_lower_bound(const Question& question, RatedPlan& step) {
-  CutLimits limits{question.choices.most_merged, question.choices.granularity};
+  CutLimits limits{question.choices.most_merged, question.choices.granularity,
+                   question.choices.recompute};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
   step.lower_bound =
       step_lower_bound(question.job, question.lengths,

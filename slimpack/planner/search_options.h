@@ -11,15 +11,16 @@ namespace slimpack {
 
 /// What local search varies about a candidate.
 enum class SearchDirection : std::uint8_t {
+  kFill,        ///< whether sequences are cut to fill MicroPacks up
   kPacks,       ///< the number of MicroPacks
   kTaper,       ///< how MicroPacks shrink towards both ends
   kShortAhead,  ///< short sequences ahead of the longest
   kCuts,        ///< symmetric or asymmetric
   kSplit,       ///< how many backwards are split
 };
-inline constexpr std::array kSearchDirections = {SearchDirection::kPacks, SearchDirection::kTaper,
-                                                 SearchDirection::kShortAhead,
-                                                 SearchDirection::kCuts, SearchDirection::kSplit};
+inline constexpr std::array kSearchDirections = {
+    SearchDirection::kFill,       SearchDirection::kPacks, SearchDirection::kTaper,
+    SearchDirection::kShortAhead, SearchDirection::kCuts,  SearchDirection::kSplit};
 
 /// FirstCandidates::split_per_stage of every backward.
 inline constexpr std::int32_t kSplitAll = 1 << 16;
@@ -29,6 +30,7 @@ inline constexpr std::int32_t kSplitAll = 1 << 16;
 /// sequence has passed.
 struct FirstCandidates {
   bool asymmetric = true;
+  bool fill = false;
   double taper = 0.25;  ///< 1 = none
   int taper_per_stage = 2;
   int short_first = 4;
@@ -52,8 +54,8 @@ struct PackLimits {
 struct SearchCaps {
   double tight = 1.1;   ///< candidates are judged under it and without a cap
   double medium = 2.0;  ///< and under this where backwards may be split, and in later rounds
-  /// The ladder: 1, 1.04, 1.04², … about 2. Where backwards may be split, more memory still helps:
-  /// then it goes on in steps of 1.2 to about 9.
+  /// The ladder: 1, 1.04, 1.04², … about 2, then on in steps of 1.2 to about 9: more memory still
+  /// helps where backwards are split, and where sequences are short of many in flight.
   double rung = 1.04;
   int rungs = 18;
   double high_rung = 1.2;
@@ -84,8 +86,8 @@ struct MergeSearch {
 };
 
 /// The program plans with the defaults. bench/ablation changes every one of them to say what it is
-/// worth (docs/ablation.md). Four are switches that only the ablation turns off: the entries of
-/// `directions`, first.asymmetric, caps.forwards_first and merging.levelled.
+/// worth (docs/ablation.md). Five are switches that only the ablation turns off: the entries of
+/// `directions`, first.asymmetric, first.fill, caps.forwards_first and merging.levelled.
 struct SearchOptions {
   std::vector<SearchDirection> directions{kSearchDirections.begin(),
                                           kSearchDirections.end()};  ///< in this order

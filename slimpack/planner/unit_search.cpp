@@ -252,7 +252,7 @@ Bytes UnitSearch::rung(Bytes least, int k) const {
 
 int UnitSearch::highest_rung() const {
   const SearchCaps& caps = problem_.choices.search.caps;
-  return space_.split ? caps.rungs + caps.high_rungs : caps.rungs;
+  return caps.rungs + caps.high_rungs;
 }
 
 void UnitSearch::climb_ladder(Trial& trial) {

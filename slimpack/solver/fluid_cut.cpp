@@ -21,6 +21,7 @@ struct Walk {
   PackCost cost;
   Pass pass;
   std::int64_t granularity;
+  bool fill;
   std::vector<double> whole_cost;  ///< of each sequence in one slice, by place in `order`
   std::vector<double> cost_from;   ///< of all sequences from a place on, each in one slice
 };
@@ -31,8 +32,8 @@ Slice whole(const Walk& walk, std::size_t place) {
 }
 
 Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
-               const PackCost& cost, Pass pass, Tokens granularity) {
-  Walk walk{lengths, order, cost, pass, granularity.count(), {}, {}};
+               const PackCost& cost, Pass pass, const FluidCutOptions& options) {
+  Walk walk{lengths, order, cost, pass, options.granularity.count(), options.fill, {}, {}};
   walk.whole_cost.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
   walk.cost_from.assign(order.size() + 1, 0);
@@ -138,6 +139,11 @@ Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit)
   for (std::size_t i = 0; i < walk.order.size(); ++i) {
     Slice rest = whole(walk, i);
     double rest_cost = walk.whole_cost[i];
+    if (!walk.fill && !empty && rest_cost > room) {
+      if (++pack >= limit) return {limit, walk.cost_from[i], 0};
+      room = budget(pack);
+      empty = true;
+    }
     while (rest_cost > room) {
       const Cuts cuts(walk, rest);
       std::int64_t k = cuts.longest_within(room);
@@ -290,13 +296,12 @@ PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>
   if (order.empty()) return {};
 
   const std::vector<double> shares = taper_shares(options);
-  const Walk forward_walk = make_walk(lengths, order, forward, Pass::kForward, options.granularity);
+  const Walk forward_walk = make_walk(lengths, order, forward, Pass::kForward, options);
   const double budget = least_budget(forward_walk, shares);
   PackPlan plan;
   plan.forward = poured(forward_walk, shares, budget);
   if (options.asymmetric) {
-    const Walk backward_walk =
-        make_walk(lengths, order, backward, Pass::kBackward, options.granularity);
+    const Walk backward_walk = make_walk(lengths, order, backward, Pass::kBackward, options);
     plan.backward = poured(backward_walk, shares, least_budget(backward_walk, shares));
   } else {
     plan.backward = repacked(plan.forward, forward, budget);

@@ -20,6 +20,10 @@ struct FluidCutOptions {
   /// false: backward keeps the forward cuts. The forward slices of each sequence, from its tail,
   /// are packed by forward cost up to the untapered forward budget, in however many MicroPacks.
   bool asymmetric = true;
+  /// Whether a sequence that does not fit into what is left of a MicroPack is cut there. false: it
+  /// opens the next MicroPack. Then no two sequences are under way at once because a MicroPack
+  /// holds the end of one and the begin of the other, which takes memory.
+  bool fill = true;
 
   bool operator==(const FluidCutOptions&) const = default;
 };

@@ -1,200 +1,152 @@
 #include "slimpack/solver/step_bound.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "slimpack/cost/reduction.h"
 #include "slimpack/solver/balance.h"
+#include "slimpack/solver/bound_times.h"
+#include "slimpack/solver/memory_fit.h"
+#include "slimpack/solver/share_bound.h"
 
 namespace slimpack {
 namespace {
 
-/// The first slice of a sequence has at least this, the last one at least that: cuts are multiples
-/// of the granularity.
-Tokens shortest_head(Tokens length, Tokens granularity) {
-  return std::min(length, granularity);
-}
-Tokens shortest_tail(Tokens length, Tokens granularity) {
-  return Tokens((length.count() - 1) % granularity.count() + 1);
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Backward as a whole, and until its output can be sent.
+constexpr Pass kBackwards[] = {Pass::kBackward, Pass::kInputGradient};
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 class Bound {
  public:
   Bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
         const CutLimits& limits)
-      : job_(job), lengths_(lengths), cost_(cost), limits_(limits) {
-    head_ = limits_.granularity;
-    tail_ = limits_.granularity;
-    for (const Tokens length : lengths_) {
-      head_ = std::min(head_, shortest_head(length, limits_.granularity));
-      tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
-    }
-    for (std::int32_t s = 0; s < job_.layout.stages(); ++s) {
-      fastest_.push_back(job_.speed.empty() ? 1.0 : 0.0);
-      for (const auto& replica : job_.speed)
-        fastest_.back() = std::max(fastest_.back(), replica[static_cast<std::size_t>(s)]);
-    }
+      : longest_first_(lengths),
+        memory_(job, lengths, cost, limits),
+        times_(job, lengths, cost, limits),
+        splits_(cost.weight_gradient != EdgeTime()) {
+    std::ranges::sort(longest_first_, std::greater<>());
   }
 
   /// Times are rounded to nanoseconds action by action and hop by hop, so a plan may come out a
   /// little shorter than the sum of its unrounded times.
   [[nodiscard]] Nanos run() const {
     constexpr double kFloatingPoint = 1e-12;
-    double bound = chains();
-    for (const Pass backward : {Pass::kBackward, Pass::kInputGradient}) {
-      bound = std::max(bound, work(backward));
-      if (limits_.most_merged == 1) bound = std::max(bound, balance_of_stages(backward));
+    double bound = chain_of_longest();
+    for (const Pass backward : kBackwards) {
+      for (std::int32_t s = 0; s < times_.stages(); ++s) bound = std::max(bound, work(s, backward));
+      if (times_.groups() == 1) bound = std::max(bound, balance_of_stages(backward));
     }
+    for (const Pass backward : kBackwards) bound = shared(backward, bound);
     // What is sent of a split backward is the difference of two rounded times.
-    const double off = cost_.weight_gradient == EdgeTime() ? 0.5 : 1;
-    const double rounding = std::min(1.0, off / shortest_action() + kFloatingPoint);
-    const double hops = stages() - 1;  // there and back, half a nanosecond each
+    const double off = splits_ ? 1 : 0.5;
+    const double rounding = std::min(1.0, off / times_.shortest_action() + kFloatingPoint);
+    const double hops = times_.stages() - 1;  // there and back, half a nanosecond each
     return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - hops)));
   }
 
  private:
-  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
-
-  /// At speed 1. Of kInputGradient backward until its output can be sent, which is less where
-  /// weight gradients can wait and the output goes anywhere.
-  [[nodiscard]] PackCost cost(std::int32_t s, Pass pass, std::int32_t group = 1) const {
-    const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
-    if (may_skip(s, pass)) return {};
-    PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, group);
-    if (pass == Pass::kInputGradient && s > 0) {
-      const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(s));
-      out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);
-      out.per_token = std::max(0.0, out.per_token - weights.per_token / group);
-    }
-    return out;
-  }
-
-  /// Whether a stage under autograd can leave a forward to its backward.
-  [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const {
-    return cost_.autograd && pass == Pass::kForward && s == stages() - 1 &&
-           !keeps_graphs(cost_, job_.layout, StageId(s));
-  }
-
-  /// Of a MicroPack of one slice, at the fastest replica's speed.
-  [[nodiscard]] double time_of(std::int32_t s, Pass pass, std::int32_t group,
-                               const Slice& slice) const {
-    const PackCost own = cost(s, pass, group);
-    return (own.per_pack + own(slice)) / fastest_[static_cast<std::size_t>(s)];
-  }
-
-  [[nodiscard]] double transfer(Tokens tokens, std::int32_t group) const {
-    const auto bytes =
-        static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype) * tokens.count());
-    return cost_.transfer_latency + cost_.transfer_per_byte * bytes / group;
-  }
-
-  /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
-  /// first forwards and the last backwards of a replica are of first slices.
-  [[nodiscard]] double way(std::int32_t s, Pass pass) const {
-    const Slice slice{SequenceId(), Tokens(0), head_};
-    double least = std::numeric_limits<double>::infinity();
-    for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2) {
-      double time = 0;
-      for (std::int32_t before = 0; before < s; ++before)
-        time += time_of(before, pass, group, slice) + transfer(head_, group);
-      least = std::min(least, time);
-    }
+  /// The longest sequence has the longest chain but for the size of its last slice.
+  [[nodiscard]] double chain_of_longest() const {
+    double least = kNever;
+    for (std::size_t k = 0; k < times_.groups(); ++k)
+      least = std::min(least, times_.chain(longest_first_.front(), k));
     return least;
   }
 
-  /// No action takes less, on any stage and in any group.
-  [[nodiscard]] double shortest_action() const {
-    const Slice slice{SequenceId(), Tokens(0), tail_};
-    double least = std::numeric_limits<double>::infinity();
-    for (std::int32_t s = 0; s < stages(); ++s)
-      for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
-        for (const Pass pass : {Pass::kForward, Pass::kInputGradient})
-          if (!may_skip(s, pass)) least = std::min(least, time_of(s, pass, group, slice));
-    return least;
-  }
-
-  /// By sequence: its time on a stage, uncut, at speed 1.
-  [[nodiscard]] std::vector<double> works_on(std::int32_t s, Pass pass) const {
-    const PackCost forward = cost(s, Pass::kForward);
-    const PackCost backward = cost(s, pass);
+  /// By sequence, the longest first.
+  [[nodiscard]] std::vector<double> works(std::int32_t s, Pass backward) const {
+    const PackCost load = times_.load(s, backward, 0);
     std::vector<double> works;
-    works.reserve(lengths_.size());
-    for (const Tokens length : lengths_) {
-      const Slice whole{SequenceId(), Tokens(0), length};
-      works.push_back(forward(whole) + backward(whole));
-    }
+    works.reserve(longest_first_.size());
+    for (const Tokens length : longest_first_)
+      works.push_back(load(Slice{SequenceId(), Tokens(0), length}));
     return works;
   }
 
-  /// What a working replica's stage has beside its sequences: the way in, a pack each way, and,
-  /// after what is sent, the way out.
-  [[nodiscard]] double around(std::int32_t s, Pass backward) const {
-    const double packs = cost(s, Pass::kForward).per_pack + cost(s, backward).per_pack;
-    return way(s, Pass::kForward) + packs / fastest_[static_cast<std::size_t>(s)] +
-           (backward == Pass::kInputGradient ? way(s, Pass::kInputGradient) : 0);
-  }
-
-  [[nodiscard]] double work(Pass backward) const {
-    double bound = 0;
-    for (std::int32_t s = 0; s < stages(); ++s) {
-      const std::vector<double> works = works_on(s, backward);
-      const double sum = std::accumulate(works.begin(), works.end(), 0.0);
-      double speed = job_.speed.empty() ? job_.replicas : 0.0;
-      for (const auto& replica : job_.speed) speed += replica[static_cast<std::size_t>(s)];
-      bound = std::max(bound, around(s, backward) + sum / speed);
-    }
-    return bound;
-  }
-
-  [[nodiscard]] double chain(Tokens length, std::int32_t group) const {
-    const Slice whole{SequenceId(), Tokens(0), length};
-    const Slice tail{SequenceId(), length - shortest_tail(length, limits_.granularity), length};
-    const Slice head{SequenceId(), Tokens(0), shortest_head(length, limits_.granularity)};
-    double time = time_of(0, Pass::kForward, group, whole) +
-                  time_of(stages() - 1, Pass::kInputGradient, group, whole);
-    for (std::int32_t s = 1; s < stages(); ++s) {
-      // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
-      // begin, so it is cheapest as short or as long as it can be.
-      time += std::min(time_of(s, Pass::kForward, group, tail),
-                       time_of(s, Pass::kForward, group, whole)) +
-              time_of(s - 1, Pass::kInputGradient, group, head) + transfer(tail.length(), group) +
-              transfer(head.length(), group);
-    }
-    return time;
-  }
-
-  /// Of the longest sequence, which has the longest chain but for the size of its last slice.
-  [[nodiscard]] double chains() const {
-    const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());
-    double least = std::numeric_limits<double>::infinity();
-    for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
-      least = std::min(least, chain(longest, group));
-    return least;
+  /// Of a stage, with all sequences evenly shared out.
+  [[nodiscard]] double work(std::int32_t s, Pass backward) const {
+    return times_.around(s, backward) + sum(works(s, backward)) / sum(times_.speed_on(s));
   }
 
   [[nodiscard]] double balance_of_stages(Pass backward) const {
     double bound = 0;
-    for (std::int32_t s = 0; s < stages(); ++s) {
-      BalanceProblem balance{works_on(s, backward), {}};
-      for (std::int32_t r = 0; r < job_.replicas; ++r)
-        balance.replicas.push_back(
-            {job_.speed.empty()
-                 ? 1.0
-                 : job_.speed[static_cast<std::size_t>(r)][static_cast<std::size_t>(s)],
-             0.0});
-      bound = std::max(bound, around(s, backward) + balance_bound(balance));
+    for (std::int32_t s = 0; s < times_.stages(); ++s) {
+      BalanceProblem balance{works(s, backward), {}};
+      for (const double speed : times_.speed_on(s)) balance.replicas.push_back({speed, 0.0});
+      bound = std::max(bound, times_.around(s, backward) + balance_bound(balance));
     }
     return bound;
   }
 
-  const Job& job_;
-  const SequenceLengths& lengths_;
-  const RecomputingCosts& cost_;
-  CutLimits limits_;
-  Tokens head_;                  ///< of the shortest first slice
-  Tokens tail_;                  ///< of the shortest last slice
-  std::vector<double> fastest_;  ///< by stage
+  /// The share bound of the stage with the most work; at least `known`.
+  [[nodiscard]] double shared(Pass backward, double known) const {
+    std::int32_t busiest = 0;
+    for (std::int32_t s = 1; s < times_.stages(); ++s)
+      if (work(s, backward) > work(busiest, backward)) busiest = s;
+    return least_recomputing(share_problem(busiest, backward, known), busiest, known);
+  }
+
+  /// Its items are sequences that may have to be merged or that fill much of a replica, the longest
+  /// first. What the others take is shared out anyhow.
+  [[nodiscard]] ShareProblem share_problem(std::int32_t s, Pass backward, double known) const {
+    ShareProblem problem{{}, {}, times_.speed_on(s), times_.around(s, backward)};
+    problem.load.resize(times_.groups());
+    problem.step.resize(times_.groups());
+    const double fastest = std::ranges::max(problem.speed);
+    const auto whole = [](Tokens length) { return Slice{SequenceId(), Tokens(0), length}; };
+    const auto load = [&](Tokens length, std::size_t k) {
+      return times_.load(s, backward, k)(whole(length));
+    };
+    const auto step = [&](Tokens length, std::size_t k) {
+      return memory_.holds(length, k)
+                 ? std::max(times_.chain(length, k), problem.around + load(length, k) / fastest)
+                 : kNever;
+    };
+    const double large = kLeastShare * fastest * (known - problem.around);
+    auto length = longest_first_.begin();
+    for (; length != longest_first_.end(); ++length) {
+      if (length != longest_first_.begin() && load(*length, 0) < large && step(*length, 0) <= known)
+        break;
+      for (std::size_t k = 0; k < times_.groups(); ++k) {
+        problem.load[k].push_back(load(*length, k));
+        problem.step[k].push_back(step(*length, k));
+      }
+    }
+    for (; length != longest_first_.end(); ++length) problem.more += load(*length, 0);
+    return problem;
+  }
+
+  /// The longest sequence takes the least memory and the most time on a large group. The group that
+  /// it runs on says what layers have to compute again.
+  [[nodiscard]] double least_recomputing(const ShareProblem& problem, std::int32_t s,
+                                         double known) const {
+    double least = kNever;
+    for (std::size_t k = 0; k < times_.groups(); ++k) {
+      if (problem.step[k].front() == kNever) continue;
+      const double again = memory_.again(s, longest_first_.front(), k);
+      const bool free = again == 0;
+      ShareProblem on_group = problem;
+      on_group.more += again;
+      for (std::size_t other = 0; other < times_.groups(); ++other)
+        if (free ? other < k : other != k) on_group.step[other].front() = kNever;
+      least = std::min(least, share_bound(on_group, known));
+      if (free) break;
+    }
+    // Where nothing fits there is no plan to bound.
+    return least == kNever ? known : least;
+  }
+
+  SequenceLengths longest_first_;
+  MemoryFit memory_;
+  BoundTimes times_;
+  bool splits_;
 };
 
 /// By coefficient the larger one.

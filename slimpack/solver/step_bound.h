@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/job.h"
+#include "slimpack/spec/recompute.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -14,6 +16,9 @@ namespace slimpack {
 struct CutLimits {
   std::int32_t most_merged = 1;  ///< the most replicas that run a sequence together
   Tokens granularity{128};       ///< cuts lie at multiples of it
+  /// What layers may do, in place of what the costs say, to keep the memory cap; empty = what they
+  /// say. No layer of any plan within the limits may cost less than the costs say.
+  std::vector<Recompute> recompute = {};
 };
 
 /// The greatest of three bounds on every plan within the limits, whatever memory the ranks have,

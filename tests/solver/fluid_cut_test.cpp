@@ -208,7 +208,8 @@ FluidCutOptions arbitrary_options() {
           .taper_front = *rc::gen::inRange(0, 12),
           .taper_back = *rc::gen::inRange(0, 12),
           .taper = *rc::gen::element(0.05, 0.25, 0.6, 1.0),
-          .asymmetric = *rc::gen::arbitrary<bool>()};
+          .asymmetric = *rc::gen::arbitrary<bool>(),
+          .fill = *rc::gen::arbitrary<bool>()};
 }
 
 RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
@@ -233,6 +234,21 @@ RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
       }
     }
   }
+}
+
+RC_GTEST_PROP(FluidCut, CutsNoSequenceBehindAnotherUnlessToFillUp, ()) {
+  const SequenceLengths lengths = arbitrary_lengths(4000);
+  const auto order = fluid_order(lengths, all_sequences(lengths), *rc::gen::inRange(0, 5));
+  FluidCutOptions options = arbitrary_options();
+  options.asymmetric = true;
+  options.fill = false;
+  const PackPlan plan = fluid_cut(lengths, order, arbitrary_cost(5), arbitrary_cost(5), options);
+  // A slice whose sequence goes on has a MicroPack of its own.
+  for (const MicroPack& pack : plan.forward)
+    for (const Slice& s : pack.slices)
+      RC_ASSERT(s.end == lengths[s.sequence.index()] || pack.slices.size() == 1U);
+  for (const MicroPack& pack : plan.backward)
+    for (const Slice& s : pack.slices) RC_ASSERT(s.begin == Tokens(0) || pack.slices.size() == 1U);
 }
 
 /// Slices that cannot be cut further, in the order in which a pass walks them.
@@ -293,6 +309,7 @@ RC_GTEST_PROP(FluidCut, IsAsBalancedAsAnyCutInItsOrder, ()) {
   options.granularity = Tokens(*rc::gen::element(16, 50));
   options.taper_front = 0;
   options.taper_back = 0;
+  options.fill = true;
   const PackPlan plan = fluid_cut(lengths, order, forward, backward, options);
   const std::int64_t g = options.granularity.count();
   constexpr double kPrecision = 1 + 1.001e-3;  // of the search, and of rounding

@@ -43,6 +43,7 @@ inline UnitCutOptions random_options(Rng& rng, Tokens granularity) {
   options.fluid.taper_back = static_cast<int>(rng.below(half));
   options.fluid.taper = 0.1 + 0.9 * rng.uniform();
   options.fluid.asymmetric = rng.below(3) > 0;
+  options.fluid.fill = rng.below(2) == 0;
   options.short_first = static_cast<int>(rng.below(5));
   return options;
 }

@@ -90,6 +90,51 @@ RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint6
   expect_bounded(rng, job, job.granularity);
 }
 
+/// A few long sequences on a pipeline that they fill, with small costs around them.
+RandomJob long_sequences(Rng& rng) {
+  RandomJob job = testing::random_job(rng);
+  job.replicas = job.most_merged = 1;
+  job.speed.clear();
+  job.cost.weight_gradient = {};
+  job.cost.transfer_latency = job.cost.transfer_per_byte = 0;
+  job.layout.layer_begin = {0};
+  for (std::uint64_t stages = 2 + rng.below(5); stages > 0; --stages)
+    job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
+                                     static_cast<std::int32_t>(rng.below(4) == 0));
+  job.cost.shape.num_layers = job.layout.layer_begin.back();
+  job.granularity = Tokens(8 << rng.below(3));
+  const auto longest = static_cast<std::int64_t>(256 << rng.below(4));
+  job.lengths.clear();
+  for (std::uint64_t count = 2 + rng.below(8); count > 0; --count)
+    job.lengths.emplace_back(rng.below(4) > 0 ? longest - static_cast<std::int64_t>(rng.below(16))
+                                              : 1 + static_cast<std::int64_t>(rng.below(
+                                                        static_cast<std::uint64_t>(longest))));
+  return job;
+}
+
+RC_GTEST_PROP(StepBound, NoPlanIsFasterThanItsMemoryAllows, (std::uint64_t seed)) {
+  Rng rng(seed);
+  RandomJob job = long_sequences(rng);
+  const JobCut cut = testing::random_cut(rng, job);
+  const PackPlan& packs = cut.packs.front().front();
+  const TaskTimes times = task_times(job.cost, job.layout, packs);
+  const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
+  const std::vector<ReplicaPacks> tasks{{packs, times, bytes}};
+  const ListScheduler scheduler(tasks);
+  for (const double cap : {1.0, 1.1, 1.5, 2.5}) {
+    std::vector<Bytes> caps = scheduler.least_memory();
+    const Bytes most(static_cast<std::int64_t>(
+        cap * static_cast<double>(std::ranges::max_element(caps)->count())));
+    std::ranges::fill(caps, most);
+    for (const Pass first : {Pass::kBackward, Pass::kForward}) {
+      const std::vector<Schedule> schedules{scheduler.run(caps, {.first = first})->schedule};
+      const SimulationResult result = simulate(tasks, schedules, {kChannelSlots, false});
+      job.memory_cap = *std::ranges::max_element(result.peak_activation);
+      RC_ASSERT(lower_bound(job).count() <= result.makespan.count());
+    }
+  }
+}
+
 RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
   Rng rng(seed);
   RandomJob job = testing::random_job(rng);
@@ -250,6 +295,51 @@ TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
   // Many: 3 ms of work in total at a speed of 3, and the ways of 16 tokens at 2.
   job.lengths.assign(1000, Tokens(16));
   expect_bound(job, 16'000'000 + 24'000);
+}
+
+/// Rows of 232 bytes more with kElementwise than with kFull, which computes 0.6 of the forward's
+/// products again: those of q, o, gate and up, 64 + 64 + 256 of 640 weights.
+RandomJob plain_job_with_rows() {
+  RandomJob job = plain_job();
+  ModelShape shape;
+  shape.hidden_size = 8;
+  shape.intermediate_size = 16;
+  shape.num_heads = shape.num_kv_heads = 2;
+  shape.head_dim = 4;
+  shape.num_layers = 2;
+  shape.vocab_size = 10;
+  job.cost.shape = shape;
+  return job;
+}
+
+TEST(StepBound, LeavesOutGroupsThatCannotHoldASequence) {
+  // A pair takes 500 + 5,000 ns a token forward and 1,000 + 5,000 back: 64 tokens on one stage and
+  // the last or first 16 on the other are 80 · 11.5 = 920 µs, where one replica takes 240.
+  RandomJob job = plain_job_with_rows();
+  job.lengths = {Tokens(64)};
+  job.replicas = job.most_merged = 2;
+  job.cost.merge = {{{0, 5000}, {0, 5000}}};
+  job.memory_cap = sequence_bytes(job.cost, job.layout, StageId(std::int32_t{0}), Tokens(64));
+  expect_bound(job, 240'000);
+  *job.memory_cap -= Bytes(65);  // more than the byte a token that may be rounding
+  expect_bound(job, 920'000);
+}
+
+TEST(StepBound, AddsWhatLayersComputeAgainToHoldTheLongestSequence) {
+  // 432 µs as above. Half of the layers have to compute again, less one byte of 232 for rounding:
+  // 128 tokens · 600 ns · (1/2 - 1/232) = 38.07 µs.
+  RandomJob job = plain_job_with_rows();
+  job.lengths.assign(8, Tokens(16));
+  job.recompute = {Recompute::kElementwise, Recompute::kFull};
+  const auto bytes = [&](Recompute recompute) {
+    return sequence_bytes(with_recompute(static_cast<const Costs&>(job.cost), recompute),
+                          job.layout, StageId(std::int32_t{0}), Tokens(16));
+  };
+  EXPECT_EQ(bytes(Recompute::kElementwise) - bytes(Recompute::kFull), Bytes(16 * 232));
+  job.memory_cap = bytes(Recompute::kElementwise);
+  expect_bound(job, 432'000);
+  *job.memory_cap -= Bytes(16 * 116);
+  expect_bound(job, 470'069);
 }
 
 TEST(StepBound, EndsWithTheReductionAndTheLongestOptimizer) {

@@ -1,0 +1,169 @@
+#include "slimpack/solver/bound_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace slimpack {
+namespace {
+
+constexpr Pass kPasses[] = {Pass::kForward, Pass::kBackward, Pass::kInputGradient};
+
+std::size_t place(std::int32_t s, Pass pass) {
+  return static_cast<std::size_t>(s) * std::size(kPasses) + static_cast<std::size_t>(pass);
+}
+
+/// The first slice of a sequence has at least this, the last one at least that: cuts are multiples
+/// of the granularity.
+Tokens shortest_head(Tokens length, Tokens granularity) {
+  return std::min(length, granularity);
+}
+Tokens shortest_tail(Tokens length, Tokens granularity) {
+  return Tokens((length.count() - 1) % granularity.count() + 1);
+}
+
+PackCost smaller_terms(const PackCost& a, const PackCost& b) {
+  return {std::min(a.per_pack, b.per_pack),
+          std::min(a.per_slice, b.per_slice),
+          std::min(a.per_token, b.per_token),
+          std::min(a.per_pair, b.per_pair),
+          std::min(a.per_prefix_token, b.per_prefix_token),
+          std::min(a.per_window_pair, b.per_window_pair),
+          std::min(a.per_window_prefix, b.per_window_prefix),
+          std::max(a.window, b.window)};
+}
+
+/// A MicroPack of one slice.
+double alone(const PackCost& cost, const Slice& slice) {
+  return cost.per_pack + cost(slice);
+}
+
+}  // namespace
+
+BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+                       const CutLimits& limits)
+    : job_(job),
+      cost_(cost),
+      limits_(limits),
+      head_(limits.granularity),
+      tail_(limits.granularity) {
+  for (const Tokens length : lengths) {
+    head_ = std::min(head_, shortest_head(length, limits_.granularity));
+    tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
+  }
+  for (std::int32_t s = 0; s < stages(); ++s) {
+    fastest_.push_back(std::ranges::max(speed_on(s)));
+    for (const Pass pass : kPasses) {
+      auto& costs = fastest_cost_.emplace_back();
+      for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
+        costs.push_back(cost_at_speed_1(s, pass, group) / fastest_.back());
+    }
+  }
+  for (const Pass pass : kPasses) {
+    auto& least = cheapest_.emplace_back(fastest_cost_[place(0, pass)]);
+    for (std::int32_t s = 1; s < stages(); ++s)
+      for (std::size_t k = 0; k < groups(); ++k)
+        least[k] = smaller_terms(least[k], this->cost(s, pass, k));
+  }
+}
+
+std::vector<double> BoundTimes::speed_on(std::int32_t s) const {
+  std::vector<double> speed(static_cast<std::size_t>(job_.replicas), 1.0);
+  for (std::size_t r = 0; r < job_.speed.size(); ++r)
+    speed[r] = job_.speed[r][static_cast<std::size_t>(s)];
+  return speed;
+}
+
+PackCost BoundTimes::cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const {
+  const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
+  if (may_skip(s, pass)) return {};
+  PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, replicas);
+  if (pass == Pass::kInputGradient && s > 0) {
+    const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(s));
+    out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);
+    out.per_token = std::max(0.0, out.per_token - weights.per_token / replicas);
+  }
+  return out;
+}
+
+const PackCost& BoundTimes::cost(std::int32_t s, Pass pass, std::size_t k) const {
+  return fastest_cost_[place(s, pass)][k];
+}
+
+/// Whether a stage under autograd can leave a forward to its backward.
+bool BoundTimes::may_skip(std::int32_t s, Pass pass) const {
+  return cost_.autograd && pass == Pass::kForward && s == stages() - 1 &&
+         !keeps_graphs(cost_, job_.layout, StageId(s));
+}
+
+double BoundTimes::transfer(Tokens tokens, std::size_t k) const {
+  const auto bytes =
+      static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype) * tokens.count());
+  return cost_.transfer_latency +
+         cost_.transfer_per_byte * bytes / static_cast<double>(std::int64_t{1} << k);
+}
+
+double BoundTimes::way(std::int32_t s, Pass pass) const {
+  const Slice slice{SequenceId(), Tokens(0), head_};
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < groups(); ++k) {
+    double time = 0;
+    for (std::int32_t before = 0; before < s; ++before)
+      time += alone(cost(before, pass, k), slice) + transfer(head_, k);
+    least = std::min(least, time);
+  }
+  return least;
+}
+
+double BoundTimes::shortest_action() const {
+  const Slice slice{SequenceId(), Tokens(0), tail_};
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int32_t s = 0; s < stages(); ++s)
+    for (std::size_t k = 0; k < groups(); ++k)
+      for (const Pass pass : {Pass::kForward, Pass::kInputGradient})
+        if (!may_skip(s, pass)) least = std::min(least, alone(cost(s, pass, k), slice));
+  return least;
+}
+
+PackCost BoundTimes::load(std::int32_t s, Pass backward, std::size_t k) const {
+  return fastest_[static_cast<std::size_t>(s)] *
+         (cost(s, Pass::kForward, k) + cost(s, backward, k));
+}
+
+double BoundTimes::around(std::int32_t s, Pass backward) const {
+  return way(s, Pass::kForward) + cost(s, Pass::kForward, 0).per_pack +
+         cost(s, backward, 0).per_pack +
+         (backward == Pass::kInputGradient ? way(s, Pass::kInputGradient) : 0);
+}
+
+/// n slices take work + n · overhead, and the largest of them work / n + overhead again at each of
+/// the hand-overs. That is least, for a real n of 1 or more, where both terms with n are equal.
+double BoundTimes::through(Tokens length, Pass pass, std::size_t k) const {
+  const PackCost& cost = cheapest_[static_cast<std::size_t>(pass)][k];
+  const double overhead = cost.per_pack + cost.per_slice;
+  const double work = cost(Slice{SequenceId(), Tokens(0), length}) - cost.per_slice;
+  const double hops = stages() - 1;
+  const double slices = std::max(
+      1.0, overhead > 0 ? std::sqrt(hops * work / overhead) : static_cast<double>(length.count()));
+  return work + slices * overhead + hops * (work / slices + overhead + cost_.transfer_latency);
+}
+
+double BoundTimes::chain(Tokens length, std::size_t k) const {
+  const Slice whole{SequenceId(), Tokens(0), length};
+  const Slice tail{SequenceId(), length - shortest_tail(length, limits_.granularity), length};
+  const Slice head{SequenceId(), Tokens(0), shortest_head(length, limits_.granularity)};
+  double time = alone(cost(0, Pass::kForward, k), whole) +
+                alone(cost(stages() - 1, Pass::kInputGradient, k), whole);
+  for (std::int32_t s = 1; s < stages(); ++s) {
+    // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
+    // begin, so it is cheapest as short or as long as it can be.
+    const PackCost& forward = cost(s, Pass::kForward, k);
+    time += std::min(alone(forward, tail), alone(forward, whole)) +
+            alone(cost(s - 1, Pass::kInputGradient, k), head) + transfer(tail.length(), k) +
+            transfer(head.length(), k);
+  }
+  return std::max(time,
+                  through(length, Pass::kForward, k) + through(length, Pass::kInputGradient, k));
+}
+
+}  // namespace slimpack

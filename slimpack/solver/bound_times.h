@@ -1,0 +1,67 @@
+// Bound times: what no plan of a step undercuts, whatever its cuts and orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/job.h"
+#include "slimpack/solver/step_bound.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+/// Nanoseconds before rounding. Passes are forward, backward and the input gradients of backward:
+/// what a stage does before its output can be sent, which is less than backward where weight
+/// gradients can wait and the output goes anywhere. Groups of 2^k replicas are named by k.
+class BoundTimes {
+ public:
+  /// Keeps references. REQUIRES: at least one sequence.
+  BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+             const CutLimits& limits);
+
+  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
+  [[nodiscard]] std::size_t groups() const { return fastest_cost_.front().size(); }
+
+  /// By replica.
+  [[nodiscard]] std::vector<double> speed_on(std::int32_t s) const;
+  /// The time of a sequence, forward and `backward`, on a stage of each replica of the group,
+  /// uncut, at speed 1.
+  [[nodiscard]] PackCost load(std::int32_t s, Pass backward, std::size_t k) const;
+  /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
+  /// first forwards and the last backwards of a replica are of first slices.
+  [[nodiscard]] double way(std::int32_t s, Pass pass) const;
+  /// What a stage of a replica that runs anything has beside its sequences: the way in, a MicroPack
+  /// each way and, after what is sent, the way out.
+  [[nodiscard]] double around(std::int32_t s, Pass backward) const;
+  /// The way of a sequence through the pipeline and back. The greater of two bounds:
+  ///  - its forward slices follow each other on the first stage, and the last of them passes all
+  ///    other stages; its backward slices follow each other on the last stage, and the last of them
+  ///    comes back;
+  ///  - in either pass n slices take n overheads and the work of the whole on the stages' cheapest,
+  ///    and the largest of them, an n-th of the work at least, repeats at every hand-over.
+  [[nodiscard]] double chain(Tokens length, std::size_t k) const;
+  /// No action takes less.
+  [[nodiscard]] double shortest_action() const;
+
+ private:
+  [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
+  /// At the speed of the fastest replica.
+  [[nodiscard]] const PackCost& cost(std::int32_t s, Pass pass, std::size_t k) const;
+  [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;
+  [[nodiscard]] double transfer(Tokens tokens, std::size_t k) const;
+  [[nodiscard]] double through(Tokens length, Pass pass, std::size_t k) const;
+
+  const Job& job_;
+  const RecomputingCosts& cost_;
+  CutLimits limits_;
+  Tokens head_;                                      ///< of the shortest first slice
+  Tokens tail_;                                      ///< of the shortest last slice
+  std::vector<double> fastest_;                      ///< by stage
+  std::vector<std::vector<PackCost>> fastest_cost_;  ///< [stage · 3 + pass][k]
+  std::vector<std::vector<PackCost>> cheapest_;      ///< [pass][k]: the least terms of any stage
+};
+
+}  // namespace slimpack

@@ -1,0 +1,88 @@
+#include "slimpack/solver/memory_fit.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "slimpack/cost/memory_model.h"
+
+namespace slimpack {
+namespace {
+
+/// Forward and backward of all sequences on a stage.
+double time_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+               const SequenceLengths& lengths) {
+  const PackCost both = stage_cost(cost, layout, stage, Pass::kForward) +
+                        stage_cost(cost, layout, stage, Pass::kBackward);
+  double time = 0;
+  for (const Tokens length : lengths) time += both(Slice{SequenceId(), Tokens(0), length});
+  return time;
+}
+
+/// The lower convex hull of bytes and time.
+template <class Policy>
+std::vector<Policy> efficient(std::vector<Policy> policies) {
+  std::ranges::sort(policies, {}, [](const Policy& p) { return std::pair(p.bytes, p.time); });
+  std::vector<Policy> hull;
+  for (const Policy& c : policies) {
+    if (!hull.empty() && hull.back().time <= c.time) continue;
+    const auto above = [&](const Policy& a, const Policy& b) {
+      return (b.time - a.time) * (c.bytes - a.bytes) >= (c.time - a.time) * (b.bytes - a.bytes);
+    };
+    while (hull.size() > 1 && above(hull[hull.size() - 2], hull.back())) hull.pop_back();
+    hull.push_back(c);
+  }
+  return hull;
+}
+
+}  // namespace
+
+MemoryFit::MemoryFit(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+                     const CutLimits& limits)
+    : cap_(std::numeric_limits<double>::infinity()) {
+  if (!job.memory_cap || cost.autograd) return;
+  cap_ = static_cast<double>(job.memory_cap->count());
+  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
+    const StageId stage(s);
+    // Less the byte that a mixture of policies may be rounded up by.
+    const auto bytes = [&](const RecomputingCosts& costs) {
+      return static_cast<double>(sequence_bytes(costs, job.layout, stage, Tokens(1)).count() - 1);
+    };
+    std::vector<Policy> policies;
+    if (limits.recompute.empty()) policies.push_back({bytes(cost), 0});
+    const double least = time_of(cost, job.layout, stage, lengths);
+    for (const Recompute recompute : limits.recompute) {
+      const RecomputingCosts costs = with_recompute(static_cast<const Costs&>(cost), recompute);
+      policies.push_back(
+          {bytes(costs), std::max(0.0, time_of(costs, job.layout, stage, lengths) - least)});
+    }
+    policies_.push_back(efficient(std::move(policies)));
+  }
+}
+
+double MemoryFit::most_bytes(Tokens length, std::size_t k) const {
+  const std::int64_t replicas = std::int64_t{1} << k;
+  const std::int64_t share = (length.count() + replicas - 1) / replicas;
+  return cap_ / static_cast<double>(share);
+}
+
+bool MemoryFit::holds(Tokens length, std::size_t k) const {
+  const double most = most_bytes(length, k);
+  return std::ranges::all_of(policies_,
+                             [&](const auto& of_stage) { return of_stage.front().bytes <= most; });
+}
+
+double MemoryFit::again(std::int32_t s, Tokens length, std::size_t k) const {
+  if (policies_.empty()) return 0;
+  const std::vector<Policy>& hull = policies_[static_cast<std::size_t>(s)];
+  const double most = most_bytes(length, k);
+  const auto next =
+      std::ranges::find_if(hull, [&](const Policy& policy) { return policy.bytes > most; });
+  const Policy& fewer = *std::prev(next);
+  if (next == hull.end()) return fewer.time;
+  return fewer.time -
+         (fewer.time - next->time) * (most - fewer.bytes) / (next->bytes - fewer.bytes);
+}
+
+}  // namespace slimpack
