@@ -21,7 +21,7 @@ struct Part {
 };
 
 constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b}, {"speed", run_speed},
-                           {"simulator", run_simulator}, {"gap", run_gap},     {"h100", run_h100}};
+                           {"planning", run_planning}, {"simulator", run_simulator}, {"gap", run_gap},     {"h100", run_h100}};
 
 struct Arguments {
   std::vector<std::string> parts;
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(arguments.parts))
       ->capture_default_str();
   app.add_option("--repetitions", arguments.options.repetitions,
-                 "Times of parts a, speed and simulator are medians of so many")
+                 "Times of parts a, speed and simulator are medians of so many, of planning the best")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")
@@ -77,8 +77,13 @@ int main(int argc, char** argv) {
          "for all layers, auto = likewise, by layer")
       ->check(CLI::IsMember(recomputations))
       ->capture_default_str();
-  app.add_option("--lengths", arguments.options.lengths, "Real lengths for part a, one a line")
+  app.add_option("--lengths", arguments.options.lengths, "Real lengths for parts a and planning")
       ->capture_default_str();
+  app.add_option("--before", arguments.options.before,
+                 "JSON of an earlier run, with whose steps part planning compares its own")
+      ->check(CLI::ExistingFile);
+  app.add_option("--cases", arguments.options.cases,
+                 "Part planning takes those with this in their names alone");
   app.add_option("--json", arguments.json, "Write all figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] { bench::run(arguments); });
 }

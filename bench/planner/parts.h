@@ -15,7 +15,10 @@ namespace slimpack::bench {
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (Choices)
-  std::filesystem::path lengths;  ///< real lengths for setting A
+  std::filesystem::path lengths;  ///< real lengths for setting A and part planning
+  /// JSON of an earlier run, with whose makespans part planning compares its own; may be empty.
+  std::filesystem::path before;
+  std::string cases;  ///< part planning takes those with this in their names alone
   /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
   /// for all, "auto" = any, by layer.
   std::string recompute = "elementwise";
@@ -27,6 +30,8 @@ void run_setting_a(const BenchOptions& options, Report& report);
 void run_setting_b(const BenchOptions& options, Report& report);
 /// How long planning takes.
 void run_speed(const BenchOptions& options, Report& report);
+/// Planning time beside the step that is planned, on clusters and for large steps; all options on.
+void run_planning(const BenchOptions& options, Report& report);
 /// How many actions a second the simulator rates.
 void run_simulator(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.

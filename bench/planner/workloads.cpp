@@ -22,8 +22,8 @@ Tokens rounded(double length, Tokens context) {
   return Tokens(std::llround(std::clamp(length, 1.0, most)));
 }
 
-double log_normal(Rng& rng) {
-  return std::exp(7.5 + 1.9 * normal(rng));
+double log_normal(Rng& rng, const LogNormal& shape = {}) {
+  return std::exp(shape.mean_of_log + shape.deviation_of_log * normal(rng));
 }
 
 double pareto(Rng& rng) {
@@ -47,10 +47,18 @@ SequenceLengths real_lengths(const std::filesystem::path& file, std::size_t coun
   return lengths;
 }
 
-SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens context) {
+SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens context,
+                                   const LogNormal& shape) {
   Rng rng(seed);
   SequenceLengths lengths;
-  while (lengths.size() < count) lengths.push_back(rounded(log_normal(rng), context));
+  while (lengths.size() < count) lengths.push_back(rounded(log_normal(rng, shape), context));
+  return lengths;
+}
+
+SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context) {
+  Rng rng(seed);
+  SequenceLengths lengths;
+  while (lengths.size() < count) lengths.push_back(rounded(pareto(rng), context));
   return lengths;
 }
 

@@ -15,10 +15,20 @@ namespace slimpack::bench {
 [[nodiscard]] SequenceLengths real_lengths(const std::filesystem::path& file, std::size_t count,
                                            Tokens context);
 
-/// `count` lengths with ln(length) ~ N(7.5, 1.9²): median 1,808, mean 11,000, the longest of 512
-/// about 600,000; truncated at `context`.
+/// ln(length) ~ N(mean_of_log, deviation_of_log²). As it stands: median 1,808, mean 11,000, the
+/// longest of 512 about 600,000.
+struct LogNormal {
+  double mean_of_log = 7.5;
+  double deviation_of_log = 1.9;
+};
+
+/// `count` lengths, truncated at `context`.
 [[nodiscard]] SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count,
-                                                 Tokens context);
+                                                 Tokens context, const LogNormal& shape = {});
+
+/// `count` lengths of a Pareto distribution with index 1.1 from 256 tokens on, truncated at
+/// `context`.
+[[nodiscard]] SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context);
 
 enum class Family : std::uint8_t { kLogNormal, kPareto, kBimodal, kEqual };
 inline constexpr Family kFamilies[] = {Family::kLogNormal, Family::kPareto, Family::kBimodal,

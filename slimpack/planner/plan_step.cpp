@@ -1,9 +1,12 @@
 // Steps: for every choice of recomputation that may pay, search, then deeper where asked to; see
 // whether a baseline is shorter; simulate the best as a whole job. Fixed packing is a baseline.
 #include <algorithm>
+#include <array>
 #include <span>
+#include <thread>
 #include <utility>
 
+#include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/baseline_step.h"
@@ -14,6 +17,7 @@
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/step_search.h"
+#include "slimpack/planner/step_shares.h"
 #include "slimpack/sim/lower.h"
 #include "slimpack/solver/step_bound.h"
 
@@ -64,23 +68,47 @@ RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
   return step;
 }
 
+/// What all searches for a step have in common.
+struct Common {
+  std::vector<RecomputeChoice> recomputations;  ///< the quickest first
+  StepShares shares;
+  std::function<void()> progress;
+};
+
 /// What is asked, before a recomputation is chosen. Keeps references.
 struct Question {
   const Job& job;
   const SequenceLengths& lengths;
   const Choices& choices;
   const Costs& cost;
-  const std::function<void()>& progress;
+  const Common& common;
+  int threads = 1;
 
   [[nodiscard]] StepProblem with(const RecomputingCosts& chosen, const SearchDepth& depth) const {
     StepProblem problem = paced({job, lengths, choices, chosen, depth});
-    if (progress) problem.progress = &progress;
+    if (common.progress) problem.progress = &common.progress;
+    problem.shares = &common.shares;
+    problem.threads = threads;
     return problem;
   }
-  [[nodiscard]] std::vector<RecomputeChoice> recomputations() const {
-    return recompute_choices(job, lengths, choices, cost);
-  }
 };
+
+/// Progress is told by the calling thread alone.
+std::function<void()> on_this_thread(const std::function<void()>& progress) {
+  if (!progress) return {};
+  return [&progress, caller = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == caller) progress();
+  };
+}
+
+Common common_of(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                 const Costs& cost, const std::function<void()>& progress) {
+  Common common{recompute_choices(job, lengths, choices, cost), {}, on_this_thread(progress)};
+  const RecomputingCosts quickest =
+      with_recompute(cost, common.recomputations.front().recompute);
+  common.shares = step_shares(paced({job, lengths, choices, quickest}));
+  return common;
+}
 
 /// What a choice of recomputation needs at least.
 using LeastNeed = std::pair<StageNeed, RecomputeByLayer>;
@@ -101,38 +129,58 @@ void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
 class ChoiceSearch {
  public:
   ChoiceSearch(const Question& question, const SearchDepth& depth)
-      : question_(question), depth_(depth), choices_(question.recomputations()) {}
+      : question_(question), depth_(depth), choices_(question.common.recomputations) {}
 
-  /// The cheapest policy is searched in any case, and mixtures are cut as was best for it, since a
-  /// search of each would take too long; so neither depends on the memory cap. Another choice that
-  /// cannot fit is looked at only where nothing does, for what it would need.
+  /// The quickest policy is explored in any case, and the others are cut as was best for it, since
+  /// a search of each would take too long; so neither depends on the memory cap. Others are
+  /// searched where they would be shorter if memory hindered them as little as it can. Only where
+  /// nothing fits are all searched to the end, for what they would need.
   Attempt run() {
-    search(choices_.front());
-    std::vector<const RecomputeChoice*> hopeless;
-    for (const RecomputeChoice& choice : std::span(choices_).subspan(1)) {
-      if (never_fits(question_.job, question_.lengths, question_.choices,
-                     with_recompute(question_.cost, choice.recompute)))
-        hopeless.push_back(&choice);
-      else
-        search(choice);
-    }
+    const bool hopeless = never_fits(choices_.front());
+    if (hopeless) explore(choices_.front());
+    for (const RecomputeChoice& choice : choices_)
+      if (&choice != &choices_.front() || !hopeless)
+        if (!never_fits(choice)) search(choice, Want::kStep);
     if (!out_.step)
-      for (const RecomputeChoice* choice : hopeless) search(*choice);
+      for (const RecomputeChoice& choice : choices_) search(choice, Want::kNeed);
     if (out_.step)
       out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
     return std::move(out_);
   }
 
  private:
-  void search(const RecomputeChoice& choice) {
+  enum class Want : std::uint8_t { kStep, kNeed };
+
+  [[nodiscard]] bool never_fits(const RecomputeChoice& choice) const {
+    return slimpack::never_fits(question_.job, question_.lengths, question_.choices,
+                                with_recompute(question_.cost, choice.recompute));
+  }
+
+  void explore(const RecomputeChoice& choice) {
+    const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
+    note(explore_step(question_.with(cost, depth_)));
+  }
+
+  void note(const StepSearchResult& result) {
+    if (!favourites_.empty()) return;
+    favourites_ = result.favourites;
+    unlimited_ = result.unlimited;
+  }
+
+  /// The step's makespan if it ran as well as that of the quickest policy does without a cap.
+  [[nodiscard]] double expected(const RecomputeChoice& choice) const {
+    return unlimited_ * choice.time / choices_.front().time;
+  }
+
+  void search(const RecomputeChoice& choice, Want want) {
+    if (best_ && expected(choice) >= static_cast<double>(best_->count())) return;
     const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
     StepProblem problem = question_.with(cost, depth_);
     if (choice.mixed) problem.candidates = favourites_;
     problem.below = best_;
-    const CutLimits limits{problem.choices.most_merged, problem.choices.granularity};
-    if (best_ && step_actions_bound(problem.job, problem.lengths, cost, limits) >= *best_) return;
+    problem.wants_need = want == Want::kNeed && !best_;
     StepSearchResult result = search_step(problem);
-    if (favourites_.empty()) favourites_ = result.favourites;
+    note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
       best_ = result.solution->makespan;
       out_.step = step_of(problem, std::move(*result.solution));
@@ -143,8 +191,9 @@ class ChoiceSearch {
 
   const Question& question_;
   SearchDepth depth_;
-  std::vector<RecomputeChoice> choices_;
-  std::vector<Candidate> favourites_;  ///< of the cheapest policy
+  const std::vector<RecomputeChoice>& choices_;
+  std::vector<Candidate> favourites_;  ///< of the quickest policy
+  double unlimited_ = 0;               ///< likewise, nanoseconds
   std::optional<Nanos> best_;
   Attempt out_;
 };
@@ -205,47 +254,60 @@ Attempt rounds(const Question& question) {
 
 /// Whatever a baseline does is allowed to us as well. Of equally long steps the searched one stays.
 void consider_baselines(const Question& question, Attempt& best) {
-  for (const auto& [recompute, mixed] : question.recomputations()) {
-    if (mixed) continue;  // baselines have one policy for all layers
-    const RecomputingCosts cost = with_recompute(question.cost, recompute);
+  for (const RecomputeChoice& choice : question.common.recomputations) {
+    if (choice.mixed) continue;  // baselines have one policy for all layers
+    const RecomputingCosts cost = with_recompute(question.cost, choice.recompute);
     StepProblem problem = question.with(cost, {});
     if (best.step) problem.below = best.step->prediction.makespan;
     BaselineSearchResult found = search_baselines(problem);
     if (found.step) best.step = std::move(found.step);
-    if (found.least_need) keep_less(best.least, {*found.least_need, recompute});
+    if (found.least_need) keep_less(best.least, {*found.least_need, choice.recompute});
   }
 }
 
-/// Whole backwards are tried in any case: splitting is one more choice, never a worse step.
-Attempt search_slimpack(const Question& question) {
+/// Whole backwards are tried in any case: splitting is one more choice, never a worse step. The two
+/// searches know nothing of each other.
+Attempt search_slimpack(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                        const Costs& cost, const std::function<void()>& progress) {
   const Nanos start = monotonic_now();
-  Costs whole = question.cost;
-  whole.weight_gradient = {};
-  Attempt best =
-      rounds({question.job, question.lengths, question.choices, whole, question.progress});
-  if (question.choices.backward == BackwardKind::kSplit) keep_shorter(best, rounds(question));
-  look_further(question, start, best);
-  consider_baselines(question, best);
+  const Common common = common_of(job, lengths, choices, cost, progress);
+  Costs whole_cost = cost;
+  whole_cost.weight_gradient = {};
+  const int threads = machine_threads();
+  const Question split{job, lengths, choices, cost, common, threads};
+  Attempt best;
+  if (choices.backward == BackwardKind::kSplit) {
+    const Question each[] = {{job, lengths, choices, whole_cost, common, (threads + 1) / 2},
+                             {job, lengths, choices, cost, common, (threads + 1) / 2}};
+    std::array<Attempt, 2> found;
+    for_each_index(found.size(), threads, [&](std::size_t i) { found[i] = rounds(each[i]); });
+    best = std::move(found.front());
+    keep_shorter(best, std::move(found.back()));
+  } else {
+    best = rounds({job, lengths, choices, whole_cost, common, threads});
+  }
+  look_further(split, start, best);
+  consider_baselines(split, best);
   return best;
 }
 
-Attempt make_packed(const Question& question) {
+Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                    const Costs& cost) {
   Attempt out;
-  out.step = baseline_step(packed_baseline(), question.job, question.lengths, question.choices,
-                           question.cost);
-  const StageNeed need = step_need(*out.step, question.cost);
-  if (!question.job.memory_cap || need.bytes <= *question.job.memory_cap) return out;
+  out.step = baseline_step(packed_baseline(), job, lengths, choices, cost);
+  const StageNeed need = step_need(*out.step, cost);
+  if (!job.memory_cap || need.bytes <= *job.memory_cap) return out;
   out.least = {need, out.step->plan.recompute};
   out.step.reset();
   return out;
 }
 
-void set_lower_bound(const Question& question, RatedPlan& step) {
-  CutLimits limits{question.choices.most_merged, question.choices.granularity};
+void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                     const Costs& cost, RatedPlan& step) {
+  CutLimits limits{choices.most_merged, choices.granularity};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
   step.lower_bound =
-      step_lower_bound(question.job, question.lengths,
-                       cheapest_cost(question.cost, question.choices.recompute), limits);
+      step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
 }
 
 }  // namespace
@@ -255,13 +317,13 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
   require_sensible(job, lengths, choices, known);
   Costs cost = known;
   if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
-  const Question question{job, lengths, choices, cost, progress};
-  Attempt best =
-      choices.planner == PlannerKind::kPacked ? make_packed(question) : search_slimpack(question);
+  Attempt best = choices.planner == PlannerKind::kPacked
+                     ? make_packed(job, lengths, choices, cost)
+                     : search_slimpack(job, lengths, choices, cost, progress);
   PlanOutcome outcome;
   if (best.step) {
     outcome.step = std::move(best.step);
-    set_lower_bound(question, *outcome.step);
+    set_lower_bound(job, lengths, choices, cost, *outcome.step);
     outcome.step->lowered = lower(costed_replicas(*outcome.step, cost), outcome.step->schedules);
   } else {
     const RecomputingCosts least = with_recompute(cost, best.least->second);

@@ -12,6 +12,7 @@ namespace slimpack {
 struct RecomputeChoice {
   RecomputeByLayer recompute;
   bool mixed = false;  ///< whether layers of a stage differ
+  double time = 0;     ///< nanoseconds of all layers for all sequences
 
   bool operator==(const RecomputeChoice&) const = default;
 };

@@ -27,9 +27,9 @@ std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
 constexpr Nanos kNever(std::numeric_limits<std::int64_t>::max());
 
 ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first,
-                  Nanos give_up_above = kNever) {
+                  Nanos give_up_above = kNever, Nanos count_memory_below = kNever) {
   const std::int32_t split = candidate.split_per_stage * scheduler.stages();
-  return {first, std::max(0, scheduler.backwards() - split), give_up_above};
+  return {first, std::max(0, scheduler.backwards() - split), give_up_above, count_memory_below};
 }
 
 /// The larger limit.
@@ -118,9 +118,18 @@ std::vector<Candidate> UnitSearch::favourites() const {
   return out;
 }
 
+void UnitSearch::glance(Nanos enough) {
+  Trial trial = trial_of(queue_.front(), cut_unit(unit_, cost_, queue_.front().cut));
+  if (trial.bound > enough) return;
+  add_bytes(trial);
+  const ListScheduler scheduler(trial.replicas);
+  std::vector<Bytes> caps;
+  if (problem_.job.memory_cap) caps = uniform(scheduler, *problem_.job.memory_cap);
+  keep(trial, scheduler.run(caps, policy(trial.candidate, scheduler, Pass::kBackward, enough)));
+}
+
 void UnitSearch::advance() {
   SLIMPACK_CHECK(!exhausted());
-  if (problem_.progress != nullptr) (*problem_.progress)();
   if (explored()) {
     Trial& trial = seen_[climbed_++];
     climb_ladder(trial);
@@ -212,10 +221,12 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
     return scheduler.run(by_stage, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  auto free = run({}, Pass::kBackward, kNoLimit);
-  const Bytes free_memory = largest_need(free->memory).bytes;
+  auto free = scheduler.run({}, policy(trial.candidate, scheduler, Pass::kBackward, kNever,
+                                       best_makespan()));
+  const bool counted = !free->memory.empty();
+  const Bytes free_memory = counted ? largest_need(free->memory).bytes : Bytes(0);
   const double free_score = consider(favourites_.uncapped, free->makespan);
-  keep(trial, std::move(free));
+  if (counted) keep(trial, std::move(free));
 
   // The average of both, or of both and the medium one, which counts as much: split backwards gain
   // most with some memory to spare.
@@ -237,7 +248,7 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
     keep(trial, std::move(tight));
   }
   const std::optional<Bytes>& cap = problem_.job.memory_cap;
-  if (!cap || free_memory <= *cap) return;
+  if (!cap || !counted || free_memory <= *cap) return;
   // The highest rung below the cap: what the ladder will find at best, known early.
   int k = highest_rung();
   while (k >= 0 && rung(least, k) > *cap) --k;

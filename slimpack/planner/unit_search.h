@@ -40,6 +40,9 @@ class UnitSearch {
   /// Keeps references to problem and unit. `hints`: candidates to begin with.
   UnitSearch(const StepProblem& problem, const Unit& unit, const std::vector<Candidate>& hints);
 
+  /// Schedules the first hint under the job's cap alone, and keeps what is no longer than `enough`.
+  /// REQUIRES: a hint; called before anything else.
+  void glance(Nanos enough);
   /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();
   /// Rates packs of another solver, ladder included. REQUIRES: valid packs of the unit, which is a
@@ -55,6 +58,7 @@ class UnitSearch {
   /// The candidates that were best by some measure or needed least memory, each once, the favourite
   /// first. They do not depend on the memory cap.
   [[nodiscard]] std::vector<Candidate> favourites() const;
+  [[nodiscard]] bool advanced() const { return !seen_.empty(); }
   /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
   [[nodiscard]] double free_makespan() const { return favourites_.uncapped.score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
