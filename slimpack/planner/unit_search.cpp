@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/in_flight.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/unit_tasks.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
@@ -156,23 +155,18 @@ void UnitSearch::consider_extra(PackPlan packs) {
 UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
                                        std::vector<PackPlan> packs) const {
   Trial trial{candidate, {}, {}};
+  std::vector<TaskTimes> times = unit_times(problem_, unit_, packs);
   for (std::size_t i = 0; i < packs.size(); ++i) {
     ReplicaPacks& replica = trial.replicas.emplace_back();
     replica.packs = std::move(packs[i]);
-    replica.times = task_times(problem_.cost, problem_.job.layout, replica.packs,
-                               replication_of(problem_.job, unit_.replicas[i].replica));
+    replica.times = std::move(times[i]);
     trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times));
   }
   return trial;
 }
 
 void UnitSearch::add_bytes(Trial& trial) const {
-  for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
-    TaskBytes& bytes = trial.replicas[i].bytes;
-    bytes = task_bytes(problem_.cost, problem_.job.layout, trial.replicas[i].packs,
-                       unit_.replicas[i].lengths);
-    add_in_flight(bytes, problem_.cost, problem_.job.layout, problem_.job.replicas);
-  }
+  add_unit_bytes(problem_, unit_, trial.replicas);
 }
 
 void UnitSearch::Favourite::consider(const Candidate& other, double other_score) {
@@ -217,7 +211,8 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   const SearchCaps& caps = problem_.choices.search.caps;
   const auto run = [&](const std::vector<Bytes>& by_stage, Pass first, double give_up_above) {
     const ListPolicy how =
-        policy(trial.candidate, scheduler, first, larger(give_up_above, best_makespan()));
+        policy(trial.candidate, scheduler, first, larger(give_up_above, best_makespan()),
+               best_makespan());
     return scheduler.run(by_stage, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -226,7 +221,7 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   const bool counted = !free->memory.empty();
   const Bytes free_memory = counted ? largest_need(free->memory).bytes : Bytes(0);
   const double free_score = consider(favourites_.uncapped, free->makespan);
-  if (counted) keep(trial, std::move(free));
+  keep(trial, std::move(free));
 
   // The average of both, or of both and the medium one, which counts as much: split backwards gain
   // most with some memory to spare.
@@ -296,7 +291,7 @@ Nanos UnitSearch::best_makespan() const {
 }
 
 void UnitSearch::keep(const Trial& trial, std::optional<ListScheduler::Result> result) {
-  if (!result) return;
+  if (!result || result->memory.empty()) return;  // not to be shorter than the best
   const Bytes memory = largest_need(result->memory).bytes;
   if (problem_.job.memory_cap && memory > *problem_.job.memory_cap) return;
   if (best_ &&

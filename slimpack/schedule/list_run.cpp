@@ -42,9 +42,9 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
     if (splits()) stage.put_off.reserve(static_cast<std::size_t>(backwards_));
     if (caps.empty()) continue;
     stage.stores.reserve(tasks.memory[s].size());
-    for (const StageMemory& replica : tasks.memory[s]) {
-      stage.stores.push_back({MemoryGuard::Walk(*replica.guard), replica.backlog});
-      stage.memory = std::max(stage.memory, replica.guard->before_start());
+    for (const StageMemory* replica : tasks.memory[s]) {
+      stage.stores.push_back({MemoryGuard::Walk(*replica->guard), replica->backlog});
+      stage.memory = std::max(stage.memory, replica->guard->before_start());
     }
   }
 }

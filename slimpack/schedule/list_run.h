@@ -21,7 +21,7 @@ struct ListTasks {
   const std::vector<std::int32_t>& needed;  ///< by backward: forwards that must run before it
   std::int32_t forwards;
   std::int32_t slots;
-  const std::vector<std::vector<StageMemory>>& memory;  ///< [stage][replica]
+  const std::vector<std::vector<const StageMemory*>>& memory;  ///< by stage: of some replicas
 };
 
 class ListRun {
@@ -51,7 +51,7 @@ class ListRun {
     std::int64_t* backward_arrival;
     std::vector<std::int32_t> put_off;  ///< backward packs that this stage has split
     std::size_t next_put_off = 0;       ///< place in put_off of the first waiting gradients
-    std::vector<Stores> stores;         ///< by replica; empty without caps
+    std::vector<Stores> stores;         ///< of those replicas; empty without caps
     Bytes memory;                       ///< highest that any timing of the orders so far reaches
     Bytes pending;                      ///< highest once the action checked last starts
 

@@ -59,14 +59,27 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
   backwards_ = static_cast<std::int32_t>(needed_.size());
   memory_.resize(times_->forward.size());
   least_memory_.resize(memory_.size());
+  all_memory_.resize(memory_.size());
+  first_to_fill_.resize(memory_.size());
+  std::vector<Bytes> least;  // [replica · stages + stage]
   for (const ReplicaPacks& replica : replicas) {
     auto guards =
         memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
     SLIMPACK_CHECK(guards.size() == memory_.size());
     for (std::size_t s = 0; s < guards.size(); ++s) {
-      least_memory_[s] = std::max(least_memory_[s], guards[s].least_cap());
+      least.push_back(guards[s].least_cap());
       memory_[s].emplace_back(std::move(guards[s]), replica.bytes, StageId(s));
     }
+  }
+  for (std::size_t s = 0; s < memory_.size(); ++s) {
+    std::size_t most = 0;
+    const auto need = [&](std::size_t r) { return least[r * memory_.size() + s]; };
+    for (std::size_t r = 0; r < replicas.size(); ++r) {
+      all_memory_[s].push_back(&memory_[s][r]);
+      if (need(r) > need(most)) most = r;
+    }
+    least_memory_[s] = need(most);
+    first_to_fill_[s] = {&memory_[s][most]};
   }
 }
 
@@ -75,8 +88,24 @@ std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>
   SLIMPACK_CHECK(caps.empty() || caps.size() == memory_.size());
   for (std::size_t s = 0; s < caps.size(); ++s)
     if (least_memory_[s] > caps[s]) return std::nullopt;
-  auto result = ListRun({*times_, needed_, forwards_, slots_, memory_}, caps, policy).run();
-  if (result && caps.empty() && result->makespan < policy.count_memory_below)
+  if (caps.empty() || all_memory_.front().size() == 1) return run_with(all_memory_, caps, policy);
+  // Where the caps hold for all replicas in what they let the fullest do, they change nothing.
+  auto result = run_with(first_to_fill_, caps, policy);
+  if (!result || result->memory.empty()) return result;
+  result->memory = memory_of(result->schedule);
+  for (std::size_t s = 0; s < caps.size(); ++s)
+    if (result->memory[s] > caps[s]) return run_with(all_memory_, caps, policy);
+  return result;
+}
+
+std::optional<ListScheduler::Result> ListScheduler::run_with(
+    const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
+    const ListPolicy& policy) const {
+  auto result = ListRun({*times_, needed_, forwards_, slots_, memory}, caps, policy).run();
+  if (!result) return result;
+  if (result->makespan >= policy.count_memory_below)
+    result->memory.clear();
+  else if (caps.empty())
     result->memory = memory_of(result->schedule);
   return result;
 }

@@ -24,7 +24,8 @@ struct ListPolicy {
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
   /// The run ends without a result as soon as its makespan is sure to be longer than this.
   Nanos give_up_above{std::numeric_limits<std::int64_t>::max()};
-  /// Without caps the memory of a run of at least this makespan is left empty, which saves time.
+  /// Of a run of at least this makespan the memory is left empty, which saves time. With several
+  /// replicas it may then exceed the caps.
   Nanos count_memory_below{std::numeric_limits<std::int64_t>::max()};
 };
 
@@ -70,6 +71,9 @@ class ListScheduler {
 
  private:
   [[nodiscard]] std::vector<Bytes> memory_of(const Schedule& common) const;
+  [[nodiscard]] std::optional<Result> run_with(
+      const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
+      const ListPolicy& policy) const;
 
   std::int32_t slots_;
   std::int32_t forwards_ = 0;
@@ -77,7 +81,9 @@ class ListScheduler {
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
   std::vector<std::int32_t> needed_;              ///< by backward: forwards that must run before
-  std::vector<std::vector<StageMemory>> memory_;  ///< [stage][replica]
+  std::vector<std::vector<StageMemory>> memory_;                ///< [stage][replica]
+  std::vector<std::vector<const StageMemory*>> all_memory_;     ///< the same
+  std::vector<std::vector<const StageMemory*>> first_to_fill_;  ///< [stage]: who needs most
   std::vector<Bytes> least_memory_;
 };
 
