@@ -2,7 +2,8 @@
 // whether a baseline is shorter; simulate the best as a whole job. Fixed packing is a baseline.
 #include <algorithm>
 #include <array>
-#include <span>
+#include <limits>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -35,6 +36,10 @@ constexpr int kMostRounds = 10;
 constexpr std::int64_t kMoreNodes = 8;
 constexpr std::size_t kMoreSize = 2;
 constexpr double kRoundGap = 1e-3;
+/// Memory hinders a step that is so many times as long as without a cap.
+constexpr double kHindered = 1.02;
+/// Choices of recomputation on either side of the first that memory hinders little.
+constexpr std::size_t kNeighbours = 2;
 
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
@@ -131,18 +136,17 @@ class ChoiceSearch {
   ChoiceSearch(const Question& question, const SearchDepth& depth)
       : question_(question), depth_(depth), choices_(question.common.recomputations) {}
 
-  /// The quickest policy is explored in any case, and the others are cut as was best for it, since
-  /// a search of each would take too long; so neither depends on the memory cap. Others are
-  /// searched where they would be shorter if memory hindered them as little as it can. Only where
-  /// nothing fits are all searched to the end, for what they would need.
+  /// The quickest policy is explored in any case, and the others are cut as was best for it. Of
+  /// these, the one is looked for that computes least again of those that memory hinders little.
+  /// Only where nothing fits are all searched to the end, for what they would need.
   Attempt run() {
-    const bool hopeless = never_fits(choices_.front());
-    if (hopeless) explore(choices_.front());
-    for (const RecomputeChoice& choice : choices_)
-      if (&choice != &choices_.front() || !hopeless)
-        if (!never_fits(choice)) search(choice, Want::kStep);
+    if (never_fits(choices_.front()))
+      explore(choices_.front());
+    else
+      (void)search(choices_.front(), Want::kStep);
+    search_others(promising());
     if (!out_.step)
-      for (const RecomputeChoice& choice : choices_) search(choice, Want::kNeed);
+      for (const RecomputeChoice& choice : choices_) (void)search(choice, Want::kNeed);
     if (out_.step)
       out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
     return std::move(out_);
@@ -156,13 +160,46 @@ class ChoiceSearch {
                                 with_recompute(question_.cost, choice.recompute));
   }
 
+  /// The choices after the first that may fit, each of which keeps less than those before, as far
+  /// as they would be shorter if memory hindered them as little as it can.
+  [[nodiscard]] std::vector<const RecomputeChoice*> promising() const {
+    std::vector<const RecomputeChoice*> out;
+    double least = std::numeric_limits<double>::infinity();
+    for (const RecomputeChoice& choice : choices_) {
+      if (choice.bytes >= least) continue;
+      least = choice.bytes;
+      if (&choice == &choices_.front() || never_fits(choice) || is_longer(choice)) continue;
+      out.push_back(&choice);
+    }
+    return out;
+  }
+
+  [[nodiscard]] bool is_longer(const RecomputeChoice& choice) const {
+    return best_ && expected(choice) >= static_cast<double>(best_->count());
+  }
+
+  /// Bisects for the first choice that memory hinders little, then tries those around it while they
+  /// look shorter than the best.
+  void search_others(const std::vector<const RecomputeChoice*>& chain) {
+    std::size_t low = 0, high = chain.size();
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      const std::optional<Nanos> found = search(*chain[middle], Want::kStep);
+      const bool hindered = !found || static_cast<double>(found->count()) >
+                                          kHindered * expected(*chain[middle]);
+      (hindered ? low : high) = hindered ? middle + 1 : middle;
+    }
+    const std::size_t first = low - std::min(low, kNeighbours);
+    for (std::size_t i = first; i < std::min(chain.size(), low + kNeighbours); ++i)
+      if (!searched_.contains(chain[i])) (void)search(*chain[i], Want::kStep);
+  }
+
   void explore(const RecomputeChoice& choice) {
     const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
     note(explore_step(question_.with(cost, depth_)));
   }
 
   void note(const StepSearchResult& result) {
-    if (!favourites_.empty()) return;
     favourites_ = result.favourites;
     unlimited_ = result.unlimited;
   }
@@ -172,28 +209,33 @@ class ChoiceSearch {
     return unlimited_ * choice.time / choices_.front().time;
   }
 
-  void search(const RecomputeChoice& choice, Want want) {
-    if (best_ && expected(choice) >= static_cast<double>(best_->count())) return;
+  /// Result: the makespan, if it is below the best so far.
+  std::optional<Nanos> search(const RecomputeChoice& choice, Want want) {
+    searched_.insert(&choice);
+    if (is_longer(choice)) return std::nullopt;
     const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
     StepProblem problem = question_.with(cost, depth_);
-    if (choice.mixed) problem.candidates = favourites_;
+    if (&choice != &choices_.front() && (choice.mixed || want == Want::kStep))
+      problem.candidates = favourites_;
     problem.below = best_;
     problem.wants_need = want == Want::kNeed && !best_;
     StepSearchResult result = search_step(problem);
-    note(result);
+    if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
       best_ = result.solution->makespan;
       out_.step = step_of(problem, std::move(*result.solution));
-    } else if (!result.solution) {
-      keep_less(out_.least, {result.least_need, choice.recompute});
+      return best_;
     }
+    if (!result.solution) keep_less(out_.least, {result.least_need, choice.recompute});
+    return std::nullopt;
   }
 
   const Question& question_;
   SearchDepth depth_;
   const std::vector<RecomputeChoice>& choices_;
-  std::vector<Candidate> favourites_;  ///< of the quickest policy
+  std::vector<Candidate> favourites_;  ///< of the quickest policy, whatever the memory cap
   double unlimited_ = 0;               ///< likewise, nanoseconds
+  std::set<const RecomputeChoice*> searched_;
   std::optional<Nanos> best_;
   Attempt out_;
 };

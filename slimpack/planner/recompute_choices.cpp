@@ -121,8 +121,9 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
   const WholeSequences sequences(lengths);
   for (const Recompute recompute : choices.recompute) {
     const LayerPolicy& policy = policies.emplace_back(layer_policy(sequences, cost, recompute));
-    out.push_back({RecomputeByLayer(layers, recompute), false,
-                   policy.time * static_cast<double>(layers)});
+    const auto all = static_cast<double>(layers);
+    out.push_back(
+        {RecomputeByLayer(layers, recompute), false, policy.time * all, policy.bytes * all});
   }
   // Under autograd a graph is kept by all layers or by none, and its bytes are not those of rows.
   if (choices.mixed_recompute && !cost.autograd) {
@@ -133,8 +134,8 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
         const auto strong =
             static_cast<double>(std::count(mixed.begin(), mixed.end(), hull[i + 1].recompute));
         const double weak = static_cast<double>(layers) - strong;
-        out.push_back(
-            {std::move(mixed), true, hull[i].time * weak + hull[i + 1].time * strong});
+        out.push_back({std::move(mixed), true, hull[i].time * weak + hull[i + 1].time * strong,
+                       hull[i].bytes * weak + hull[i + 1].bytes * strong});
       }
   }
   std::ranges::stable_sort(out, {}, &RecomputeChoice::time);

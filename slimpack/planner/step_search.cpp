@@ -56,10 +56,14 @@ void explore_heaviest(const StepProblem& problem, const Variant& variant) {
 }
 
 /// Looks at so many candidates of the heaviest unit that variants can be compared.
-void glance_at(const StepProblem& problem, const Variant& variant) {
+/// Further where there is nothing yet that fits.
+void glance_at(const StepProblem& problem, const Variant& variant, bool found) {
   const MergeSearch& merging = problem.choices.search.merging;
   UnitSearch& search = *variant.searches.front();
-  for (int seen = 1; seen < (search.best() ? merging.glance : merging.long_glance); ++seen) {
+  const auto looks = [&] {
+    return found || search.best() ? merging.glance : merging.long_glance;
+  };
+  for (int seen = 1; seen < looks(); ++seen) {
     if (search.explored() || out_of_time(problem.depth)) return;
     advance(problem, search);
   }
@@ -221,7 +225,10 @@ bool hopeless(const StepProblem& problem, const Variant& variant, const StepSear
 class StepSearch {
  public:
   StepSearch(const StepProblem& problem, const StepShares& shares)
-      : problem_(problem), merging_(problem.choices.search.merging), shares_(shares) {
+      : problem_(problem),
+        hinted_(problem),
+        merging_(problem.choices.search.merging),
+        shares_(shares) {
     if (shares.levelled != whole()) merged_.push_back(&shares.levelled);
     for (const Assignment& assignment : std::span(shares.assignments).subspan(1))
       merged_.push_back(&assignment);
@@ -313,10 +320,13 @@ class StepSearch {
   void search_best_of(const std::vector<const Assignment*>& assignments, const Candidate& hint,
                       std::vector<Variant> variants) {
     const std::size_t before = variants.size();
+    const bool found =
+        result_.solution || (before > 0 && variants.front().searches.front()->best());
     variants.resize(before + assignments.size());
+    if (hinted_.candidates.empty()) hinted_.candidates = result_.favourites;
     for_each_index(assignments.size(), problem_.threads, [&](std::size_t i) {
-      variants[before + i] = begun(problem_, *assignments[i], {hint});
-      glance_at(problem_, variants[before + i]);
+      variants[before + i] = begun(hinted_, *assignments[i], {hint});
+      glance_at(hinted_, variants[before + i], found);
     });
     std::ranges::stable_sort(variants, {}, [](const Variant& variant) {
       return makespan_of(*variant.searches.front());
@@ -325,7 +335,7 @@ class StepSearch {
       const bool late = v >= merging_.variants || out_of_time(problem_.depth) ||
                         hopeless(problem_, variants[v], result_);
       if (late && result_.solution) continue;
-      search_variant(problem_, variants[v]);
+      search_variant(hinted_, variants[v]);
       keep_best(problem_, variants[v], result_);
     }
   }
@@ -342,6 +352,7 @@ class StepSearch {
   }
 
   const StepProblem& problem_;
+  StepProblem hinted_;  ///< with what was best for the first assignment as its candidates
   const MergeSearch& merging_;
   const StepShares& shares_;
   std::vector<const Assignment*> merged_;  ///< with sequences that several replicas run
@@ -352,7 +363,7 @@ class StepSearch {
 
 /// Calls with the problem's shares, or with shares made for it.
 template <class Search>
-StepSearchResult with_shares(const StepProblem& problem, const Search& search) {
+auto with_shares(const StepProblem& problem, const Search& search) {
   if (problem.shares != nullptr) return search(*problem.shares);
   return search(step_shares(problem));
 }

@@ -25,6 +25,13 @@ std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
 
 constexpr Nanos kNever(std::numeric_limits<std::int64_t>::max());
 
+/// With several replicas: so many candidates are on the ladder, and its rungs.
+constexpr std::size_t kMostClimbs = 6;
+constexpr int kRungsFromCap = 6;
+constexpr double kRungFromCap = 1.2;
+/// A coarse candidate that scores so much more than the best is clearly worse.
+constexpr double kClearlyWorse = 1.01;
+
 ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first,
                   Nanos give_up_above = kNever, Nanos count_memory_below = kNever) {
   const std::int32_t split = candidate.split_per_stage * scheduler.stages();
@@ -91,8 +98,10 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 void UnitSearch::next_phase() {
   const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
   if (++phase_ > last_phase_) {
-    std::stable_sort(seen_.begin(), seen_.end(),
-                     [](const Trial& a, const Trial& b) { return a.bound < b.bound; });
+    const bool by_score = problem_.job.replicas > 1;
+    std::ranges::stable_sort(seen_, {}, [&](const Trial& trial) {
+      return std::pair(by_score ? trial.score : 0.0, trial.bound);
+    });
     return;
   }
   const SearchDirection direction = directions[(phase_ - 1) % directions.size()];
@@ -175,8 +184,19 @@ void UnitSearch::Favourite::consider(const Candidate& other, double other_score)
   candidate = other;
 }
 
+void UnitSearch::narrow(const Trial& trial) {
+  if (phase_ != 0 || trial.score < kClearlyWorse * favourites_.average.score) return;
+  const int packs = trial.candidate.cut.fluid.packs;
+  if (packs > favourite().cut.fluid.packs && packs < too_many_packs_) {
+    too_many_packs_ = packs;
+    too_many_bound_ = trial.bound;
+  }
+  if (packs < favourite().cut.fluid.packs) too_few_packs_ = std::max(too_few_packs_, packs);
+}
+
 bool UnitSearch::explore(const Candidate& candidate) {
-  if (phase_ == 0 && candidate.cut.fluid.packs > too_many_packs_) {
+  if (phase_ == 0 && (candidate.cut.fluid.packs > too_many_packs_ ||
+                      candidate.cut.fluid.packs < too_few_packs_)) {
     seen_.push_back({candidate, {}, too_many_bound_});
     return false;
   }
@@ -195,12 +215,13 @@ bool UnitSearch::explore(const Candidate& candidate) {
     return false;
   }
   add_bytes(trial);
-  score(trial, ListScheduler(trial.replicas));
+  trial.score = score(trial, ListScheduler(trial.replicas));
+  narrow(trial);
   for (ReplicaPacks& replica : trial.replicas) replica.bytes = {};
   return true;
 }
 
-void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
+double UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   leanest_.consider(trial.candidate, static_cast<double>(least.count()));
   const auto consider = [&](Favourite& favourite, Nanos makespan) {
@@ -236,18 +257,20 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   }
   auto tight = run(uniform(scheduler, times_factor(least, caps.tight)), Pass::kForward,
                    problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
+  double average = kNoLimit;
   if (tight) {
-    const double average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
-    favourites_.average.consider(trial.candidate,
-                                 space_.split ? (average + medium_score) / 2 : average);
+    average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
+    if (space_.split) average = (average + medium_score) / 2;
+    favourites_.average.consider(trial.candidate, average);
     keep(trial, std::move(tight));
   }
   const std::optional<Bytes>& cap = problem_.job.memory_cap;
-  if (!cap || !counted || free_memory <= *cap) return;
+  if (!cap || !counted || free_memory <= *cap) return average;
   // The highest rung below the cap: what the ladder will find at best, known early.
   int k = highest_rung();
   while (k >= 0 && rung(least, k) > *cap) --k;
   if (k >= 0) keep(trial, run(uniform(scheduler, rung(least, k)), Pass::kForward, 0));
+  return average;
 }
 
 Bytes UnitSearch::rung(Bytes least, int k) const {
@@ -261,6 +284,23 @@ int UnitSearch::highest_rung() const {
   return space_.split ? caps.rungs + caps.high_rungs : caps.rungs;
 }
 
+std::vector<Bytes> UnitSearch::ladder(Bytes need) const {
+  const std::optional<Bytes>& limit = problem_.job.memory_cap;
+  std::vector<Bytes> caps;
+  if (problem_.job.replicas > 1 && limit) {
+    for (int k = 0; k < kRungsFromCap; ++k)
+      caps.push_back(std::max(need, times_factor(*limit, std::pow(kRungFromCap, -k))));
+    return caps;
+  }
+  for (int k = highest_rung(); k >= 0; --k)
+    if (!limit || rung(need, k) <= *limit) caps.push_back(rung(need, k));
+  return caps;
+}
+
+bool UnitSearch::climbed_enough() const {
+  return problem_.job.replicas > 1 && climbed_ >= kMostClimbs && best_makespan() < kNever;
+}
+
 void UnitSearch::climb_ladder(Trial& trial) {
   if (trial.replicas.empty())
     trial = trial_of(trial.candidate, cut_unit(unit_, cost_, trial.candidate.cut));
@@ -271,13 +311,13 @@ void UnitSearch::climb_ladder(Trial& trial) {
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
   if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
 
+  const std::vector<Bytes> caps = ladder(need.bytes);
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
     if (first == Pass::kForward && !problem_.choices.search.caps.forwards_first) break;
     Bytes memory(std::numeric_limits<std::int64_t>::max());
-    for (int k = highest_rung(); k >= 0; --k) {
-      const Bytes cap = rung(need.bytes, k);
+    for (const Bytes cap : caps) {
       // A schedule is the same under every cap from its own memory to the one it was made for.
-      if (cap >= memory || (problem_.job.memory_cap && cap > *problem_.job.memory_cap)) continue;
+      if (cap >= memory) continue;
       auto result = scheduler.run(uniform(scheduler, cap),
                                   policy(trial.candidate, scheduler, first, best_makespan()));
       if (result) memory = largest_need(result->memory).bytes;

@@ -33,8 +33,9 @@ struct RatedUnit : ListScheduler::Result {
 ///    with backwards first and with forwards first, which keeps the stages supplied where memory is
 ///    scarce.
 /// Where the problem names its candidates, they are scheduled under the ladder at once.
-/// The answer is the best of a set that the memory cap only filters. So a larger cap never leads to
-/// a longer makespan.
+/// Of one replica the answer is the best of a set that the memory cap only filters. So a larger cap
+/// never leads to a longer makespan. With several replicas no such promise holds for the step: then
+/// the ladder leads down from the job's cap, and only the candidates that looked best are on it.
 class UnitSearch {
  public:
   /// Keeps references to problem and unit. `hints`: candidates to begin with.
@@ -48,7 +49,9 @@ class UnitSearch {
   /// Rates packs of another solver, ladder included. REQUIRES: valid packs of the unit, which is a
   /// single replica; advanced at least once.
   void consider_extra(PackPlan packs);
-  [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
+  [[nodiscard]] bool exhausted() const {
+    return explored() && (climbed_ == seen_.size() || climbed_enough());
+  }
   /// Nothing but the ladder is left.
   [[nodiscard]] bool explored() const { return phase_ > last_phase_; }
 
@@ -91,6 +94,7 @@ class UnitSearch {
     Candidate candidate;
     std::vector<ReplicaPacks> replicas;  ///< empty before it is worth cutting and after the ladder
     Nanos bound;  ///< no schedule of them is shorter; of an uncut one: the least to be expected
+    double score = std::numeric_limits<double>::infinity();  ///< as Favourites::average
   };
 
   [[nodiscard]] Trial trial_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
@@ -104,12 +108,19 @@ class UnitSearch {
   }
   /// Result: whether it was scored, because its bound left a chance.
   bool explore(const Candidate& candidate);
-  /// Schedules the trial without a cap and under some, and judges it by that.
-  void score(const Trial& trial, const ListScheduler& scheduler);
+  /// Schedules the trial without a cap and under some, and judges it by that. Result: the average
+  /// of these, infinity where it is sure not to be the best.
+  [[nodiscard]] double score(const Trial& trial, const ListScheduler& scheduler);
+  /// Leaves coarse candidates out that have more MicroPacks than one that is clearly worse than
+  /// another with fewer; or fewer than one that is worse than another with more.
+  void narrow(const Trial& trial);
   /// The k-th cap of the ladder, 0 = the least.
   [[nodiscard]] Bytes rung(Bytes least, int k) const;
   [[nodiscard]] int highest_rung() const;
+  /// The caps to schedule a trial under that needs so much, the highest first.
+  [[nodiscard]] std::vector<Bytes> ladder(Bytes need) const;
   void climb_ladder(Trial& trial);
+  [[nodiscard]] bool climbed_enough() const;
   /// What a schedule has to be below: the best so far, or the problem's limit.
   [[nodiscard]] Nanos best_makespan() const;
   /// Keeps a schedule that fits and is the best so far.
@@ -126,6 +137,7 @@ class UnitSearch {
   /// The fewest MicroPacks of a coarse candidate whose bound says that overheads alone are too
   /// much, and that bound. Candidates of more MicroPacks need not be cut before the ladder.
   int too_many_packs_ = std::numeric_limits<int>::max();
+  int too_few_packs_ = 0;  ///< likewise the most
   Nanos too_many_bound_;
   std::size_t climbed_ = 0;  ///< so many of seen_ have been on the ladder
   Favourites favourites_;
