@@ -20,8 +20,10 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b}, {"speed", run_speed},
-                           {"planning", run_planning}, {"simulator", run_simulator}, {"gap", run_gap},     {"h100", run_h100}};
+constexpr Part kParts[] = {
+    {"a", run_setting_a},       {"b", run_setting_b},         {"speed", run_speed},
+    {"planning", run_planning}, {"simulator", run_simulator}, {"gap", run_gap},
+    {"h100", run_h100}};
 
 struct Arguments {
   std::vector<std::string> parts;
@@ -61,8 +63,9 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(arguments.parts))
       ->capture_default_str();
-  app.add_option("--repetitions", arguments.options.repetitions,
-                 "Times of parts a, speed and simulator are medians of so many, of planning the best")
+  app.add_option(
+         "--repetitions", arguments.options.repetitions,
+         "Times of parts a, speed and simulator are medians of so many, of planning the best")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")

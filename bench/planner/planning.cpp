@@ -59,10 +59,9 @@ class Planning {
         report_(report),
         before_(makespans_of(options.before)),
         lists_(cluster_lists(options.lengths)),
-        progress_("planning",
-                  static_cast<std::int64_t>(kModels.size() * lists_.size() *
-                                                cluster_layouts().size() +
-                                            kLargeSteps.size())),
+        progress_("planning", static_cast<std::int64_t>(kModels.size() * lists_.size() *
+                                                            cluster_layouts().size() +
+                                                        kLargeSteps.size())),
         table_({{"case", Align::kLeft},
                 {"step"},
                 {"planned in"},
@@ -85,8 +84,8 @@ class Planning {
                       Goal::Sense::kAtMost, 0.1, Unit::kShare});
     report_.add_goal({"planning: a cluster case, worst", worst_seconds_, Goal::Sense::kAtMost, 0.1,
                       Unit::kSeconds});
-    report_.add_goal({"planning: peak memory in GB", peak_gigabytes(), Goal::Sense::kAtMost, 2,
-                      Unit::kRatio});
+    report_.add_goal(
+        {"planning: peak memory in GB", peak_gigabytes(), Goal::Sense::kAtMost, 2, Unit::kRatio});
     report_.add_goal({"planning: broken rules", static_cast<double>(violations_),
                       Goal::Sense::kAtMost, 0, Unit::kCount});
     if (compared_ == 0) return;
@@ -121,10 +120,10 @@ class Planning {
         cluster_job("llama-2-7b", large.layout,
                     log_normal_lengths(1, large.sequences, kLargeContext), kLargeContext);
     const auto step = planned(name, *job);
-    report_.add_goal({fmt::format("planning: {} documents on dp {}", large.sequences,
-                                  large.layout.dp),
-                      step ? step->best_planning_seconds : 0, Goal::Sense::kAtMost, large.limit,
-                      Unit::kSeconds});
+    report_.add_goal(
+        {fmt::format("planning: {} documents on dp {}", large.sequences, large.layout.dp),
+         step ? step->best_planning_seconds : 0, Goal::Sense::kAtMost, large.limit,
+         Unit::kSeconds});
   }
 
   std::optional<RatedStep> planned(const std::string& name, const StepJob& job) {

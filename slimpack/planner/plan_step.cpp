@@ -36,11 +36,6 @@ constexpr int kMostRounds = 10;
 constexpr std::int64_t kMoreNodes = 8;
 constexpr std::size_t kMoreSize = 2;
 constexpr double kRoundGap = 1e-3;
-/// Memory hinders a step that is so many times as long as without a cap.
-constexpr double kHindered = 1.02;
-/// Choices of recomputation on either side of the first that memory hinders little.
-constexpr std::size_t kNeighbours = 2;
-
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
   for (auto* pass : {&packs.forward, &packs.backward})
@@ -109,8 +104,7 @@ std::function<void()> on_this_thread(const std::function<void()>& progress) {
 Common common_of(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                  const Costs& cost, const std::function<void()>& progress) {
   Common common{recompute_choices(job, lengths, choices, cost), {}, on_this_thread(progress)};
-  const RecomputingCosts quickest =
-      with_recompute(cost, common.recomputations.front().recompute);
+  const RecomputingCosts quickest = with_recompute(cost, common.recomputations.front().recompute);
   common.shares = step_shares(paced({job, lengths, choices, quickest}));
   return common;
 }
@@ -136,8 +130,8 @@ class ChoiceSearch {
   ChoiceSearch(const Question& question, const SearchDepth& depth)
       : question_(question), depth_(depth), choices_(question.common.recomputations) {}
 
-  /// The quickest policy is explored in any case, and the others are cut as was best for it. Of
-  /// these, the one is looked for that computes least again of those that memory hinders little.
+  /// The quickest policy is explored in any case, and the others are cut as was best for it. More
+  /// recomputation takes longer, and memory hinders it less: somewhere between is the best.
   /// Only where nothing fits are all searched to the end, for what they would need.
   Attempt run() {
     if (never_fits(choices_.front()))
@@ -178,20 +172,25 @@ class ChoiceSearch {
     return best_ && expected(choice) >= static_cast<double>(best_->count());
   }
 
-  /// Bisects for the first choice that memory hinders little, then tries those around it while they
-  /// look shorter than the best.
+  /// A pattern search: bisects until a choice fits, then moves from the best to what is better,
+  /// by smaller and smaller strides.
   void search_others(const std::vector<const RecomputeChoice*>& chain) {
-    std::size_t low = 0, high = chain.size();
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      const std::optional<Nanos> found = search(*chain[middle], Want::kStep);
-      const bool hindered = !found || static_cast<double>(found->count()) >
-                                          kHindered * expected(*chain[middle]);
-      (hindered ? low : high) = hindered ? middle + 1 : middle;
+    std::size_t best = 0, end = chain.size();
+    for (std::size_t low = 0; low < end;) {
+      const std::size_t middle = low + (end - low) / 2;
+      if (search(*chain[middle], Want::kStep)) {
+        best = end = middle;
+        break;
+      }
+      low = middle + 1;
     }
-    const std::size_t first = low - std::min(low, kNeighbours);
-    for (std::size_t i = first; i < std::min(chain.size(), low + kNeighbours); ++i)
-      if (!searched_.contains(chain[i])) (void)search(*chain[i], Want::kStep);
+    for (std::size_t stride = (chain.size() + 3) / 4; stride > 0; stride /= 2) {
+      const std::size_t from = best;
+      for (const std::size_t next : {from + stride, from - std::min(from, stride)})
+        if (next < chain.size() && !searched_.contains(chain[next]) &&
+            search(*chain[next], Want::kStep))
+          best = next;
+    }
   }
 
   void explore(const RecomputeChoice& choice) {
@@ -348,8 +347,7 @@ void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choic
                      const Costs& cost, RatedPlan& step) {
   CutLimits limits{choices.most_merged, choices.granularity};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
-  step.lower_bound =
-      step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
+  step.lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
 }
 
 }  // namespace

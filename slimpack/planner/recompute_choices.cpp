@@ -17,8 +17,7 @@ struct LayerPolicy {
 };
 
 /// Of the model's mean layer.
-LayerPolicy layer_policy(const WholeSequences& sequences, const Costs& known,
-                         Recompute recompute) {
+LayerPolicy layer_policy(const WholeSequences& sequences, const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
   const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);

@@ -60,9 +60,7 @@ void explore_heaviest(const StepProblem& problem, const Variant& variant) {
 void glance_at(const StepProblem& problem, const Variant& variant, bool found) {
   const MergeSearch& merging = problem.choices.search.merging;
   UnitSearch& search = *variant.searches.front();
-  const auto looks = [&] {
-    return found || search.best() ? merging.glance : merging.long_glance;
-  };
+  const auto looks = [&] { return found || search.best() ? merging.glance : merging.long_glance; };
   for (int seen = 1; seen < looks(); ++seen) {
     if (search.explored() || out_of_time(problem.depth)) return;
     advance(problem, search);
@@ -103,9 +101,8 @@ void search_units(const StepProblem& problem, Variant& variant) {
   const Candidate usual = variant.searches.front()->favourite();
   const Candidate hint = hint_of(*variant.searches.front());
   const std::optional<Nanos> enough =
-      variant.searches.front()->best()
-          ? std::optional(variant.searches.front()->best()->makespan)
-          : std::nullopt;
+      variant.searches.front()->best() ? std::optional(variant.searches.front()->best()->makespan)
+                                       : std::nullopt;
   const auto begun = [&](std::size_t u, const auto& first) {
     auto search = std::make_unique<UnitSearch>(problem, variant.units[u], std::vector{first});
     if (enough) search->glance(*enough);
@@ -172,16 +169,8 @@ StageNeed least_need(const StepProblem& problem, const Variant& variant) {
   return most;
 }
 
-/// The makespan without a memory cap, as far as units were looked at.
-double unlimited(const Variant& variant) {
-  double most = 0;
-  for (const auto& search : variant.searches)
-    if (search->advanced()) most = std::max(most, search->free_makespan());
-  return most;
-}
-
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
-  result.unlimited = std::min(result.unlimited, unlimited(variant));
+  result.unlimited = std::min(result.unlimited, variant.searches.front()->free_makespan());
   if (!slowest(variant).best()) {
     if (out_of_time(problem.depth) || !problem.wants_need) return;
     const StageNeed need = least_need(problem, variant);
@@ -248,7 +237,7 @@ class StepSearch {
     const Variant variant = begun(problem_, lightest());
     explore_heaviest(problem_, variant);
     note(variant);
-    result_.unlimited = unlimited(variant);
+    result_.unlimited = variant.searches.front()->free_makespan();
     return std::move(result_);
   }
 
@@ -263,9 +252,8 @@ class StepSearch {
   /// notably lighter.
   [[nodiscard]] const Assignment& lightest() const {
     const auto other = std::ranges::min_element(merged_, {}, highest_load);
-    const bool notably =
-        other != merged_.end() &&
-        highest_load(*other) < merging_.promising * highest_load(&whole());
+    const bool notably = other != merged_.end() &&
+                         highest_load(*other) < merging_.promising * highest_load(&whole());
     return notably ? **other : whole();
   }
 

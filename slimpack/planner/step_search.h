@@ -29,7 +29,7 @@ struct StepSearchResult {
   StageNeed least_need;
   /// UnitSearch::favourites of the heaviest unit of the assignment that is looked at first.
   std::vector<Candidate> favourites;
-  /// Nanoseconds: about as long the step would take without a memory cap.
+  /// Nanoseconds: the heaviest unit's makespan without a memory cap, in the quickest variant.
   double unlimited = std::numeric_limits<double>::infinity();
 };
 
@@ -41,8 +41,8 @@ struct StepSearchResult {
 /// 2. Where exact answers are asked for, the slowest units also rate exact packs, and step 1 is
 ///    done again for an exact balance.
 /// 3. Other assignments are tried where a sequence outweighs half a replica, or where memory makes
-///    the heaviest unit slower; the one that levelled() makes, in any case. A few candidates of each
-///    one's heaviest unit show which look best. Those are searched as in 1, the others only if
+///    the heaviest unit slower; the one that levelled() makes, in any case. A few candidates of
+///    each one's heaviest unit show which look best. Those are searched as in 1, the others only if
 ///    nothing fits.
 /// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has

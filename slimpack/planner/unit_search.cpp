@@ -195,8 +195,8 @@ void UnitSearch::narrow(const Trial& trial) {
 }
 
 bool UnitSearch::explore(const Candidate& candidate) {
-  if (phase_ == 0 && (candidate.cut.fluid.packs > too_many_packs_ ||
-                      candidate.cut.fluid.packs < too_few_packs_)) {
+  if (phase_ == 0 &&
+      (candidate.cut.fluid.packs > too_many_packs_ || candidate.cut.fluid.packs < too_few_packs_)) {
     seen_.push_back({candidate, {}, too_many_bound_});
     return false;
   }
@@ -231,14 +231,13 @@ double UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   };
   const SearchCaps& caps = problem_.choices.search.caps;
   const auto run = [&](const std::vector<Bytes>& by_stage, Pass first, double give_up_above) {
-    const ListPolicy how =
-        policy(trial.candidate, scheduler, first, larger(give_up_above, best_makespan()),
-               best_makespan());
+    const ListPolicy how = policy(trial.candidate, scheduler, first,
+                                  larger(give_up_above, best_makespan()), best_makespan());
     return scheduler.run(by_stage, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  auto free = scheduler.run({}, policy(trial.candidate, scheduler, Pass::kBackward, kNever,
-                                       best_makespan()));
+  auto free = scheduler.run(
+      {}, policy(trial.candidate, scheduler, Pass::kBackward, kNever, best_makespan()));
   const bool counted = !free->memory.empty();
   const Bytes free_memory = counted ? largest_need(free->memory).bytes : Bytes(0);
   const double free_score = consider(favourites_.uncapped, free->makespan);

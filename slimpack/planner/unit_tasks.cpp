@@ -91,8 +91,7 @@ std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
                                   const std::vector<PackPlan>& packs) {
   const Job& job = problem.job;
   const auto direct = [&](const PackPlan& of, std::size_t i) {
-    return task_times(problem.cost, job.layout, of,
-                      replication_of(job, unit.replicas[i].replica));
+    return task_times(problem.cost, job.layout, of, replication_of(job, unit.replicas[i].replica));
   };
   std::vector<TaskTimes> out;
   out.reserve(packs.size());
@@ -131,8 +130,7 @@ void add_unit_bytes(const StepProblem& problem, const Unit& unit,
         if (segment.sequences.empty()) continue;
         const SegmentBytes& part = common.of(share, segment.replicas, [&] {
           const PackPlan packs = packs_of_size(replicas[i].packs, segment.replicas);
-          return SegmentBytes{task_bytes(problem.cost, job.layout, packs, share.lengths),
-                              &segment};
+          return SegmentBytes{task_bytes(problem.cost, job.layout, packs, share.lengths), &segment};
         });
         append_packs(bytes, part.bytes);
         put_stores(bytes.kv, part.bytes.kv, segment, *part.segment);

@@ -81,7 +81,7 @@ class ListScheduler {
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
   std::vector<std::int32_t> needed_;              ///< by backward: forwards that must run before
-  std::vector<std::vector<StageMemory>> memory_;                ///< [stage][replica]
+  std::vector<std::vector<StageMemory>> memory_;  ///< [stage][replica]
   std::vector<std::vector<const StageMemory*>> all_memory_;     ///< the same
   std::vector<std::vector<const StageMemory*>> first_to_fill_;  ///< [stage]: who needs most
   std::vector<Bytes> least_memory_;

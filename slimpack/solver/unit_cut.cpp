@@ -106,9 +106,8 @@ class UnitCutter {
       if (!packs.forward.empty()) options.fluid.taper_front = options.short_first = 0;
       if (!is_last(unit_, share, segment)) options.fluid.taper_back = 0;
       append(packs,
-             segment.replicas == 1
-                 ? cut_sequences(share.lengths, segment.sequences, 1, options)
-                 : common_cut(share, segment, options),
+             segment.replicas == 1 ? cut_sequences(share.lengths, segment.sequences, 1, options)
+                                   : common_cut(share, segment, options),
              segment.replicas);
     }
     return packs;
