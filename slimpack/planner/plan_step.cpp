@@ -155,12 +155,13 @@ class ChoiceSearch {
   }
 
   /// The choices after the first that may fit, each of which keeps less than those before, as far
-  /// as they would be shorter if memory hindered them as little as it can.
+  /// as they would be shorter if memory hindered them as little as it can. Under autograd bytes of
+  /// rows say nothing, and choices are few.
   [[nodiscard]] std::vector<const RecomputeChoice*> promising() const {
     std::vector<const RecomputeChoice*> out;
     double least = std::numeric_limits<double>::infinity();
     for (const RecomputeChoice& choice : choices_) {
-      if (choice.bytes >= least) continue;
+      if (!question_.cost.autograd && choice.bytes >= least) continue;
       least = choice.bytes;
       if (&choice == &choices_.front() || never_fits(choice) || is_longer(choice)) continue;
       out.push_back(&choice);

@@ -258,9 +258,13 @@ double UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
                    problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
   double average = kNoLimit;
   if (tight) {
-    average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
-    if (space_.split) average = (average + medium_score) / 2;
-    favourites_.average.consider(trial.candidate, average);
+    const double tight_score = consider(favourites_.tight, tight->makespan);
+    // What is above the limit is not given up where it may be the best that fits.
+    if (tight_score <= limit) {
+      average = (free_score + tight_score) / 2;
+      if (space_.split) average = (average + medium_score) / 2;
+      favourites_.average.consider(trial.candidate, average);
+    }
     keep(trial, std::move(tight));
   }
   const std::optional<Bytes>& cap = problem_.job.memory_cap;
