@@ -36,6 +36,9 @@ constexpr int kMostRounds = 10;
 constexpr std::int64_t kMoreNodes = 8;
 constexpr std::size_t kMoreSize = 2;
 constexpr double kRoundGap = 1e-3;
+/// Memory hinders a step that is so many times as long as without a cap.
+constexpr double kHindered = 1.1;
+
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
   for (auto* pass : {&packs.forward, &packs.backward})
@@ -131,7 +134,9 @@ class ChoiceSearch {
       : question_(question), depth_(depth), choices_(question.common.recomputations) {}
 
   /// The quickest policy is explored in any case, and the others are cut as was best for it. More
-  /// recomputation takes longer, and memory hinders it less: somewhere between is the best.
+  /// recomputation takes longer, and memory hinders it less: somewhere between is the best. Where
+  /// memory makes even that notably longer, each policy for all layers is searched with cuts of its
+  /// own.
   /// Only where nothing fits are all searched to the end, for what they would need.
   Attempt run() {
     if (never_fits(choices_.front()))
@@ -139,6 +144,9 @@ class ChoiceSearch {
     else
       (void)search(choices_.front(), Want::kStep);
     search_others(promising());
+    if (hindered())
+      for (const RecomputeChoice& choice : choices_)
+        if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
     if (!out_.step)
       for (const RecomputeChoice& choice : choices_) (void)search(choice, Want::kNeed);
     if (out_.step)
@@ -147,7 +155,11 @@ class ChoiceSearch {
   }
 
  private:
-  enum class Want : std::uint8_t { kStep, kNeed };
+  enum class Want : std::uint8_t {
+    kStep,     ///< a step that is cut as was best for the quickest policy
+    kOwnCuts,  ///< a step
+    kNeed,     ///< a step, or what is needed
+  };
 
   [[nodiscard]] bool never_fits(const RecomputeChoice& choice) const {
     return slimpack::never_fits(question_.job, question_.lengths, question_.choices,
@@ -167,6 +179,11 @@ class ChoiceSearch {
       out.push_back(&choice);
     }
     return out;
+  }
+
+  /// Whether memory makes the best step notably longer.
+  [[nodiscard]] bool hindered() const {
+    return !best_ || static_cast<double>(best_->count()) > kHindered * unlimited_;
   }
 
   [[nodiscard]] bool is_longer(const RecomputeChoice& choice) const {

@@ -16,8 +16,10 @@ struct LayerPolicy {
   double time = 0;
 };
 
-/// Of the model's mean layer.
-LayerPolicy layer_policy(const WholeSequences& sequences, const Costs& known, Recompute recompute) {
+/// Of the model's mean layer, if all layers have the policy. Times are those of stages, because a
+/// stage hides the transfers of rows that one layer by itself would wait for.
+LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequences,
+                         const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
   const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);
@@ -28,13 +30,14 @@ LayerPolicy layer_policy(const WholeSequences& sequences, const Costs& known, Re
     ++seen;
     const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);
     const StageLayout one{{layer, layer + 1}};
-    const StageId stage(std::int32_t{0});
-    const PackCost forward = stage_cost(cost, one, stage, Pass::kForward);
-    const PackCost backward = stage_cost(cost, one, stage, Pass::kBackward);
     policy.bytes +=
-        share * static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
-    policy.time += share * (sequences.time(forward) + sequences.time(backward));
+        share *
+        static_cast<double>(sequence_bytes(cost, one, StageId(std::int32_t{0}), Tokens(1)).count());
   }
+  for (std::int32_t s = 0; s < layout.stages(); ++s)
+    for (const Pass pass : kWholePasses)
+      policy.time +=
+          sequences.time(stage_cost(cost, layout, StageId(s), pass)) / static_cast<double>(layers);
   return policy;
 }
 
@@ -119,7 +122,8 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
   const WholeSequences sequences(lengths);
   for (const Recompute recompute : choices.recompute) {
-    const LayerPolicy& policy = policies.emplace_back(layer_policy(sequences, cost, recompute));
+    const LayerPolicy& policy =
+        policies.emplace_back(layer_policy(job.layout, sequences, cost, recompute));
     const auto all = static_cast<double>(layers);
     out.push_back(
         {RecomputeByLayer(layers, recompute), false, policy.time * all, policy.bytes * all});

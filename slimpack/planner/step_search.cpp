@@ -170,7 +170,6 @@ StageNeed least_need(const StepProblem& problem, const Variant& variant) {
 }
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
-  result.unlimited = std::min(result.unlimited, variant.searches.front()->free_makespan());
   if (!slowest(variant).best()) {
     if (out_of_time(problem.depth) || !problem.wants_need) return;
     const StageNeed need = least_need(problem, variant);
@@ -237,7 +236,6 @@ class StepSearch {
     const Variant variant = begun(problem_, lightest());
     explore_heaviest(problem_, variant);
     note(variant);
-    result_.unlimited = variant.searches.front()->free_makespan();
     return std::move(result_);
   }
 
@@ -297,6 +295,11 @@ class StepSearch {
     usual_ = heaviest.favourite();
     hint_ = hint_of(heaviest);
     result_.favourites = heaviest.favourites();
+    note_unlimited(variant);
+  }
+
+  void note_unlimited(const Variant& variant) {
+    result_.unlimited = std::min(result_.unlimited, variant.searches.front()->free_makespan());
   }
 
   void compare(const std::vector<const Assignment*>& assignments, std::vector<Variant> begun_ones) {
@@ -316,6 +319,7 @@ class StepSearch {
       variants[before + i] = begun(hinted_, *assignments[i], {hint});
       glance_at(hinted_, variants[before + i], found);
     });
+    for (const Variant& variant : variants) note_unlimited(variant);
     std::ranges::stable_sort(variants, {}, [](const Variant& variant) {
       return makespan_of(*variant.searches.front());
     });

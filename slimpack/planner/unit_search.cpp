@@ -97,6 +97,12 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 
 void UnitSearch::next_phase() {
   const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
+  const bool none_fits = problem_.job.memory_cap &&
+                         leanest_.score > static_cast<double>(problem_.job.memory_cap->count());
+  if (!problem_.candidates.empty() && none_fits && !std::exchange(tried_coarse_, true)) {
+    enqueue(coarse_candidates(space_));
+    if (!queue_.empty()) return;
+  }
   if (++phase_ > last_phase_) {
     const bool by_score = problem_.job.replicas > 1;
     std::ranges::stable_sort(seen_, {}, [&](const Trial& trial) {

@@ -32,10 +32,11 @@ struct RatedUnit : ListScheduler::Result {
 ///    ladder of caps, because a smaller cap sometimes gives the better order. Each rung is tried
 ///    with backwards first and with forwards first, which keeps the stages supplied where memory is
 ///    scarce.
-/// Where the problem names its candidates, they are scheduled under the ladder at once.
-/// Of one replica the answer is the best of a set that the memory cap only filters. So a larger cap
-/// never leads to a longer makespan. With several replicas no such promise holds for the step: then
-/// the ladder leads down from the job's cap, and only the candidates that looked best are on it.
+/// Where the problem names its candidates, they are scheduled under the ladder at once; coarse
+/// ones, too, where none of them fits. Of one replica the answer is the best of a set that the
+/// memory cap only filters. So a larger cap never leads to a longer makespan. With several replicas
+/// no such promise holds for the step: then the ladder leads down from the job's cap, and only the
+/// candidates that looked best are on it.
 class UnitSearch {
  public:
   /// Keeps references to problem and unit. `hints`: candidates to begin with.
@@ -133,6 +134,7 @@ class UnitSearch {
   std::deque<Candidate> queue_;
   std::size_t phase_ = 0;  ///< 0 coarse, then the directions of each round, then the ladder
   std::size_t last_phase_;
+  bool tried_coarse_ = false;  ///< where the problem names its candidates
   std::vector<Trial> seen_;
   /// The fewest MicroPacks of a coarse candidate whose bound says that overheads alone are too
   /// much, and that bound. Candidates of more MicroPacks need not be cut before the ladder.
