@@ -22,7 +22,7 @@ struct Part {
 
 constexpr Part kParts[] = {{"a", run_setting_a},    {"b", run_setting_b},
                            {"speed", run_speed},    {"simulator", run_simulator},
-                           {"gap", run_gap},        {"cluster_gap", run_cluster_gap},
+                           {"gap", run_gap},        {"planning", run_planning},
                            {"baselines_tuned", run_baselines_tuned},
                            {"layouts", run_layouts}};
 
@@ -64,8 +64,9 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(arguments.parts))
       ->capture_default_str();
-  app.add_option("--repetitions", arguments.options.repetitions,
-                 "Times of parts a, speed and simulator are medians of so many")
+  app.add_option(
+         "--repetitions", arguments.options.repetitions,
+         "Times of parts a, speed and simulator are medians of so many, of planning the best")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")
@@ -92,6 +93,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--lengths", arguments.options.lengths, "Real lengths, one a line")
       ->capture_default_str();
+  app.add_option("--before", arguments.options.before,
+                 "JSON of an earlier run, with whose steps part planning compares its own")
+      ->check(CLI::ExistingFile);
+  app.add_option("--cases", arguments.options.cases,
+                 "Part planning takes those with this in their names alone");
   app.add_option("--json", arguments.json, "Write all figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] { bench::run(arguments); });
 }

@@ -16,7 +16,10 @@ namespace slimpack::bench {
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (Choices)
-  std::filesystem::path lengths;  ///< real lengths for setting A
+  std::filesystem::path lengths;  ///< real lengths for setting A and part planning
+  /// JSON of an earlier run, with whose makespans part planning compares its own; may be empty.
+  std::filesystem::path before;
+  std::string cases;  ///< part planning takes those with this in their names alone
   /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
   /// for all, "auto" = any, by layer.
   std::string recompute = "elementwise";
@@ -32,12 +35,12 @@ void run_setting_a(const BenchOptions& options, Report& report);
 void run_setting_b(const BenchOptions& options, Report& report);
 /// How long planning takes.
 void run_speed(const BenchOptions& options, Report& report);
+/// Planning time beside the step that is planned, on clusters and for large steps; all options on.
+void run_planning(const BenchOptions& options, Report& report);
 /// How many actions a second the simulator rates.
 void run_simulator(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
 void run_gap(const BenchOptions& options, Report& report);
-/// How far plans for 256 H100s in all usual layouts are from the lower bound.
-void run_cluster_gap(const BenchOptions& options, Report& report);
 /// Models on 256 H100 as tp 8 × pp 4 × dp 8, against every baseline, tuned. JSON list
 /// "baselines_tuned": a step by all planners.
 void run_baselines_tuned(const BenchOptions& options, Report& report);

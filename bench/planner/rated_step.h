@@ -35,9 +35,12 @@ struct RatedStep {
   std::string error;    ///< without a step: what would be needed
   std::string tuning;   ///< of a baseline
   double planning_seconds = 0;
+  double best_planning_seconds = 0;  ///< of the repetitions
+  double processor_seconds = 0;      ///< of all threads, in the repetition that took fewest
 };
 
-/// Our step. Plans `repetitions` times; planning_seconds is the median. REQUIRES: repetitions ≥ 1.
+/// Our step. Plans `repetitions` times; planning_seconds is the median, best_planning_seconds the
+/// least. REQUIRES: repetitions ≥ 1.
 [[nodiscard]] RatedStep rated(const StepJob& step, int repetitions = 1);
 
 /// The baseline's step, tuned. It may hold more than the job's memory cap.

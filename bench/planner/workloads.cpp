@@ -22,8 +22,8 @@ Tokens rounded(double length, Tokens context) {
   return Tokens(std::llround(std::clamp(length, 1.0, most)));
 }
 
-double log_normal(Rng& rng, double mean = 7.5, double deviation = 1.9) {
-  return std::exp(mean + deviation * normal(rng));
+double log_normal(Rng& rng, const LogNormal& shape = {}) {
+  return std::exp(shape.mean_of_log + shape.deviation_of_log * normal(rng));
 }
 
 double pareto(Rng& rng) {
@@ -47,10 +47,11 @@ SequenceLengths real_lengths(const std::filesystem::path& file, std::size_t coun
   return lengths;
 }
 
-SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens context) {
+SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens context,
+                                   const LogNormal& shape) {
   Rng rng(seed);
   SequenceLengths lengths;
-  while (lengths.size() < count) lengths.push_back(rounded(log_normal(rng), context));
+  while (lengths.size() < count) lengths.push_back(rounded(log_normal(rng, shape), context));
   return lengths;
 }
 
@@ -58,41 +59,6 @@ SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens con
   Rng rng(seed);
   SequenceLengths lengths;
   while (lengths.size() < count) lengths.push_back(rounded(pareto(rng), context));
-  return lengths;
-}
-
-std::string_view to_string(ClusterList list) {
-  switch (list) {
-    case ClusterList::kReal:
-      return "real";
-    case ClusterList::kHeavy:
-      return "three heavy";
-    case ClusterList::kLogNormal:
-      return "log-normal";
-    case ClusterList::kPareto:
-      return "Pareto";
-  }
-  return {};
-}
-
-SequenceLengths cluster_lengths(ClusterList list, const std::filesystem::path& file,
-                                std::size_t count, Tokens context) {
-  if (list == ClusterList::kReal) return real_lengths(file, count, context);
-  if (list == ClusterList::kPareto)
-    return pareto_lengths(static_cast<std::uint64_t>(list), count, context);
-  constexpr std::size_t kHeavy = 3;
-  Rng rng(static_cast<std::uint64_t>(list));
-  SequenceLengths lengths;
-  while (lengths.size() < count) {
-    double length = 0;
-    if (list == ClusterList::kLogNormal)
-      length = log_normal(rng, 7, 1.6);
-    else if (lengths.size() < kHeavy)
-      length = 100'000 + 150'000 * rng.uniform();
-    else
-      length = log_normal(rng, 6.5, 1.3);
-    lengths.push_back(rounded(length, context));
-  }
   return lengths;
 }
 

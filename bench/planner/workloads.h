@@ -15,28 +15,20 @@ namespace slimpack::bench {
 [[nodiscard]] SequenceLengths real_lengths(const std::filesystem::path& file, std::size_t count,
                                            Tokens context);
 
-/// `count` lengths with ln(length) ~ N(7.5, 1.9²): median 1,808, mean 11,000, the longest of 512
-/// about 600,000; truncated at `context`.
-[[nodiscard]] SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count,
-                                                 Tokens context);
-
-/// `count` lengths with the Pareto distribution of drawn_lengths, truncated at `context`.
-[[nodiscard]] SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context);
-
-/// The lists that plans for a cluster are rated with, `count` lengths each, truncated at `context`,
-/// from seeds of their own.
-enum class ClusterList : std::uint8_t {
-  kReal,       ///< the first of a file
-  kHeavy,      ///< ln(length) ~ N(6.5, 1.3²), but three of 100,000 to 250,000 tokens
-  kLogNormal,  ///< ln(length) ~ N(7, 1.6²)
-  kPareto,     ///< as Family::kPareto
+/// ln(length) ~ N(mean_of_log, deviation_of_log²). As it stands: median 1,808, mean 11,000, the
+/// longest of 512 about 600,000.
+struct LogNormal {
+  double mean_of_log = 7.5;
+  double deviation_of_log = 1.9;
 };
-inline constexpr ClusterList kClusterLists[] = {ClusterList::kReal, ClusterList::kHeavy,
-                                                ClusterList::kLogNormal, ClusterList::kPareto};
-[[nodiscard]] std::string_view to_string(ClusterList list);
-/// Throws as real_lengths.
-[[nodiscard]] SequenceLengths cluster_lengths(ClusterList list, const std::filesystem::path& file,
-                                              std::size_t count, Tokens context);
+
+/// `count` lengths, truncated at `context`.
+[[nodiscard]] SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count,
+                                                 Tokens context, const LogNormal& shape = {});
+
+/// `count` lengths of a Pareto distribution with index 1.1 from 256 tokens on, truncated at
+/// `context`.
+[[nodiscard]] SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context);
 
 enum class Family : std::uint8_t { kLogNormal, kPareto, kBimodal, kEqual };
 inline constexpr Family kFamilies[] = {Family::kLogNormal, Family::kPareto, Family::kBimodal,

@@ -1,9 +1,13 @@
 // Steps: for every choice of recomputation that may pay, search, then deeper where asked to; see
 // whether a baseline is shorter; simulate the best as a whole job. Fixed packing is a baseline.
 #include <algorithm>
-#include <span>
+#include <array>
+#include <limits>
+#include <set>
+#include <thread>
 #include <utility>
 
+#include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/baseline_step.h"
@@ -14,6 +18,7 @@
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/step_search.h"
+#include "slimpack/planner/step_shares.h"
 #include "slimpack/sim/lower.h"
 #include "slimpack/solver/step_bound.h"
 
@@ -31,6 +36,8 @@ constexpr int kMostRounds = 10;
 constexpr std::int64_t kMoreNodes = 8;
 constexpr std::size_t kMoreSize = 2;
 constexpr double kRoundGap = 1e-3;
+/// Memory hinders a step that is so many times as long as without a cap.
+constexpr double kHindered = 1.1;
 
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
@@ -64,23 +71,46 @@ RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
   return step;
 }
 
+/// What all searches for a step have in common.
+struct Common {
+  std::vector<RecomputeChoice> recomputations;  ///< the quickest first
+  StepShares shares;
+  std::function<void()> progress;
+};
+
 /// What is asked, before a recomputation is chosen. Keeps references.
 struct Question {
   const Job& job;
   const SequenceLengths& lengths;
   const Choices& choices;
   const Costs& cost;
-  const std::function<void()>& progress;
+  const Common& common;
+  int threads = 1;
 
   [[nodiscard]] StepProblem with(const RecomputingCosts& chosen, const SearchDepth& depth) const {
     StepProblem problem = paced({job, lengths, choices, chosen, depth});
-    if (progress) problem.progress = &progress;
+    if (common.progress) problem.progress = &common.progress;
+    problem.shares = &common.shares;
+    problem.threads = threads;
     return problem;
   }
-  [[nodiscard]] std::vector<RecomputeChoice> recomputations() const {
-    return recompute_choices(job, lengths, choices, cost);
-  }
 };
+
+/// Progress is told by the calling thread alone.
+std::function<void()> on_this_thread(const std::function<void()>& progress) {
+  if (!progress) return {};
+  return [&progress, caller = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == caller) progress();
+  };
+}
+
+Common common_of(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                 const Costs& cost, const std::function<void()>& progress) {
+  Common common{recompute_choices(job, lengths, choices, cost), {}, on_this_thread(progress)};
+  const RecomputingCosts quickest = with_recompute(cost, common.recomputations.front().recompute);
+  common.shares = step_shares(paced({job, lengths, choices, quickest}));
+  return common;
+}
 
 /// What a choice of recomputation needs at least.
 using LeastNeed = std::pair<StageNeed, RecomputeByLayer>;
@@ -101,50 +131,128 @@ void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
 class ChoiceSearch {
  public:
   ChoiceSearch(const Question& question, const SearchDepth& depth)
-      : question_(question), depth_(depth), choices_(question.recomputations()) {}
+      : question_(question), depth_(depth), choices_(question.common.recomputations) {}
 
-  /// The cheapest policy is searched in any case, and mixtures are cut as was best for it, since a
-  /// search of each would take too long; so neither depends on the memory cap. Another choice that
-  /// cannot fit is looked at only where nothing does, for what it would need.
+  /// The quickest policy is explored in any case, and the others are cut as was best for it. More
+  /// recomputation takes longer, and memory hinders it less: somewhere between is the best. Where
+  /// memory makes even that notably longer, each policy for all layers is searched with cuts of its
+  /// own.
+  /// Only where nothing fits are all searched to the end, for what they would need.
   Attempt run() {
-    search(choices_.front());
-    std::vector<const RecomputeChoice*> hopeless;
-    for (const RecomputeChoice& choice : std::span(choices_).subspan(1)) {
-      if (never_fits(question_.job, question_.lengths, question_.choices,
-                     with_recompute(question_.cost, choice.recompute)))
-        hopeless.push_back(&choice);
-      else
-        search(choice);
-    }
+    if (never_fits(choices_.front()))
+      explore(choices_.front());
+    else
+      (void)search(choices_.front(), Want::kStep);
+    search_others(promising());
+    if (hindered())
+      for (const RecomputeChoice& choice : choices_)
+        if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
     if (!out_.step)
-      for (const RecomputeChoice* choice : hopeless) search(*choice);
+      for (const RecomputeChoice& choice : choices_) (void)search(choice, Want::kNeed);
     if (out_.step)
       out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
     return std::move(out_);
   }
 
  private:
-  void search(const RecomputeChoice& choice) {
+  enum class Want : std::uint8_t {
+    kStep,     ///< a step that is cut as was best for the quickest policy
+    kOwnCuts,  ///< a step
+    kNeed,     ///< a step, or what is needed
+  };
+
+  [[nodiscard]] bool never_fits(const RecomputeChoice& choice) const {
+    return slimpack::never_fits(question_.job, question_.lengths, question_.choices,
+                                with_recompute(question_.cost, choice.recompute));
+  }
+
+  /// The choices after the first that may fit, each of which keeps less than those before, as far
+  /// as they would be shorter if memory hindered them as little as it can. Under autograd bytes of
+  /// rows say nothing, and choices are few.
+  [[nodiscard]] std::vector<const RecomputeChoice*> promising() const {
+    std::vector<const RecomputeChoice*> out;
+    double least = std::numeric_limits<double>::infinity();
+    for (const RecomputeChoice& choice : choices_) {
+      if (!question_.cost.autograd && choice.bytes >= least) continue;
+      least = choice.bytes;
+      if (&choice == &choices_.front() || never_fits(choice) || is_longer(choice)) continue;
+      out.push_back(&choice);
+    }
+    return out;
+  }
+
+  /// Whether memory makes the best step notably longer.
+  [[nodiscard]] bool hindered() const {
+    return !best_ || static_cast<double>(best_->count()) > kHindered * unlimited_;
+  }
+
+  [[nodiscard]] bool is_longer(const RecomputeChoice& choice) const {
+    return best_ && expected(choice) >= static_cast<double>(best_->count());
+  }
+
+  /// A pattern search: bisects until a choice fits, then moves from the best to what is better,
+  /// by smaller and smaller strides.
+  void search_others(const std::vector<const RecomputeChoice*>& chain) {
+    std::size_t best = 0, end = chain.size();
+    for (std::size_t low = 0; low < end;) {
+      const std::size_t middle = low + (end - low) / 2;
+      if (search(*chain[middle], Want::kStep)) {
+        best = end = middle;
+        break;
+      }
+      low = middle + 1;
+    }
+    for (std::size_t stride = (chain.size() + 3) / 4; stride > 0; stride /= 2) {
+      const std::size_t from = best;
+      for (const std::size_t next : {from + stride, from - std::min(from, stride)})
+        if (next < chain.size() && !searched_.contains(chain[next]) &&
+            search(*chain[next], Want::kStep))
+          best = next;
+    }
+  }
+
+  void explore(const RecomputeChoice& choice) {
+    const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
+    note(explore_step(question_.with(cost, depth_)));
+  }
+
+  void note(const StepSearchResult& result) {
+    favourites_ = result.favourites;
+    unlimited_ = result.unlimited;
+  }
+
+  /// The step's makespan if it ran as well as that of the quickest policy does without a cap.
+  [[nodiscard]] double expected(const RecomputeChoice& choice) const {
+    return unlimited_ * choice.time / choices_.front().time;
+  }
+
+  /// Result: the makespan, if it is below the best so far.
+  std::optional<Nanos> search(const RecomputeChoice& choice, Want want) {
+    searched_.insert(&choice);
+    if (is_longer(choice)) return std::nullopt;
     const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
     StepProblem problem = question_.with(cost, depth_);
-    if (choice.mixed) problem.candidates = favourites_;
+    if (&choice != &choices_.front() && (choice.mixed || want == Want::kStep))
+      problem.candidates = favourites_;
     problem.below = best_;
-    const CutLimits limits{problem.choices.most_merged, problem.choices.granularity, {}};
-    if (best_ && step_actions_bound(problem.job, problem.lengths, cost, limits) >= *best_) return;
+    problem.wants_need = want == Want::kNeed && !best_;
     StepSearchResult result = search_step(problem);
-    if (favourites_.empty()) favourites_ = result.favourites;
+    if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
       best_ = result.solution->makespan;
       out_.step = step_of(problem, std::move(*result.solution));
-    } else if (!result.solution) {
-      keep_less(out_.least, {result.least_need, choice.recompute});
+      return best_;
     }
+    if (!result.solution) keep_less(out_.least, {result.least_need, choice.recompute});
+    return std::nullopt;
   }
 
   const Question& question_;
   SearchDepth depth_;
-  std::vector<RecomputeChoice> choices_;
-  std::vector<Candidate> favourites_;  ///< of the cheapest policy
+  const std::vector<RecomputeChoice>& choices_;
+  std::vector<Candidate> favourites_;  ///< of the quickest policy, whatever the memory cap
+  double unlimited_ = 0;               ///< likewise, nanoseconds
+  std::set<const RecomputeChoice*> searched_;
   std::optional<Nanos> best_;
   Attempt out_;
 };
@@ -213,37 +321,48 @@ void consider_baselines(const Question& question, Attempt& best) {
   if (found.step) best.step = std::move(found.step);
 }
 
-/// Whole backwards are tried in any case: splitting is one more choice, never a worse step.
-Attempt search_slimpack(const Question& question) {
+/// Whole backwards are tried in any case: splitting is one more choice, never a worse step. The two
+/// searches know nothing of each other.
+Attempt search_slimpack(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                        const Costs& cost, const std::function<void()>& progress) {
   const Nanos start = monotonic_now();
-  Costs whole = question.cost;
-  whole.weight_gradient = {};
-  Attempt best =
-      rounds({question.job, question.lengths, question.choices, whole, question.progress});
-  if (question.choices.backward == BackwardKind::kSplit) keep_shorter(best, rounds(question));
-  look_further(question, start, best);
-  consider_baselines(question, best);
+  const Common common = common_of(job, lengths, choices, cost, progress);
+  Costs whole_cost = cost;
+  whole_cost.weight_gradient = {};
+  const int threads = machine_threads();
+  const Question split{job, lengths, choices, cost, common, threads};
+  Attempt best;
+  if (choices.backward == BackwardKind::kSplit) {
+    const Question each[] = {{job, lengths, choices, whole_cost, common, (threads + 1) / 2},
+                             {job, lengths, choices, cost, common, (threads + 1) / 2}};
+    std::array<Attempt, 2> found;
+    for_each_index(found.size(), threads, [&](std::size_t i) { found[i] = rounds(each[i]); });
+    best = std::move(found.front());
+    keep_shorter(best, std::move(found.back()));
+  } else {
+    best = rounds({job, lengths, choices, whole_cost, common, threads});
+  }
+  look_further(split, start, best);
+  consider_baselines(split, best);
   return best;
 }
 
-Attempt make_packed(const Question& question) {
+Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                    const Costs& cost) {
   Attempt out;
-  out.step = baseline_step(packed_baseline(), question.job, question.lengths, question.choices,
-                           question.cost);
-  const StageNeed need = step_need(*out.step, question.cost);
-  if (!question.job.memory_cap || need.bytes <= *question.job.memory_cap) return out;
+  out.step = baseline_step(packed_baseline(), job, lengths, choices, cost);
+  const StageNeed need = step_need(*out.step, cost);
+  if (!job.memory_cap || need.bytes <= *job.memory_cap) return out;
   out.least = {need, out.step->plan.recompute};
   out.step.reset();
   return out;
 }
 
-void set_lower_bound(const Question& question, RatedPlan& step) {
-  CutLimits limits{question.choices.most_merged, question.choices.granularity,
-                   question.choices.recompute};
+void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                     const Costs& cost, RatedPlan& step) {
+  CutLimits limits{choices.most_merged, choices.granularity, choices.recompute};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
-  step.lower_bound =
-      step_lower_bound(question.job, question.lengths,
-                       cheapest_cost(question.cost, question.choices.recompute), limits);
+  step.lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
 }
 
 }  // namespace
@@ -253,13 +372,13 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
   require_sensible(job, lengths, choices, known);
   Costs cost = known;
   if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
-  const Question question{job, lengths, choices, cost, progress};
-  Attempt best =
-      choices.planner == PlannerKind::kPacked ? make_packed(question) : search_slimpack(question);
+  Attempt best = choices.planner == PlannerKind::kPacked
+                     ? make_packed(job, lengths, choices, cost)
+                     : search_slimpack(job, lengths, choices, cost, progress);
   PlanOutcome outcome;
   if (best.step) {
     outcome.step = std::move(best.step);
-    set_lower_bound(question, *outcome.step);
+    set_lower_bound(job, lengths, choices, cost, *outcome.step);
     outcome.step->lowered = lower(costed_replicas(*outcome.step, cost), outcome.step->schedules);
   } else {
     const RecomputingCosts least = with_recompute(cost, best.least->second);

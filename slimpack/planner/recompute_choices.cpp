@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/whole_sequences.h"
 
 namespace slimpack {
 namespace {
@@ -15,8 +16,10 @@ struct LayerPolicy {
   double time = 0;
 };
 
-/// Of the model's mean layer.
-LayerPolicy layer_policy(const SequenceLengths& lengths, const Costs& known, Recompute recompute) {
+/// Of the model's mean layer, if all layers have the policy. Times are those of stages, because a
+/// stage hides the transfers of rows that one layer by itself would wait for.
+LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequences,
+                         const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
   const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);
@@ -27,16 +30,14 @@ LayerPolicy layer_policy(const SequenceLengths& lengths, const Costs& known, Rec
     ++seen;
     const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);
     const StageLayout one{{layer, layer + 1}};
-    const StageId stage(std::int32_t{0});
-    const PackCost forward = stage_cost(cost, one, stage, Pass::kForward);
-    const PackCost backward = stage_cost(cost, one, stage, Pass::kBackward);
     policy.bytes +=
-        share * static_cast<double>(sequence_bytes(cost, one, stage, Tokens(1)).count());
-    for (const Tokens length : lengths) {
-      const Slice whole{SequenceId(), Tokens(0), length};
-      policy.time += share * (forward(whole) + backward(whole));
-    }
+        share *
+        static_cast<double>(sequence_bytes(cost, one, StageId(std::int32_t{0}), Tokens(1)).count());
   }
+  for (std::int32_t s = 0; s < layout.stages(); ++s)
+    for (const Pass pass : kWholePasses)
+      policy.time +=
+          sequences.time(stage_cost(cost, layout, StageId(s), pass)) / static_cast<double>(layers);
   return policy;
 }
 
@@ -116,13 +117,16 @@ Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
 
 std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLengths& lengths,
                                                const Choices& choices, const Costs& cost) {
-  std::vector<std::pair<double, RecomputeChoice>> timed;  // with the time of its layers
+  std::vector<RecomputeChoice> out;
   std::vector<LayerPolicy> policies;
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
+  const WholeSequences sequences(lengths);
   for (const Recompute recompute : choices.recompute) {
-    const LayerPolicy& policy = policies.emplace_back(layer_policy(lengths, cost, recompute));
-    timed.push_back(
-        {policy.time * static_cast<double>(layers), {RecomputeByLayer(layers, recompute), false}});
+    const LayerPolicy& policy =
+        policies.emplace_back(layer_policy(job.layout, sequences, cost, recompute));
+    const auto all = static_cast<double>(layers);
+    out.push_back(
+        {RecomputeByLayer(layers, recompute), false, policy.time * all, policy.bytes * all});
   }
   // Under autograd a graph is kept by all layers or by none, and its bytes are not those of rows.
   if (choices.mixed_recompute && !cost.autograd) {
@@ -133,14 +137,11 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
         const auto strong =
             static_cast<double>(std::count(mixed.begin(), mixed.end(), hull[i + 1].recompute));
         const double weak = static_cast<double>(layers) - strong;
-        timed.push_back(
-            {hull[i].time * weak + hull[i + 1].time * strong, {std::move(mixed), true}});
+        out.push_back({std::move(mixed), true, hull[i].time * weak + hull[i + 1].time * strong,
+                       hull[i].bytes * weak + hull[i + 1].bytes * strong});
       }
   }
-  std::stable_sort(timed.begin(), timed.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<RecomputeChoice> out;
-  for (auto& [time, choice] : timed) out.push_back(std::move(choice));
+  std::ranges::stable_sort(out, {}, &RecomputeChoice::time);
   return out;
 }
 

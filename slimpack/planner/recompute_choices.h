@@ -12,6 +12,8 @@ namespace slimpack {
 struct RecomputeChoice {
   RecomputeByLayer recompute;
   bool mixed = false;  ///< whether layers of a stage differ
+  double time = 0;     ///< nanoseconds of all stages for all sequences
+  double bytes = 0;    ///< that all layers together keep of a token
 
   bool operator==(const RecomputeChoice&) const = default;
 };

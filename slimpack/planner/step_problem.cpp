@@ -4,23 +4,21 @@
 #include <span>
 
 #include "slimpack/base/progress.h"
+#include "slimpack/planner/whole_sequences.h"
 
 namespace slimpack {
 namespace {
 
 /// By stage: time of all sequences at speed 1.
 std::vector<double> works_of(const StepProblem& problem) {
+  const WholeSequences sequences(problem.lengths);
   std::vector<double> works;
   for (std::int32_t s = 0; s < problem.job.layout.stages(); ++s) {
     const PackCost forward =
         stage_cost(problem.cost, problem.job.layout, StageId(s), Pass::kForward);
     const PackCost backward =
         stage_cost(problem.cost, problem.job.layout, StageId(s), Pass::kBackward);
-    double& work = works.emplace_back(0.0);
-    for (const Tokens length : problem.lengths) {
-      const Slice whole{SequenceId(), Tokens(0), length};
-      work += forward(whole) + backward(whole);
-    }
+    works.push_back(sequences.time(forward) + sequences.time(backward));
   }
   return works;
 }
@@ -40,6 +38,10 @@ Pacing pacing_of(const std::vector<double>& works, std::span<const double> speed
 }
 
 }  // namespace
+
+void report_progress(const StepProblem& problem) {
+  if (problem.progress != nullptr) (*problem.progress)();
+}
 
 bool out_of_time(const SearchDepth& depth) {
   return depth.deadline && monotonic_now() >= *depth.deadline;

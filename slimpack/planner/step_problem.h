@@ -37,6 +37,8 @@ struct SearchDepth {
   std::optional<Nanos> deadline = std::nullopt;  ///< the search ends then; of monotonic_now()
 };
 
+struct StepShares;
+
 /// A step whose recomputation is chosen: what step, unit and baseline search, exact packs and
 /// refusals take. Keeps references.
 struct StepProblem {
@@ -50,8 +52,13 @@ struct StepProblem {
   std::vector<Candidate> candidates = {};
   /// Only steps below it are of use. Candidates that cannot be below it are given up.
   std::optional<Nanos> below = std::nullopt;
-  /// Called after each candidate; may be null.
+  /// Whether to say, where nothing fits, what is needed. That takes a look at everything.
+  bool wants_need = true;
+  /// Called now and then, on the thread that searches; may be null.
   const std::function<void()>* progress = nullptr;
+  /// The ways to share the step out; null = the search makes its own.
+  const StepShares* shares = nullptr;
+  int threads = 1;  ///< that the search may use; they change nothing about its result
 
   /// Whether backward MicroPacks are to hold the slices of forward ones: because that is asked for,
   /// or because only then graphs are kept.
@@ -60,8 +67,12 @@ struct StepProblem {
   }
 };
 
-/// The problem with its pacing filled in. Cost: O(stages · (sequences + replicas)).
+/// The problem with its pacing filled in. Cost: O(sequences + stages · replicas), where layers have
+/// windows O(stages · sequences).
 [[nodiscard]] StepProblem paced(StepProblem problem);
+
+/// Tells the problem's progress.
+void report_progress(const StepProblem& problem);
 
 /// Whether the deadline has passed.
 [[nodiscard]] bool out_of_time(const SearchDepth& depth);

@@ -1,16 +1,17 @@
 #include "slimpack/planner/step_search.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <limits>
-#include <numeric>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/exact_packs.h"
+#include "slimpack/planner/step_shares.h"
 
 namespace slimpack {
 namespace {
@@ -28,65 +29,42 @@ milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
   return limits;
 }
 
-/// By replica.
-std::vector<double> speeds(const StepProblem& problem) {
-  std::vector<double> out;
-  for (const Pacing& pacing : problem.pacing) out.push_back(pacing.speed);
-  return out;
-}
-
-/// Forward and backward of a sequence, as `assign` takes them.
-std::vector<PackCost> group_costs(const StepProblem& problem) {
-  const UnitCost cost = unit_cost(problem, problem.pacing.front().stage);
-  std::vector<PackCost> out;
-  for (std::size_t k = 0; k < cost.forward.size(); ++k)
-    out.push_back(cost.forward[k] + cost.backward[k]);
-  return out;
-}
-
 /// One way to share the step out, with the searches of its units.
 struct Variant {
   std::vector<Unit> units;
   std::vector<std::unique_ptr<UnitSearch>> searches;  ///< by unit, as far as begun
 };
 
+void advance(const StepProblem& problem, UnitSearch& search) {
+  report_progress(problem);
+  search.advance();
+}
+
 /// The variant of an assignment, with its heaviest unit begun.
 Variant begun(const StepProblem& problem, const Assignment& assignment,
               const std::vector<Candidate>& hints = {}) {
   Variant variant{units_of(problem.lengths, assignment), {}};
   variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), hints));
-  variant.searches.back()->advance();
+  advance(problem, *variant.searches.back());
   return variant;
 }
 
 /// Looks at candidates of the heaviest unit until only the ladder is left.
 void explore_heaviest(const StepProblem& problem, const Variant& variant) {
   UnitSearch& search = *variant.searches.front();
-  while (!search.explored() && !out_of_time(problem.depth)) search.advance();
+  while (!search.explored() && !out_of_time(problem.depth)) advance(problem, search);
 }
 
 /// Looks at so many candidates of the heaviest unit that variants can be compared.
-void glance_at(const StepProblem& problem, const Variant& variant) {
+/// Further where there is nothing yet that fits.
+void glance_at(const StepProblem& problem, const Variant& variant, bool found) {
   const MergeSearch& merging = problem.choices.search.merging;
   UnitSearch& search = *variant.searches.front();
-  for (int seen = 1; seen < (search.best() ? merging.glance : merging.long_glance); ++seen) {
+  const auto looks = [&] { return found || search.best() ? merging.glance : merging.long_glance; };
+  for (int seen = 1; seen < looks(); ++seen) {
     if (search.explored() || out_of_time(problem.depth)) return;
-    search.advance();
+    advance(problem, search);
   }
-}
-
-/// The assignments that the thresholds of merging lead to, each once; the unmerged one first.
-std::vector<Assignment> assignments_of(const StepProblem& problem) {
-  const std::vector<double> speed = speeds(problem);
-  const std::vector<PackCost> groups = group_costs(problem);
-  std::vector<Assignment> assignments;
-  for (const double merge_above : problem.choices.search.merging.above) {
-    const Assignment assignment = assign(problem.lengths, speed, groups, merge_above);
-    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
-      assignments.push_back(assignment);
-    if (problem.choices.most_merged == 1) break;
-  }
-  return assignments;
 }
 
 Nanos makespan_of(const UnitSearch& search) {
@@ -110,7 +88,7 @@ void advance_slowest(const StepProblem& problem, const Variant& variant) {
     const bool heaviest = &search == variant.searches.front().get();
     // What does not fit yet has to be looked at to the end.
     if (!heaviest && search.best() && --left < 0) return;
-    search.advance();
+    advance(problem, search);
   }
 }
 
@@ -122,19 +100,26 @@ const Candidate& hint_of(const UnitSearch& search) {
 void search_units(const StepProblem& problem, Variant& variant) {
   const Candidate usual = variant.searches.front()->favourite();
   const Candidate hint = hint_of(*variant.searches.front());
+  const std::optional<Nanos> enough =
+      variant.searches.front()->best() ? std::optional(variant.searches.front()->best()->makespan)
+                                       : std::nullopt;
   const auto begun = [&](std::size_t u, const auto& first) {
     auto search = std::make_unique<UnitSearch>(problem, variant.units[u], std::vector{first});
-    search->advance();
+    if (enough) search->glance(*enough);
+    if (!search->best()) search->advance();
     return search;
   };
-  for (std::size_t u = 1; u < variant.units.size(); ++u) variant.searches.push_back(begun(u, hint));
+  variant.searches.resize(variant.units.size());
+  for_each_index(variant.units.size() - 1, problem.threads,
+                 [&](std::size_t i) { variant.searches[i + 1] = begun(i + 1, hint); });
+  report_progress(problem);
   advance_slowest(problem, variant);
   if (slowest(variant).best() || hint == usual) return;
   // The hint came from what fits this cap. A refusal of a lower cap, under which nothing fitted,
   // looked at what the other one leads to, and promised that it fits.
   for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem.depth); ++u) {
     auto& search = variant.searches[u];
-    while (!search->best() && !search->exhausted()) search->advance();
+    while (!search->best() && !search->exhausted()) advance(problem, *search);
     if (!search->best()) search = begun(u, usual);
   }
   advance_slowest(problem, variant);
@@ -164,16 +149,21 @@ bool rates_exact(const StepProblem& problem) {
 
 void search_variant(const StepProblem& problem, Variant& variant) {
   explore_heaviest(problem, variant);
+  if (!problem.wants_need) {
+    UnitSearch& heaviest = *variant.searches.front();
+    while (!heaviest.best() && !heaviest.exhausted()) advance(problem, heaviest);
+    if (!heaviest.best()) return;
+  }
   search_units(problem, variant);
   if (rates_exact(problem)) consider_exact(problem, variant);
 }
 
 /// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
 /// all do.
-StageNeed least_need(const Variant& variant) {
+StageNeed least_need(const StepProblem& problem, const Variant& variant) {
   StageNeed most;
   for (const auto& search : variant.searches) {
-    while (!search->best() && !search->exhausted()) search->advance();
+    while (!search->best() && !search->exhausted()) advance(problem, *search);
     if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();
   }
   return most;
@@ -181,8 +171,8 @@ StageNeed least_need(const Variant& variant) {
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
-    if (out_of_time(problem.depth) || problem.below) return;
-    const StageNeed need = least_need(variant);
+    if (out_of_time(problem.depth) || !problem.wants_need) return;
+    const StageNeed need = least_need(problem, variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;
     if (need.bytes > Bytes(0)) return;
@@ -219,69 +209,167 @@ bool hopeless(const StepProblem& problem, const Variant& variant, const StepSear
          problem.choices.search.merging.promising * heaviest >= found;
 }
 
-/// `hint`: what was best unmerged.
-void search_merged(const StepProblem& problem, std::span<const Assignment> assignments,
-                   const Candidate& hint, StepSearchResult& result) {
-  std::vector<Variant> variants;
-  for (const Assignment& assignment : assignments) {
-    variants.push_back(begun(problem, assignment, {hint}));
-    glance_at(problem, variants.back());
+/// Compares the ways to share a step out.
+class StepSearch {
+ public:
+  StepSearch(const StepProblem& problem, const StepShares& shares)
+      : problem_(problem),
+        hinted_(problem),
+        merging_(problem.choices.search.merging),
+        shares_(shares) {
+    if (shares.levelled != whole()) merged_.push_back(&shares.levelled);
+    for (const Assignment& assignment : std::span(shares.assignments).subspan(1))
+      merged_.push_back(&assignment);
   }
-  std::stable_sort(variants.begin(), variants.end(), [](const Variant& a, const Variant& b) {
-    return makespan_of(*a.searches.front()) < makespan_of(*b.searches.front());
-  });
-  for (std::size_t v = 0; v < variants.size(); ++v) {
-    const bool late = v >= problem.choices.search.merging.variants || out_of_time(problem.depth) ||
-                      hopeless(problem, variants[v], result);
-    if (late && result.solution) continue;
-    search_variant(problem, variants[v]);
-    keep_best(problem, variants[v], result);
+
+  StepSearchResult run() {
+    const Assignment& first = lightest();
+    if (&first == &whole())
+      begin_whole();
+    else
+      begin_merged(first);
+    return std::move(result_);
   }
-}
 
-/// The unmerged sequences as an exact balance shares them out, where that differs from `fast`.
-void search_balanced(const StepProblem& problem, const Assignment& fast, StepSearchResult& result) {
-  const Assignment assignment =
-      assign(problem.lengths, speeds(problem), group_costs(problem),
-             problem.choices.search.merging.above.front(), exact_limits(problem, kExactBalanceGap));
-  if (assignment == fast || out_of_time(problem.depth)) return;
-  Variant variant = begun(problem, assignment);
-  search_variant(problem, variant);
-  keep_best(problem, variant, result);
-}
+  /// Without looking for a solution.
+  StepSearchResult explore() {
+    const Variant variant = begun(problem_, lightest());
+    explore_heaviest(problem_, variant);
+    note(variant);
+    return std::move(result_);
+  }
 
-/// A merged sequence or two where whole ones leave replicas unlike.
-void search_levelled(const StepProblem& problem, const Assignment& whole,
-                     StepSearchResult& result) {
-  const Assignment assignment = levelled(problem.lengths, speeds(problem), group_costs(problem),
-                                         whole, problem.choices.search.merging.unlike);
-  if (assignment == whole || out_of_time(problem.depth)) return;
-  Variant variant = begun(problem, assignment);
-  search_variant(problem, variant);
-  keep_best(problem, variant, result);
+ private:
+  [[nodiscard]] const Assignment& whole() const { return shares_.assignments.front(); }
+
+  static double highest_load(const Assignment* assignment) {
+    return *std::ranges::max_element(assignment->load);
+  }
+
+  /// The assignment whose heaviest replica is lightest; the unmerged one unless another's is
+  /// notably lighter.
+  [[nodiscard]] const Assignment& lightest() const {
+    const auto other = std::ranges::min_element(merged_, {}, highest_load);
+    const bool notably = other != merged_.end() &&
+                         highest_load(*other) < merging_.promising * highest_load(&whole());
+    return notably ? **other : whole();
+  }
+
+  /// Merging is compared with whole sequences where it may pay.
+  void begin_whole() {
+    Variant variant = begun(problem_, whole());
+    search_variant(problem_, variant);
+    const bool merge = may_merge(problem_, variant);
+    note(variant);
+    keep_best(problem_, variant, result_);
+    if (rates_exact(problem_)) search_balanced();
+    std::vector<const Assignment*> others = merged_;
+    if (!merge) std::erase_if(others, [&](const auto* a) { return a != &shares_.levelled; });
+    if (result_.solution) leave_out(others, result_.solution->makespan);
+    compare(others, {});
+  }
+
+  /// Merging pays, so what suits it is what the others begin with.
+  void begin_merged(const Assignment& first) {
+    std::vector<Variant> variants;
+    variants.push_back(begun(problem_, first));
+    explore_heaviest(problem_, variants.front());
+    note(variants.front());
+    std::vector<const Assignment*> others{&whole()};
+    std::ranges::copy_if(merged_, std::back_inserter(others),
+                         [&](const auto* assignment) { return assignment != &first; });
+    leave_out(others, makespan_of(*variants.front().searches.front()));
+    compare(others, std::move(variants));
+  }
+
+  /// Those with a replica that takes longer for its load alone.
+  static void leave_out(std::vector<const Assignment*>& assignments, Nanos found) {
+    std::erase_if(assignments, [&](const Assignment* assignment) {
+      return highest_load(assignment) >= static_cast<double>(found.count());
+    });
+  }
+
+  /// What other variants begin with.
+  void note(const Variant& variant) {
+    const UnitSearch& heaviest = *variant.searches.front();
+    usual_ = heaviest.favourite();
+    hint_ = hint_of(heaviest);
+    result_.favourites = heaviest.favourites();
+    note_unlimited(variant);
+  }
+
+  void note_unlimited(const Variant& variant) {
+    result_.unlimited = std::min(result_.unlimited, variant.searches.front()->free_makespan());
+  }
+
+  void compare(const std::vector<const Assignment*>& assignments, std::vector<Variant> begun_ones) {
+    search_best_of(assignments, hint_, std::move(begun_ones));
+    // As in search_units: what a refusal of a lower cap promised was found from the usual hint.
+    if (!result_.solution && hint_ != usual_) search_best_of(assignments, usual_, {});
+  }
+
+  void search_best_of(const std::vector<const Assignment*>& assignments, const Candidate& hint,
+                      std::vector<Variant> variants) {
+    const std::size_t before = variants.size();
+    const bool found =
+        result_.solution || (before > 0 && variants.front().searches.front()->best());
+    variants.resize(before + assignments.size());
+    if (hinted_.candidates.empty()) hinted_.candidates = result_.favourites;
+    for_each_index(assignments.size(), problem_.threads, [&](std::size_t i) {
+      variants[before + i] = begun(hinted_, *assignments[i], {hint});
+      glance_at(hinted_, variants[before + i], found);
+    });
+    for (const Variant& variant : variants) note_unlimited(variant);
+    std::ranges::stable_sort(variants, {}, [](const Variant& variant) {
+      return makespan_of(*variant.searches.front());
+    });
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      const bool late = v >= merging_.variants || out_of_time(problem_.depth) ||
+                        hopeless(problem_, variants[v], result_);
+      if (late && result_.solution) continue;
+      search_variant(hinted_, variants[v]);
+      keep_best(problem_, variants[v], result_);
+    }
+  }
+
+  /// The unmerged sequences as an exact balance shares them out, where that differs.
+  void search_balanced() {
+    const Assignment assignment =
+        assign(problem_.lengths, replica_speeds(problem_), group_costs(problem_),
+               merging_.above.front(), exact_limits(problem_, kExactBalanceGap));
+    if (assignment == whole() || out_of_time(problem_.depth)) return;
+    Variant variant = begun(problem_, assignment);
+    search_variant(problem_, variant);
+    keep_best(problem_, variant, result_);
+  }
+
+  const StepProblem& problem_;
+  StepProblem hinted_;  ///< with what was best for the first assignment as its candidates
+  const MergeSearch& merging_;
+  const StepShares& shares_;
+  std::vector<const Assignment*> merged_;  ///< with sequences that several replicas run
+  Candidate hint_;                         ///< what was best
+  Candidate usual_;                        ///< what would be without a memory cap
+  StepSearchResult result_;
+};
+
+/// Calls with the problem's shares, or with shares made for it.
+template <class Search>
+auto with_shares(const StepProblem& problem, const Search& search) {
+  if (problem.shares != nullptr) return search(*problem.shares);
+  return search(step_shares(problem));
 }
 
 }  // namespace
 
 StepSearchResult search_step(const StepProblem& problem) {
-  StepSearchResult result;
-  const std::vector<Assignment> assignments = assignments_of(problem);
-  Variant unmerged = begun(problem, assignments.front());
-  search_variant(problem, unmerged);
-  const bool merge = assignments.size() > 1 && may_merge(problem, unmerged);
-  const Candidate usual = unmerged.searches.front()->favourite();
-  const Candidate hint = hint_of(*unmerged.searches.front());
-  result.favourites = unmerged.searches.front()->favourites();
-  keep_best(problem, unmerged, result);
-  if (rates_exact(problem)) search_balanced(problem, assignments.front(), result);
-  if (problem.choices.most_merged > 1 && problem.choices.search.merging.levelled)
-    search_levelled(problem, assignments.front(), result);
-  if (!merge) return result;
-  const std::span merged = std::span(assignments).subspan(1);
-  search_merged(problem, merged, hint, result);
-  // As in search_units: what a refusal of a lower cap promised was found from the usual hint.
-  if (!result.solution && hint != usual) search_merged(problem, merged, usual, result);
-  return result;
+  return with_shares(problem,
+                     [&](const StepShares& shares) { return StepSearch(problem, shares).run(); });
+}
+
+StepSearchResult explore_step(const StepProblem& problem) {
+  return with_shares(
+      problem, [&](const StepShares& shares) { return StepSearch(problem, shares).explore(); });
 }
 
 }  // namespace slimpack

@@ -1,6 +1,7 @@
 // Step search: shares the step out to units, and finds the best way to run each unit.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,26 +25,32 @@ struct StepSolution {
 struct StepSearchResult {
   std::optional<StepSolution> solution;
   /// Without a solution: what the units that do not fit need at least, in the variant that needs
-  /// least. 0 = not known: the time ran out, or the problem asks only for steps below a makespan.
+  /// least. 0 = not known: the time ran out, or the problem does not want it.
   StageNeed least_need;
-  std::vector<Candidate> favourites;  ///< UnitSearch::favourites of the heaviest unmerged unit
+  /// UnitSearch::favourites of the heaviest unit of the assignment that is looked at first.
+  std::vector<Candidate> favourites;
+  /// Nanoseconds: the heaviest unit's makespan without a memory cap, in the quickest variant.
+  double unlimited = std::numeric_limits<double>::infinity();
 };
 
-/// 1. The sequences are assigned to replicas unmerged. The heaviest unit is explored. Every other
-///    unit begins with the best candidate of the heaviest. Then the slowest unit goes on, again and
-///    again, as only this shortens the step. This ends when the slowest unit is exhausted, or after
-///    a few more candidates per unit.
+/// 1. The assignment whose heaviest unit is lightest is looked at first: the unmerged one, unless
+///    merging makes it notably lighter. Its heaviest unit is explored. Every other unit begins with
+///    the best candidate of the heaviest. Then the slowest unit goes on, again and again, as only
+///    this shortens the step. This ends when the slowest unit is exhausted, or after a few more
+///    candidates per unit.
 /// 2. Where exact answers are asked for, the slowest units also rate exact packs, and step 1 is
-///    done again for an exact balance. Where whole sequences leave the replicas with unlike loads,
-///    step 1 is done again for the assignment that levelled() makes.
-/// 3. Merging is tried where a sequence outweighs half a replica, or where memory makes the
-/// heaviest
-///    unit slower. Each threshold that makes a difference gives a variant. A few candidates of each
-///    variant's heaviest unit show which variants look best. Those are searched as in 1, the others
-///    only if nothing fits.
+///    done again for an exact balance.
+/// 3. Other assignments are tried where a sequence outweighs half a replica, or where memory makes
+///    the heaviest unit slower; the one that levelled() makes, in any case. A few candidates of
+///    each one's heaviest unit show which look best. Those are searched as in 1, the others only if
+///    nothing fits.
 /// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has
 /// passed, the best so far is the solution.
 [[nodiscard]] StepSearchResult search_step(const StepProblem& problem);
+
+/// What the first look of search_step finds beside solutions: favourites and the makespan without
+/// a cap. They do not depend on the memory cap.
+[[nodiscard]] StepSearchResult explore_step(const StepProblem& problem);
 
 }  // namespace slimpack

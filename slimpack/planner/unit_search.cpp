@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/in_flight.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/unit_tasks.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
@@ -26,10 +25,17 @@ std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
 
 constexpr Nanos kNever(std::numeric_limits<std::int64_t>::max());
 
+/// With several replicas: so many candidates are on the ladder, and its rungs.
+constexpr std::size_t kMostClimbs = 6;
+constexpr int kRungsFromCap = 6;
+constexpr double kRungFromCap = 1.2;
+/// A coarse candidate that scores so much more than the best is clearly worse.
+constexpr double kClearlyWorse = 1.01;
+
 ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first,
-                  Nanos give_up_above = kNever) {
+                  Nanos give_up_above = kNever, Nanos count_memory_below = kNever) {
   const std::int32_t split = candidate.split_per_stage * scheduler.stages();
-  return {first, std::max(0, scheduler.backwards() - split), give_up_above};
+  return {first, std::max(0, scheduler.backwards() - split), give_up_above, count_memory_below};
 }
 
 /// The larger limit.
@@ -91,9 +97,17 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 
 void UnitSearch::next_phase() {
   const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
+  const bool none_fits = problem_.job.memory_cap &&
+                         leanest_.score > static_cast<double>(problem_.job.memory_cap->count());
+  if (!problem_.candidates.empty() && none_fits && !std::exchange(tried_coarse_, true)) {
+    enqueue(coarse_candidates(space_));
+    if (!queue_.empty()) return;
+  }
   if (++phase_ > last_phase_) {
-    std::stable_sort(seen_.begin(), seen_.end(),
-                     [](const Trial& a, const Trial& b) { return a.bound < b.bound; });
+    const bool by_score = problem_.job.replicas > 1;
+    std::ranges::stable_sort(seen_, {}, [&](const Trial& trial) {
+      return std::pair(by_score ? trial.score : 0.0, trial.bound);
+    });
     return;
   }
   const SearchDirection direction = directions[(phase_ - 1) % directions.size()];
@@ -118,9 +132,18 @@ std::vector<Candidate> UnitSearch::favourites() const {
   return out;
 }
 
+void UnitSearch::glance(Nanos enough) {
+  Trial trial = trial_of(queue_.front(), cut_unit(unit_, cost_, queue_.front().cut));
+  if (trial.bound > enough) return;
+  add_bytes(trial);
+  const ListScheduler scheduler(trial.replicas);
+  std::vector<Bytes> caps;
+  if (problem_.job.memory_cap) caps = uniform(scheduler, *problem_.job.memory_cap);
+  keep(trial, scheduler.run(caps, policy(trial.candidate, scheduler, Pass::kBackward, enough)));
+}
+
 void UnitSearch::advance() {
   SLIMPACK_CHECK(!exhausted());
-  if (problem_.progress != nullptr) (*problem_.progress)();
   if (explored()) {
     Trial& trial = seen_[climbed_++];
     climb_ladder(trial);
@@ -147,23 +170,18 @@ void UnitSearch::consider_extra(PackPlan packs) {
 UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
                                        std::vector<PackPlan> packs) const {
   Trial trial{candidate, {}, {}};
+  std::vector<TaskTimes> times = unit_times(problem_, unit_, packs);
   for (std::size_t i = 0; i < packs.size(); ++i) {
     ReplicaPacks& replica = trial.replicas.emplace_back();
     replica.packs = std::move(packs[i]);
-    replica.times = task_times(problem_.cost, problem_.job.layout, replica.packs,
-                               replication_of(problem_.job, unit_.replicas[i].replica));
+    replica.times = std::move(times[i]);
     trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times));
   }
   return trial;
 }
 
 void UnitSearch::add_bytes(Trial& trial) const {
-  for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
-    TaskBytes& bytes = trial.replicas[i].bytes;
-    bytes = task_bytes(problem_.cost, problem_.job.layout, trial.replicas[i].packs,
-                       unit_.replicas[i].lengths);
-    add_in_flight(bytes, problem_.cost, problem_.job.layout, problem_.job.replicas);
-  }
+  add_unit_bytes(problem_, unit_, trial.replicas);
 }
 
 void UnitSearch::Favourite::consider(const Candidate& other, double other_score) {
@@ -172,8 +190,19 @@ void UnitSearch::Favourite::consider(const Candidate& other, double other_score)
   candidate = other;
 }
 
+void UnitSearch::narrow(const Trial& trial) {
+  if (phase_ != 0 || trial.score < kClearlyWorse * favourites_.average.score) return;
+  const int packs = trial.candidate.cut.fluid.packs;
+  if (packs > favourite().cut.fluid.packs && packs < too_many_packs_) {
+    too_many_packs_ = packs;
+    too_many_bound_ = trial.bound;
+  }
+  if (packs < favourite().cut.fluid.packs) too_few_packs_ = std::max(too_few_packs_, packs);
+}
+
 bool UnitSearch::explore(const Candidate& candidate) {
-  if (phase_ == 0 && candidate.cut.fluid.packs > too_many_packs_) {
+  if (phase_ == 0 &&
+      (candidate.cut.fluid.packs > too_many_packs_ || candidate.cut.fluid.packs < too_few_packs_)) {
     seen_.push_back({candidate, {}, too_many_bound_});
     return false;
   }
@@ -192,12 +221,13 @@ bool UnitSearch::explore(const Candidate& candidate) {
     return false;
   }
   add_bytes(trial);
-  score(trial, ListScheduler(trial.replicas));
+  trial.score = score(trial, ListScheduler(trial.replicas));
+  narrow(trial);
   for (ReplicaPacks& replica : trial.replicas) replica.bytes = {};
   return true;
 }
 
-void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
+double UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   leanest_.consider(trial.candidate, static_cast<double>(least.count()));
   const auto consider = [&](Favourite& favourite, Nanos makespan) {
@@ -207,13 +237,15 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   };
   const SearchCaps& caps = problem_.choices.search.caps;
   const auto run = [&](const std::vector<Bytes>& by_stage, Pass first, double give_up_above) {
-    const ListPolicy how =
-        policy(trial.candidate, scheduler, first, larger(give_up_above, best_makespan()));
+    const ListPolicy how = policy(trial.candidate, scheduler, first,
+                                  larger(give_up_above, best_makespan()), best_makespan());
     return scheduler.run(by_stage, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  auto free = run({}, Pass::kBackward, kNoLimit);
-  const Bytes free_memory = largest_need(free->memory).bytes;
+  auto free = scheduler.run(
+      {}, policy(trial.candidate, scheduler, Pass::kBackward, kNever, best_makespan()));
+  const bool counted = !free->memory.empty();
+  const Bytes free_memory = counted ? largest_need(free->memory).bytes : Bytes(0);
   const double free_score = consider(favourites_.uncapped, free->makespan);
   keep(trial, std::move(free));
 
@@ -230,18 +262,24 @@ void UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
   }
   auto tight = run(uniform(scheduler, times_factor(least, caps.tight)), Pass::kForward,
                    problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
+  double average = kNoLimit;
   if (tight) {
-    const double average = (free_score + consider(favourites_.tight, tight->makespan)) / 2;
-    favourites_.average.consider(trial.candidate,
-                                 space_.split ? (average + medium_score) / 2 : average);
+    const double tight_score = consider(favourites_.tight, tight->makespan);
+    // What is above the limit is not given up where it may be the best that fits.
+    if (tight_score <= limit) {
+      average = (free_score + tight_score) / 2;
+      if (space_.split) average = (average + medium_score) / 2;
+      favourites_.average.consider(trial.candidate, average);
+    }
     keep(trial, std::move(tight));
   }
   const std::optional<Bytes>& cap = problem_.job.memory_cap;
-  if (!cap || free_memory <= *cap) return;
+  if (!cap || !counted || free_memory <= *cap) return average;
   // The highest rung below the cap: what the ladder will find at best, known early.
   int k = highest_rung();
   while (k >= 0 && rung(least, k) > *cap) --k;
   if (k >= 0) keep(trial, run(uniform(scheduler, rung(least, k)), Pass::kForward, 0));
+  return average;
 }
 
 Bytes UnitSearch::rung(Bytes least, int k) const {
@@ -255,6 +293,23 @@ int UnitSearch::highest_rung() const {
   return caps.rungs + caps.high_rungs;
 }
 
+std::vector<Bytes> UnitSearch::ladder(Bytes need) const {
+  const std::optional<Bytes>& limit = problem_.job.memory_cap;
+  std::vector<Bytes> caps;
+  if (problem_.job.replicas > 1 && limit) {
+    for (int k = 0; k < kRungsFromCap; ++k)
+      caps.push_back(std::max(need, times_factor(*limit, std::pow(kRungFromCap, -k))));
+    return caps;
+  }
+  for (int k = highest_rung(); k >= 0; --k)
+    if (!limit || rung(need, k) <= *limit) caps.push_back(rung(need, k));
+  return caps;
+}
+
+bool UnitSearch::climbed_enough() const {
+  return problem_.job.replicas > 1 && climbed_ >= kMostClimbs && best_makespan() < kNever;
+}
+
 void UnitSearch::climb_ladder(Trial& trial) {
   if (trial.replicas.empty())
     trial = trial_of(trial.candidate, cut_unit(unit_, cost_, trial.candidate.cut));
@@ -265,13 +320,13 @@ void UnitSearch::climb_ladder(Trial& trial) {
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
   if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
 
+  const std::vector<Bytes> caps = ladder(need.bytes);
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
     if (first == Pass::kForward && !problem_.choices.search.caps.forwards_first) break;
     Bytes memory(std::numeric_limits<std::int64_t>::max());
-    for (int k = highest_rung(); k >= 0; --k) {
-      const Bytes cap = rung(need.bytes, k);
+    for (const Bytes cap : caps) {
       // A schedule is the same under every cap from its own memory to the one it was made for.
-      if (cap >= memory || (problem_.job.memory_cap && cap > *problem_.job.memory_cap)) continue;
+      if (cap >= memory) continue;
       auto result = scheduler.run(uniform(scheduler, cap),
                                   policy(trial.candidate, scheduler, first, best_makespan()));
       if (result) memory = largest_need(result->memory).bytes;
@@ -285,7 +340,7 @@ Nanos UnitSearch::best_makespan() const {
 }
 
 void UnitSearch::keep(const Trial& trial, std::optional<ListScheduler::Result> result) {
-  if (!result) return;
+  if (!result || result->memory.empty()) return;  // not to be shorter than the best
   const Bytes memory = largest_need(result->memory).bytes;
   if (problem_.job.memory_cap && memory > *problem_.job.memory_cap) return;
   if (best_ &&

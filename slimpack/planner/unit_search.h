@@ -32,20 +32,27 @@ struct RatedUnit : ListScheduler::Result {
 ///    ladder of caps, because a smaller cap sometimes gives the better order. Each rung is tried
 ///    with backwards first and with forwards first, which keeps the stages supplied where memory is
 ///    scarce.
-/// Where the problem names its candidates, they are scheduled under the ladder at once.
-/// The answer is the best of a set that the memory cap only filters. So a larger cap never leads to
-/// a longer makespan.
+/// Where the problem names its candidates, they are scheduled under the ladder at once; coarse
+/// ones, too, where none of them fits. Of one replica the answer is the best of a set that the
+/// memory cap only filters. So a larger cap never leads to a longer makespan. With several replicas
+/// no such promise holds for the step: then the ladder leads down from the job's cap, and only the
+/// candidates that looked best are on it.
 class UnitSearch {
  public:
   /// Keeps references to problem and unit. `hints`: candidates to begin with.
   UnitSearch(const StepProblem& problem, const Unit& unit, const std::vector<Candidate>& hints);
 
+  /// Schedules the first hint under the job's cap alone, and keeps what is no longer than `enough`.
+  /// REQUIRES: a hint; called before anything else.
+  void glance(Nanos enough);
   /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
   void advance();
   /// Rates packs of another solver, ladder included. REQUIRES: valid packs of the unit, which is a
   /// single replica; advanced at least once.
   void consider_extra(PackPlan packs);
-  [[nodiscard]] bool exhausted() const { return explored() && climbed_ == seen_.size(); }
+  [[nodiscard]] bool exhausted() const {
+    return explored() && (climbed_ == seen_.size() || climbed_enough());
+  }
   /// Nothing but the ladder is left.
   [[nodiscard]] bool explored() const { return phase_ > last_phase_; }
 
@@ -55,6 +62,7 @@ class UnitSearch {
   /// The candidates that were best by some measure or needed least memory, each once, the favourite
   /// first. They do not depend on the memory cap.
   [[nodiscard]] std::vector<Candidate> favourites() const;
+  [[nodiscard]] bool advanced() const { return !seen_.empty(); }
   /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
   [[nodiscard]] double free_makespan() const { return favourites_.uncapped.score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
@@ -87,6 +95,7 @@ class UnitSearch {
     Candidate candidate;
     std::vector<ReplicaPacks> replicas;  ///< empty before it is worth cutting and after the ladder
     Nanos bound;  ///< no schedule of them is shorter; of an uncut one: the least to be expected
+    double score = std::numeric_limits<double>::infinity();  ///< as Favourites::average
   };
 
   [[nodiscard]] Trial trial_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
@@ -100,12 +109,19 @@ class UnitSearch {
   }
   /// Result: whether it was scored, because its bound left a chance.
   bool explore(const Candidate& candidate);
-  /// Schedules the trial without a cap and under some, and judges it by that.
-  void score(const Trial& trial, const ListScheduler& scheduler);
+  /// Schedules the trial without a cap and under some, and judges it by that. Result: the average
+  /// of these, infinity where it is sure not to be the best.
+  [[nodiscard]] double score(const Trial& trial, const ListScheduler& scheduler);
+  /// Leaves coarse candidates out that have more MicroPacks than one that is clearly worse than
+  /// another with fewer; or fewer than one that is worse than another with more.
+  void narrow(const Trial& trial);
   /// The k-th cap of the ladder, 0 = the least.
   [[nodiscard]] Bytes rung(Bytes least, int k) const;
   [[nodiscard]] int highest_rung() const;
+  /// The caps to schedule a trial under that needs so much, the highest first.
+  [[nodiscard]] std::vector<Bytes> ladder(Bytes need) const;
   void climb_ladder(Trial& trial);
+  [[nodiscard]] bool climbed_enough() const;
   /// What a schedule has to be below: the best so far, or the problem's limit.
   [[nodiscard]] Nanos best_makespan() const;
   /// Keeps a schedule that fits and is the best so far.
@@ -118,10 +134,12 @@ class UnitSearch {
   std::deque<Candidate> queue_;
   std::size_t phase_ = 0;  ///< 0 coarse, then the directions of each round, then the ladder
   std::size_t last_phase_;
+  bool tried_coarse_ = false;  ///< where the problem names its candidates
   std::vector<Trial> seen_;
   /// The fewest MicroPacks of a coarse candidate whose bound says that overheads alone are too
   /// much, and that bound. Candidates of more MicroPacks need not be cut before the ladder.
   int too_many_packs_ = std::numeric_limits<int>::max();
+  int too_few_packs_ = 0;  ///< likewise the most
   Nanos too_many_bound_;
   std::size_t climbed_ = 0;  ///< so many of seen_ have been on the ladder
   Favourites favourites_;

@@ -27,21 +27,26 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
       caps_(caps),
       policy_(policy),
       backwards_(static_cast<std::int32_t>(tasks.needed.size())),
-      stages_(tasks.guards.size()),
-      look_at_(stages_.size()) {
-  for (std::size_t s = 0; s < stages_.size(); ++s)
-    for (std::size_t r = 0; r < tasks.guards[s].size(); ++r) {
-      const MemoryGuard& guard = tasks.guards[s][r];
-      stages_[s].walks.emplace_back(guard);
-      if (splits()) stages_[s].backlogs.emplace_back(guard, *tasks.bytes[r], StageId(s));
-      stages_[s].memory = std::max(stages_[s].memory, guard.before_start());
+      look_at_(tasks.memory.size()) {
+  const std::size_t stages = tasks.memory.size();
+  const auto forwards = static_cast<std::size_t>(tasks.forwards);
+  const auto packs = forwards + static_cast<std::size_t>(backwards_);
+  arrivals_ = std::make_unique_for_overwrite<std::int64_t[]>(stages * packs);
+  stages_.reserve(stages);
+  for (std::size_t s = 0; s < stages; ++s) {
+    Stage& stage = stages_.emplace_back();
+    stage.forward_times = tasks.times.forward[s].data();
+    stage.backward_times = tasks.times.backward[s].data();
+    stage.forward_arrival = arrivals_.get() + s * packs;
+    stage.backward_arrival = stage.forward_arrival + forwards;
+    if (splits()) stage.put_off.reserve(static_cast<std::size_t>(backwards_));
+    if (caps.empty()) continue;
+    stage.stores.reserve(tasks.memory[s].size());
+    for (const StageMemory* replica : tasks.memory[s]) {
+      stage.stores.push_back({MemoryGuard::Walk(*replica->guard), replica->backlog});
+      stage.memory = std::max(stage.memory, replica->guard->before_start());
     }
-  for (Stage& stage : stages_) {
-    stage.forward_arrival.assign(static_cast<std::size_t>(tasks.forwards), kNever);
-    stage.backward_arrival.assign(static_cast<std::size_t>(backwards_), kNever);
   }
-  std::fill(stages_.front().forward_arrival.begin(), stages_.front().forward_arrival.end(), 0);
-  std::fill(stages_.back().backward_arrival.begin(), stages_.back().backward_arrival.end(), 0);
 }
 
 /// Sets `left`: the stage's own actions, then the last backward's way through the stages before it.
@@ -69,7 +74,8 @@ std::optional<ListScheduler::Result> ListRun::run() {
   schedule.stages.resize(stages_.size());
   const auto packs =
       static_cast<std::size_t>(tasks_.forwards) + static_cast<std::size_t>(backwards_);
-  for (auto& list : schedule.stages) list.reserve(packs);
+  const std::size_t halves = splits() ? static_cast<std::size_t>(backwards_) : 0;
+  for (auto& list : schedule.stages) list.reserve(packs + halves);
   for (std::size_t left = packs * stages_.size(); left > 0;) {
     const auto first = std::min_element(look_at_.begin(), look_at_.end());
     SLIMPACK_CHECK(*first != kNever, "{} actions left and no stage can go on", left);
@@ -84,51 +90,58 @@ std::optional<ListScheduler::Result> ListRun::run() {
     // A split backward is two actions; its weight gradients count down.
     if (*pass != Pass::kInputGradient) --left;
   }
+  return result(std::move(schedule));
+}
+
+ListScheduler::Result ListRun::result(Schedule schedule) const {
   ListScheduler::Result result{std::move(schedule), {}, Nanos(0)};
   for (const Stage& stage : stages_) {
-    result.memory.push_back(stage.memory);
+    if (!caps_.empty()) result.memory.push_back(stage.memory);
     result.makespan = std::max(result.makespan, Nanos(stage.free_at));
   }
   return result;
 }
 
-bool ListRun::fits(std::size_t s) const {
-  return caps_.empty() || stages_[s].pending <= caps_[s];
+bool ListRun::forward_fits(std::size_t s) {
+  if (caps_.empty()) return true;
+  Stage& stage = stages_[s];
+  stage.pending = Bytes(0);
+  const bool put_off = stage.has_put_off();
+  for (Stores& stores : stage.stores) {
+    stage.pending = std::max(
+        stage.pending, stores.walk.peak_after_forward(stage.next_forward, stage.next_backward));
+    if (put_off)
+      stage.pending = std::max(
+          stage.pending, stores.backlog.peak_of_forward(stage.next_forward, stage.next_backward));
+  }
+  return stage.pending <= caps_[s];
 }
 
 bool ListRun::forward_ready(std::size_t s) {
-  Stage& stage = stages_[s];
-  const auto f = static_cast<std::size_t>(stage.next_forward);
-  if (stage.next_forward >= tasks_.forwards || stage.forward_arrival[f] > look_at_[s]) return false;
+  const Stage& stage = stages_[s];
+  if (stage.next_forward >= tasks_.forwards || forward_arrival(s) > look_at_[s]) return false;
   if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= tasks_.slots)
     return false;
-  stage.pending = Bytes(0);
-  for (MemoryGuard::Walk& walk : stage.walks)
-    stage.pending =
-        std::max(stage.pending, walk.peak_after_forward(stage.next_forward, stage.next_backward));
-  if (stage.has_put_off())
-    for (const WeightBacklog& backlog : stage.backlogs)
-      stage.pending =
-          std::max(stage.pending, backlog.peak_of_forward(stage.next_forward, stage.next_backward));
-  return fits(s);
+  return forward_fits(s);
 }
 
 bool ListRun::backward_fits(std::size_t s, bool split) {
+  if (caps_.empty()) return true;
   Stage& stage = stages_[s];
   stage.pending = Bytes(0);
   // Without a backlog, the forwards were only started if this backward fits.
-  if (split || stage.has_put_off())
-    for (const WeightBacklog& backlog : stage.backlogs)
-      stage.pending = std::max(
-          stage.pending, backlog.peak_of_backward(stage.next_forward, stage.next_backward, split));
-  return fits(s);
+  if (!split && !stage.has_put_off()) return true;
+  for (const Stores& stores : stage.stores)
+    stage.pending = std::max(stage.pending, stores.backlog.peak_of_backward(
+                                                stage.next_forward, stage.next_backward, split));
+  return stage.pending <= caps_[s];
 }
 
 std::optional<Pass> ListRun::backward_ready(std::size_t s) {
   const Stage& stage = stages_[s];
-  const auto b = static_cast<std::size_t>(stage.next_backward);
-  if (stage.next_backward >= backwards_ || stage.next_forward < tasks_.needed[b] ||
-      stage.backward_arrival[b] > look_at_[s] ||
+  if (stage.next_backward >= backwards_ ||
+      stage.next_forward < tasks_.needed[static_cast<std::size_t>(stage.next_backward)] ||
+      backward_arrival(s) > look_at_[s] ||
       (s > 0 && stage.next_backward - stages_[s - 1].next_backward >= tasks_.slots))
     return std::nullopt;
   if (stage.next_backward >= policy_.split_from && backward_fits(s, true))
@@ -145,14 +158,27 @@ std::optional<Pass> ListRun::startable(std::size_t s) {
   return std::nullopt;
 }
 
-std::int64_t ListRun::next_arrival(std::size_t s) const {
+/// Of the next forward; kNever until its sender has begun it, or if there is none.
+std::int64_t ListRun::forward_arrival(std::size_t s) const {
   const Stage& stage = stages_[s];
+  if (stage.next_forward >= tasks_.forwards) return kNever;
+  if (s == 0) return 0;
+  if (stages_[s - 1].next_forward <= stage.next_forward) return kNever;
+  return stage.forward_arrival[stage.next_forward];
+}
+
+std::int64_t ListRun::backward_arrival(std::size_t s) const {
+  const Stage& stage = stages_[s];
+  if (stage.next_backward >= backwards_) return kNever;
+  if (s + 1 == stages_.size()) return 0;
+  if (stages_[s + 1].next_backward <= stage.next_backward) return kNever;
+  return stage.backward_arrival[stage.next_backward];
+}
+
+std::int64_t ListRun::next_arrival(std::size_t s) const {
   std::int64_t next = kNever;
-  for (const auto& [arrival, pack] :
-       {std::pair{&stage.forward_arrival, static_cast<std::size_t>(stage.next_forward)},
-        std::pair{&stage.backward_arrival, static_cast<std::size_t>(stage.next_backward)}})
-    if (pack < arrival->size() && (*arrival)[pack] > look_at_[s])
-      next = std::min(next, (*arrival)[pack]);
+  for (const std::int64_t arrival : {forward_arrival(s), backward_arrival(s)})
+    if (arrival > look_at_[s]) next = std::min(next, arrival);
   return next;
 }
 
@@ -165,9 +191,9 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
   const std::size_t p = pack.index();
   switch (pass) {
     case Pass::kForward:
-      return tasks_.times.forward[s][p].count();
+      return stages_[s].forward_times[p].count();
     case Pass::kBackward:
-      return tasks_.times.backward[s][p].count();
+      return stages_[s].backward_times[p].count();
     case Pass::kInputGradient:
       return tasks_.times.input_gradient[s][p].count();
     case Pass::kWeightGradient:
@@ -180,14 +206,14 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
 PackId ListRun::take(Stage& stage, Pass pass) {
   if (pass == Pass::kWeightGradient) {
     const std::int32_t b = stage.put_off[stage.next_put_off++];
-    for (WeightBacklog& backlog : stage.backlogs) backlog.run(b);
+    for (Stores& stores : stage.stores) stores.backlog.run(b);
     return PackId(b);
   }
   stage.memory = std::max(stage.memory, stage.pending);
   if (pass == Pass::kForward) return PackId(stage.next_forward++);
   if (pass == Pass::kInputGradient) {
     stage.put_off.push_back(stage.next_backward);
-    for (WeightBacklog& backlog : stage.backlogs) backlog.put_off(stage.next_backward);
+    for (Stores& stores : stage.stores) stores.backlog.put_off(stage.next_backward);
   }
   return PackId(stage.next_backward++);
 }

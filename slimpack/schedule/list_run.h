@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,56 +21,67 @@ struct ListTasks {
   const std::vector<std::int32_t>& needed;  ///< by backward: forwards that must run before it
   std::int32_t forwards;
   std::int32_t slots;
-  const std::vector<std::vector<MemoryGuard>>& guards;  ///< [stage][replica]
-  const std::vector<const TaskBytes*>& bytes;           ///< by replica
+  const std::vector<std::vector<const StageMemory*>>& memory;  ///< by stage: of some replicas
 };
 
 class ListRun {
  public:
-  /// `caps` by stage, empty = unlimited. REQUIRES: caps of at least least_cap of every guard.
+  /// `caps` by stage, empty = unlimited: then no memory is counted on the way. REQUIRES: caps of at
+  /// least least_cap of every guard.
   ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const ListPolicy& policy);
 
-  /// nullopt if the policy gives up. REQUIRES: called once.
+  /// nullopt if the policy gives up. The memory is empty without caps. REQUIRES: called once.
   [[nodiscard]] std::optional<ListScheduler::Result> run();
 
  private:
+  /// The memory of one replica on a stage, on the way.
+  struct Stores {
+    MemoryGuard::Walk walk;
+    WeightBacklog backlog;
+  };
   struct Stage {
+    const Nanos* forward_times;   ///< by pack
+    const Nanos* backward_times;  ///< by pack
     std::int64_t free_at = 0;
     std::int64_t left = 0;  ///< the least time from free_at to the end of all actions
     std::int32_t next_forward = 0;
     std::int32_t next_backward = 0;
-    std::vector<std::int32_t> put_off;     ///< backward packs that this stage has split
-    std::size_t next_put_off = 0;          ///< place in put_off of the first waiting gradients
-    Bytes memory;                          ///< highest that any timing of the orders so far reaches
-    Bytes pending;                         ///< highest once the action checked last starts
-    std::vector<MemoryGuard::Walk> walks;  ///< by replica
-    std::vector<std::int64_t> forward_arrival;   ///< by pack; kNever until the sender runs it
-    std::vector<std::int64_t> backward_arrival;  ///< by pack; kNever until the sender runs it
-
-    std::vector<WeightBacklog> backlogs;  ///< by replica; empty if nothing is split
+    /// When inputs arrive, by pack; unknown until the sender has begun the pack.
+    std::int64_t* forward_arrival;
+    std::int64_t* backward_arrival;
+    std::vector<std::int32_t> put_off;  ///< backward packs that this stage has split
+    std::size_t next_put_off = 0;       ///< place in put_off of the first waiting gradients
+    std::vector<Stores> stores;         ///< of those replicas; empty without caps
+    Bytes memory;                       ///< highest that any timing of the orders so far reaches
+    Bytes pending;                      ///< highest once the action checked last starts
 
     [[nodiscard]] bool has_put_off() const { return next_put_off < put_off.size(); }
   };
 
   void set_left();
   [[nodiscard]] bool splits() const { return policy_.split_from < backwards_; }
-  [[nodiscard]] bool fits(std::size_t s) const;
   [[nodiscard]] bool forward_ready(std::size_t s);
-  /// Sets `pending`.
+  /// Whether the next forward fits. Sets `pending`.
+  [[nodiscard]] bool forward_fits(std::size_t s);
+  /// Whether the next backward fits. Sets `pending`.
   [[nodiscard]] bool backward_fits(std::size_t s, bool split);
   [[nodiscard]] std::optional<Pass> backward_ready(std::size_t s);
   [[nodiscard]] std::optional<Pass> startable(std::size_t s);
+  [[nodiscard]] std::int64_t forward_arrival(std::size_t s) const;
+  [[nodiscard]] std::int64_t backward_arrival(std::size_t s) const;
   [[nodiscard]] std::int64_t next_arrival(std::size_t s) const;
   void wake(std::size_t s, std::int64_t time);
   [[nodiscard]] std::int64_t duration(std::size_t s, Pass pass, PackId pack) const;
   PackId take(Stage& stage, Pass pass);
   Action start(std::size_t s, Pass pass);
   void pass_on(std::size_t s, Pass pass, PackId pack, std::int64_t now);
+  [[nodiscard]] ListScheduler::Result result(Schedule schedule) const;
 
   ListTasks tasks_;
   const std::vector<Bytes>& caps_;
   ListPolicy policy_;
   std::int32_t backwards_;
+  std::unique_ptr<std::int64_t[]> arrivals_;  ///< of all stages
   std::vector<Stage> stages_;
   std::vector<std::int64_t> look_at_;  ///< by stage: when to look at it next
 };

@@ -49,7 +49,6 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
   if (replicas.size() > 1) slowest_ = slowest_times(replicas);
   times_ = slowest_ ? &*slowest_ : &replicas.front().times;
   for (const ReplicaPacks& replica : replicas) {
-    bytes_.push_back(&replica.bytes);
     const std::vector<std::int32_t> own = running_needs(replica.packs);
     if (needed_.size() < own.size())
       needed_.resize(own.size(), needed_.empty() ? 0 : needed_.back());
@@ -58,25 +57,65 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
     forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
   }
   backwards_ = static_cast<std::int32_t>(needed_.size());
-  guards_.resize(times_->forward.size());
-  least_memory_.resize(guards_.size());
+  memory_.resize(times_->forward.size());
+  least_memory_.resize(memory_.size());
+  all_memory_.resize(memory_.size());
+  first_to_fill_.resize(memory_.size());
+  std::vector<Bytes> least;  // [replica · stages + stage]
   for (const ReplicaPacks& replica : replicas) {
     auto guards =
         memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
-    SLIMPACK_CHECK(guards.size() == guards_.size());
+    SLIMPACK_CHECK(guards.size() == memory_.size());
     for (std::size_t s = 0; s < guards.size(); ++s) {
-      least_memory_[s] = std::max(least_memory_[s], guards[s].least_cap());
-      guards_[s].push_back(std::move(guards[s]));
+      least.push_back(guards[s].least_cap());
+      memory_[s].emplace_back(std::move(guards[s]), replica.bytes, StageId(s));
     }
+  }
+  for (std::size_t s = 0; s < memory_.size(); ++s) {
+    std::size_t most = 0;
+    const auto need = [&](std::size_t r) { return least[r * memory_.size() + s]; };
+    for (std::size_t r = 0; r < replicas.size(); ++r) {
+      all_memory_[s].push_back(&memory_[s][r]);
+      if (need(r) > need(most)) most = r;
+    }
+    least_memory_[s] = need(most);
+    first_to_fill_[s] = {&memory_[s][most]};
   }
 }
 
 std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps,
                                                         const ListPolicy& policy) const {
-  SLIMPACK_CHECK(caps.empty() || caps.size() == guards_.size());
+  SLIMPACK_CHECK(caps.empty() || caps.size() == memory_.size());
   for (std::size_t s = 0; s < caps.size(); ++s)
     if (least_memory_[s] > caps[s]) return std::nullopt;
-  return ListRun({*times_, needed_, forwards_, slots_, guards_, bytes_}, caps, policy).run();
+  if (caps.empty() || all_memory_.front().size() == 1) return run_with(all_memory_, caps, policy);
+  // Where the caps hold for all replicas in what they let the fullest do, they change nothing.
+  auto result = run_with(first_to_fill_, caps, policy);
+  if (!result || result->memory.empty()) return result;
+  result->memory = memory_of(result->schedule);
+  for (std::size_t s = 0; s < caps.size(); ++s)
+    if (result->memory[s] > caps[s]) return run_with(all_memory_, caps, policy);
+  return result;
+}
+
+std::optional<ListScheduler::Result> ListScheduler::run_with(
+    const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
+    const ListPolicy& policy) const {
+  auto result = ListRun({*times_, needed_, forwards_, slots_, memory}, caps, policy).run();
+  if (!result) return result;
+  if (result->makespan >= policy.count_memory_below)
+    result->memory.clear();
+  else if (caps.empty())
+    result->memory = memory_of(result->schedule);
+  return result;
+}
+
+std::vector<Bytes> ListScheduler::memory_of(const Schedule& common) const {
+  std::vector<Bytes> highest(memory_.size());
+  for (std::size_t s = 0; s < memory_.size(); ++s)
+    for (const StageMemory& replica : memory_[s])
+      highest[s] = std::max(highest[s], replica.highest_of(common.stages[s]));
+  return highest;
 }
 
 Schedule own_order(const Schedule& common, const PackPlan& packs) {

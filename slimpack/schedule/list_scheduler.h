@@ -12,6 +12,7 @@
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/weight_backlog.h"
 
 namespace slimpack {
 
@@ -23,6 +24,9 @@ struct ListPolicy {
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
   /// The run ends without a result as soon as its makespan is sure to be longer than this.
   Nanos give_up_above{std::numeric_limits<std::int64_t>::max()};
+  /// Of a run of at least this makespan the memory is left empty, which saves time. With several
+  /// replicas it may then exceed the caps.
+  Nanos count_memory_below{std::numeric_limits<std::int64_t>::max()};
 };
 
 /// Modified 1F1B by list scheduling in simulated time (design §5). Whenever a stage is free, it
@@ -51,7 +55,8 @@ class ListScheduler {
     Schedule schedule;  ///< the common order
     /// By stage: the most that any replica holds in any timing of the common order. It equals
     /// schedule_memory for a single replica. For one of several, schedule_memory may be higher,
-    /// because it does not know that the others hold the replica back.
+    /// because it does not know that the others hold the replica back. Empty where the policy
+    /// leaves it.
     std::vector<Bytes> memory;
     Nanos makespan;  ///< when the last action ends: as simulated, or a little later
   };
@@ -62,17 +67,23 @@ class ListScheduler {
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
                                           const ListPolicy& policy = {}) const;
   [[nodiscard]] std::int32_t backwards() const { return backwards_; }
-  [[nodiscard]] std::int32_t stages() const { return static_cast<std::int32_t>(guards_.size()); }
+  [[nodiscard]] std::int32_t stages() const { return static_cast<std::int32_t>(memory_.size()); }
 
  private:
+  [[nodiscard]] std::vector<Bytes> memory_of(const Schedule& common) const;
+  [[nodiscard]] std::optional<Result> run_with(
+      const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
+      const ListPolicy& policy) const;
+
   std::int32_t slots_;
   std::int32_t forwards_ = 0;
   std::int32_t backwards_ = 0;
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
   std::vector<std::int32_t> needed_;              ///< by backward: forwards that must run before
-  std::vector<std::vector<MemoryGuard>> guards_;  ///< [stage][replica]
-  std::vector<const TaskBytes*> bytes_;           ///< by replica
+  std::vector<std::vector<StageMemory>> memory_;  ///< [stage][replica]
+  std::vector<std::vector<const StageMemory*>> all_memory_;     ///< the same
+  std::vector<std::vector<const StageMemory*>> first_to_fill_;  ///< [stage]: who needs most
   std::vector<Bytes> least_memory_;
 };
 

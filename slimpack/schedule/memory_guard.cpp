@@ -22,74 +22,79 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
     : slots_(slots),
       forwards_(static_cast<std::int32_t>(flow.kv_begin.packs())),
       backwards_(static_cast<std::int32_t>(needed.size())),
-      forward_inputs_(inputs_of(bytes.forward_input, stage.value() == 0)),
       backward_inputs_(inputs_of(bytes.backward_input, stage.value() + 1 == stages)) {
   const StageStores stores = stage_stores(flow, bytes, stage);
-  forward_stores_.push_back(0);
-  for (const Bytes opens : stores.forward_opens)
-    forward_stores_.push_back(forward_stores_.back() + opens.count());
+  fill_forwards(stores, bytes.forward_input, stage.value() == 0);
+  forward_transient_.reserve(stores.forward_opens.size());
   for (const Bytes transient : bytes.forward_transient[stage.index()])
     forward_transient_.push_back(transient.count());
-  backward_stores_.push_back(0);
-  for (std::size_t b = 0; b < needed.size(); ++b) {
-    const std::int64_t before = backward_stores_.back();
-    backward_peak_.push_back(before + bytes.backward_transient[stage.index()][b].count());
-    backward_stores_.push_back(before + stores.backward_opens[b].count() -
-                               stores.backward_closes[b].count());
-  }
+  fill_backwards(stores, bytes.backward_transient[stage.index()]);
+  enabled_.reserve(held_.size());
   std::int32_t b = 0;
   for (std::int32_t f = 0; f <= forwards_; ++f) {
     while (b < backwards_ && needed[static_cast<std::size_t>(b)] <= f) ++b;
     enabled_.push_back(b);
   }
-  backward_full_.reserve(needed.size());
-  for (std::int32_t i = 0; i < backwards_; ++i)
-    backward_full_.push_back(backward_level(i, backwards_));
 }
 
-std::int64_t MemoryGuard::waiting_forwards(std::int32_t f) const {
-  return forward_inputs_.sum(f, std::min(f + slots_, forwards_));
+void MemoryGuard::fill_forwards(const StageStores& stores, const std::vector<Bytes>& inputs,
+                                bool none) {
+  const Inputs waiting = inputs_of(inputs, none);
+  held_.reserve(stores.forward_opens.size() + 1);
+  std::int64_t opened = 0;
+  for (std::int32_t f = 0; f <= forwards_; ++f) {
+    held_.push_back(opened + waiting.sum(f, std::min(f + slots_, forwards_)));
+    if (f < forwards_) opened += stores.forward_opens[static_cast<std::size_t>(f)].count();
+  }
 }
 
-std::int64_t MemoryGuard::backward_level(std::int32_t b, std::int32_t enabled) const {
-  const auto at = static_cast<std::size_t>(b);
-  const std::int64_t before =
-      backward_stores_[at] + backward_inputs_.sum(b, std::min(b + slots_, enabled));
-  const std::int64_t during =
-      backward_peak_[at] + backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, enabled));
-  return std::max(before, during);
+void MemoryGuard::fill_backwards(const StageStores& stores, const std::vector<Bytes>& transients) {
+  const auto count = static_cast<std::size_t>(backwards_);
+  for (auto* table : {&backward_stores_, &backward_peak_, &backward_full_, &backward_open_})
+    table->reserve(count + 1);
+  backward_stores_.push_back(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto b = static_cast<std::int32_t>(i);
+    const std::int64_t before = backward_stores_.back();
+    const std::int64_t during = before + transients[i].count();
+    backward_peak_.push_back(during);
+    backward_stores_.push_back(before + stores.backward_opens[i].count() -
+                               stores.backward_closes[i].count());
+    backward_full_.push_back(
+        std::max(before + backward_inputs_.sum(b, std::min(b + slots_, backwards_)),
+                 during + backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, backwards_))));
+    backward_open_.push_back(
+        std::max(before - backward_inputs_.sum(0, b), during - backward_inputs_.sum(0, b + 1)));
+  }
 }
 
 Bytes MemoryGuard::level(std::int32_t f, std::int32_t b) const {
   f = std::min(f, forwards_);
   b = std::min(b, backwards_);
-  const std::int32_t enabled = enabled_[static_cast<std::size_t>(f)];
-  return Bytes(forward_stores_[static_cast<std::size_t>(f)] + waiting_forwards(f) +
-               backward_stores_[static_cast<std::size_t>(b)] +
-               backward_inputs_.sum(b, std::min(b + slots_, enabled)));
+  return Bytes(held_[static_cast<std::size_t>(f)] + backward_stores_[static_cast<std::size_t>(b)] +
+               waiting_backwards(f, b));
 }
 
 Bytes MemoryGuard::level_of_forward(std::int32_t f, std::int32_t b) const {
   if (f >= forwards_) return level(f, b);
   b = std::min(b, backwards_);
   const auto at = static_cast<std::size_t>(f);
-  return Bytes(forward_stores_[at + 1] + waiting_forwards(f + 1) + forward_transient_[at] +
-               backward_stores_[static_cast<std::size_t>(b)] +
-               backward_inputs_.sum(b, std::min(b + slots_, enabled_[at])));
+  return Bytes(held_[at + 1] + forward_transient_[at] +
+               backward_stores_[static_cast<std::size_t>(b)] + waiting_backwards(f, b));
 }
 
 Bytes MemoryGuard::level_of_backward(std::int32_t f, std::int32_t b) const {
   if (b >= backwards_) return level(f, b);
   f = std::min(f, forwards_);
   const std::int32_t enabled = enabled_[static_cast<std::size_t>(f)];
-  return Bytes(forward_stores_[static_cast<std::size_t>(f)] + waiting_forwards(f) +
-               backward_peak_[static_cast<std::size_t>(b)] +
+  return Bytes(held_[static_cast<std::size_t>(f)] + backward_peak_[static_cast<std::size_t>(b)] +
                backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, enabled)));
 }
 
 std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t to) {
   // For backwards far enough from the end of the window all slots can be full. Their levels do not
-  // change with the window, so a monotone queue holds their running maximum.
+  // change with the window, so a monotone queue holds their running maximum. Near its end all
+  // inputs up to there can be waiting.
   const std::vector<std::int64_t>& full = guard_->backward_full_;
   const std::int32_t fixed = std::max(from, to - guard_->slots_);
   for (; window_end_ < fixed; ++window_end_) {
@@ -103,9 +108,10 @@ std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t
   std::int64_t highest = guard_->backward_stores_[static_cast<std::size_t>(from)];
   if (falling_begin_ < falling_.size())
     highest = std::max(highest, full[static_cast<std::size_t>(falling_[falling_begin_])]);
-  for (std::int32_t b = fixed; b < to; ++b)
-    highest = std::max(highest, guard_->backward_level(b, to));
-  return highest;
+  if (fixed >= to) return highest;
+  const auto open = guard_->backward_open_.begin();
+  return std::max(highest, guard_->backward_inputs_.before[static_cast<std::size_t>(to)] +
+                               *std::max_element(open + fixed, open + to));
 }
 
 Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
@@ -113,9 +119,8 @@ Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
   if (f >= g.forwards_) return Bytes(0);
   b = std::min(b, g.backwards_);
   const auto after = static_cast<std::size_t>(f) + 1;
-  const std::int64_t waiting = g.forward_stores_[after] + g.waiting_forwards(f + 1);
   return std::max(g.level_of_forward(f, b),
-                  Bytes(waiting + highest_backward(b, g.enabled_[after])));
+                  Bytes(g.held_[after] + highest_backward(b, g.enabled_[after])));
 }
 
 Bytes MemoryGuard::least_cap() const {

@@ -2,6 +2,7 @@
 // orders and the stage can always finish.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -28,7 +29,7 @@ class MemoryGuard {
   [[nodiscard]] Bytes least_cap() const;
 
   /// Inputs that may be waiting before the first action.
-  [[nodiscard]] Bytes before_start() const { return Bytes(waiting_forwards(0)); }
+  [[nodiscard]] Bytes before_start() const { return Bytes(held_.front()); }
 
   /// The highest bytes in any timing after f forwards and b backwards: until the next action starts
   /// (level), while the next forward runs, or while the next backward runs. Operands of waiting
@@ -46,7 +47,7 @@ class MemoryGuard {
     /// The highest bytes from the start of forward f, after b backwards, until the stage has run
     /// every backward that the first f + 1 forwards enable. 0 if the stage has no forward f.
     /// REQUIRES: f forwards enable the b backwards (of those that the stage has); neither f nor b
-    /// is less than in earlier calls. Cost: amortised O(slots).
+    /// is less than in earlier calls. Cost: amortised O(slots) additions.
     [[nodiscard]] Bytes peak_after_forward(std::int32_t f, std::int32_t b);
 
    private:
@@ -70,22 +71,27 @@ class MemoryGuard {
   };
 
   static Inputs inputs_of(const std::vector<Bytes>& bytes, bool none);
-  [[nodiscard]] std::int64_t waiting_forwards(std::int32_t f) const;
-  /// The bytes of backward b without the forwards' stores: stores, transients and inputs. The
-  /// inputs of backwards before `enabled` can be waiting.
-  [[nodiscard]] std::int64_t backward_level(std::int32_t b, std::int32_t enabled) const;
+  /// Inputs of backwards that can be waiting, from b on, when f forwards have run.
+  [[nodiscard]] std::int64_t waiting_backwards(std::int32_t f, std::int32_t b) const {
+    return backward_inputs_.sum(b, std::min(b + slots_, enabled_[static_cast<std::size_t>(f)]));
+  }
+  void fill_forwards(const StageStores& stores, const std::vector<Bytes>& inputs, bool none);
+  void fill_backwards(const StageStores& stores, const std::vector<Bytes>& transients);
 
   std::int32_t slots_;
   std::int32_t forwards_;
   std::int32_t backwards_;
-  Inputs forward_inputs_;
   Inputs backward_inputs_;
-  std::vector<std::int64_t> forward_stores_;  ///< by f: opened by the first f forwards
+  /// By f: stores that the first f forwards open, and the inputs that can wait after them.
+  std::vector<std::int64_t> held_;
   std::vector<std::int64_t> forward_transient_;
   std::vector<std::int64_t> backward_stores_;  ///< by b: opened less closed by the first b
   std::vector<std::int64_t> backward_peak_;    ///< by b: backward_stores_ while backward b runs
-  std::vector<std::int64_t> backward_full_;    ///< by b: backward_level with all backwards enabled
-  std::vector<std::int32_t> enabled_;          ///< by f: backwards that f forwards enable
+  /// By b: the higher of stores before and peak during backward b, with inputs. `full`: in all
+  /// slots. `open`: less those of the backwards before b, for windows that end within the slots.
+  std::vector<std::int64_t> backward_full_;
+  std::vector<std::int64_t> backward_open_;
+  std::vector<std::int32_t> enabled_;  ///< by f: backwards that f forwards enable
 };
 
 /// One guard for each stage.

@@ -36,4 +36,28 @@ Bytes WeightBacklog::peak_of_backward(std::int32_t f, std::int32_t b, bool split
   return operands_ + std::max(during, guard_->level(f, b + 1) + kept + then);
 }
 
+Bytes StageMemory::highest_of(std::span<const Action> order) const {
+  WeightBacklog waiting = backlog;
+  Bytes peak = guard->before_start();
+  MemoryGuard::Walk walk(*guard);
+  std::int32_t forwards = 0;
+  std::int32_t backwards = 0;
+  for (const Action& action : order) {
+    const bool split = action.pass == Pass::kInputGradient;
+    if (action.pass == Pass::kWeightGradient) {
+      waiting.run(action.pack.value());
+    } else if (action.pass == Pass::kForward) {
+      peak = std::max(peak, walk.peak_after_forward(forwards, backwards));
+      if (!waiting.empty()) peak = std::max(peak, waiting.peak_of_forward(forwards, backwards));
+      ++forwards;
+    } else {
+      if (split || !waiting.empty())
+        peak = std::max(peak, waiting.peak_of_backward(forwards, backwards, split));
+      if (split) waiting.put_off(backwards);
+      ++backwards;
+    }
+  }
+  return peak;
+}
+
 }  // namespace slimpack

@@ -3,10 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/schedule/memory_guard.h"
+#include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
 
@@ -39,6 +43,20 @@ class WeightBacklog {
   Bytes transient_;  ///< the largest transient of any weight gradients
   std::int32_t waiting_ = 0;
   Bytes operands_;  ///< of the waiting weight gradients
+};
+
+/// The memory of one replica on a stage before anything has run.
+struct StageMemory {
+  /// Keeps references to the bytes.
+  StageMemory(MemoryGuard of, const TaskBytes& bytes, StageId stage)
+      : guard(std::make_unique<MemoryGuard>(std::move(of))), backlog(*guard, bytes, stage) {}
+
+  /// The highest bytes that any timing of the order reaches. Packs that the replica does not have
+  /// hold nothing.
+  [[nodiscard]] Bytes highest_of(std::span<const Action> order) const;
+
+  std::unique_ptr<const MemoryGuard> guard;  ///< stays where it is, for the backlog
+  WeightBacklog backlog;
 };
 
 }  // namespace slimpack

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <functional>
 #include <numeric>
+#include <queue>
 #include <tuple>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/solver/balance.h"
@@ -23,33 +25,34 @@ std::size_t group_for(const Slice& sequence, std::span<const PackCost> groups, d
   return k;
 }
 
-/// The first replica of the group of `count` whose most loaded member is lightest.
-std::size_t lightest_group(const std::vector<double>& load, std::size_t count) {
-  std::size_t lightest = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t first = 0; first + count <= load.size(); first += count) {
-    const auto begin = load.begin() + static_cast<std::ptrdiff_t>(first);
-    const double highest = *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(count));
-    if (highest < least) {
-      least = highest;
-      lightest = first;
-    }
+/// The groups of one size, the least loaded first. A group is as loaded as its most loaded replica;
+/// ties go to the first.
+class GroupQueue {
+ public:
+  GroupQueue(const std::vector<double>& load, std::size_t count) : load_(load), count_(count) {
+    for (std::size_t first = 0; first + count <= load.size(); first += count) push(first);
   }
-  return lightest;
-}
 
-/// `rest`: the sequences that are the problem's items.
-void balance_rest(const BalanceProblem& problem, const std::vector<SequenceId>& rest,
-                  const std::optional<milp::SolveLimits>& exact, Assignment& assignment) {
-  Balance result = balance(problem);
-  if (exact && assignment.merged.empty() &&
-      rest.size() * problem.replicas.size() <= kMaxExactBalance)
-    result = balance_exact(problem, result, *exact);
-  for (std::size_t i = 0; i < rest.size(); ++i)
-    assignment.own[static_cast<std::size_t>(result.replica[i])].push_back(rest[i]);
-  for (auto& own : assignment.own) std::sort(own.begin(), own.end());
-  assignment.load = result.load;
-}
+  /// Takes the least loaded group: its first replica.
+  std::size_t pop() {
+    const std::size_t first = queue_.top().second;
+    queue_.pop();
+    return first;
+  }
+  /// Gives it back with its new load.
+  void push(std::size_t first) {
+    const auto begin = load_.begin() + static_cast<std::ptrdiff_t>(first);
+    queue_.emplace(*std::max_element(begin, begin + static_cast<std::ptrdiff_t>(count_)), first);
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  using Loaded = std::pair<double, std::size_t>;
+
+  const std::vector<double>& load_;
+  std::size_t count_;
+  std::priority_queue<Loaded, std::vector<Loaded>, std::greater<>> queue_;
+};
 
 /// Largest groups first, then longest sequences.
 void sort_merged(const SequenceLengths& lengths, std::vector<MergedSequence>& merged) {
@@ -88,6 +91,79 @@ bool level_group(const SequenceLengths& lengths, std::span<const double> speed,
   return true;
 }
 
+/// Makes the assignments of one step.
+class Assigning {
+ public:
+  Assigning(const SequenceLengths& lengths, std::span<const double> speed,
+            std::span<const PackCost> groups)
+      : lengths_(lengths), speed_(speed), groups_(groups), order_(all_sequences(lengths)) {
+    SLIMPACK_CHECK(!speed.empty() && !groups.empty());
+    SLIMPACK_CHECK((std::size_t{1} << (groups.size() - 1)) <= speed.size());
+    std::ranges::stable_sort(order_, std::greater<>(),
+                             [&](SequenceId q) { return lengths[q.index()]; });
+    work_.reserve(order_.size());
+    for (const SequenceId q : order_) work_.push_back(groups.front()(whole(lengths, q)));
+    mean_load_ = std::accumulate(work_.begin(), work_.end(), 0.0) /
+                 std::accumulate(speed.begin(), speed.end(), 0.0);
+  }
+
+  /// Those that are merged, largest groups first, then longest sequences; without their places.
+  [[nodiscard]] std::vector<MergedSequence> merged(double merge_above) const {
+    std::vector<MergedSequence> merged;
+    for (const SequenceId q : order_) {
+      const std::size_t k = group_for(whole(lengths_, q), groups_, merge_above * mean_load_);
+      if (k == 0) break;  // so are all that are shorter
+      merged.push_back({q, ReplicaId(0), static_cast<std::int32_t>(std::int64_t{1} << k)});
+    }
+    sort_merged(lengths_, merged);
+    return merged;
+  }
+
+  [[nodiscard]] Assignment around(std::vector<MergedSequence> merged,
+                                  const std::optional<milp::SolveLimits>& exact) const {
+    Assignment assignment;
+    assignment.own.resize(speed_.size());
+    assignment.load.assign(speed_.size(), 0);
+    std::optional<GroupQueue> queue;
+    for (MergedSequence& m : merged) {
+      const auto count = static_cast<std::size_t>(m.replicas);
+      if (!queue || queue->count() != count) queue.emplace(assignment.load, count);
+      const std::size_t first = queue->pop();
+      m.first = ReplicaId(first);
+      const double share = groups_[std::bit_width(count) - 1](whole(lengths_, m.sequence));
+      for (std::size_t r = first; r < first + count; ++r) assignment.load[r] += share / speed_[r];
+      queue->push(first);
+    }
+    assignment.merged = std::move(merged);
+    balance_rest(exact, assignment);
+    return assignment;
+  }
+
+ private:
+  /// The sequences after those that are merged, around these.
+  void balance_rest(const std::optional<milp::SolveLimits>& exact, Assignment& assignment) const {
+    const auto merged = static_cast<std::ptrdiff_t>(assignment.merged.size());
+    const std::span<const SequenceId> rest(order_.begin() + merged, order_.end());
+    BalanceProblem problem{{work_.begin() + merged, work_.end()}, {}};
+    for (std::size_t r = 0; r < speed_.size(); ++r)
+      problem.replicas.push_back({speed_[r], assignment.load[r]});
+    Balance result = balance(problem);
+    if (exact && merged == 0 && rest.size() * problem.replicas.size() <= kMaxExactBalance)
+      result = balance_exact(problem, result, *exact);
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      assignment.own[static_cast<std::size_t>(result.replica[i])].push_back(rest[i]);
+    for (auto& own : assignment.own) std::sort(own.begin(), own.end());
+    assignment.load = result.load;
+  }
+
+  const SequenceLengths& lengths_;
+  std::span<const double> speed_;
+  std::span<const PackCost> groups_;
+  std::vector<SequenceId> order_;  ///< longest first, ties by id
+  std::vector<double> work_;       ///< in this order
+  double mean_load_ = 0;
+};
+
 }  // namespace
 
 Assignment levelled(const SequenceLengths& lengths, std::span<const double> speed,
@@ -104,42 +180,24 @@ Assignment levelled(const SequenceLengths& lengths, std::span<const double> spee
 Assignment assign(const SequenceLengths& lengths, std::span<const double> speed,
                   std::span<const PackCost> groups, double merge_above,
                   const std::optional<milp::SolveLimits>& exact) {
-  SLIMPACK_CHECK(!speed.empty() && !groups.empty());
-  SLIMPACK_CHECK((std::size_t{1} << (groups.size() - 1)) <= speed.size());
-  double work = 0;
-  for (std::size_t q = 0; q < lengths.size(); ++q)
-    work += groups.front()(whole(lengths, SequenceId(q)));
-  const double most = merge_above * work / std::accumulate(speed.begin(), speed.end(), 0.0);
+  const Assigning assigning(lengths, speed, groups);
+  return assigning.around(assigning.merged(merge_above), exact);
+}
 
-  Assignment assignment;
-  std::vector<SequenceId> rest;
-  BalanceProblem balanced;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const Slice sequence = whole(lengths, SequenceId(i));
-    const std::size_t k = group_for(sequence, groups, most);
-    if (k == 0) {
-      rest.emplace_back(i);
-      balanced.work.push_back(groups.front()(sequence));
-    } else {
-      assignment.merged.push_back(
-          {SequenceId(i), ReplicaId(0), static_cast<std::int32_t>(std::int64_t{1} << k)});
-    }
+std::vector<Assignment> assignments(const SequenceLengths& lengths, std::span<const double> speed,
+                                    std::span<const PackCost> groups,
+                                    std::span<const double> merge_above) {
+  SLIMPACK_CHECK(std::ranges::is_sorted(merge_above, std::greater<>()));
+  const Assigning assigning(lengths, speed, groups);
+  std::vector<Assignment> out;
+  std::vector<MergedSequence> before;
+  for (const double above : merge_above) {
+    std::vector<MergedSequence> merged = assigning.merged(above);
+    if (!out.empty() && merged == before) continue;
+    before = merged;
+    out.push_back(assigning.around(std::move(merged), std::nullopt));
   }
-  sort_merged(lengths, assignment.merged);
-
-  assignment.own.resize(speed.size());
-  assignment.load.assign(speed.size(), 0);
-  for (MergedSequence& m : assignment.merged) {
-    const auto count = static_cast<std::size_t>(m.replicas);
-    const std::size_t first = lightest_group(assignment.load, count);
-    m.first = ReplicaId(first);
-    const double share = groups[std::bit_width(count) - 1](whole(lengths, m.sequence));
-    for (std::size_t r = first; r < first + count; ++r) assignment.load[r] += share / speed[r];
-  }
-  for (std::size_t r = 0; r < speed.size(); ++r)
-    balanced.replicas.push_back({speed[r], assignment.load[r]});
-  balance_rest(balanced, rest, exact, assignment);
-  return assignment;
+  return out;
 }
 
 }  // namespace slimpack

@@ -32,7 +32,7 @@ struct Assignment {
 };
 
 /// `speed`: by replica. `groups`: entry k is the cost of a sequence, forward and backward, to each
-/// of 2^k replicas that run it together, at speed 1.
+/// of 2^k replicas that run it together, at speed 1; it does not fall with the length.
 /// 1. A sequence is merged on the smallest group whose replicas it gives no more than `merge_above`
 ///    times the mean load; on the largest group if no group is large enough.
 /// 2. Merged sequences go to the group that is least loaded, largest groups first.
@@ -43,6 +43,13 @@ struct Assignment {
 [[nodiscard]] Assignment assign(const SequenceLengths& lengths, std::span<const double> speed,
                                 std::span<const PackCost> groups, double merge_above,
                                 const std::optional<milp::SolveLimits>& exact = std::nullopt);
+
+/// The assignments of several thresholds, each once. REQUIRES: as assign; thresholds fall.
+/// Cost: of each assignment that differs, as balance; the lengths are sorted once.
+[[nodiscard]] std::vector<Assignment> assignments(const SequenceLengths& lengths,
+                                                  std::span<const double> speed,
+                                                  std::span<const PackCost> groups,
+                                                  std::span<const double> merge_above);
 
 /// Few long sequences cannot be balanced whole. Group by group, smallest groups first, this merges
 /// the sequence of the heaviest replica that leaves the group lightest, as long as the merge takes

@@ -9,8 +9,11 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <queue>
+#include <utility>
 
 #include "slimpack/base/error.h"
 
@@ -39,6 +42,7 @@ using Item = std::int32_t;
 std::vector<Item> falling(const std::vector<double>& work) {
   std::vector<Item> order(work.size());
   std::iota(order.begin(), order.end(), 0);
+  if (std::is_sorted(work.begin(), work.end(), std::greater<>())) return order;
   std::stable_sort(order.begin(), order.end(), [&](Item a, Item b) {
     return work[static_cast<std::size_t>(a)] > work[static_cast<std::size_t>(b)];
   });
@@ -62,21 +66,25 @@ class Search {
     }
   }
 
+  /// Of replicas of one speed the least loaded one ends first, so each speed has a heap.
   void longest_first() {
-    const std::size_t replicas = load_.size();
+    std::vector<BySpeed> speeds = by_speed();
     for (const Item item : falling(problem_.work)) {
       const double work = work_of(item);
-      std::size_t best = 0;
-      double best_end = kInfinity;
-      for (std::size_t r = 0; r < replicas; ++r) {
-        const double end = load_[r] + work * time_per_work_[r];
-        if (end < best_end) {
+      BySpeed* best = nullptr;
+      Ending best_end;
+      for (BySpeed& speed : speeds) {
+        const auto [load, replica] = speed.lightest.top();
+        const Ending end{load + work * speed.time_per_work, replica};
+        if (best == nullptr || end < best_end) {
+          best = &speed;
           best_end = end;
-          best = r;
         }
       }
-      load_[best] = best_end;
-      items_[best].push_back(item);
+      best->lightest.pop();
+      best->lightest.push(best_end);
+      load_[best_end.second] = best_end.first;
+      items_[best_end.second].push_back(item);
     }
   }
 
@@ -100,6 +108,25 @@ class Search {
   }
 
  private:
+  /// When a replica ends, and which; ties go to the lowest index.
+  using Ending = std::pair<double, std::size_t>;
+  /// The replicas of one speed.
+  struct BySpeed {
+    double time_per_work;
+    std::priority_queue<Ending, std::vector<Ending>, std::greater<>> lightest;
+  };
+
+  [[nodiscard]] std::vector<BySpeed> by_speed() const {
+    std::map<double, std::size_t> place;
+    std::vector<BySpeed> speeds;
+    for (std::size_t r = 0; r < load_.size(); ++r) {
+      const auto [at, first] = place.try_emplace(time_per_work_[r], speeds.size());
+      if (first) speeds.push_back({time_per_work_[r], {}});
+      speeds[at->second].lightest.emplace(load_[r], r);
+    }
+    return speeds;
+  }
+
   [[nodiscard]] double work_of(Item item) const {
     return problem_.work[static_cast<std::size_t>(item)];
   }
@@ -107,11 +134,14 @@ class Search {
   /// Makes `top` lighter with the help of one other replica. False: none can, or `pairs` ran out.
   bool relieve(std::size_t top, std::int64_t& pairs) {
     pairs -= static_cast<std::int64_t>(load_.size());
-    std::vector<std::size_t> others(load_.size());
-    std::iota(others.begin(), others.end(), 0);
-    std::stable_sort(others.begin(), others.end(),
-                     [&](std::size_t a, std::size_t b) { return load_[a] < load_[b]; });
-    for (const std::size_t other : others) {
+    // Few of them are asked, so a heap is quicker than sorting.
+    std::vector<Ending> others;
+    others.reserve(load_.size());
+    for (std::size_t r = 0; r < load_.size(); ++r) others.emplace_back(load_[r], r);
+    std::make_heap(others.begin(), others.end(), std::greater<>());
+    for (auto left = others.end(); left != others.begin(); --left) {
+      std::pop_heap(others.begin(), left, std::greater<>());
+      const std::size_t other = (left - 1)->second;
       if (other == top) continue;
       pairs -= static_cast<std::int64_t>(items_[top].size() + items_[other].size());
       if (pairs < 0) return false;
@@ -219,7 +249,8 @@ double pigeonhole(const BalanceProblem& problem) {
     if (replica.speed != speed) return 0;
     if (replica.carried > 0) work.push_back(replica.carried * speed);
   }
-  std::sort(work.begin(), work.end(), std::greater<>());
+  if (!std::is_sorted(work.begin(), work.end(), std::greater<>()))
+    std::sort(work.begin(), work.end(), std::greater<>());
   std::vector<double> before(work.size() + 1, 0.0);
   std::partial_sum(work.begin(), work.end(), before.begin() + 1);
   double bound = 0;

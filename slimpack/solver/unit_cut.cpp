@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/solver/paired_cut.h"
@@ -11,16 +13,21 @@
 namespace slimpack {
 namespace {
 
-ReplicaShare share_of(const SequenceLengths& lengths, const Assignment& assignment, std::size_t r) {
+/// By replica, in their order.
+std::vector<std::vector<const MergedSequence*>> merged_by_replica(const Assignment& assignment) {
+  std::vector<std::vector<const MergedSequence*>> merged(assignment.own.size());
+  for (const MergedSequence& m : assignment.merged)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(m.replicas); ++i)
+      merged[m.first.index() + i].push_back(&m);
+  return merged;
+}
+
+ReplicaShare share_of(const SequenceLengths& lengths, const Assignment& assignment, std::size_t r,
+                      const std::vector<const MergedSequence*>& merged) {
   ReplicaShare share;
   share.replica = ReplicaId(r);
   share.sequences = assignment.own[r];
-  std::vector<const MergedSequence*> merged;
-  for (const MergedSequence& m : assignment.merged)
-    if (r >= m.first.index() && r < m.first.index() + static_cast<std::size_t>(m.replicas)) {
-      merged.push_back(&m);
-      share.sequences.push_back(m.sequence);
-    }
+  for (const MergedSequence* m : merged) share.sequences.push_back(m->sequence);
   std::sort(share.sequences.begin(), share.sequences.end());
   const auto own_id = [&](SequenceId q) {
     const auto at = std::lower_bound(share.sequences.begin(), share.sequences.end(), q);
@@ -80,42 +87,80 @@ bool is_last(const Unit& unit, const ReplicaShare& share, const Segment& segment
   });
 }
 
-PackPlan cut_share(const Unit& unit, const ReplicaShare& share, const UnitCost& cost, double budget,
-                   const UnitCutOptions& options) {
-  PackPlan packs;
-  int left = options.fluid.packs;
-  for (const Segment& segment : share.segments) {
-    const bool alone = segment.replicas == 1;
-    if (segment.sequences.empty()) continue;
-    const bool first = packs.forward.empty();
-    FluidCutOptions fluid = options.fluid;
-    const auto share_of_packs =
-        static_cast<int>(std::lround(work_of(share, segment, cost) / budget));
-    fluid.packs = std::max(1, alone ? left : share_of_packs);
-    left -= fluid.packs;
-    if (!first) fluid.taper_front = 0;
-    if (!is_last(unit, share, segment)) fluid.taper_back = 0;
-    const std::size_t k = entry(segment.replicas);
-    const std::vector<SequenceId> order =
-        fluid_order(share.lengths, segment.sequences, first ? options.short_first : 0);
-    append(packs,
-           options.paired
-               ? paired_cut(share.lengths, order, cost.forward[k] + cost.backward[k], fluid.packs,
-                            fluid.granularity)
-               : fluid_cut(share.lengths, order, cost.forward[k], cost.backward[k], fluid),
-           segment.replicas);
+/// Cuts the replicas of a unit one after the other.
+class UnitCutter {
+ public:
+  UnitCutter(const Unit& unit, const UnitCost& cost, double budget, const UnitCutOptions& options)
+      : unit_(unit), cost_(cost), budget_(budget), options_(options) {}
+
+  PackPlan cut(const ReplicaShare& share) {
+    PackPlan packs;
+    int left = options_.fluid.packs;
+    for (const Segment& segment : share.segments) {
+      if (segment.sequences.empty()) continue;
+      UnitCutOptions options = options_;
+      const auto share_of_packs =
+          static_cast<int>(std::lround(work_of(share, segment, cost_) / budget_));
+      options.fluid.packs = std::max(1, segment.replicas == 1 ? left : share_of_packs);
+      left -= options.fluid.packs;
+      if (!packs.forward.empty()) options.fluid.taper_front = options.short_first = 0;
+      if (!is_last(unit_, share, segment)) options.fluid.taper_back = 0;
+      append(packs,
+             segment.replicas == 1 ? cut_sequences(share.lengths, segment.sequences, 1, options)
+                                   : common_cut(share, segment, options),
+             segment.replicas);
+    }
+    return packs;
   }
-  return packs;
-}
+
+ private:
+  [[nodiscard]] PackPlan cut_sequences(const SequenceLengths& lengths,
+                                       const std::vector<SequenceId>& sequences,
+                                       std::int32_t replicas, const UnitCutOptions& options) const {
+    const std::size_t k = entry(replicas);
+    const PackCost& forward = cost_.forward[k];
+    const PackCost& backward = cost_.backward[k];
+    const auto order = fluid_order(lengths, sequences, options.short_first);
+    if (options.paired)
+      return paired_cut(lengths, order, forward + backward, options.fluid.packs,
+                        options.fluid.granularity);
+    return fluid_cut(lengths, order, forward, backward, options.fluid);
+  }
+
+  /// The replicas of a group cut what they share alike, so it is cut once.
+  PackPlan common_cut(const ReplicaShare& share, const Segment& segment,
+                      const UnitCutOptions& options) {
+    const auto group = std::pair(share.replica.value() / segment.replicas, segment.replicas);
+    const auto [at, first] = cuts_.try_emplace(group);
+    if (first) {
+      SequenceLengths lengths;
+      for (const SequenceId q : segment.sequences) lengths.push_back(share.lengths[q.index()]);
+      at->second = cut_sequences(lengths, all_sequences(lengths), segment.replicas, options);
+    }
+    PackPlan packs = at->second;
+    for (auto* pass : {&packs.forward, &packs.backward})
+      for (MicroPack& pack : *pass)
+        for (Slice& slice : pack.slices) slice.sequence = segment.sequences[slice.sequence.index()];
+    return packs;
+  }
+
+  const Unit& unit_;
+  const UnitCost& cost_;
+  double budget_;
+  const UnitCutOptions& options_;
+  /// By group and its size: in places of the segment's sequences.
+  std::map<std::pair<std::int32_t, std::int32_t>, PackPlan> cuts_;
+};
 
 }  // namespace
 
 std::vector<Unit> units_of(const SequenceLengths& lengths, const Assignment& assignment) {
   const std::vector<std::size_t> first = first_of_units(assignment);
+  const auto merged = merged_by_replica(assignment);
   std::vector<Unit> units;
   for (std::size_t r = 0; r < first.size(); ++r) {
     if (first[r] == r) units.emplace_back();
-    units.back().replicas.push_back(share_of(lengths, assignment, r));
+    units.back().replicas.push_back(share_of(lengths, assignment, r, merged[r]));
     units.back().load = std::max(units.back().load, assignment.load[r]);
   }
   std::stable_sort(units.begin(), units.end(),
@@ -133,9 +178,10 @@ std::vector<PackPlan> cut_unit(const Unit& unit, const UnitCost& cost,
   }
   UnitCutOptions used = options;
   if (unit.replicas.size() > 1) used.short_first = 0;
+  UnitCutter cutter(unit, cost, most / options.fluid.packs, used);
   std::vector<PackPlan> packs;
-  for (const ReplicaShare& share : unit.replicas)
-    packs.push_back(cut_share(unit, share, cost, most / options.fluid.packs, used));
+  packs.reserve(unit.replicas.size());
+  for (const ReplicaShare& share : unit.replicas) packs.push_back(cutter.cut(share));
   return packs;
 }
 

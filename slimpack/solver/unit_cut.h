@@ -63,7 +63,7 @@ struct UnitCutOptions {
 /// By replica of the unit: its packs, in ids of its own. Merged sequences come first, those of the
 /// largest groups at the front, so a merged pack has the same index on all its replicas. A group
 /// gets that share of the fluid.packs MicroPacks which it has of the most loaded replica's work.
-/// Cost: that of fluid_cut for each segment.
+/// Cost: that of fluid_cut for each segment of a group.
 [[nodiscard]] std::vector<PackPlan> cut_unit(const Unit& unit, const UnitCost& cost,
                                              const UnitCutOptions& options);
 

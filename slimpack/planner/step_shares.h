@@ -1,0 +1,26 @@
+// Step shares: the ways of sharing a step's sequences out that a search compares.
+#pragma once
+
+#include <vector>
+
+#include "slimpack/planner/step_problem.h"
+#include "slimpack/solver/assign.h"
+
+namespace slimpack {
+
+/// They depend on the costs little enough that all recomputations take those of the quickest.
+struct StepShares {
+  std::vector<Assignment> assignments;  ///< unmerged, then of each threshold that differs
+  Assignment levelled;                  ///< as the first where merging does not level the loads
+};
+
+/// REQUIRES: a problem that is paced. Cost: as `assignments`.
+[[nodiscard]] StepShares step_shares(const StepProblem& problem);
+
+/// By replica.
+[[nodiscard]] std::vector<double> replica_speeds(const StepProblem& problem);
+
+/// Forward and backward of a sequence on groups of 1, 2, 4, … replicas, as `assign` takes them.
+[[nodiscard]] std::vector<PackCost> group_costs(const StepProblem& problem);
+
+}  // namespace slimpack

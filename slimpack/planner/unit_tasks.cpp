@@ -1,0 +1,144 @@
+#include "slimpack/planner/unit_tasks.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "slimpack/cost/in_flight.h"
+#include "slimpack/cost/memory_model.h"
+
+namespace slimpack {
+namespace {
+
+/// The packs of a replica that groups of one size run.
+PackPlan packs_of_size(const PackPlan& packs, std::int32_t replicas) {
+  PackPlan out;
+  for (const Pass pass : kWholePasses)
+    for (const MicroPack& pack : packs.of(pass))
+      if (pack.replicas == replicas) out.of(pass).push_back(pack);
+  return out;
+}
+
+template <class Value>
+void append(std::vector<Value>& to, const std::vector<Value>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+/// Stage by stage.
+template <class Value>
+void append(std::vector<std::vector<Value>>& to, const std::vector<std::vector<Value>>& more) {
+  to.resize(std::max(to.size(), more.size()));
+  for (std::size_t s = 0; s < more.size(); ++s) append(to[s], more[s]);
+}
+
+void append_packs(TaskTimes& to, const TaskTimes& more) {
+  append(to.forward, more.forward);
+  append(to.backward, more.backward);
+  append(to.input_gradient, more.input_gradient);
+  append(to.weight_gradient, more.weight_gradient);
+  append(to.forward_transfer, more.forward_transfer);
+  append(to.backward_transfer, more.backward_transfer);
+  to.reduce = more.reduce;
+  to.step_end = more.step_end;
+}
+
+void append_packs(TaskBytes& to, const TaskBytes& more) {
+  append(to.rows, more.rows);
+  append(to.forward_transient, more.forward_transient);
+  append(to.backward_transient, more.backward_transient);
+  append(to.weight_operands, more.weight_operands);
+  append(to.input_transient, more.input_transient);
+  append(to.weight_transient, more.weight_transient);
+  append(to.forward_input, more.forward_input);
+  append(to.backward_input, more.backward_input);
+}
+
+/// The stores of a segment's sequences, in the ids of one replica, to those of another.
+void put_stores(std::vector<std::vector<Bytes>>& to, const std::vector<std::vector<Bytes>>& from,
+                const Segment& to_ids, const Segment& from_ids) {
+  for (std::size_t s = 0; s < from.size(); ++s)
+    for (std::size_t i = 0; i < to_ids.sequences.size(); ++i)
+      to[s][to_ids.sequences[i].index()] = from[s][from_ids.sequences[i].index()];
+}
+
+/// What the replicas of each group have in common, made by the first that asks.
+template <class Costed>
+class ByGroup {
+ public:
+  /// The part of a replica that a group of this size shares.
+  template <class Make>
+  const Costed& of(const ReplicaShare& share, std::int32_t replicas, const Make& make) {
+    const auto group = std::pair(share.replica.value() / replicas, replicas);
+    const auto [at, first] = parts_.try_emplace(group);
+    if (first) at->second = make();
+    return at->second;
+  }
+
+ private:
+  std::map<std::pair<std::int32_t, std::int32_t>, Costed> parts_;
+};
+
+/// Bytes in the ids of the replica that made them.
+struct SegmentBytes {
+  TaskBytes bytes;
+  const Segment* segment = nullptr;
+};
+
+}  // namespace
+
+std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
+                                  const std::vector<PackPlan>& packs) {
+  const Job& job = problem.job;
+  const auto direct = [&](const PackPlan& of, std::size_t i) {
+    return task_times(problem.cost, job.layout, of, replication_of(job, unit.replicas[i].replica));
+  };
+  std::vector<TaskTimes> out;
+  out.reserve(packs.size());
+  ByGroup<TaskTimes> common;
+  for (std::size_t i = 0; i < packs.size(); ++i) {
+    // Replicas of unlike speeds have nothing in common.
+    if (packs.size() == 1 || !job.speed.empty() || packs[i].forward.empty()) {
+      out.push_back(direct(packs[i], i));
+      continue;
+    }
+    TaskTimes& times = out.emplace_back();
+    for (const Segment& segment : unit.replicas[i].segments) {
+      if (segment.sequences.empty()) continue;
+      append_packs(times, common.of(unit.replicas[i], segment.replicas, [&] {
+        return direct(packs_of_size(packs[i], segment.replicas), i);
+      }));
+    }
+  }
+  return out;
+}
+
+void add_unit_bytes(const StepProblem& problem, const Unit& unit,
+                    std::vector<ReplicaPacks>& replicas) {
+  const Job& job = problem.job;
+  ByGroup<SegmentBytes> common;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const ReplicaShare& share = unit.replicas[i];
+    TaskBytes& bytes = replicas[i].bytes;
+    if (replicas.size() == 1 || replicas[i].packs.forward.empty()) {
+      bytes = task_bytes(problem.cost, job.layout, replicas[i].packs, share.lengths);
+    } else {
+      bytes.kv.assign(static_cast<std::size_t>(job.layout.stages()),
+                      std::vector<Bytes>(share.lengths.size()));
+      bytes.dkv = bytes.kv;
+      for (const Segment& segment : share.segments) {
+        if (segment.sequences.empty()) continue;
+        const SegmentBytes& part = common.of(share, segment.replicas, [&] {
+          const PackPlan packs = packs_of_size(replicas[i].packs, segment.replicas);
+          return SegmentBytes{task_bytes(problem.cost, job.layout, packs, share.lengths), &segment};
+        });
+        append_packs(bytes, part.bytes);
+        put_stores(bytes.kv, part.bytes.kv, segment, *part.segment);
+        put_stores(bytes.dkv, part.bytes.dkv, segment, *part.segment);
+      }
+    }
+    add_in_flight(bytes, problem.cost, job.layout, job.replicas);
+  }
+}
+
+}  // namespace slimpack
