@@ -18,11 +18,19 @@ Slice whole(const SequenceLengths& lengths, SequenceId q) {
   return {q, Tokens(0), lengths[q.index()]};
 }
 
-/// k of the smallest group that the sequence does not load too much, else of the largest.
+/// k of the group that the sequence loads least; ties go to the smallest.
+std::size_t lightest_group(const Slice& sequence, std::span<const PackCost> groups) {
+  const auto load = [&](const PackCost& group) { return group(sequence); };
+  return static_cast<std::size_t>(std::ranges::min_element(groups, {}, load) - groups.begin());
+}
+
+/// k of the smallest group that the sequence does not load too much, else of the one that it loads
+/// least.
 std::size_t group_for(const Slice& sequence, std::span<const PackCost> groups, double most) {
-  std::size_t k = 0;
-  while (k + 1 < groups.size() && groups[k](sequence) > most) ++k;
-  return k;
+  const auto fits = [&](const PackCost& group) { return group(sequence) <= most; };
+  const auto found = std::ranges::find_if(groups, fits);
+  return found != groups.end() ? static_cast<std::size_t>(found - groups.begin())
+                               : lightest_group(sequence, groups);
 }
 
 /// The groups of one size, the least loaded first. A group is as loaded as its most loaded replica;
@@ -103,15 +111,18 @@ class Assigning {
                              [&](SequenceId q) { return lengths[q.index()]; });
     work_.reserve(order_.size());
     for (const SequenceId q : order_) work_.push_back(groups.front()(whole(lengths, q)));
-    mean_load_ = std::accumulate(work_.begin(), work_.end(), 0.0) /
-                 std::accumulate(speed.begin(), speed.end(), 0.0);
+    least_ = std::accumulate(work_.begin(), work_.end(), 0.0) /
+             std::accumulate(speed.begin(), speed.end(), 0.0);
+    if (order_.empty()) return;
+    const Slice longest = whole(lengths, order_.front());
+    least_ = std::max(least_, groups[lightest_group(longest, groups)](longest));
   }
 
   /// Those that are merged, largest groups first, then longest sequences; without their places.
   [[nodiscard]] std::vector<MergedSequence> merged(double merge_above) const {
     std::vector<MergedSequence> merged;
     for (const SequenceId q : order_) {
-      const std::size_t k = group_for(whole(lengths_, q), groups_, merge_above * mean_load_);
+      const std::size_t k = group_for(whole(lengths_, q), groups_, merge_above * least_);
       if (k == 0) break;  // so are all that are shorter
       merged.push_back({q, ReplicaId(0), static_cast<std::int32_t>(std::int64_t{1} << k)});
     }
@@ -161,7 +172,7 @@ class Assigning {
   std::span<const PackCost> groups_;
   std::vector<SequenceId> order_;  ///< longest first, ties by id
   std::vector<double> work_;       ///< in this order
-  double mean_load_ = 0;
+  double least_ = 0;               ///< no assignment's highest load is below it
 };
 
 }  // namespace

@@ -34,7 +34,9 @@ struct Assignment {
 /// `speed`: by replica. `groups`: entry k is the cost of a sequence, forward and backward, to each
 /// of 2^k replicas that run it together, at speed 1; it does not fall with the length.
 /// 1. A sequence is merged on the smallest group whose replicas it gives no more than `merge_above`
-///    times the mean load; on the largest group if no group is large enough.
+///    times the least load: the mean, or what the longest gives to each replica of the group that
+///    it loads least, if that is more. Where no group is large enough for a sequence, it takes the
+///    one that it loads least.
 /// 2. Merged sequences go to the group that is least loaded, largest groups first.
 /// 3. The others are balanced around them (balance.h). With `exact`, balance_exact goes on from
 ///    there as far as these limits, if nothing is merged and the problem is not too large.
