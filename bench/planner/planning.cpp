@@ -129,7 +129,8 @@ class Planning {
          Unit::kSeconds});
   }
 
-  std::optional<RatedStep> planned(const std::string& name, const StepJob& job) {
+  std::optional<RatedStep> planned(const std::string& name, StepJob job) {
+    job.choices.effort = options_.effort;
     RatedStep step = rated(job, options_.repetitions);
     const double seconds = step.best_planning_seconds;
     nlohmann::json more{{"best_planning_seconds", seconds},
