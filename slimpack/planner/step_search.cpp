@@ -1,6 +1,7 @@
 #include "slimpack/planner/step_search.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -209,6 +210,43 @@ bool hopeless(const StepProblem& problem, const Variant& variant, const StepSear
          problem.choices.search.merging.promising * heaviest >= found;
 }
 
+/// Adds up by group size, k of 2^k, what the unit's sequences cost as they were cut, and uncut.
+void add_costs(const UnitCost& cost, const Unit& unit, const RatedUnit& rated,
+               std::vector<double>& cut, std::vector<double>& uncut) {
+  const auto k_of = [](std::int32_t replicas) {
+    return static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(replicas)) - 1);
+  };
+  for (const Pass pass : kWholePasses) {
+    for (const ReplicaShare& share : unit.replicas)
+      for (const Segment& segment : share.segments)
+        for (const SequenceId q : segment.sequences)
+          uncut[k_of(segment.replicas)] += cost.of(pass)[k_of(segment.replicas)](
+              Slice{q, Tokens(0), share.lengths[q.index()]});
+    for (const PackPlan& packs : rated.packs)
+      for (const MicroPack& pack : packs.of(pass)) {
+        const PackCost& own = cost.of(pass)[k_of(pack.replicas)];
+        cut[k_of(pack.replicas)] += own.per_pack;
+        for (const Slice& slice : pack.slices) cut[k_of(pack.replicas)] += own(slice);
+      }
+  }
+}
+
+/// As group_costs, but with what cutting adds, as the solution cuts. Sizes that it does not have
+/// are taken to be like the next smaller one.
+std::vector<PackCost> cut_group_costs(const StepProblem& problem, const StepSolution& solution) {
+  std::vector<PackCost> groups = group_costs(problem);
+  const UnitCost cost = unit_cost(problem, problem.pacing.front().stage);
+  std::vector<double> cut(groups.size()), uncut(groups.size());
+  for (std::size_t u = 0; u < solution.units.size(); ++u)
+    add_costs(cost, solution.units[u], solution.rated[u], cut, uncut);
+  double more = 1;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    if (uncut[k] > 0) more = cut[k] / uncut[k];
+    groups[k] = more * groups[k];
+  }
+  return groups;
+}
+
 /// Compares the ways to share a step out.
 class StepSearch {
  public:
@@ -228,6 +266,7 @@ class StepSearch {
       begin_whole();
     else
       begin_merged(first);
+    share_out_anew();
     return std::move(result_);
   }
 
@@ -330,6 +369,18 @@ class StepSearch {
       search_variant(hinted_, variants[v]);
       keep_best(problem_, variants[v], result_);
     }
+  }
+
+  /// Shares that know what cutting adds level loads better.
+  void share_out_anew() {
+    if (!result_.solution || problem_.choices.most_merged == 1) return;
+    const std::vector<Assignment> assignments =
+        slimpack::assignments(problem_.lengths, replica_speeds(problem_),
+                              cut_group_costs(problem_, *result_.solution), merging_.above);
+    std::vector<const Assignment*> others;
+    for (const Assignment& assignment : assignments) others.push_back(&assignment);
+    leave_out(others, result_.solution->makespan);
+    search_best_of(others, hint_, {});
   }
 
   /// The unmerged sequences as an exact balance shares them out, where that differs.
