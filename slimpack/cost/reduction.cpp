@@ -9,14 +9,26 @@
 namespace slimpack {
 namespace {
 
-/// Nanoseconds of one exchange between replicas, `parameters` of a whole stage.
-double exchange_time(const Costs& cost, double parameters, std::int64_t bytes_each,
-                     std::int32_t replicas) {
-  if (replicas == 1) return 0;
-  const double rounds = member_blocks(replicas).size() > 1 ? 2 : 1;
-  const double bytes = parameters / cost.tp * static_cast<double>(bytes_each);
-  return rounds * cost.reduce_latency + cost.reduce_per_byte * bytes * (replicas - 1) / replicas;
-}
+/// Exchanges of one bucket after the other between replicas.
+class Exchange {
+ public:
+  Exchange(const Costs& cost, std::int64_t bytes_each, std::int32_t replicas) {
+    if (replicas == 1) return;
+    const double rounds = member_blocks(replicas).size() > 1 ? 2 : 1;
+    latency_ = rounds * cost.reduce_latency;
+    per_parameter_ = cost.reduce_per_byte * static_cast<double>(bytes_each) / cost.tp *
+                     (replicas - 1) / replicas;
+  }
+
+  /// Nanoseconds of a bucket with so many parameters of a whole stage; 0 without any.
+  [[nodiscard]] double operator()(double parameters) const {
+    return parameters > 0 ? latency_ + per_parameter_ * parameters : 0;
+  }
+
+ private:
+  double latency_ = 0;
+  double per_parameter_ = 0;
+};
 
 /// Parameters by bucket, in the order of backward.
 struct Buckets {
@@ -51,9 +63,10 @@ Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId
 /// All buckets one after the other.
 double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
                     std::int64_t bytes_each, std::int32_t replicas) {
+  const Exchange exchange(cost, bytes_each, replicas);
   double time = 0;
   for (const double parameters : buckets_of(cost.shape, layout, stage).all())
-    time += exchange_time(cost, parameters, bytes_each, replicas);
+    time += exchange(parameters);
   return time;
 }
 
@@ -62,10 +75,7 @@ double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
 double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas, double last_backward) {
   const Buckets buckets = buckets_of(cost.shape, layout, stage);
-  const auto reduce = [&](double parameters) {
-    return parameters > 0 ? exchange_time(cost, parameters, accumulator_bytes(cost.dtype), replicas)
-                          : 0;
-  };
+  const Exchange reduce(cost, accumulator_bytes(cost.dtype), replicas);
   const double each = last_backward / static_cast<double>(buckets.layers.size());
   double complete = -last_backward;  // when the next layer is, counted from the action's end
   double reduced = -std::numeric_limits<double>::infinity();

@@ -71,11 +71,11 @@ struct MergeSearch {
   /// stands for "never".
   std::vector<double> above = {std::numeric_limits<double>::infinity(),
                                2.0, 1.5, 1.2, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03, 0.0};
-  std::size_t variants = 14;  ///< merged variants that are searched although another one fits
+  std::size_t variants = 2;  ///< merged variants that are searched although another one fits
   /// They are searched only where this share of their heaviest unit's time would be an improvement:
   /// a search seldom gains more after the first look.
   double promising = 0.99;
-  int glance = 5;       ///< candidates of the first look at a variant's heaviest unit
+  int glance = 3;       ///< candidates of the first look at a variant's heaviest unit
   int long_glance = 8;  ///< the most of them where none fits
   double heavy = 0.5;  ///< merging is tried where a sequence is more than this share of a load, …
   double hindered = 1.01;  ///< … or where memory makes the heaviest unit this many times as long
