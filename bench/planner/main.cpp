@@ -20,9 +20,12 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},    {"b", run_setting_b},
-                           {"speed", run_speed},    {"simulator", run_simulator},
-                           {"gap", run_gap},        {"planning", run_planning},
+constexpr Part kParts[] = {{"a", run_setting_a},
+                           {"b", run_setting_b},
+                           {"speed", run_speed},
+                           {"simulator", run_simulator},
+                           {"gap", run_gap},
+                           {"planning", run_planning},
                            {"baselines_tuned", run_baselines_tuned},
                            {"layouts", run_layouts}};
 

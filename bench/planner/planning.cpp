@@ -119,9 +119,8 @@ class Planning {
     const std::string name = fmt::format("planning/large/{}/pp{}-dp{}", large.sequences,
                                          large.layout.pp, large.layout.dp);
     if (!wanted(name)) return;
-    const auto job =
-        grid_job(grid_cost("llama-3-8b", large.layout), large.layout,
-                 log_normal_lengths(1, large.sequences, kLargeContext), kLargeContext);
+    const auto job = grid_job(grid_cost("llama-3-8b", large.layout), large.layout,
+                              log_normal_lengths(1, large.sequences, kLargeContext), kLargeContext);
     const auto step = planned(name, *job);
     report_.add_goal(
         {fmt::format("planning: {} documents on dp {}", large.sequences, large.layout.dp),

@@ -70,7 +70,18 @@ struct MergeSearch {
   /// A sequence is merged above so many times the least load (assign.h). Each is tried; the first
   /// stands for "never".
   std::vector<double> above = {std::numeric_limits<double>::infinity(),
-                               2.0, 1.5, 1.2, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03, 0.0};
+                               2.0,
+                               1.5,
+                               1.2,
+                               1.0,
+                               0.7,
+                               0.5,
+                               0.35,
+                               0.25,
+                               0.12,
+                               0.06,
+                               0.03,
+                               0.0};
   std::size_t variants = 2;  ///< merged variants that are searched although another one fits
   /// They are searched only where this share of their heaviest unit's time would be an improvement:
   /// a search seldom gains more after the first look.

@@ -220,8 +220,8 @@ void add_costs(const UnitCost& cost, const Unit& unit, const RatedUnit& rated,
     for (const ReplicaShare& share : unit.replicas)
       for (const Segment& segment : share.segments)
         for (const SequenceId q : segment.sequences)
-          uncut[k_of(segment.replicas)] += cost.of(pass)[k_of(segment.replicas)](
-              Slice{q, Tokens(0), share.lengths[q.index()]});
+          uncut[k_of(segment.replicas)] +=
+              cost.of(pass)[k_of(segment.replicas)](Slice{q, Tokens(0), share.lengths[q.index()]});
     for (const PackPlan& packs : rated.packs)
       for (const MicroPack& pack : packs.of(pass)) {
         const PackCost& own = cost.of(pass)[k_of(pack.replicas)];
