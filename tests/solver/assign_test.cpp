@@ -129,17 +129,29 @@ RC_GTEST_PROP(Assign, MergesOnTheSmallestGroupBelowTheThreshold, (std::uint64_t 
   const Case c = random_case(rng);
   const double merge_above = random_threshold(rng);
   const Assignment assignment = c.assigned(merge_above);
-  double work = 0;
-  for (std::size_t q = 0; q < c.lengths.size(); ++q)
-    work += c.groups[0]({SequenceId(q), Tokens(0), c.lengths[q]});
-  const double mean = work / std::accumulate(c.speed.begin(), c.speed.end(), 0.0);
+  const auto load = [&](std::size_t q, std::size_t k) {
+    return c.groups[k]({SequenceId(q), Tokens(0), c.lengths[q]});
+  };
+  const auto lightest = [&](std::size_t q) {
+    std::size_t best = 0;
+    for (std::size_t k = 1; k < c.groups.size(); ++k)
+      if (load(q, k) < load(q, best)) best = k;
+    return best;
+  };
+  double work = 0, longest = 0;
+  for (std::size_t q = 0; q < c.lengths.size(); ++q) {
+    work += load(q, 0);
+    longest = std::max(longest, load(q, lightest(q)));
+  }
+  const double least =
+      std::max(work / std::accumulate(c.speed.begin(), c.speed.end(), 0.0), longest);
   std::vector<std::int32_t> group(c.lengths.size(), 1);
   for (const MergedSequence& m : assignment.merged) group[m.sequence.index()] = m.replicas;
   for (std::size_t q = 0; q < c.lengths.size(); ++q) {
-    std::int32_t expected = 1;
-    for (std::size_t k = 0; k + 1 < c.groups.size(); ++k, expected *= 2)
-      if (c.groups[k]({SequenceId(q), Tokens(0), c.lengths[q]}) <= merge_above * mean) break;
-    RC_ASSERT(group[q] == expected);
+    std::size_t expected = 0;
+    while (expected < c.groups.size() && load(q, expected) > merge_above * least) ++expected;
+    if (expected == c.groups.size()) expected = lightest(q);
+    RC_ASSERT(group[q] == std::int32_t{1} << expected);
   }
   // Largest groups first, then longest sequences.
   for (std::size_t i = 1; i < assignment.merged.size(); ++i) {
@@ -170,6 +182,21 @@ TEST(Assign, SpreadsALongSequenceOverTheReplicasThatItWouldHoldUp) {
   const Assignment merged = c.assigned(1.0);
   EXPECT_EQ(merged.merged, std::vector{(MergedSequence{SequenceId(1), ReplicaId(0), 4})});
   EXPECT_EQ(merged.load, (std::vector<double>{60, 60, 60, 60}));
+}
+
+TEST(Assign, LeavesReplicasOutThatALongSequenceWouldGainNothingFrom) {
+  // Of 100 tokens, 100 alone, 100 · (1/2 + 0.4) = 90 on two replicas, 65 on four at 0.4 more a
+  // token; at 0.1 more on those two 60. So two replicas take it where nothing is asked for, and the
+  // other two have the short ones. The least load is 60: the mean is 27.5.
+  Case c{lengths_of({5, 100, 5}), {1, 1, 1, 1}, groups_of(3, 0.4)};
+  c.groups[1].per_token = 0.6;
+  for (const double merge_above : {0.0, 1.0}) {
+    const Assignment assignment = c.assigned(merge_above);
+    ASSERT_FALSE(assignment.merged.empty());
+    EXPECT_EQ(assignment.merged.front(), (MergedSequence{SequenceId(1), ReplicaId(0), 2}));
+  }
+  EXPECT_EQ(c.assigned(1.0).load, (std::vector<double>{60, 60, 5, 5}));
+  EXPECT_TRUE(c.assigned(1.7).merged.empty());  // 102
 }
 
 TEST(Assign, PutsMergedSequencesOnTheLightestGroup) {
