@@ -4,171 +4,18 @@
 #include <bit>
 #include <iterator>
 #include <limits>
-#include <set>
 #include <span>
 #include <utility>
 
-#include "slimpack/base/error.h"
 #include "slimpack/base/parallel.h"
-#include "slimpack/base/progress.h"
-#include "slimpack/planner/exact_packs.h"
 #include "slimpack/planner/step_shares.h"
+#include "slimpack/planner/step_variant.h"
 
 namespace slimpack {
 namespace {
 
 /// An exact assignment this near its bound is not improved further: cutting loses more.
 constexpr double kExactBalanceGap = 1e-4;
-/// Exact packs are made with as many MicroPacks as stages, and with twice as many; no more than so
-/// many, for which no useful grid has a solvable program.
-constexpr int kMostExactPacks = 8;
-
-milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
-  milp::SolveLimits limits{.nodes = problem.depth.exact.nodes, .relative_gap = gap};
-  if (problem.depth.deadline)
-    limits.seconds = std::max(0.0, to_seconds(*problem.depth.deadline - monotonic_now()));
-  return limits;
-}
-
-/// One way to share the step out, with the searches of its units.
-struct Variant {
-  std::vector<Unit> units;
-  std::vector<std::unique_ptr<UnitSearch>> searches;  ///< by unit, as far as begun
-};
-
-void advance(const StepProblem& problem, UnitSearch& search) {
-  report_progress(problem);
-  search.advance();
-}
-
-/// The variant of an assignment, with its heaviest unit begun.
-Variant begun(const StepProblem& problem, const Assignment& assignment,
-              const std::vector<Candidate>& hints = {}) {
-  Variant variant{units_of(problem.lengths, assignment), {}};
-  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), hints));
-  advance(problem, *variant.searches.back());
-  return variant;
-}
-
-/// Looks at candidates of the heaviest unit until only the ladder is left.
-void explore_heaviest(const StepProblem& problem, const Variant& variant) {
-  UnitSearch& search = *variant.searches.front();
-  while (!search.explored() && !out_of_time(problem.depth)) advance(problem, search);
-}
-
-/// Looks at so many candidates of the heaviest unit that variants can be compared.
-/// Further where there is nothing yet that fits.
-void glance_at(const StepProblem& problem, const Variant& variant, bool found) {
-  const MergeSearch& merging = problem.choices.search.merging;
-  UnitSearch& search = *variant.searches.front();
-  const auto looks = [&] { return found || search.best() ? merging.glance : merging.long_glance; };
-  for (int seen = 1; seen < looks(); ++seen) {
-    if (search.explored() || out_of_time(problem.depth)) return;
-    advance(problem, search);
-  }
-}
-
-Nanos makespan_of(const UnitSearch& search) {
-  return search.best() ? search.best()->makespan : Nanos(std::numeric_limits<std::int64_t>::max());
-}
-
-/// The unit that the step waits for.
-UnitSearch& slowest(const Variant& variant) {
-  return **std::max_element(
-      variant.searches.begin(), variant.searches.end(),
-      [](const auto& a, const auto& b) { return makespan_of(*a) < makespan_of(*b); });
-}
-
-/// Always the slowest unit goes on, until it is exhausted or enough has been looked at.
-void advance_slowest(const StepProblem& problem, const Variant& variant) {
-  std::int64_t left = problem.choices.search.steps_per_unit * problem.depth.effort *
-                      problem.depth.effort * static_cast<std::int64_t>(variant.units.size() - 1);
-  for (;;) {
-    UnitSearch& search = slowest(variant);
-    if (search.exhausted() || out_of_time(problem.depth)) return;
-    const bool heaviest = &search == variant.searches.front().get();
-    // What does not fit yet has to be looked at to the end.
-    if (!heaviest && search.best() && --left < 0) return;
-    advance(problem, search);
-  }
-}
-
-/// What other units begin with.
-const Candidate& hint_of(const UnitSearch& search) {
-  return search.best() ? search.best()->candidate : search.favourite();
-}
-
-void search_units(const StepProblem& problem, Variant& variant) {
-  const Candidate usual = variant.searches.front()->favourite();
-  const Candidate hint = hint_of(*variant.searches.front());
-  const std::optional<Nanos> enough =
-      variant.searches.front()->best() ? std::optional(variant.searches.front()->best()->makespan)
-                                       : std::nullopt;
-  const auto begun = [&](std::size_t u, const auto& first) {
-    auto search = std::make_unique<UnitSearch>(problem, variant.units[u], std::vector{first});
-    if (enough) search->glance(*enough);
-    if (!search->best()) search->advance();
-    return search;
-  };
-  variant.searches.resize(variant.units.size());
-  for_each_index(variant.units.size() - 1, problem.threads,
-                 [&](std::size_t i) { variant.searches[i + 1] = begun(i + 1, hint); });
-  report_progress(problem);
-  advance_slowest(problem, variant);
-  if (slowest(variant).best() || hint == usual) return;
-  // The hint came from what fits this cap. A refusal of a lower cap, under which nothing fitted,
-  // looked at what the other one leads to, and promised that it fits.
-  for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem.depth); ++u) {
-    auto& search = variant.searches[u];
-    while (!search->best() && !search->exhausted()) advance(problem, *search);
-    if (!search->best()) search = begun(u, usual);
-  }
-  advance_slowest(problem, variant);
-}
-
-/// The slowest unit also rates exact packs; so does the next, if that is then another one.
-void consider_exact(const StepProblem& problem, Variant& variant) {
-  std::set<const UnitSearch*> done;
-  for (;;) {
-    UnitSearch& search = slowest(variant);
-    if (!done.insert(&search).second) return;
-    const int stages = problem.job.layout.stages();
-    for (const int wanted : {stages, 2 * stages}) {
-      if (out_of_time(problem.depth)) return;
-      const int packs = std::clamp(wanted, 2, kMostExactPacks);
-      if (auto exact = exact_packs(problem, search.unit(), packs,
-                                   exact_limits(problem, problem.depth.exact.gap)))
-        search.consider_extra(*std::move(exact));
-      if (packs == kMostExactPacks) break;
-    }
-  }
-}
-
-bool rates_exact(const StepProblem& problem) {
-  return problem.depth.exact.nodes > 0 && problem.candidates.empty();
-}
-
-void search_variant(const StepProblem& problem, Variant& variant) {
-  explore_heaviest(problem, variant);
-  if (!problem.wants_need) {
-    UnitSearch& heaviest = *variant.searches.front();
-    while (!heaviest.best() && !heaviest.exhausted()) advance(problem, heaviest);
-    if (!heaviest.best()) return;
-  }
-  search_units(problem, variant);
-  if (rates_exact(problem)) consider_exact(problem, variant);
-}
-
-/// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
-/// all do.
-StageNeed least_need(const StepProblem& problem, const Variant& variant) {
-  StageNeed most;
-  for (const auto& search : variant.searches) {
-    while (!search->best() && !search->exhausted()) advance(problem, *search);
-    if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();
-  }
-  return most;
-}
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {

@@ -1,0 +1,57 @@
+// Step variant: one way to share a step out, and the search of its units.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/milp/solve.h"
+#include "slimpack/planner/step_problem.h"
+#include "slimpack/planner/unit_search.h"
+#include "slimpack/solver/assign.h"
+#include "slimpack/solver/unit_cut.h"
+
+namespace slimpack {
+
+/// Units, the heaviest first, with their searches.
+struct Variant {
+  std::vector<Unit> units;
+  std::vector<std::unique_ptr<UnitSearch>> searches;  ///< by unit, as far as begun
+};
+
+/// The variant of an assignment, with its heaviest unit begun. Keeps a reference to the problem.
+/// `hints`: candidates to begin with.
+[[nodiscard]] Variant begun(const StepProblem& problem, const Assignment& assignment,
+                            const std::vector<Candidate>& hints = {});
+
+/// Looks at candidates of the heaviest unit until only the ladder is left.
+void explore_heaviest(const StepProblem& problem, const Variant& variant);
+
+/// Looks at so many candidates of the heaviest unit that variants can be compared; further where
+/// nothing that fits has been `found` yet.
+void glance_at(const StepProblem& problem, const Variant& variant, bool found);
+
+/// Searches all units. Every other unit begins with the best candidate of the heaviest; then the
+/// slowest one goes on. Where the problem asks for them, the slowest also rates exact packs.
+void search_variant(const StepProblem& problem, Variant& variant);
+
+/// Of the best schedule that fits; the largest number where there is none.
+[[nodiscard]] Nanos makespan_of(const UnitSearch& search);
+
+/// The unit that the step waits for.
+[[nodiscard]] UnitSearch& slowest(const Variant& variant);
+
+/// What other units begin with.
+[[nodiscard]] const Candidate& hint_of(const UnitSearch& search);
+
+/// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
+/// all do.
+[[nodiscard]] StageNeed least_need(const StepProblem& problem, const Variant& variant);
+
+/// Whether exact answers are rated.
+[[nodiscard]] bool rates_exact(const StepProblem& problem);
+
+/// How far programs go: `gap` is near enough.
+[[nodiscard]] milp::SolveLimits exact_limits(const StepProblem& problem, double gap);
+
+}  // namespace slimpack
