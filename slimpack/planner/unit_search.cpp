@@ -191,7 +191,9 @@ void UnitSearch::Favourite::consider(const Candidate& other, double other_score)
 }
 
 void UnitSearch::narrow(const Trial& trial) {
-  if (phase_ != 0 || trial.score < kClearlyWorse * favourites_.average.score) return;
+  if (phase_ != 0 || trial.score < kClearlyWorse * favourites_.average.score ||
+      trial.free < kClearlyWorse * favourites_.uncapped.score)
+    return;
   const int packs = trial.candidate.cut.fluid.packs;
   if (packs > favourite().cut.fluid.packs && packs < too_many_packs_) {
     too_many_packs_ = packs;
@@ -227,7 +229,7 @@ bool UnitSearch::explore(const Candidate& candidate) {
   return true;
 }
 
-double UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
+double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
   const Bytes least = largest_need(scheduler.least_memory()).bytes;
   leanest_.consider(trial.candidate, static_cast<double>(least.count()));
   const auto consider = [&](Favourite& favourite, Nanos makespan) {
@@ -246,7 +248,7 @@ double UnitSearch::score(const Trial& trial, const ListScheduler& scheduler) {
       {}, policy(trial.candidate, scheduler, Pass::kBackward, kNever, best_makespan()));
   const bool counted = !free->memory.empty();
   const Bytes free_memory = counted ? largest_need(free->memory).bytes : Bytes(0);
-  const double free_score = consider(favourites_.uncapped, free->makespan);
+  const double free_score = trial.free = consider(favourites_.uncapped, free->makespan);
   keep(trial, std::move(free));
 
   // The average of both, or of both and the medium one, which counts as much: split backwards gain

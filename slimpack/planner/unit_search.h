@@ -96,6 +96,7 @@ class UnitSearch {
     std::vector<ReplicaPacks> replicas;  ///< empty before it is worth cutting and after the ladder
     Nanos bound;  ///< no schedule of them is shorter; of an uncut one: the least to be expected
     double score = std::numeric_limits<double>::infinity();  ///< as Favourites::average
+    double free = std::numeric_limits<double>::infinity();   ///< its makespan without a cap
   };
 
   [[nodiscard]] Trial trial_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
@@ -111,9 +112,10 @@ class UnitSearch {
   bool explore(const Candidate& candidate);
   /// Schedules the trial without a cap and under some, and judges it by that. Result: the average
   /// of these, infinity where it is sure not to be the best.
-  [[nodiscard]] double score(const Trial& trial, const ListScheduler& scheduler);
+  [[nodiscard]] double score(Trial& trial, const ListScheduler& scheduler);
   /// Leaves coarse candidates out that have more MicroPacks than one that is clearly worse than
-  /// another with fewer; or fewer than one that is worse than another with more.
+  /// another with fewer, by score and without a cap; or fewer than one that is worse than another
+  /// with more.
   void narrow(const Trial& trial);
   /// The k-th cap of the ladder, 0 = the least.
   [[nodiscard]] Bytes rung(Bytes least, int k) const;
