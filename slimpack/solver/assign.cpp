@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -24,13 +25,19 @@ std::size_t lightest_group(const Slice& sequence, std::span<const PackCost> grou
   return static_cast<std::size_t>(std::ranges::min_element(groups, {}, load) - groups.begin());
 }
 
-/// k of the smallest group that the sequence does not load too much, else of the one that it loads
-/// least.
-std::size_t group_for(const Slice& sequence, std::span<const PackCost> groups, double most) {
+/// Where no group is large enough for a sequence.
+enum class Otherwise : std::uint8_t {
+  kLightest,  ///< it takes the group that it loads least
+  kLargest,   ///< it takes the largest group, on which it needs least memory
+};
+
+/// k of the smallest group that the sequence does not load too much.
+std::size_t group_for(const Slice& sequence, std::span<const PackCost> groups, double most,
+                      Otherwise otherwise) {
   const auto fits = [&](const PackCost& group) { return group(sequence) <= most; };
   const auto found = std::ranges::find_if(groups, fits);
-  return found != groups.end() ? static_cast<std::size_t>(found - groups.begin())
-                               : lightest_group(sequence, groups);
+  if (found != groups.end()) return static_cast<std::size_t>(found - groups.begin());
+  return otherwise == Otherwise::kLargest ? groups.size() - 1 : lightest_group(sequence, groups);
 }
 
 /// The groups of one size, the least loaded first. A group is as loaded as its most loaded replica;
@@ -119,10 +126,10 @@ class Assigning {
   }
 
   /// Those that are merged, largest groups first, then longest sequences; without their places.
-  [[nodiscard]] std::vector<MergedSequence> merged(double merge_above) const {
+  [[nodiscard]] std::vector<MergedSequence> merged(double merge_above, Otherwise otherwise) const {
     std::vector<MergedSequence> merged;
     for (const SequenceId q : order_) {
-      const std::size_t k = group_for(whole(lengths_, q), groups_, merge_above * least_);
+      const std::size_t k = group_for(whole(lengths_, q), groups_, merge_above * least_, otherwise);
       if (k == 0) break;  // so are all that are shorter
       merged.push_back({q, ReplicaId(0), static_cast<std::int32_t>(std::int64_t{1} << k)});
     }
@@ -192,7 +199,7 @@ Assignment assign(const SequenceLengths& lengths, std::span<const double> speed,
                   std::span<const PackCost> groups, double merge_above,
                   const std::optional<milp::SolveLimits>& exact) {
   const Assigning assigning(lengths, speed, groups);
-  return assigning.around(assigning.merged(merge_above), exact);
+  return assigning.around(assigning.merged(merge_above, Otherwise::kLightest), exact);
 }
 
 std::vector<Assignment> assignments(const SequenceLengths& lengths, std::span<const double> speed,
@@ -201,13 +208,15 @@ std::vector<Assignment> assignments(const SequenceLengths& lengths, std::span<co
   SLIMPACK_CHECK(std::ranges::is_sorted(merge_above, std::greater<>()));
   const Assigning assigning(lengths, speed, groups);
   std::vector<Assignment> out;
-  std::vector<MergedSequence> before;
-  for (const double above : merge_above) {
-    std::vector<MergedSequence> merged = assigning.merged(above);
-    if (!out.empty() && merged == before) continue;
-    before = merged;
-    out.push_back(assigning.around(std::move(merged), std::nullopt));
-  }
+  std::set<std::vector<std::int32_t>> seen;  // sizes of groups, which say all
+  for (const double above : merge_above)
+    for (const Otherwise otherwise : {Otherwise::kLightest, Otherwise::kLargest}) {
+      std::vector<MergedSequence> merged = assigning.merged(above, otherwise);
+      std::vector<std::int32_t> sizes;
+      for (const MergedSequence& m : merged) sizes.push_back(m.replicas);
+      if (seen.insert(std::move(sizes)).second)
+        out.push_back(assigning.around(std::move(merged), std::nullopt));
+    }
   return out;
 }
 

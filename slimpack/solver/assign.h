@@ -46,7 +46,9 @@ struct Assignment {
                                 std::span<const PackCost> groups, double merge_above,
                                 const std::optional<milp::SolveLimits>& exact = std::nullopt);
 
-/// The assignments of several thresholds, each once. REQUIRES: as assign; thresholds fall.
+/// The assignments of several thresholds, each once; and those in which sequences take the largest
+/// group where none is large enough: they need least memory there. REQUIRES: as assign; thresholds
+/// fall.
 /// Cost: of each assignment that differs, as balance; the lengths are sorted once.
 [[nodiscard]] std::vector<Assignment> assignments(const SequenceLengths& lengths,
                                                   std::span<const double> speed,
