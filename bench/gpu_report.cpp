@@ -33,8 +33,8 @@ ReportSection job_section(const json& f) {
     text += fmt::format(
         "There is no CUDA device here. With one, this program measures the model's layers\n"
         "on it, runs each step below {} times in turn, times its operators, and compares\n"
-        "gradients and step time with Hugging Face's. Predictions are for one {}\n"
-        "by its hardware file.\n",
+        "gradients and step time with Hugging Face's. Predictions are for one\n"
+        "{} by its hardware file.\n",
         f["repetitions"].get<int>(), f["hardware"].get<std::string>());
   return {fmt::format("One training step on {}", there ? f["device"].get<std::string>() : "no GPU"),
           text};

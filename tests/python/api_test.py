@@ -138,7 +138,7 @@ def test_comparisons_have_a_row_for_each_planner(job, lengths):
 def test_a_run_keeps_the_layers_of_its_stages():
     # The head of 128K words takes several layers' time of short documents, less of long ones.
     job = slimpack.Job("llama-3-8b", {"pp": 4}, "h100", dtype="bf16", memory_cap="none")
-    short, long = [512] * 32, [8192] * 4
+    short, long = [64] * 64, [8192] * 4
     free = [job.plan(lengths).layer_begin for lengths in (short, long)]
     assert free == [job.stages_for(short), job.stages_for(long)] and free[0] != free[1]
     fixed = job.with_stages(free[0])
@@ -264,7 +264,7 @@ def test_fit_tells_what_would_fit(lengths):
 
 @pytest.mark.parametrize("options", [{"most_merged": 1}, {"planner": "packed"}], ids=str)
 def test_changes_that_fit_are_printed_as_arguments_of_a_job(lengths, options):
-    arguments = dict(model="llama-3-8b", parallel=PARALLEL, hardware="h100", memory_cap="4GB",
+    arguments = dict(model="llama-3-8b", parallel=PARALLEL, hardware="h100", memory_cap="3GB",
                      **options)
     fit = slimpack.fit(lengths, **arguments)
     printed = re.findall(r"^Job\(\.\.\., (.*?)\) ", str(fit), re.MULTILINE)
