@@ -38,6 +38,9 @@ def synchronize():
 def take_over(patience, way="lazy", synchronising="none"):
     """This process's job goes on with the stand-in, without the process groups it had."""
     store, rank, ranks = dist.group.WORLD.get_group_store(), dist.get_rank(), dist.get_world_size()
+    # A rank that still connects to the old groups fails if another one closes them.
+    store.set(f"leaves {rank}", "")
+    store.wait([f"leaves {other}" for other in range(ranks)])
     dist.destroy_process_group()
     register(patience, way, synchronising)
     dist.init_process_group("blocking", rank=rank, world_size=ranks,
