@@ -289,6 +289,9 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   if (fields.has("ranks_per_node"))
     cost.ranks_per_node =
         static_cast<std::int32_t>(fields.integer("ranks_per_node", 0, kMostRanks));
+  else if (fields.has("replicas_per_node"))  // older files: replicas of a stage that a node holds
+    cost.ranks_per_node = cost.tp * static_cast<std::int32_t>(fields.integer("replicas_per_node", 0,
+                                                                             kMostRanks / cost.tp));
   if (fields.has("zero")) cost.zero = static_cast<std::int32_t>(fields.integer("zero", 1, 3));
   cost.fit_error = non_negative(fields, "fit_error");
   if (cost.autograd) require_plain(cost, origin);

@@ -51,16 +51,30 @@ struct PackCost {
   bool operator==(const PackCost&) const = default;
 };
 
-/// The cost of running `a`, then `b`. REQUIRES: the same window, if both have one.
-[[nodiscard]] constexpr PackCost operator+(const PackCost& a, const PackCost& b) {
-  return {a.per_pack + b.per_pack,
-          a.per_slice + b.per_slice,
-          a.per_token + b.per_token,
-          a.per_pair + b.per_pair,
-          a.per_prefix_token + b.per_prefix_token,
-          a.per_window_pair + b.per_window_pair,
-          a.per_window_prefix + b.per_window_prefix,
+/// `of` each coefficient of both. REQUIRES: the same window, if both have one.
+template <class Of>
+[[nodiscard]] constexpr PackCost combined(const PackCost& a, const PackCost& b, Of of) {
+  return {of(a.per_pack, b.per_pack),
+          of(a.per_slice, b.per_slice),
+          of(a.per_token, b.per_token),
+          of(a.per_pair, b.per_pair),
+          of(a.per_prefix_token, b.per_prefix_token),
+          of(a.per_window_pair, b.per_window_pair),
+          of(a.per_window_prefix, b.per_window_prefix),
           std::max(a.window, b.window)};
+}
+
+/// The cost of running `a`, then `b`. REQUIRES: as combined.
+[[nodiscard]] constexpr PackCost operator+(const PackCost& a, const PackCost& b) {
+  return combined(a, b, [](double x, double y) { return x + y; });
+}
+
+/// The smaller one of each coefficient, and the larger one. REQUIRES: as combined.
+[[nodiscard]] constexpr PackCost smaller_terms(const PackCost& a, const PackCost& b) {
+  return combined(a, b, [](double x, double y) { return std::min(x, y); });
+}
+[[nodiscard]] constexpr PackCost larger_terms(const PackCost& a, const PackCost& b) {
+  return combined(a, b, [](double x, double y) { return std::max(x, y); });
 }
 
 /// Multiplies each coefficient by `factor`.

@@ -82,18 +82,6 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t m
   return layers;
 }
 
-/// The smaller one of each term. REQUIRES: the same window.
-PackCost smaller_terms(const PackCost& a, const PackCost& b) {
-  return {std::min(a.per_pack, b.per_pack),
-          std::min(a.per_slice, b.per_slice),
-          std::min(a.per_token, b.per_token),
-          std::min(a.per_pair, b.per_pair),
-          std::min(a.per_prefix_token, b.per_prefix_token),
-          std::min(a.per_window_pair, b.per_window_pair),
-          std::min(a.per_window_prefix, b.per_window_prefix),
-          a.window};
-}
-
 /// Graphs of kNothing that cost no more than those of the allowed recomputations, nor more than
 /// running forward again, which MicroPacks without a pair do: measurements may say otherwise of a
 /// term. Where a forward is left to its backward, that backward has both.

@@ -40,6 +40,7 @@ void append_packs(TaskTimes& to, const TaskTimes& more) {
   append(to.forward_transfer, more.forward_transfer);
   append(to.backward_transfer, more.backward_transfer);
   to.reduce = more.reduce;
+  to.reduce_after_weights = more.reduce_after_weights;
   to.step_end = more.step_end;
 }
 

@@ -22,17 +22,6 @@ Tokens shortest_tail(Tokens length, Tokens granularity) {
   return Tokens((length.count() - 1) % granularity.count() + 1);
 }
 
-PackCost smaller_terms(const PackCost& a, const PackCost& b) {
-  return {std::min(a.per_pack, b.per_pack),
-          std::min(a.per_slice, b.per_slice),
-          std::min(a.per_token, b.per_token),
-          std::min(a.per_pair, b.per_pair),
-          std::min(a.per_prefix_token, b.per_prefix_token),
-          std::min(a.per_window_pair, b.per_window_pair),
-          std::min(a.per_window_prefix, b.per_window_prefix),
-          std::max(a.window, b.window)};
-}
-
 /// A MicroPack of one slice.
 double alone(const PackCost& cost, const Slice& slice) {
   return cost.per_pack + cost(slice);

@@ -87,9 +87,9 @@ class Bound {
 
   /// The share bound of the stage with the most work; at least `known`.
   [[nodiscard]] double shared(Pass backward, double known) const {
-    std::int32_t busiest = 0;
-    for (std::int32_t s = 1; s < times_.stages(); ++s)
-      if (work(s, backward) > work(busiest, backward)) busiest = s;
+    std::vector<double> works;
+    for (std::int32_t s = 0; s < times_.stages(); ++s) works.push_back(work(s, backward));
+    const auto busiest = static_cast<std::int32_t>(std::ranges::max_element(works) - works.begin());
     return least_recomputing(share_problem(busiest, backward, known), busiest, known);
   }
 
@@ -149,18 +149,6 @@ class Bound {
   bool splits_;
 };
 
-/// By coefficient the larger one.
-PackCost larger(const PackCost& a, const PackCost& b) {
-  return {std::max(a.per_pack, b.per_pack),
-          std::max(a.per_slice, b.per_slice),
-          std::max(a.per_token, b.per_token),
-          std::max(a.per_pair, b.per_pair),
-          std::max(a.per_prefix_token, b.per_prefix_token),
-          std::max(a.per_window_pair, b.per_window_pair),
-          std::max(a.per_window_prefix, b.per_window_prefix),
-          std::max(a.window, b.window)};
-}
-
 /// What no last action of the first stage exceeds, in nanoseconds at speed 1, whatever the layers
 /// compute again: one with slices of all sequences, each with the tokens and the prefix of the
 /// whole one.
@@ -171,8 +159,8 @@ double longest_last_action(const Job& job, const SequenceLengths& lengths,
   PackCost dearest;
   for (std::int32_t group = 1; group <= limits.most_merged; group *= 2)
     for (const Recompute recompute : known_recomputations(plain))
-      dearest = larger(dearest, stage_cost(with_recompute(plain, recompute), job.layout, first,
-                                           Pass::kBackward, group));
+      dearest = larger_terms(dearest, stage_cost(with_recompute(plain, recompute), job.layout,
+                                                 first, Pass::kBackward, group));
   double time = dearest.per_pack;
   for (const Tokens length : lengths)
     time += dearest({SequenceId(), Tokens(0), length}) +

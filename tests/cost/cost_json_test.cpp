@@ -54,6 +54,14 @@ TEST(CostJson, KeepsTheModelsRopeScaling) {
   EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
 }
 
+TEST(CostJson, ReadsHowManyReplicasOfAStageANodeHeldInOlderFiles) {
+  const Costs cost = example();
+  auto file = nlohmann::json::parse(cost_to_json(cost));
+  file.erase("ranks_per_node");
+  file["replicas_per_node"] = 3;
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json").ranks_per_node, 3 * cost.tp);
+}
+
 TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   const auto file = nlohmann::json::parse(cost_to_json(example()));
   for (const auto& item : file.items()) {
