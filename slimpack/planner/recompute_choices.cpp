@@ -5,6 +5,7 @@
 
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/whole_sequences.h"
+#include "slimpack/solver/lower_hull.h"
 
 namespace slimpack {
 namespace {
@@ -39,27 +40,6 @@ LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequen
       policy.time +=
           sequences.time(stage_cost(cost, layout, StageId(s), pass)) / static_cast<double>(layers);
   return policy;
-}
-
-/// Whether b is on or above the line from a to c, or all three keep the same. REQUIRES: bytes fall.
-bool not_below_line(const LayerPolicy& a, const LayerPolicy& b, const LayerPolicy& c) {
-  return (b.time - a.time) * (a.bytes - c.bytes) >= (c.time - a.time) * (a.bytes - b.bytes);
-}
-
-/// The lower convex hull of bytes and time, most bytes first.
-std::vector<LayerPolicy> efficient(std::vector<LayerPolicy> policies) {
-  std::stable_sort(policies.begin(), policies.end(), [](const auto& a, const auto& b) {
-    return std::pair(-a.bytes, a.time) < std::pair(-b.bytes, b.time);
-  });
-  std::vector<LayerPolicy> hull;
-  for (const LayerPolicy& policy : policies) {
-    if (!hull.empty() && hull.back().bytes == policy.bytes) continue;
-    while (!hull.empty() && hull.back().time >= policy.time) hull.pop_back();
-    while (hull.size() > 1 && not_below_line(hull[hull.size() - 2], hull.back(), policy))
-      hull.pop_back();
-    hull.push_back(policy);
-  }
-  return hull;
 }
 
 RecomputeByLayer mixture(const StageLayout& layout, Recompute weak, Recompute strong,
@@ -118,7 +98,8 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
   }
   // Under autograd a graph is kept by all layers or by none, and its bytes are not those of rows.
   if (choices.mixed_recompute && !cost.autograd) {
-    const std::vector<LayerPolicy> hull = efficient(policies);
+    std::vector<LayerPolicy> hull = lower_hull(std::move(policies));
+    std::ranges::reverse(hull);  // each keeps less than the one before
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
       for (const std::int32_t n : mixed_layers(job.layout, choices.search.mixtures)) {
         RecomputeByLayer mixed = mixture(job.layout, hull[i].recompute, hull[i + 1].recompute, n);

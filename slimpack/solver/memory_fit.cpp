@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/solver/lower_hull.h"
 
 namespace slimpack {
 namespace {
@@ -18,22 +19,6 @@ double time_of(const RecomputingCosts& cost, const StageLayout& layout, StageId 
   double time = 0;
   for (const Tokens length : lengths) time += both(Slice{SequenceId(), Tokens(0), length});
   return time;
-}
-
-/// The lower convex hull of bytes and time.
-template <class Policy>
-std::vector<Policy> efficient(std::vector<Policy> policies) {
-  std::ranges::sort(policies, {}, [](const Policy& p) { return std::pair(p.bytes, p.time); });
-  std::vector<Policy> hull;
-  for (const Policy& c : policies) {
-    if (!hull.empty() && hull.back().time <= c.time) continue;
-    const auto above = [&](const Policy& a, const Policy& b) {
-      return (b.time - a.time) * (c.bytes - a.bytes) >= (c.time - a.time) * (b.bytes - a.bytes);
-    };
-    while (hull.size() > 1 && above(hull[hull.size() - 2], hull.back())) hull.pop_back();
-    hull.push_back(c);
-  }
-  return hull;
 }
 
 }  // namespace
@@ -57,7 +42,7 @@ MemoryFit::MemoryFit(const Job& job, const SequenceLengths& lengths, const Recom
       policies.push_back(
           {bytes(costs), std::max(0.0, time_of(costs, job.layout, stage, lengths) - least)});
     }
-    policies_.push_back(efficient(std::move(policies)));
+    policies_.push_back(lower_hull(std::move(policies)));
   }
 }
 
