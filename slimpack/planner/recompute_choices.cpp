@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "slimpack/cost/memory_model.h"
-#include "slimpack/planner/whole_sequences.h"
+#include "slimpack/cost/whole_sequences.h"
 #include "slimpack/solver/lower_hull.h"
 
 namespace slimpack {

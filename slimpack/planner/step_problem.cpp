@@ -4,7 +4,7 @@
 #include <span>
 
 #include "slimpack/base/progress.h"
-#include "slimpack/planner/whole_sequences.h"
+#include "slimpack/cost/whole_sequences.h"
 
 namespace slimpack {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/whole_sequences.h"
 #include "slimpack/solver/lower_hull.h"
 
 namespace slimpack {
@@ -13,12 +14,9 @@ namespace {
 
 /// Forward and backward of all sequences on a stage.
 double time_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
-               const SequenceLengths& lengths) {
-  const PackCost both = stage_cost(cost, layout, stage, Pass::kForward) +
-                        stage_cost(cost, layout, stage, Pass::kBackward);
-  double time = 0;
-  for (const Tokens length : lengths) time += both(Slice{SequenceId(), Tokens(0), length});
-  return time;
+               const WholeSequences& sequences) {
+  return sequences.time(stage_cost(cost, layout, stage, Pass::kForward) +
+                        stage_cost(cost, layout, stage, Pass::kBackward));
 }
 
 }  // namespace
@@ -28,6 +26,7 @@ MemoryFit::MemoryFit(const Job& job, const SequenceLengths& lengths, const Recom
     : cap_(std::numeric_limits<double>::infinity()) {
   if (!job.memory_cap || cost.autograd) return;
   cap_ = static_cast<double>(job.memory_cap->count());
+  const WholeSequences sequences(lengths);
   for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
     const StageId stage(s);
     // Less the byte that a mixture of policies may be rounded up by.
@@ -36,11 +35,11 @@ MemoryFit::MemoryFit(const Job& job, const SequenceLengths& lengths, const Recom
     };
     std::vector<Policy> policies;
     if (limits.recompute.empty()) policies.push_back({bytes(cost), 0});
-    const double least = time_of(cost, job.layout, stage, lengths);
+    const double least = time_of(cost, job.layout, stage, sequences);
     for (const Recompute recompute : limits.recompute) {
       const RecomputingCosts costs = with_recompute(static_cast<const Costs&>(cost), recompute);
       policies.push_back(
-          {bytes(costs), std::max(0.0, time_of(costs, job.layout, stage, lengths) - least)});
+          {bytes(costs), std::max(0.0, time_of(costs, job.layout, stage, sequences) - least)});
     }
     policies_.push_back(lower_hull(std::move(policies)));
   }

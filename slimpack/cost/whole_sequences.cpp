@@ -1,4 +1,4 @@
-#include "slimpack/planner/whole_sequences.h"
+#include "slimpack/cost/whole_sequences.h"
 
 namespace slimpack {
 namespace {
