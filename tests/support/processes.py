@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,9 +21,14 @@ def environment():
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody listens on. The system gives connections of other processes none of these
+    while a job starts."""
+    given_by_system = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10_000, given_by_system)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 class Job:
@@ -48,7 +54,14 @@ class Job:
 
     def codes(self, but=()):
         """Exit codes of all ranks that end by themselves."""
-        return [p.wait(PATIENCE) for rank, p in enumerate(self.processes) if rank not in but]
+        end = time.monotonic() + PATIENCE
+        waited = [p for rank, p in enumerate(self.processes) if rank not in but]
+        for p in waited:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                p.wait(max(0, end - time.monotonic()))
+        codes = [p.poll() for p in waited]
+        assert None not in codes, f"ranks hang; exit codes {codes}:\n{self.text()}"
+        return codes
 
 
 @contextlib.contextmanager

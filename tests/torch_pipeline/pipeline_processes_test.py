@@ -105,6 +105,15 @@ def test_when_a_rank_is_killed_the_others_end_and_name_it():
         assert seconds < 6
 
 
+def test_a_rank_whose_message_is_lost_halfway_ends_too():
+    (first, (killed, *_), last) = (found for _, found in outcomes(3, pipeline_worker.lose_a_message))
+    assert killed == "Killed"
+    for kind, message, seconds in (first, last):
+        assert kind == "RanksFailed"
+        assert message == "rank 2: lost the connection to stage 1 (rank 1)"
+        assert seconds < 8
+
+
 def test_ranks_with_different_plans_are_refused():
     for kind, message, _ in ends("plan"):
         assert kind == "InvalidInput"

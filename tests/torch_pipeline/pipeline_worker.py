@@ -2,13 +2,18 @@
 
 import os
 import random
+import signal
 import time
 
+import torch
 import torch.distributed as dist
 from families import config_of, model_of
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts, gradients_of
+from slimpack.torch.pipeline.failure import FailureWatch
+from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.random_plan import random_plan
+from slimpack.torch.pipeline.stage import Place
 from trial import random_case
 
 
@@ -98,3 +103,29 @@ def break_second_call(stage, how):
         raise ValueError("no memory for a matrix\nat some place")
 
     stage.forward = forward
+
+
+def lose_a_message():
+    """Rank 1 dies in the middle of a message of rank 0. It has stopped before, so the message fills
+    the system's buffers, and the rest stays with rank 0. Rank 2 kills rank 1, from which it waits
+    for a message itself. Returns what `fail` returns."""
+    rank, ranks, store = dist.get_rank(), dist.get_world_size(), dist.group.WORLD.get_group_store()
+    groups = Groups(Place(rank, tuple(range(ranks + 1))), tied=False)
+    start, message = time.monotonic(), torch.zeros(100_000_000, dtype=torch.uint8)
+    try:
+        with FailureWatch(groups):
+            if rank == 0:
+                groups.send(message, 1, "F")
+                groups.finish_sending()
+            elif rank == 1:
+                groups.post_receive(message, 0, "F")
+                store.set("stopped", str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGSTOP)
+            else:
+                groups.post_receive(message, 1, "F")
+                pid = int(store.get("stopped"))
+                time.sleep(1)  # in which rank 0's message fills the buffers between the two
+                os.kill(pid, signal.SIGKILL)
+                groups.receive("F")
+    except Exception as error:
+        return type(error).__name__, str(error), time.monotonic() - start

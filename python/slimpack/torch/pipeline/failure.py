@@ -3,7 +3,7 @@
 1. The rank that fails writes its cause into the job's store and closes its connections.
 2. A rank whose connection breaks asks the store for the cause, and closes its own connections.
 3. A thread of each rank asks the store, too, and aborts the rank's groups: a GPU that waits for
-   another one does not notice that its connection is gone.
+   another one does not notice that its connection is gone, nor does Gloo in the middle of a message.
 """
 
 import threading

@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.failure import ConnectionLost
+from slimpack.torch.pipeline.waiting import GlooWaiting, Waiting
 
 SLOTS = 8  # sends of one direction that wait for their receives, as schedules are checked with
 _TAGS = 1 << 31  # Gloo's tags are of 32 bits, with a sign
@@ -52,6 +53,7 @@ class Groups:
                   for name, members in members_of.items()}
         self.by_name = {name: group for name, group in groups.items() if len(members_of[name]) > 1}
         self.name = groups["all"].group_name  # the same on all ranks, and of these groups alone
+        self._waiting = GlooWaiting() if dist.get_backend() == "gloo" else Waiting()
         self._stage = place.index
         self._receiving = collections.defaultdict(collections.deque)  # by pass
         self._sending = collections.defaultdict(collections.deque)  # by pass
@@ -79,6 +81,7 @@ class Groups:
 
     def abort(self):
         """Ends what waits for another rank."""
+        self._waiting.abort()
         for group in list(self.by_name.values()):
             group.abort()
 
@@ -124,7 +127,7 @@ class Groups:
 
     def _finish(self, message, stage):
         with self._lost_stage(stage):
-            message.wait()
+            self._waiting.run(message.wait)
 
     def _lost_stage(self, stage):
         return lost(f"stage {stage} (rank {self.rank_of(stage)})")
@@ -133,7 +136,8 @@ class Groups:
         """In place, over the ranks of a group."""
         if self.has(name):
             with lost(f"the ranks of group \"{name}\""):
-                dist.all_reduce(tensor, group=self.by_name[name])
+                work = dist.all_reduce(tensor, group=self.by_name[name], async_op=True)
+                self._waiting.run(work.wait)
 
     def gather_numbers(self, numbers):
         """By rank the integers that it gives, as many on each."""
@@ -142,7 +146,8 @@ class Groups:
         mine = torch.tensor(numbers, device=_device_of(self.by_name["all"]))
         all_of = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
         with lost("all ranks"):
-            dist.all_gather(all_of, mine, group=self.by_name["all"])
+            work = dist.all_gather(all_of, mine, group=self.by_name["all"], async_op=True)
+            self._waiting.run(work.wait)
         return [of_rank.tolist() for of_rank in all_of]
 
     def gather_objects(self, item):
@@ -150,8 +155,9 @@ class Groups:
         if not self.has("all"):
             return [item]
         items = [None] * dist.get_world_size()
+        group = self.by_name["all"]
         with lost("all ranks"):
-            dist.all_gather_object(items, item, group=self.by_name["all"])
+            self._waiting.run(lambda: dist.all_gather_object(items, item, group=group))
         return items
 
     def hand_over(self, item):
@@ -159,8 +165,9 @@ class Groups:
         if not self.has("all"):
             return item
         items = [item]
+        group = self.by_name["all"]
         with lost("all ranks"):
-            dist.broadcast_object_list(items, src=0, group=self.by_name["all"])
+            self._waiting.run(lambda: dist.broadcast_object_list(items, src=0, group=group))
         return items[0]
 
 
