@@ -9,6 +9,7 @@ void add_compare_command(CLI::App& app);  ///< compare
 void add_data_command(CLI::App& app);     ///< data build, data inspect
 /// fit. Sets `answer` to 3 if the job does not fit. `answer` must outlive the parsing.
 void add_fit_command(CLI::App& app, int& answer);
+void add_layout_command(CLI::App& app);    ///< layout
 void add_plan_command(CLI::App& app);      ///< plan
 void add_simulate_command(CLI::App& app);  ///< simulate
 

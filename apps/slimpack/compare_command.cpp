@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/slimpack/commands.h"
@@ -21,13 +22,15 @@
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/comparison.h"
+#include "slimpack/report/many_steps.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 namespace {
 
 struct CompareArguments : RunFile {
-  std::string lengths;
+  StepSource source;
+  std::int64_t steps = 1;
   std::string json;
   std::vector<std::string> only;
 };
@@ -50,38 +53,88 @@ std::string counted(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
 }
 
-void compare(const CompareArguments& arguments) {
+struct Comparison {
+  std::vector<std::string> planners;
+  StepPlanning planning;
+  Choices choices;
+};
+
+Comparison comparison(const CompareArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  const std::vector<std::string> planners = chosen_planners(arguments.only);
-  const StepPlanning planning = step_planning(config, arguments.config);
+  std::vector<std::string> planners = chosen_planners(arguments.only);
+  StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
-  const Costs& cost = planning.cost;
-  const StepLengths step = listed_lengths(arguments.lengths, config.data);
-  const Job job = planning.job(step.lengths);
   Choices choices = planning.choices;
   choices.planner = PlannerKind::kSlimpack;
+  return {std::move(planners), std::move(planning), std::move(choices)};
+}
 
+std::string job_text(const Job& job, const Costs& cost) {
+  return fmt::format("{}, {}, tensor parallel {}; costs from {}",
+                     counted(job.layout.stages(), "stage"), counted(job.replicas, "replica"),
+                     cost.tp, cost.source);
+}
+
+std::string other_layouts_text(int columns) {
+  return folded(
+      "All planners run on this layout; another one (parallel.pp, dp, tp) may suit some of them "
+      "better.",
+      columns);
+}
+
+void compare_step(const CompareArguments& arguments, const Comparison& asked) {
+  const StepPlanning& planning = asked.planning;
+  const StepLengths step = step_lengths(arguments.source, planning.config, arguments.config);
+  const Job job = planning.job(step.lengths);
   std::vector<ComparedPlanner> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
-                    static_cast<std::int64_t>(planners.size()));
-  for (const std::string& planner : planners) {
-    rows.push_back(compared(planner, job, step.lengths, choices, cost));
+                    static_cast<std::int64_t>(asked.planners.size()));
+  for (const std::string& planner : asked.planners) {
+    rows.push_back(compared(planner, job, step.lengths, asked.choices, planning.cost));
     progress.advance();
   }
   progress.finish();
   if (!arguments.json.empty())
     write_file(arguments.json,
-               comparison_json(rows, arguments.lengths, job, choices, cost).dump(2) + "\n");
+               comparison_json(rows, step.source, job, asked.choices, planning.cost).dump(2) + "\n");
   const int columns = output_columns(stdout);
-  fmt::print("{}, {}: {}\n{}\n{}, {}, tensor parallel {}; costs from {}\n\n{}{}\n",
+  fmt::print("{}, {}: {}\n{}\n{}\n\n{}{}\n",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
              counted(total_tokens(step.lengths).count(), "token"), step.source,
-             folded("data: " + step.long_documents, columns), counted(job.layout.stages(), "stage"),
-             counted(job.replicas, "replica"), cost.tp, cost.source,
-             comparison_text(rows, job.memory_cap, columns),
-             folded("All planners run on this layout; another one (parallel.pp, dp, tp) may suit "
-                    "some of them better.",
-                    columns));
+             folded("data: " + step.long_documents, columns), job_text(job, planning.cost),
+             comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
+}
+
+void compare_many_steps(const CompareArguments& arguments, Comparison asked) {
+  StepPlanning& planning = asked.planning;
+  const StepSamples samples =
+      step_samples(arguments.source, planning.config, arguments.config, arguments.steps);
+  planning.layout = planning.layout_for(samples.steps.front());
+  const Job job = planning.job(samples.steps.front());
+  std::vector<PlannerSteps> rows;
+  Progress progress(stderr, progress_style(stderr), "comparing planners",
+                    arguments.steps * static_cast<std::int64_t>(asked.planners.size()));
+  for (const std::string& planner : asked.planners) {
+    PlannerSteps& row = rows.emplace_back(PlannerSteps{planner, {}});
+    for (const SequenceLengths& lengths : samples.steps) {
+      row.steps.push_back(compared(planner, job, lengths, asked.choices, planning.cost));
+      progress.advance();
+    }
+  }
+  progress.finish();
+  if (!arguments.json.empty()) write_file(arguments.json, steps_json(rows).dump(2) + "\n");
+  const int columns = output_columns(stdout);
+  fmt::print("{}\n{}\n{}\n\n{}{}\n", samples.source,
+             folded("data: " + samples.long_documents, columns), job_text(job, planning.cost),
+             steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
+}
+
+void compare(const CompareArguments& arguments) {
+  Comparison asked = comparison(arguments);
+  if (arguments.steps == 1)
+    compare_step(arguments, asked);
+  else
+    compare_many_steps(arguments, std::move(asked));
 }
 
 std::string footer() {
@@ -106,11 +159,11 @@ void add_compare_command(CLI::App& app) {
       app.add_subcommand("compare", "Rate one step as planned here and as by what users run today");
   const auto arguments = std::make_shared<CompareArguments>();
   add_run_file(*command, *arguments)->required();
+  add_step_source(*command, arguments->source);
   command
-      ->add_option("--lengths", arguments->lengths,
-                   "The step's sequences: one length a line; - reads standard input")
-      ->type_name("FILE")
-      ->required();
+      ->add_option("--steps", arguments->steps,
+                   "Compare so many steps of data.step_tokens, and say how their times spread")
+      ->type_name("N");
   command->add_option("--only", arguments->only, "Compare these planners only")
       ->type_name("A,B,…")
       ->delimiter(',');

@@ -77,12 +77,7 @@ void add_fit_command(CLI::App& app, int& answer) {
       app.add_subcommand("fit", "Say whether a job fits its machine, and what would make it fit");
   const auto arguments = std::make_shared<FitArguments>();
   add_run_file(*command, *arguments)->required();
-  command
-      ->add_option("--lengths", arguments->source.lengths,
-                   "A step of this list: one length a line; - reads standard input")
-      ->type_name("FILE");
-  command->add_option("--data", arguments->source.data, "The first step of this dataset")
-      ->type_name("PREFIX");
+  add_step_source(*command, arguments->source);
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
       ->type_name("FILE");
   command->footer(

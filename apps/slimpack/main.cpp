@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", slimpack::version_text());
   slimpack::add_data_command(app);
   slimpack::add_profile_command(app, [&](const auto&) { become_training_program(argv); });
+  slimpack::add_layout_command(app);
   slimpack::add_fit_command(app, answer);
   slimpack::add_plan_command(app);
   slimpack::add_simulate_command(app);

@@ -3,7 +3,9 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/slimpack/commands.h"
@@ -17,6 +19,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/many_steps.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/spec/run_config.h"
 
@@ -25,6 +28,7 @@ namespace {
 
 struct PlanArguments : RunFile {
   StepSource source;
+  std::int64_t steps = 1;
   std::string solver;
   std::string time_budget;
   std::string out;
@@ -55,10 +59,12 @@ std::string progress_label(const RunConfig& config) {
                     : "trying plans";
 }
 
-void plan(const PlanArguments& arguments) {
-  const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  const StepPlanning planning = step_planning(config, arguments.config);
-  tell_untrainable(config, planning.model);
+std::string next_text(const std::string& plan_file) {
+  return "next: slimpack simulate " + plan_file;
+}
+
+void plan_step_of(const PlanArguments& arguments, const StepPlanning& planning) {
+  const RunConfig& config = planning.config;
   const Costs& cost = planning.cost;
   const StepLengths step = step_lengths(arguments.source, config, arguments.config);
   Progress progress(stderr, progress_style(stderr), progress_label(config), 0);
@@ -80,8 +86,46 @@ void plan(const PlanArguments& arguments) {
                              {"planner", planner_text(config, planned)},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
-  fmt::print("{}\nnext: slimpack simulate {}\n", step_report(planned, rows, output_columns(stdout)),
-             arguments.out);
+  fmt::print("{}\n{}\n", step_report(planned, rows, output_columns(stdout)),
+             next_text(arguments.out));
+}
+
+/// Plans the first steps of a run and writes the longest one's plan.
+void plan_many_steps(const PlanArguments& arguments, StepPlanning planning) {
+  const RunConfig& config = planning.config;
+  const StepSamples samples =
+      step_samples(arguments.source, config, arguments.config, arguments.steps);
+  planning.layout = planning.layout_for(samples.steps.front());
+  PlannerSteps planned{std::string(to_string(config.plan.planner)), {}};
+  std::optional<RatedPlan> longest;
+  Progress progress(stderr, progress_style(stderr), "planning steps", arguments.steps);
+  for (const SequenceLengths& lengths : samples.steps) {
+    const Nanos start = monotonic_now();
+    RatedPlan step = planning.plan(lengths);
+    planned.steps.push_back({planned.planner, figures_of(step, planning.cost), "",
+                             monotonic_now() - start});
+    if (!longest || longest->prediction.makespan < step.prediction.makespan)
+      longest = std::move(step);
+    progress.advance();
+  }
+  progress.finish();
+  write_file(arguments.out, plan_file_to_json(*longest, planning.cost));
+  if (!arguments.json.empty())
+    write_file(arguments.json, steps_json({planned}).dump(2) + "\n");
+  const int columns = output_columns(stdout);
+  fmt::print("{}\n{}\ncosts from {}\n\n{}\n{} (the longest step)\n", samples.source,
+             folded("data: " + samples.long_documents, columns),
+             planning.cost.source, steps_text(planned, columns), next_text(arguments.out));
+}
+
+void plan(const PlanArguments& arguments) {
+  const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
+  StepPlanning planning = step_planning(config, arguments.config);
+  tell_untrainable(config, planning.model);
+  if (arguments.steps == 1)
+    plan_step_of(arguments, planning);
+  else
+    plan_many_steps(arguments, std::move(planning));
 }
 
 }  // namespace
@@ -90,28 +134,30 @@ void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Cut one step into MicroPacks and schedule them");
   const auto arguments = std::make_shared<PlanArguments>();
   add_run_file(*command, *arguments)->required();
+  add_step_source(*command, arguments->source);
   command
-      ->add_option("--lengths", arguments->source.lengths,
-                   "Plan this list: one length a line; - reads standard input")
-      ->type_name("FILE");
-  command->add_option("--data", arguments->source.data, "Plan the first step of this dataset")
-      ->type_name("PREFIX");
+      ->add_option("--steps", arguments->steps,
+                   "Plan so many steps of data.step_tokens, and say how their times spread")
+      ->type_name("N");
   command->add_option("--solver", arguments->solver, "Short for --set plan.solver=…")
       ->type_name("auto|fluid|milp");
   command
       ->add_option("--time-budget", arguments->time_budget,
                    "Look for shorter plans for so long (--set plan.time_budget=…)")
       ->type_name("SECONDS");
-  command->add_option("--out", arguments->out, "Writes the plan here")
+  command->add_option("--out", arguments->out, "Writes the plan here; with --steps, the longest step's")
       ->type_name("PLAN.json")
       ->required();
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
       ->type_name("FILE");
   command->footer(
-      "Without --lengths and --data, the dataset is data.prefix of the run configuration.\n\n"
+      "Without --lengths, --data and --distribution, the dataset is data.prefix of the run "
+      "configuration. Without --steps, a list is one step.\n\n"
       "Example, four stages of 80 GB:\n"
       "  slimpack plan run.toml --lengths lengths.txt --out plan.json \\\n"
-      "      --set parallel.pp=4 --set plan.memory_cap=80GB");
+      "      --set parallel.pp=4 --set plan.memory_cap=80GB\n\n"
+      "Example, a hundred steps of documents that are yet to be collected:\n"
+      "  slimpack plan run.toml --distribution log-normal:7.5,1.9 --steps 100 --out plan.json");
   command->callback([arguments] { plan(*arguments); });
 }
 

@@ -1,8 +1,11 @@
-// Finds the sequences of one step, for commands that plan without training.
+// Finds the sequences of steps, for commands that plan without training.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/spec/run_config.h"
@@ -16,20 +19,33 @@ struct StepLengths {
   std::string long_documents;  ///< what became of documents above the context, for people
 };
 
-/// All documents of a length list as one step. Documents longer than the context become sequences
-/// as in training. Throws InvalidInput as read_lengths.
-[[nodiscard]] StepLengths listed_lengths(const std::string& file, const DataConfig& data);
-
-/// The options --lengths and --data, which name the source of a step; empty if not given.
+/// The options that name documents; at most one is given.
 struct StepSource {
   std::string lengths;
   std::string data;
+  std::string distribution;
 };
 
-/// The list of --lengths, or the sampler's first step of the dataset of --data, else of the run
-/// configuration's dataset. Throws InvalidInput naming `config_file` if there is no source, and if
-/// both options are given.
+/// Adds --lengths, --data and --distribution. `source` must outlive the parsing.
+void add_step_source(CLI::App& command, StepSource& source);
+
+/// All documents of the list of --lengths as one step. Else the first step that the sampler draws
+/// from the dataset of --data, from the documents of --distribution or from the run configuration's
+/// dataset. Documents longer than the context become sequences as in training. Throws InvalidInput
+/// naming `config_file` if there is no source, and if several are given.
 [[nodiscard]] StepLengths step_lengths(const StepSource& source, const RunConfig& config,
                                        std::string_view config_file);
+
+/// Several steps of one run.
+struct StepSamples {
+  std::vector<SequenceLengths> steps;
+  std::string source;
+  std::string long_documents;
+};
+
+/// The first `steps` steps of data.step_tokens that training would draw from the documents, also
+/// from those of --lengths. Throws InvalidInput as step_lengths, and for less than one step.
+[[nodiscard]] StepSamples step_samples(const StepSource& source, const RunConfig& config,
+                                       std::string_view config_file, std::int64_t steps);
 
 }  // namespace slimpack

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numbers>
 
 #include "slimpack/base/error.h"
+#include "slimpack/data/length_distribution.h"
 #include "slimpack/data/lengths.h"
 
 namespace slimpack::bench {
 namespace {
 
-/// Box and Muller's transform; its second value is not used.
-double normal(Rng& rng) {
-  const double radius = std::sqrt(-2 * std::log(1 - rng.uniform()));
-  return radius * std::cos(2 * std::numbers::pi * rng.uniform());
+constexpr LengthDistribution kPareto{LengthDistribution::Kind::kPareto, 256, 1.1};
+
+LengthDistribution log_normal(const LogNormal& shape = {}) {
+  return {LengthDistribution::Kind::kLogNormal, shape.mean_of_log, shape.deviation_of_log};
 }
 
 Tokens rounded(double length, Tokens context) {
@@ -22,16 +22,8 @@ Tokens rounded(double length, Tokens context) {
   return Tokens(std::llround(std::clamp(length, 1.0, most)));
 }
 
-double log_normal(Rng& rng, const LogNormal& shape = {}) {
-  return std::exp(shape.mean_of_log + shape.deviation_of_log * normal(rng));
-}
-
-double pareto(Rng& rng) {
-  return 256 * std::pow(1 - rng.uniform(), -1 / 1.1);
-}
-
 double bimodal(Rng& rng, double context) {
-  if (rng.below(10) > 0) return 1024 * (1 + 0.25 * normal(rng));
+  if (rng.below(10) > 0) return 1024 * (1 + 0.25 * rng.normal());
   return context * (0.5 + 0.5 * rng.uniform());
 }
 
@@ -51,14 +43,14 @@ SequenceLengths log_normal_lengths(std::uint64_t seed, std::size_t count, Tokens
                                    const LogNormal& shape) {
   Rng rng(seed);
   SequenceLengths lengths;
-  while (lengths.size() < count) lengths.push_back(rounded(log_normal(rng, shape), context));
+  while (lengths.size() < count) lengths.push_back(rounded(log_normal(shape).draw(rng), context));
   return lengths;
 }
 
 SequenceLengths pareto_lengths(std::uint64_t seed, std::size_t count, Tokens context) {
   Rng rng(seed);
   SequenceLengths lengths;
-  while (lengths.size() < count) lengths.push_back(rounded(pareto(rng), context));
+  while (lengths.size() < count) lengths.push_back(rounded(kPareto.draw(rng), context));
   return lengths;
 }
 
@@ -81,10 +73,10 @@ SequenceLengths drawn_lengths(Family family, Rng& rng, Tokens tokens, Tokens con
   std::function<double()> draw;
   switch (family) {
     case Family::kLogNormal:
-      draw = [&] { return log_normal(rng); };
+      draw = [&] { return log_normal().draw(rng); };
       break;
     case Family::kPareto:
-      draw = [&] { return pareto(rng); };
+      draw = [&] { return kPareto.draw(rng); };
       break;
     case Family::kBimodal:
       draw = [&] { return bimodal(rng, most); };

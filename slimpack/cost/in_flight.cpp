@@ -37,6 +37,13 @@ Bytes reductions(Bytes gradients, std::int32_t replicas) {
 
 }  // namespace
 
+Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, StageId stage,
+                          std::int32_t replicas) {
+  // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
+  if (!cost.gpu || cost.autograd || cost.zero > 1) return Bytes(0);
+  return reductions(model_state(cost, layout, stage, replicas).gradients, replicas);
+}
+
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
                    std::int32_t replicas, Counted counted) {
   if (!cost.gpu || cost.autograd || counted < Counted::kMessages) return;
@@ -55,11 +62,7 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
       for (Bytes& transient : (*transients)[stage]) transient += messages;
     }
     if (counted < Counted::kAll) continue;
-    // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
-    const Bytes reduced =
-        cost.zero > 1
-            ? Bytes(0)
-            : reductions(model_state(cost, layout, StageId(s), replicas).gradients, replicas);
+    const Bytes reduced = gradients_in_flight(cost, layout, StageId(s), replicas);
     const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {
       const bool any = !transients.empty() && !transients[stage].empty();
       return any ? &transients[stage].back() : nullptr;

@@ -30,4 +30,8 @@ inline constexpr int kHeldSends = 2;
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
                    std::int32_t replicas, Counted counted = Counted::kAll);
 
+/// Gradients as add_in_flight adds them to a rank of the stage: every plan has them at some moment.
+[[nodiscard]] Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, StageId stage,
+                                        std::int32_t replicas);
+
 }  // namespace slimpack

@@ -8,6 +8,7 @@
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_search.h"
+#include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_search.h"
 
@@ -32,6 +33,11 @@ Bytes single_need(const StepProblem& problem, Tokens length) {
   return found.least_need ? std::min(searched, found.least_need->bytes) : searched;
 }
 
+bool fits_alone(const StepProblem& problem, Tokens length) {
+  return !never_fits(problem.job, {length}, problem.choices, problem.cost) &&
+         single_need(problem, length) <= *problem.job.memory_cap;
+}
+
 }  // namespace
 
 DoesNotFit refusal(const StepProblem& problem, const StageNeed& need) {
@@ -46,7 +52,7 @@ DoesNotFit refusal(const StepProblem& problem, const StageNeed& need) {
     // The longest itself comes first: when it fits alone, no search is needed.
     const std::int64_t length =
         too_long > out.longest.count() ? out.longest.count() : fits + (too_long - fits) / 2;
-    (single_need(problem, Tokens(length)) <= out.cap ? fits : too_long) = length;
+    (fits_alone(problem, Tokens(length)) ? fits : too_long) = length;
   }
   out.longest_that_fits = Tokens(fits);
   return out;

@@ -137,7 +137,8 @@ class ChoiceSearch {
   /// recomputation takes longer, and memory hinders it less: somewhere between is the best. Where
   /// memory makes even that notably longer, each policy for all layers is searched with cuts of its
   /// own.
-  /// Only where nothing fits are all searched to the end, for what they would need.
+  /// Only where nothing fits are all searched to the end, for what they would need. A mixture with
+  /// the same cuts needs no less than that of its parts which keeps less.
   Attempt run() {
     if (never_fits(choices_.front()))
       explore(choices_.front());
@@ -148,7 +149,8 @@ class ChoiceSearch {
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
     if (!out_.step)
-      for (const RecomputeChoice& choice : choices_) (void)search(choice, Want::kNeed);
+      for (const RecomputeChoice& choice : choices_)
+        if (!choice.mixed || !never_fits(choice)) (void)search(choice, Want::kNeed);
     if (out_.step)
       out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
     return std::move(out_);

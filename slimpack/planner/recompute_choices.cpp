@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "slimpack/cost/in_flight.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/cost/whole_sequences.h"
 #include "slimpack/solver/lower_hull.h"
@@ -119,8 +120,11 @@ bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& c
   if (!job.memory_cap) return false;
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens held = (longest + Tokens(choices.most_merged - 1)) / choices.most_merged;
-  for (std::int32_t s = 0; s < job.layout.stages(); ++s)
-    if (sequence_bytes(cost, job.layout, StageId(s), held) > *job.memory_cap) return true;
+  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
+    const StageId stage(s);
+    if (sequence_bytes(cost, job.layout, stage, held) > *job.memory_cap) return true;
+    if (gradients_in_flight(cost, job.layout, stage, job.replicas) > *job.memory_cap) return true;
+  }
   return false;
 }
 

@@ -17,23 +17,6 @@ namespace {
 
 constexpr const char* kOurs = "slimpack";
 
-StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
-  StepFigures figures;
-  const SimulationResult& predicted = step.prediction;
-  const double seconds = to_seconds(predicted.makespan);
-  figures.tokens_per_second =
-      static_cast<double>(total_tokens(step.plan.lengths).count()) / seconds;
-  const auto ranks = static_cast<double>(predicted.busy.size()) * cost.tp;
-  if (cost.peak_flops > 0)
-    figures.mfu =
-        model_flops(cost.shape, step.plan.lengths).count() / (seconds * ranks * cost.peak_flops);
-  figures.bubble = predicted.bubble_ratio;
-  figures.makespan = predicted.makespan;
-  figures.peak = step_need(step, cost).bytes;
-  figures.gap = step.gap();
-  return figures;
-}
-
 nlohmann::json job_figures(const Job& job, const Choices& choices, const Costs& cost) {
   nlohmann::json recompute = nlohmann::json::array();
   for (const Recompute allowed : choices.recompute) recompute.push_back(to_string(allowed));
@@ -85,6 +68,23 @@ std::string tuning_text(const std::vector<ComparedPlanner>& planners,
 }
 
 }  // namespace
+
+StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
+  StepFigures figures;
+  const SimulationResult& predicted = step.prediction;
+  const double seconds = to_seconds(predicted.makespan);
+  figures.tokens_per_second =
+      static_cast<double>(total_tokens(step.plan.lengths).count()) / seconds;
+  const auto ranks = static_cast<double>(predicted.busy.size()) * cost.tp;
+  if (cost.peak_flops > 0)
+    figures.mfu =
+        model_flops(cost.shape, step.plan.lengths).count() / (seconds * ranks * cost.peak_flops);
+  figures.bubble = predicted.bubble_ratio;
+  figures.makespan = predicted.makespan;
+  figures.peak = step_need(step, cost).bytes;
+  figures.gap = step.gap();
+  return figures;
+}
 
 bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap) {
   return planner.figures && (!cap || planner.figures->peak <= *cap);
@@ -149,35 +149,39 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
   return text + folded(conclusion(planners, cap), columns);
 }
 
+nlohmann::json to_json(const ComparedPlanner& planner) {
+  nlohmann::json one{{"planner", planner.planner},
+                     {"planning_seconds", to_seconds(planner.planning)},
+                     {"error", nullptr}};
+  for (const char* figure :
+       {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
+    one[figure] = nullptr;
+  if (!planner.tuning.empty()) {
+    one["tuning"] = planner.tuning;
+    one["published_makespan_ns"] = planner.published.count();
+  }
+  if (!planner.figures) {
+    one["error"] = planner.error;
+    return one;
+  }
+  const StepFigures& f = *planner.figures;
+  one["tokens_per_second"] = f.tokens_per_second;
+  if (f.mfu) one["mfu"] = *f.mfu;
+  one["bubble"] = f.bubble;
+  one["makespan_ns"] = f.makespan.count();
+  one["peak_bytes"] = f.peak.count();
+  one["gap"] = f.gap;
+  return one;
+}
+
 nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                const std::string& name, const Job& job, const Choices& choices,
                                const Costs& cost) {
   nlohmann::json cases = nlohmann::json::array();
   for (const ComparedPlanner& planner : planners) {
-    nlohmann::json one{{"name", name},
-                       {"planner", planner.planner},
-                       {"planning_seconds", to_seconds(planner.planning)},
-                       {"fits", fits(planner, job.memory_cap)},
-                       {"error", nullptr}};
-    for (const char* figure :
-         {"tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"})
-      one[figure] = nullptr;
-    if (!planner.tuning.empty()) {
-      one["tuning"] = planner.tuning;
-      one["published_makespan_ns"] = planner.published.count();
-    }
-    if (planner.figures) {
-      const StepFigures& f = *planner.figures;
-      one["tokens_per_second"] = f.tokens_per_second;
-      if (f.mfu) one["mfu"] = *f.mfu;
-      one["bubble"] = f.bubble;
-      one["makespan_ns"] = f.makespan.count();
-      one["peak_bytes"] = f.peak.count();
-      one["gap"] = f.gap;
-    } else {
-      one["error"] = planner.error;
-    }
-    cases.push_back(std::move(one));
+    cases.push_back(to_json(planner));
+    cases.back()["name"] = name;
+    cases.back()["fits"] = fits(planner, job.memory_cap);
   }
   nlohmann::json figures = job_figures(job, choices, cost);
   figures["format"] = "slimpack-comparison";

@@ -21,6 +21,8 @@ struct StepFigures {
   double gap = 0;
 };
 
+[[nodiscard]] StepFigures figures_of(const RatedPlan& step, const Costs& cost);
+
 struct ComparedPlanner {
   std::string planner;
   std::optional<StepFigures> figures;  ///< absent if it cannot run the step
@@ -50,10 +52,12 @@ struct ComparedPlanner {
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
+/// A planner's figures, and how a baseline was tuned. Times are nanoseconds or seconds, as the
+/// field's name says. Unknown figures are null.
+[[nodiscard]] nlohmann::json to_json(const ComparedPlanner& planner);
+
 /// {"format": "slimpack-comparison", "version": 1, "cases": […]} and the fields that all cases
-/// share: ranks, cap, context, granularity and recomputations. `name`: of the cases. A baseline's
-/// case says how it was tuned. Times are nanoseconds or seconds, as the field's name says. Unknown
-/// figures are null.
+/// share: ranks, cap, context, granularity and recomputations. `name`: of the cases.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                              const std::string& name, const Job& job,
                                              const Choices& choices, const Costs& cost);

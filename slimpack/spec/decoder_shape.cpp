@@ -1,5 +1,6 @@
 #include "slimpack/spec/decoder_shape.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace slimpack {
@@ -21,6 +22,12 @@ std::int64_t counted(const DecoderShape& shape, Count count) {
 
 LayerShape DecoderShape::layer(std::size_t kind) const {
   return kinds.empty() ? layer_shape(*this) : kinds[kind];
+}
+
+bool DecoderShape::splits_into(std::int32_t tp) const {
+  return num_heads % tp == 0 && std::ranges::all_of(kinds, [&](const LayerShape& kind) {
+           return kind.experts % tp == 0;
+         });
 }
 
 std::vector<std::int64_t> DecoderShape::count_kinds(std::size_t begin, std::size_t end) const {

@@ -42,6 +42,8 @@ struct DecoderShape : ModelShape {
   }
   /// A layer of this kind. REQUIRES: kind < num_kinds().
   [[nodiscard]] LayerShape layer(std::size_t kind) const;
+  /// Whether tp divides heads and experts.
+  [[nodiscard]] bool splits_into(std::int32_t tp) const;
   /// By kind, how many of the layers [begin, end) are of it.
   [[nodiscard]] std::vector<std::int64_t> count_kinds(std::size_t begin, std::size_t end) const;
   /// Of all kinds, or of those with experts the part that a token uses. Hide those of ModelShape.

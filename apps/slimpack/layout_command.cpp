@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/slimpack/commands.h"
+#include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/step_lengths.h"
+#include "apps/slimpack/untrainable_model.h"
+#include "slimpack/base/columns.h"
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/job/configured_layouts.h"
+#include "slimpack/job/configured_model.h"
+#include "slimpack/planner/layout_search.h"
+#include "slimpack/report/layout_picture.h"
+#include "slimpack/report/layout_report.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+namespace {
+
+struct LayoutArguments : RunFile {
+  std::string model;
+  std::string hardware;
+  std::vector<std::filesystem::path> costs;
+  std::int64_t ranks = 0;
+  std::int64_t context = 0;
+  std::vector<std::int64_t> step_tokens;
+  std::int64_t steps = 4;
+  StepSource source;
+  std::string json;
+  std::string svg;
+};
+
+/// Without a run configuration every option of the planner is on.
+constexpr const char* kDefaults[] = {"plan.backward=split", "plan.recompute=auto",
+                                     "train.dtype=bf16", "train.device=cuda"};
+
+/// The options come last: they win over --set.
+RunConfig config_of(const LayoutArguments& arguments) {
+  std::vector<std::string> overrides;
+  if (arguments.config.empty()) overrides.assign(std::begin(kDefaults), std::end(kDefaults));
+  overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
+  const auto add = [&](const char* key, const std::string& value) {
+    overrides.push_back(fmt::format("{}={}", key, value));
+  };
+  if (!arguments.model.empty()) add("model.config", arguments.model);
+  if (!arguments.hardware.empty()) add("hardware.file", arguments.hardware);
+  if (arguments.context != 0) add("data.context", fmt::to_string(arguments.context));
+  if (!arguments.config.empty()) return read_run_config(arguments.config, overrides);
+  if (arguments.model.empty())
+    invalid_input("no model to lay out; give --model CONFIG.json, or a RUN.toml");
+  if (arguments.hardware.empty() && arguments.costs.empty())
+    invalid_input("no costs to lay out with; give --hardware FILE or --costs FILES, or a RUN.toml");
+  return run_config_from_toml("", "the options", overrides, std::filesystem::current_path());
+}
+
+LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
+                      const DecoderShape& shape, const CostFiles& files, StepSamples& samples) {
+  const std::int64_t ranks = arguments.ranks > 0 ? arguments.ranks : config.parallel.ranks();
+  samples = step_samples(arguments.source, config, arguments.config, arguments.steps);
+  LayoutReport report{config.data.step_tokens, Tokens(0), {}, {}};
+  for (const SequenceLengths& lengths : samples.steps) report.tokens += total_tokens(lengths);
+  report.tokens = report.tokens / arguments.steps;
+  LayoutQuestion question = configured_layouts(config, shape, samples.steps,
+                                               layouts_of(ranks, config, shape, files), files);
+  report.usual = question.usual;
+  Progress progress(stderr, progress_style(stderr), "planning layouts",
+                    arguments.steps * static_cast<std::int64_t>(question.grids.size()));
+  question.progress = [&](std::int64_t steps) { progress.advance(steps); };
+  report.layouts = search_layouts(question);
+  progress.finish();
+  return report;
+}
+
+std::string title_of(const RunConfig& config, const LayoutReport& report) {
+  return fmt::format("{} on {} ranks, steps of {} tokens", config.model.config.stem().string(),
+                     report.layouts.front().grid.ranks(), grouped(report.step_tokens.count()));
+}
+
+void layout(const LayoutArguments& arguments) {
+  RunConfig config = config_of(arguments);
+  const PlannableModel model = planned_model(config);
+  tell_untrainable(config, model);
+  const CostFiles files = cost_files(arguments.costs);
+  std::vector<Tokens> sizes(arguments.step_tokens.begin(), arguments.step_tokens.end());
+  if (sizes.empty()) sizes.push_back(config.data.step_tokens);
+  std::vector<LayoutReport> reports;
+  StepSamples samples;
+  for (const Tokens size : sizes) {
+    if (size < Tokens(1))
+      invalid_input("--step-tokens has {}, must be 1 or more", size.count());
+    config.data.step_tokens = size;
+    reports.push_back(searched(arguments, config, model.shape, files, samples));
+  }
+  const LayoutReport& best = best_of(reports);
+  const std::string title = title_of(config, best);
+  if (!arguments.json.empty()) write_file(arguments.json, layouts_json(reports).dump(2) + "\n");
+  if (!arguments.svg.empty()) write_file(arguments.svg, layout_svg(best, title));
+  const int columns = output_columns(stdout);
+  fmt::print("{}\n{}\n{}\n\n{}", folded(title, columns), folded(samples.source, columns),
+             folded("data: " + samples.long_documents, columns), layouts_text(reports, columns));
+}
+
+void add_job_options(CLI::App& command, LayoutArguments& arguments) {
+  command.add_option("--model", arguments.model, "The model, for --set model.config=…")
+      ->type_name("CONFIG.json");
+  command.add_option("--hardware", arguments.hardware, "The machines, for --set hardware.file=…")
+      ->type_name("FILE");
+  command
+      .add_option("--costs", arguments.costs,
+                  "Measured costs (slimpack profile) in place of them, a file for each tp")
+      ->type_name("FILE,…")
+      ->delimiter(',');
+  command.add_option("--ranks", arguments.ranks, "GPUs to share out; else those of [parallel]")
+      ->type_name("N");
+  command.add_option("--context", arguments.context, "For --set data.context=…")
+      ->type_name("TOKENS");
+  command
+      .add_option("--step-tokens", arguments.step_tokens,
+                  "Tokens of a step, in place of data.step_tokens; several sizes are compared")
+      ->type_name("N,…")
+      ->delimiter(',');
+  command.add_option("--steps", arguments.steps, "Steps that every layout plans")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_layout_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("layout", "Find the tp × pp × dp on which a run trains fastest");
+  const auto arguments = std::make_shared<LayoutArguments>();
+  add_run_file(*command, *arguments);
+  add_job_options(*command, *arguments);
+  add_step_source(*command, arguments->source);
+  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
+      ->type_name("FILE");
+  command->add_option("--svg", arguments->svg, "Draw tokens per second by layout")
+      ->type_name("FILE");
+  command->footer(
+      "Every layout of the ranks whose lower bound leaves it a chance plans the same steps, with "
+      "every merging and recomputation that the run allows. Without RUN.toml, layers recompute "
+      "what suits them, backwards may be split, and numbers are bf16 on GPUs.\n\n"
+      "Example, an 8B model on 256 H100s:\n"
+      "  slimpack layout --model models/llama-3.1-8b.json \\\n"
+      "      --hardware hardware/h100.toml --ranks 256 --lengths lengths.txt \\\n"
+      "      --context 131072 --step-tokens 4194304 --svg layouts.svg");
+  command->callback([arguments] { layout(*arguments); });
+}
+
+}  // namespace slimpack

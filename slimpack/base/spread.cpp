@@ -1,0 +1,19 @@
+#include "slimpack/base/spread.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace slimpack {
+
+Spread spread_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t count = values.size();
+  const auto percentile = [&](std::size_t percent) {
+    return values[(percent * count + 99) / 100 - 1];
+  };
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return {sum / static_cast<double>(count), percentile(50), percentile(95), values.back()};
+}
+
+}  // namespace slimpack

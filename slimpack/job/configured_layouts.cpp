@@ -1,0 +1,98 @@
+#include "slimpack/job/configured_layouts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_job.h"
+#include "slimpack/planner/activation_budget.h"
+#include "slimpack/planner/require_sensible.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+bool tp_allowed(std::int32_t tp, const RunConfig& config, const DecoderShape& shape,
+                const CostFiles& files) {
+  if (!files.empty()) return files.contains(tp);
+  if (!config.cost.file.empty()) return tp == config.parallel.tp;
+  return config.hardware && config.hardware->ranks_per_node % tp == 0 && shape.splits_into(tp);
+}
+
+/// Whether weights, gradients and optimizer leave memory for activations, if that is known.
+bool states_fit(const RunConfig& config, const Costs& cost, const StageLayout& layout) {
+  if (config.plan.memory_cap || config.plan.unlimited_memory) return true;
+  const std::int32_t merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
+  const auto budget = activation_budget(cost, layout, config.parallel.dp, merged);
+  return !budget || budget->available() > Bytes(0);
+}
+
+}  // namespace
+
+CostFiles cost_files(const std::vector<std::filesystem::path>& files) {
+  CostFiles by_tp;
+  for (const std::filesystem::path& file : files) {
+    const Costs cost = cost_from_json(read_file(file, "cost file"), file.string());
+    const auto [known, is_new] = by_tp.emplace(cost.tp, file);
+    if (!is_new)
+      invalid_input("{} and {} were both measured with tp {}; give one file for each tp",
+                    known->second.string(), file.string(), cost.tp);
+  }
+  return by_tp;
+}
+
+std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config,
+                                     const DecoderShape& shape, const CostFiles& files) {
+  if (ranks < 1 || ranks > kMostRanks)
+    invalid_input("--ranks is {}, must be 1 to {}", ranks, kMostRanks);
+  std::vector<ParallelGrid> layouts;
+  const auto all = static_cast<std::int32_t>(ranks);
+  const auto most_stages = static_cast<std::int32_t>(std::min(ranks, shape.num_layers));
+  for (std::int32_t tp = 1; tp <= all; ++tp) {
+    if (all % tp != 0 || !tp_allowed(tp, config, shape, files)) continue;
+    for (std::int32_t pp = 1; pp <= most_stages; ++pp)
+      if (all / tp % pp == 0) layouts.push_back({.pp = pp, .dp = all / tp / pp, .tp = tp});
+  }
+  if (layouts.empty())
+    invalid_input("{} ranks have no layout: costs are known for no tp that divides them", ranks);
+  return layouts;
+}
+
+std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts) {
+  const std::int32_t widest = std::ranges::max(layouts, {}, &ParallelGrid::tp).tp;
+  std::vector<ParallelGrid> usual;
+  for (const ParallelGrid& grid : layouts)
+    if ((grid.tp == widest && (grid.pp == 1 || grid.pp == 4)) || (grid.tp == 1 && grid.pp == 1))
+      usual.push_back(grid);
+  return usual;
+}
+
+LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& shape,
+                                  std::vector<SequenceLengths> steps,
+                                  std::vector<ParallelGrid> layouts, const CostFiles& files) {
+  LayoutQuestion question;
+  question.usual = usual_layouts(layouts);
+  question.grids = std::move(layouts);
+  question.job = [config, shape, files, lengths = steps.front()](
+                     const ParallelGrid& grid) -> std::optional<LayoutJob> {
+    RunConfig changed = config;
+    static_cast<ParallelGrid&>(changed.parallel) = grid;
+    changed.parallel.speed.clear();
+    if (const auto file = files.find(grid.tp); file != files.end())
+      changed.cost.file = file->second;
+    Costs cost = required_cost(changed, shape, "the layout");
+    StageLayout layout = balanced_layout(cost, lengths, grid.pp);
+    if (!states_fit(changed, cost, layout)) return std::nullopt;
+    Job job = configured_job(changed, cost, std::move(layout));
+    Choices choices = configured_choices(changed, cost);
+    return LayoutJob{std::move(cost), std::move(job), std::move(choices)};
+  };
+  question.steps = std::move(steps);
+  return question;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,39 @@
+// What a run's configuration asks of the layout search.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+#include "slimpack/planner/layout_search.h"
+#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/run_config.h"
+
+namespace slimpack {
+
+/// Files of measured costs by tensor parallelism.
+using CostFiles = std::map<std::int32_t, std::filesystem::path>;
+
+/// The files by the tp that they were measured with. Throws InvalidInput as cost_from_json, and for
+/// two files of one tp.
+[[nodiscard]] CostFiles cost_files(const std::vector<std::filesystem::path>& files);
+
+/// Every tp × pp × dp of so many ranks: tp that divides the ranks of a node, heads and experts, or
+/// for which there are costs; and any number of stages that the model has layers for. Throws
+/// InvalidInput for less than one rank, and if there is none.
+[[nodiscard]] std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config,
+                                                   const DecoderShape& shape,
+                                                   const CostFiles& files);
+
+/// Those of `layouts` that most would try first: tp as wide as a node with the fewest stages
+/// (Narayanan et al. 2021, section 5.4.1) and with four, and replicas alone.
+[[nodiscard]] std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts);
+
+/// The question for these steps. Layers are shared out to stages for the first step.
+[[nodiscard]] LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& shape,
+                                                std::vector<SequenceLengths> steps,
+                                                std::vector<ParallelGrid> layouts,
+                                                const CostFiles& files);
+
+}  // namespace slimpack

@@ -1,0 +1,159 @@
+#include "slimpack/planner/layout_search.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/recompute_choices.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/solver/step_bound.h"
+
+namespace slimpack {
+namespace {
+
+/// Bounds of one step: until everything ends, and until the last action does.
+struct StepBounds {
+  Nanos step;
+  Nanos actions;
+};
+
+/// Baselines are candidates of ours and may cut at any token.
+StepBounds bounds_of(const LayoutJob& on, const SequenceLengths& lengths) {
+  Costs known = on.cost;
+  if (on.choices.backward == BackwardKind::kWhole) known.weight_gradient = {};
+  const RecomputingCosts cost = cheapest_cost(known, on.choices.recompute);
+  const CutLimits limits{on.choices.most_merged, Tokens(1), on.choices.recompute};
+  return {step_lower_bound(on.job, lengths, cost, limits),
+          step_actions_bound(on.job, lengths, cost, limits)};
+}
+
+/// A layout on its way through the search.
+struct Contender {
+  RatedLayout rated;
+  std::optional<LayoutJob> job;
+  std::vector<StepBounds> bounds;  ///< by step
+  bool usual = false;
+
+  /// No plans of all steps take less.
+  [[nodiscard]] Nanos least() const {
+    Nanos sum;
+    for (const LayoutStep& step : rated.steps) sum += step.makespan;
+    for (std::size_t s = rated.steps.size(); s < bounds.size(); ++s) sum += bounds[s].step;
+    return sum;
+  }
+};
+
+/// Whether it is clear without a plan that a step does not fit.
+bool never_fits(const LayoutJob& on, const std::vector<SequenceLengths>& steps) {
+  return std::ranges::any_of(steps, [&](const SequenceLengths& lengths) {
+    return std::ranges::all_of(on.choices.recompute, [&](Recompute everywhere) {
+      return never_fits(on.job, lengths, on.choices, with_recompute(on.cost, everywhere));
+    });
+  });
+}
+
+LayoutStep layout_step(const LayoutJob& on, const RatedPlan& step, const StepBounds& bounds) {
+  const std::vector<Nanos>& busy = step.prediction.busy;
+  const Nanos all = std::accumulate(busy.begin(), busy.end(), Nanos(0));
+  LayoutStep out{.makespan = step.prediction.makespan,
+                 .work = all / static_cast<std::int64_t>(busy.size()),
+                 .end = bounds.step - bounds.actions,
+                 .headroom = Bytes(0),
+                 .merged = most_merged(step.plan),
+                 .recompute = step.plan.recompute};
+  if (on.job.memory_cap) out.headroom = *on.job.memory_cap - step_need(step, on.cost).bytes;
+  return out;
+}
+
+class LayoutSearch {
+ public:
+  explicit LayoutSearch(const LayoutQuestion& question) : question_(question) {
+    for (const ParallelGrid& grid : question.grids) add(grid);
+    std::ranges::stable_sort(contenders_, {}, [](const Contender& c) { return c.least(); });
+  }
+
+  std::vector<RatedLayout> run() {
+    for (Contender& contender : contenders_)
+      if (contender.job) plan(contender);
+    std::vector<RatedLayout> rated;
+    for (Contender& contender : contenders_) rated.push_back(std::move(contender.rated));
+    std::ranges::stable_sort(rated, {}, [](const RatedLayout& layout) {
+      const bool done = layout.outcome == LayoutOutcome::kRated;
+      return std::tuple(layout.outcome, done ? layout.mean() : layout.bound);
+    });
+    return rated;
+  }
+
+ private:
+  void add(const ParallelGrid& grid) {
+    Contender& contender = contenders_.emplace_back();
+    contender.rated.grid = grid;
+    contender.job = question_.job(grid);
+    contender.usual = std::ranges::find(question_.usual, grid) != question_.usual.end();
+    const auto steps = static_cast<std::int64_t>(question_.steps.size());
+    if (!contender.job) {
+      contender.rated.outcome = LayoutOutcome::kModelTooLarge;
+      question_.progress(steps);
+      return;
+    }
+    contender.rated.left = contender.job->job.memory_cap.value_or(Bytes(0));
+    if (never_fits(*contender.job, question_.steps)) {
+      contender.rated.outcome = LayoutOutcome::kStepTooLarge;
+      contender.job.reset();
+      question_.progress(steps);
+      return;
+    }
+    for (const SequenceLengths& lengths : question_.steps)
+      contender.bounds.push_back(bounds_of(*contender.job, lengths));
+    contender.rated.bound = contender.least() / steps;
+  }
+
+  [[nodiscard]] bool behind(const Contender& contender) const {
+    return !contender.usual && best_.size() >= question_.best &&
+           contender.least() >= *std::next(best_.begin(),
+                                           static_cast<std::ptrdiff_t>(question_.best) - 1);
+  }
+
+  void plan(Contender& contender) {
+    RatedLayout& rated = contender.rated;
+    const LayoutJob& on = *contender.job;
+    for (const SequenceLengths& lengths : question_.steps) {
+      const auto left = static_cast<std::int64_t>(question_.steps.size() - rated.steps.size());
+      if (behind(contender)) {
+        rated.outcome = LayoutOutcome::kBehind;
+        return question_.progress(left);
+      }
+      PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost);
+      if (outcome.does_not_fit) {
+        rated.outcome = LayoutOutcome::kStepTooLarge;
+        rated.why = *outcome.does_not_fit;
+        return question_.progress(left);
+      }
+      const StepBounds& bounds = contender.bounds[rated.steps.size()];
+      rated.steps.push_back(layout_step(on, *outcome.step, bounds));
+      question_.progress(1);
+    }
+    best_.insert(contender.least());
+  }
+
+  const LayoutQuestion& question_;
+  std::vector<Contender> contenders_;
+  std::multiset<Nanos> best_;  ///< of all steps together, by rated layout
+};
+
+}  // namespace
+
+Nanos RatedLayout::mean() const {
+  Nanos sum;
+  for (const LayoutStep& step : steps) sum += step.makespan;
+  return sum / static_cast<std::int64_t>(steps.size());
+}
+
+std::vector<RatedLayout> search_layouts(const LayoutQuestion& question) {
+  return LayoutSearch(question).run();
+}
+
+}  // namespace slimpack

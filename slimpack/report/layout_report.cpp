@@ -1,0 +1,228 @@
+#include "slimpack/report/layout_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/human.h"
+#include "slimpack/base/spread.h"
+#include "slimpack/base/table.h"
+#include "slimpack/report/plan_report.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::size_t kShown = 10;
+
+std::string layout_text(const ParallelGrid& grid) {
+  return fmt::format("{} × {} × {}", grid.tp, grid.pp, grid.dp);
+}
+
+Spread makespans(const RatedLayout& layout) {
+  std::vector<double> values;
+  for (const LayoutStep& step : layout.steps)
+    values.push_back(static_cast<double>(step.makespan.count()));
+  return spread_of(std::move(values));
+}
+
+Nanos mean(const RatedLayout& layout, const auto& time) {
+  Nanos sum;
+  for (const LayoutStep& step : layout.steps) sum += time(step);
+  return sum / static_cast<std::int64_t>(layout.steps.size());
+}
+
+Nanos mean_work(const RatedLayout& layout) {
+  return mean(layout, [](const LayoutStep& step) { return step.work; });
+}
+
+Nanos mean_end(const RatedLayout& layout) {
+  return mean(layout, [](const LayoutStep& step) { return step.end; });
+}
+
+Nanos mean_wait(const RatedLayout& layout) {
+  return mean(layout, [](const LayoutStep& step) { return step.wait(); });
+}
+
+Bytes least_headroom(const RatedLayout& layout) {
+  return std::ranges::min(layout.steps, {}, &LayoutStep::headroom).headroom;
+}
+
+std::int32_t most_merged(const RatedLayout& layout) {
+  return std::ranges::max(layout.steps, {}, &LayoutStep::merged).merged;
+}
+
+std::string_view to_string(LayoutOutcome outcome) {
+  switch (outcome) {
+    case LayoutOutcome::kRated:
+      return "rated";
+    case LayoutOutcome::kBehind:
+      return "behind";
+    case LayoutOutcome::kStepTooLarge:
+      return "step too large";
+    case LayoutOutcome::kModelTooLarge:
+      return "model too large";
+  }
+  return {};
+}
+
+struct Shown {
+  const LayoutReport* report;
+  const RatedLayout* layout;
+};
+
+std::vector<Shown> best_layouts(const std::vector<LayoutReport>& reports) {
+  std::vector<Shown> best;
+  for (const LayoutReport& report : reports)
+    for (const RatedLayout& layout : report.layouts)
+      if (layout.outcome == LayoutOutcome::kRated) best.push_back({&report, &layout});
+  std::ranges::stable_sort(best, std::ranges::greater(), [](const Shown& shown) {
+    return shown.report->tokens_per_second(*shown.layout);
+  });
+  if (best.size() > kShown) best.resize(kShown);
+  return best;
+}
+
+/// Says the size of steps where there are several.
+std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
+  std::vector<Column> titles{{"tp × pp × dp", Align::kLeft},
+                             {"tokens/s"},
+                             {"mean step"},
+                             {"p95"},
+                             {"bubble"},
+                             {"headroom"},
+                             {"merged", Align::kRight, 2},
+                             {"computed again", Align::kLeft, 3}};
+  const bool sizes = reports.size() > 1;
+  if (sizes) titles.insert(titles.begin() + 1, {"step tokens"});
+  Table table(std::move(titles));
+  for (const auto& [report, layout] : best_layouts(reports)) {
+    const double idle = 1 - to_seconds(mean_work(*layout)) / to_seconds(layout->mean());
+    const Spread times = makespans(*layout);
+    std::vector<std::string> row{layout_text(layout->grid),
+                                 human_count(report->tokens_per_second(*layout)),
+                                 human_duration(layout->mean()),
+                                 human_duration(Nanos(static_cast<std::int64_t>(times.p95))),
+                                 human_share(idle),
+                                 human_bytes(least_headroom(*layout)),
+                                 fmt::to_string(most_merged(*layout)),
+                                 describe(layout->steps.front().recompute)};
+    if (sizes)
+      row.insert(row.begin() + 1, human_count(static_cast<double>(report->step_tokens.count())));
+    table.add_row(std::move(row));
+  }
+  return table.text(columns);
+}
+
+/// "24 layouts: 12 planned, 7 behind by their bounds, …".
+std::string counts_text(const LayoutReport& report) {
+  const auto count = [&](LayoutOutcome outcome) {
+    return std::ranges::count(report.layouts, outcome, &RatedLayout::outcome);
+  };
+  std::string text = fmt::format("{} layouts: {} planned", report.layouts.size(),
+                                 count(LayoutOutcome::kRated));
+  for (const auto& [outcome, what] :
+       {std::pair(LayoutOutcome::kBehind, "behind by their lower bounds"),
+        std::pair(LayoutOutcome::kStepTooLarge, "with too little memory for a step"),
+        std::pair(LayoutOutcome::kModelTooLarge, "with too little memory for the model")})
+    if (count(outcome) > 0) text += fmt::format(", {} {}", count(outcome), what);
+  return text + ".";
+}
+
+std::string more_or_less(Nanos difference) {
+  const Nanos size = difference < Nanos(0) ? Nanos(0) - difference : difference;
+  return (difference < Nanos(0) ? "-" : "+") + human_duration(size);
+}
+
+/// Why a layout is not the best.
+std::string why(const RatedLayout& layout, const RatedLayout& best) {
+  switch (layout.outcome) {
+    case LayoutOutcome::kModelTooLarge:
+      return "weights, gradients and optimizer leave no memory for activations";
+    case LayoutOutcome::kStepTooLarge:
+      if (!layout.why)
+        return fmt::format(
+            "the longest sequence alone, or the reduction of gradients, takes more than the {} that "
+            "are left for activations",
+            human_bytes(layout.left));
+      return fmt::format("a step needs {} for activations on stage {}, {} are left",
+                         human_bytes(layout.why->needed), layout.why->stage.index(),
+                         human_bytes(layout.left));
+    case LayoutOutcome::kBehind:
+      return fmt::format("no plan takes less than {}", human_duration(layout.bound));
+    case LayoutOutcome::kRated:
+      break;
+  }
+  if (layout.grid == best.grid) return "the best";
+  return fmt::format("{:.2f} times the best step: work {}, waiting {}, reduction and optimizer {}",
+                     to_seconds(layout.mean()) / to_seconds(best.mean()),
+                     more_or_less(mean_work(layout) - mean_work(best)),
+                     more_or_less(mean_wait(layout) - mean_wait(best)),
+                     more_or_less(mean_end(layout) - mean_end(best)));
+}
+
+std::string usual_text(const LayoutReport& report, int columns) {
+  const RatedLayout& best = report.layouts.front();
+  if (best.outcome != LayoutOutcome::kRated || report.usual.empty()) return "";
+  Table table({{"usual layout", Align::kLeft}, {"against the best", Align::kLeft}});
+  for (const ParallelGrid& grid : report.usual)
+    table.add_row({layout_text(grid),
+                   why(*std::ranges::find(report.layouts, grid, &RatedLayout::grid), best)});
+  return "\n" + table.text(columns);
+}
+
+nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout) {
+  nlohmann::json one{{"tp", layout.grid.tp},
+                     {"pp", layout.grid.pp},
+                     {"dp", layout.grid.dp},
+                     {"outcome", to_string(layout.outcome)},
+                     {"bound_ns", layout.bound.count()}};
+  one["memory_bytes"] = layout.left.count();
+  if (layout.why) one["needed_bytes"] = layout.why->needed.count();
+  if (layout.outcome != LayoutOutcome::kRated) return one;
+  const Spread times = makespans(layout);
+  one["makespan_ns"] = {
+      {"mean", times.mean}, {"p50", times.p50}, {"p95", times.p95}, {"worst", times.worst}};
+  one["tokens_per_second"] = report.tokens_per_second(layout);
+  one["work_ns"] = mean_work(layout).count();
+  one["wait_ns"] = mean_wait(layout).count();
+  one["end_ns"] = mean_end(layout).count();
+  one["headroom_bytes"] = least_headroom(layout).count();
+  one["merged"] = most_merged(layout);
+  one["recompute"] = recompute_figures(layout.steps.front().recompute);
+  return one;
+}
+
+}  // namespace
+
+double LayoutReport::tokens_per_second(const RatedLayout& layout) const {
+  return static_cast<double>(tokens.count()) / to_seconds(layout.mean());
+}
+
+const LayoutReport& best_of(const std::vector<LayoutReport>& reports) {
+  return *std::ranges::max_element(reports, {}, [](const LayoutReport& report) {
+    const RatedLayout& best = report.layouts.front();
+    return best.outcome == LayoutOutcome::kRated ? report.tokens_per_second(best) : 0.0;
+  });
+}
+
+std::string layouts_text(const std::vector<LayoutReport>& reports, int columns) {
+  const LayoutReport& best = best_of(reports);
+  return best_table(reports, columns) + "\n" + folded(counts_text(best), columns) + "\n" +
+         usual_text(best, columns);
+}
+
+nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {
+  nlohmann::json searches = nlohmann::json::array();
+  for (const LayoutReport& report : reports) {
+    nlohmann::json layouts = nlohmann::json::array();
+    for (const RatedLayout& layout : report.layouts)
+      layouts.push_back(layout_json(report, layout));
+    searches.push_back({{"step_tokens", report.step_tokens.count()},
+                        {"tokens", report.tokens.count()},
+                        {"layouts", std::move(layouts)}});
+  }
+  return {{"format", "slimpack-layouts"}, {"version", 1}, {"searches", std::move(searches)}};
+}
+
+}  // namespace slimpack

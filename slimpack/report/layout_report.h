@@ -1,0 +1,35 @@
+// What is said of a layout search.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/planner/layout_search.h"
+
+namespace slimpack {
+
+/// A search with steps of one size.
+struct LayoutReport {
+  Tokens step_tokens;                ///< what a step is filled to
+  Tokens tokens;                     ///< of a sampled step, on average
+  std::vector<RatedLayout> layouts;  ///< as search_layouts gives them
+  std::vector<ParallelGrid> usual;   ///< of those
+
+  /// At the mean step time. REQUIRES: a layout with planned steps.
+  [[nodiscard]] double tokens_per_second(const RatedLayout& layout) const;
+};
+
+/// The report whose best layout trains the most tokens per second. REQUIRES: any report.
+[[nodiscard]] const LayoutReport& best_of(const std::vector<LayoutReport>& reports);
+
+/// The ten best layouts of all sizes, how many others there are and why they are not shown, and
+/// what the usual layouts lose where. Lines have at most `columns` columns.
+[[nodiscard]] std::string layouts_text(const std::vector<LayoutReport>& reports, int columns);
+
+/// {"format": "slimpack-layouts", "version": 1, "searches": [{"step_tokens": …, "tokens": …,
+/// "layouts": […]}]}, the fastest layout first. Times are in nanoseconds.
+[[nodiscard]] nlohmann::json layouts_json(const std::vector<LayoutReport>& reports);
+
+}  // namespace slimpack

@@ -1,0 +1,151 @@
+#include "slimpack/report/many_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/human.h"
+#include "slimpack/base/spread.h"
+#include "slimpack/base/table.h"
+
+namespace slimpack {
+namespace {
+
+using Figure = std::function<double(const ComparedPlanner&)>;
+
+/// REQUIRES: every step has figures.
+Spread spread(const PlannerSteps& planner, const Figure& figure) {
+  std::vector<double> values;
+  for (const ComparedPlanner& step : planner.steps) values.push_back(figure(step));
+  return spread_of(std::move(values));
+}
+
+double makespan(const ComparedPlanner& step) {
+  return static_cast<double>(step.figures->makespan.count());
+}
+
+/// Of all steps together.
+double tokens_per_second(const PlannerSteps& planner) {
+  double tokens = 0, seconds = 0;
+  for (const ComparedPlanner& step : planner.steps) {
+    const double taken = to_seconds(step.figures->makespan);
+    tokens += step.figures->tokens_per_second * taken;
+    seconds += taken;
+  }
+  return tokens / seconds;
+}
+
+std::string duration(double nanoseconds) {
+  return human_duration(Nanos(std::llround(nanoseconds)));
+}
+
+std::string bytes(double count) {
+  return human_bytes(Bytes(std::llround(count)));
+}
+
+std::size_t misfits(const PlannerSteps& planner, const std::optional<Bytes>& cap) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      planner.steps, [&](const ComparedPlanner& step) { return !fits(step, cap); }));
+}
+
+bool has_figures(const PlannerSteps& planner) {
+  return std::ranges::all_of(planner.steps,
+                             [](const ComparedPlanner& step) { return step.figures.has_value(); });
+}
+
+/// Empty if ours or every other planner cannot run a step.
+std::string conclusion(const std::vector<PlannerSteps>& planners, const std::optional<Bytes>& cap) {
+  const PlannerSteps* ours = nullptr;
+  const PlannerSteps* best = nullptr;
+  const auto mean = [](const PlannerSteps& planner) { return spread(planner, makespan).mean; };
+  for (const PlannerSteps& planner : planners) {
+    if (misfits(planner, cap) > 0) continue;
+    if (planner.planner == "slimpack")
+      ours = &planner;
+    else if (best == nullptr || mean(planner) < mean(*best))
+      best = &planner;
+  }
+  if (ours == nullptr || best == nullptr) return "";
+  return fmt::format(
+      "\nOn average, slimpack trains {:.2f} times as fast as {}, the fastest other planner that "
+      "runs every step{}\n",
+      mean(*best) / mean(*ours), best->planner, cap ? " within the memory cap" : "");
+}
+
+}  // namespace
+
+std::string steps_text(const PlannerSteps& steps, int columns) {
+  Table table({{"", Align::kLeft}, {"mean"}, {"p50"}, {"p95"}, {"worst"}});
+  const auto add = [&](const char* name, const Figure& figure, const auto& text) {
+    const Spread found = spread(steps, figure);
+    table.add_row({name, text(found.mean), text(found.p50), text(found.p95), text(found.worst)});
+  };
+  add("step", makespan, duration);
+  // The worst is the least.
+  add(
+      "tokens/s", [](const auto& step) { return -step.figures->tokens_per_second; },
+      [](double negative) { return human_count(-negative); });
+  add(
+      "bubble", [](const auto& step) { return step.figures->bubble; }, human_share);
+  add(
+      "gap", [](const auto& step) { return step.figures->gap; }, human_share);
+  add(
+      "peak activation",
+      [](const auto& step) { return static_cast<double>(step.figures->peak.count()); }, bytes);
+  add(
+      "planned in", [](const auto& step) { return static_cast<double>(step.planning.count()); },
+      duration);
+  return table.text(columns);
+}
+
+std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
+                                  const std::optional<Bytes>& cap, int columns) {
+  Table table({{"planner", Align::kLeft},
+               {"tokens/s"},
+               {"mean step"},
+               {"p50", Align::kRight, 2},
+               {"p95"},
+               {"worst"},
+               {"do not fit"},
+               {"planned in", Align::kRight, 1}});
+  for (const PlannerSteps& planner : planners) {
+    const std::size_t lost = misfits(planner, cap);
+    std::vector<std::string> row{planner.planner, "", "", "", "", "",
+                                 lost > 0 ? fmt::format("{}", lost) : ""};
+    if (has_figures(planner)) {
+      const Spread found = spread(planner, makespan);
+      row = {planner.planner,      human_count(tokens_per_second(planner)),
+             duration(found.mean), duration(found.p50),
+             duration(found.p95),  duration(found.worst),
+             row.back()};
+    }
+    row.push_back(duration(spread(planner, [](const auto& step) {
+                             return static_cast<double>(step.planning.count());
+                           }).mean));
+    table.add_row(std::move(row));
+  }
+  return table.text(columns) + folded(conclusion(planners, cap), columns);
+}
+
+nlohmann::json steps_json(const std::vector<PlannerSteps>& planners) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const PlannerSteps& planner : planners) {
+    nlohmann::json steps = nlohmann::json::array();
+    for (const ComparedPlanner& step : planner.steps) steps.push_back(to_json(step));
+    nlohmann::json spread_json;
+    if (has_figures(planner)) {
+      const Spread found = spread(planner, makespan);
+      spread_json = {
+          {"mean", found.mean}, {"p50", found.p50}, {"p95", found.p95}, {"worst", found.worst}};
+    }
+    all.push_back({{"planner", planner.planner},
+                   {"steps", std::move(steps)},
+                   {"makespan_ns", std::move(spread_json)}});
+  }
+  return {{"format", "slimpack-steps"}, {"version", 1}, {"planners", std::move(all)}};
+}
+
+}  // namespace slimpack
