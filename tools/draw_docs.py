@@ -7,7 +7,10 @@ Prints a line for each picture that is not what the program draws, and exits wit
 `write`, writes it.
 """
 
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from generated_files import ROOT, compare_or_write
 
@@ -25,7 +28,21 @@ def pictures():
     end = max(int(timeline.end.max()) for timeline in timelines.values())
     drawn = {f"{planner}.svg": timeline_svg(timeline, end)
              for planner, timeline in timelines.items()}
-    return {**drawn, "tutorial.svg": timeline_svg(tutorial_step().timeline())}
+    return {**drawn, "tutorial.svg": timeline_svg(tutorial_step().timeline()),
+            "layouts.svg": layouts()}
+
+
+def layouts():
+    """The picture of docs/layout.md."""
+    with tempfile.TemporaryDirectory() as folder:
+        picture = Path(folder) / "layouts.svg"
+        subprocess.run([Path(sys.argv[1]).parent / "slimpack", "layout", "--model",
+                        ROOT / "models" / "llama-3.1-8b.json", "--hardware",
+                        ROOT / "hardware" / "h100.toml", "--ranks", "256", "--lengths",
+                        ROOT / "bench" / "data" / "wlbllm_lengths.txt", "--context", "131072",
+                        "--step-tokens", "4194304", "--steps", "1", "--svg", picture],
+                       check=True, capture_output=True)
+        return picture.read_text()
 
 
 def tutorial_step():

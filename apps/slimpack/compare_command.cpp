@@ -95,8 +95,9 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked) {
   }
   progress.finish();
   if (!arguments.json.empty())
-    write_file(arguments.json,
-               comparison_json(rows, step.source, job, asked.choices, planning.cost).dump(2) + "\n");
+    write_file(
+        arguments.json,
+        comparison_json(rows, step.source, job, asked.choices, planning.cost).dump(2) + "\n");
   const int columns = output_columns(stdout);
   fmt::print("{}, {}: {}\n{}\n{}\n\n{}{}\n",
              counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),

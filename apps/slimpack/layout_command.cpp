@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +32,8 @@ struct LayoutArguments : RunFile {
   std::string model;
   std::string hardware;
   std::vector<std::filesystem::path> costs;
-  std::int64_t ranks = 0;
-  std::int64_t context = 0;
+  std::optional<std::int64_t> ranks;
+  std::optional<std::int64_t> context;
   std::vector<std::int64_t> step_tokens;
   std::int64_t steps = 4;
   StepSource source;
@@ -54,7 +55,7 @@ RunConfig config_of(const LayoutArguments& arguments) {
   };
   if (!arguments.model.empty()) add("model.config", arguments.model);
   if (!arguments.hardware.empty()) add("hardware.file", arguments.hardware);
-  if (arguments.context != 0) add("data.context", fmt::to_string(arguments.context));
+  if (arguments.context) add("data.context", fmt::to_string(*arguments.context));
   if (!arguments.config.empty()) return read_run_config(arguments.config, overrides);
   if (arguments.model.empty())
     invalid_input("no model to lay out; give --model CONFIG.json, or a RUN.toml");
@@ -65,7 +66,7 @@ RunConfig config_of(const LayoutArguments& arguments) {
 
 LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
                       const DecoderShape& shape, const CostFiles& files, StepSamples& samples) {
-  const std::int64_t ranks = arguments.ranks > 0 ? arguments.ranks : config.parallel.ranks();
+  const std::int64_t ranks = arguments.ranks.value_or(config.parallel.ranks());
   samples = step_samples(arguments.source, config, arguments.config, arguments.steps);
   LayoutReport report{config.data.step_tokens, Tokens(0), {}, {}};
   for (const SequenceLengths& lengths : samples.steps) report.tokens += total_tokens(lengths);
@@ -96,8 +97,7 @@ void layout(const LayoutArguments& arguments) {
   std::vector<LayoutReport> reports;
   StepSamples samples;
   for (const Tokens size : sizes) {
-    if (size < Tokens(1))
-      invalid_input("--step-tokens has {}, must be 1 or more", size.count());
+    if (size < Tokens(1)) invalid_input("--step-tokens has {}, must be 1 or more", size.count());
     config.data.step_tokens = size;
     reports.push_back(searched(arguments, config, model.shape, files, samples));
   }

@@ -102,20 +102,19 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning) {
   for (const SequenceLengths& lengths : samples.steps) {
     const Nanos start = monotonic_now();
     RatedPlan step = planning.plan(lengths);
-    planned.steps.push_back({planned.planner, figures_of(step, planning.cost), "",
-                             monotonic_now() - start});
+    planned.steps.push_back(
+        {planned.planner, figures_of(step, planning.cost), "", monotonic_now() - start});
     if (!longest || longest->prediction.makespan < step.prediction.makespan)
       longest = std::move(step);
     progress.advance();
   }
   progress.finish();
   write_file(arguments.out, plan_file_to_json(*longest, planning.cost));
-  if (!arguments.json.empty())
-    write_file(arguments.json, steps_json({planned}).dump(2) + "\n");
+  if (!arguments.json.empty()) write_file(arguments.json, steps_json({planned}).dump(2) + "\n");
   const int columns = output_columns(stdout);
   fmt::print("{}\n{}\ncosts from {}\n\n{}\n{} (the longest step)\n", samples.source,
-             folded("data: " + samples.long_documents, columns),
-             planning.cost.source, steps_text(planned, columns), next_text(arguments.out));
+             folded("data: " + samples.long_documents, columns), planning.cost.source,
+             steps_text(planned, columns), next_text(arguments.out));
 }
 
 void plan(const PlanArguments& arguments) {
@@ -145,7 +144,9 @@ void add_plan_command(CLI::App& app) {
       ->add_option("--time-budget", arguments->time_budget,
                    "Look for shorter plans for so long (--set plan.time_budget=…)")
       ->type_name("SECONDS");
-  command->add_option("--out", arguments->out, "Writes the plan here; with --steps, the longest step's")
+  command
+      ->add_option("--out", arguments->out,
+                   "Writes the plan here; with --steps, the longest step's")
       ->type_name("PLAN.json")
       ->required();
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")

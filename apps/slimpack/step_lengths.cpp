@@ -80,9 +80,9 @@ StepSamples step_samples(const StepSource& source, const RunConfig& config,
     for (const DocumentSequence& sequence : sampler.next_step()) step.push_back(sequence.length);
   }
   samples.source =
-      steps == 1 ? fmt::format("{}, first step of seed {}", documents.source, config.data.seed)
-                 : fmt::format("{}, first {} steps of seed {}", documents.source, steps,
-                               config.data.seed);
+      steps == 1
+          ? fmt::format("{}, first step of seed {}", documents.source, config.data.seed)
+          : fmt::format("{}, first {} steps of seed {}", documents.source, steps, config.data.seed);
   samples.long_documents = long_documents_text(documents.lengths, rule);
   return samples;
 }

@@ -62,8 +62,8 @@ LengthDistribution parse_length_distribution(std::string_view text, std::string_
   const std::string_view name = text.substr(0, colon);
   const auto* rule = std::ranges::find(kRules, name, &Rule::name);
   if (rule == std::end(kRules))
-    invalid_input("{}: \"{}\" is no distribution; use log-normal, pareto or uniform, as in {}", what,
-                  text, "log-normal:7.5,1.9");
+    invalid_input("{}: \"{}\" is no distribution; use log-normal, pareto or uniform, as in {}",
+                  what, text, "log-normal:7.5,1.9");
   const std::string_view numbers = text.substr(std::min(colon + 1, text.size()));
   const std::size_t comma = std::min(numbers.find(','), numbers.size());
   const auto first = number(numbers.substr(0, comma));

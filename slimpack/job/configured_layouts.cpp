@@ -77,8 +77,8 @@ LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& s
   LayoutQuestion question;
   question.usual = usual_layouts(layouts);
   question.grids = std::move(layouts);
-  question.job = [config, shape, files, lengths = steps.front()](
-                     const ParallelGrid& grid) -> std::optional<LayoutJob> {
+  question.job = [config, shape, files,
+                  lengths = steps.front()](const ParallelGrid& grid) -> std::optional<LayoutJob> {
     RunConfig changed = config;
     static_cast<ParallelGrid&>(changed.parallel) = grid;
     changed.parallel.speed.clear();

@@ -113,8 +113,8 @@ class LayoutSearch {
 
   [[nodiscard]] bool behind(const Contender& contender) const {
     return !contender.usual && best_.size() >= question_.best &&
-           contender.least() >= *std::next(best_.begin(),
-                                           static_cast<std::ptrdiff_t>(question_.best) - 1);
+           contender.least() >=
+               *std::next(best_.begin(), static_cast<std::ptrdiff_t>(question_.best) - 1);
   }
 
   void plan(Contender& contender) {

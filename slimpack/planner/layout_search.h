@@ -44,9 +44,9 @@ enum class LayoutOutcome : std::uint8_t {
 /// One planned step. Times of ranks are means over all ranks.
 struct LayoutStep {
   Nanos makespan;
-  Nanos work;      ///< what a rank computes
-  Nanos end;       ///< reduction and optimizer, at least
-  Bytes headroom;  ///< what the fullest rank leaves of the cap; 0 without a cap
+  Nanos work;               ///< what a rank computes
+  Nanos end;                ///< reduction and optimizer, at least
+  Bytes headroom;           ///< what the fullest rank leaves of the cap; 0 without a cap
   std::int32_t merged = 1;  ///< the most replicas that share a MicroPack
   RecomputeByLayer recompute;
 
@@ -71,8 +71,8 @@ struct RatedLayout {
 /// Rates the layouts: the rated ones first, the fastest first; then those behind by their bounds,
 /// then those that do not fit. Layouts are planned in the order of their lower bounds
 /// (solver/step_bound.h). One is given up as soon as its planned steps and the bounds of the others
-/// take longer than the `best` best layouts. Deterministic. Cost: a bound for every step and layout,
-/// and the plans. Throws InvalidInput as plan_step.
+/// take longer than the `best` best layouts. Deterministic. Cost: a bound for every step and
+/// layout, and the plans. Throws InvalidInput as plan_step.
 [[nodiscard]] std::vector<RatedLayout> search_layouts(const LayoutQuestion& question);
 
 }  // namespace slimpack

@@ -33,8 +33,8 @@ struct RecomputeChoice {
                                                              const Choices& choices,
                                                              const Costs& cost);
 
-/// True when, in every plan, the longest sequence alone or the reduction of gradients keeps more than
-/// the cap on some stage.
+/// True when, in every plan, the longest sequence alone or the reduction of gradients keeps more
+/// than the cap on some stage.
 [[nodiscard]] bool never_fits(const Job& job, const SequenceLengths& lengths,
                               const Choices& choices, const RecomputingCosts& cost);
 

@@ -119,8 +119,8 @@ std::string counts_text(const LayoutReport& report) {
   const auto count = [&](LayoutOutcome outcome) {
     return std::ranges::count(report.layouts, outcome, &RatedLayout::outcome);
   };
-  std::string text = fmt::format("{} layouts: {} planned", report.layouts.size(),
-                                 count(LayoutOutcome::kRated));
+  std::string text =
+      fmt::format("{} layouts: {} planned", report.layouts.size(), count(LayoutOutcome::kRated));
   for (const auto& [outcome, what] :
        {std::pair(LayoutOutcome::kBehind, "behind by their lower bounds"),
         std::pair(LayoutOutcome::kStepTooLarge, "with too little memory for a step"),
@@ -142,7 +142,8 @@ std::string why(const RatedLayout& layout, const RatedLayout& best) {
     case LayoutOutcome::kStepTooLarge:
       if (!layout.why)
         return fmt::format(
-            "the longest sequence alone, or the reduction of gradients, takes more than the {} that "
+            "the longest sequence alone, or the reduction of gradients, takes more than the {} "
+            "that "
             "are left for activations",
             human_bytes(layout.left));
       return fmt::format("a step needs {} for activations on stage {}, {} are left",
@@ -183,6 +184,8 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
   const Spread times = makespans(layout);
   one["makespan_ns"] = {
       {"mean", times.mean}, {"p50", times.p50}, {"p95", times.p95}, {"worst", times.worst}};
+  one["makespans_ns"] = nlohmann::json::array();
+  for (const LayoutStep& step : layout.steps) one["makespans_ns"].push_back(step.makespan.count());
   one["tokens_per_second"] = report.tokens_per_second(layout);
   one["work_ns"] = mean_work(layout).count();
   one["wait_ns"] = mean_wait(layout).count();
@@ -216,8 +219,7 @@ nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {
   nlohmann::json searches = nlohmann::json::array();
   for (const LayoutReport& report : reports) {
     nlohmann::json layouts = nlohmann::json::array();
-    for (const RatedLayout& layout : report.layouts)
-      layouts.push_back(layout_json(report, layout));
+    for (const RatedLayout& layout : report.layouts) layouts.push_back(layout_json(report, layout));
     searches.push_back({{"step_tokens", report.step_tokens.count()},
                         {"tokens", report.tokens.count()},
                         {"layouts", std::move(layouts)}});

@@ -113,13 +113,16 @@ std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
                {"planned in", Align::kRight, 1}});
   for (const PlannerSteps& planner : planners) {
     const std::size_t lost = misfits(planner, cap);
-    std::vector<std::string> row{planner.planner, "", "", "", "", "",
-                                 lost > 0 ? fmt::format("{}", lost) : ""};
+    std::vector<std::string> row{
+        planner.planner, "", "", "", "", "", lost > 0 ? fmt::format("{}", lost) : ""};
     if (has_figures(planner)) {
       const Spread found = spread(planner, makespan);
-      row = {planner.planner,      human_count(tokens_per_second(planner)),
-             duration(found.mean), duration(found.p50),
-             duration(found.p95),  duration(found.worst),
+      row = {planner.planner,
+             human_count(tokens_per_second(planner)),
+             duration(found.mean),
+             duration(found.p50),
+             duration(found.p95),
+             duration(found.worst),
              row.back()};
     }
     row.push_back(duration(spread(planner, [](const auto& step) {

@@ -25,9 +25,8 @@ LayerShape DecoderShape::layer(std::size_t kind) const {
 }
 
 bool DecoderShape::splits_into(std::int32_t tp) const {
-  return num_heads % tp == 0 && std::ranges::all_of(kinds, [&](const LayerShape& kind) {
-           return kind.experts % tp == 0;
-         });
+  return num_heads % tp == 0 &&
+         std::ranges::all_of(kinds, [&](const LayerShape& kind) { return kind.experts % tp == 0; });
 }
 
 std::vector<std::int64_t> DecoderShape::count_kinds(std::size_t begin, std::size_t end) const {

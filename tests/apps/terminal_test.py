@@ -13,8 +13,8 @@ from terminal import on_terminal
 GOLDEN = Path(__file__).parents[1] / "golden" / "terminal"
 GRID = ["--set", "parallel.pp=4", "--set", "parallel.dp=2"]
 STEP = ["run.toml", "--lengths", "lengths.txt", *GRID]
-HELP = ["", "data", "data build", "data inspect", "data lengths", "profile", "plan", "fit", "compare",
-        "simulate", "train"]
+HELP = ["", "data", "data build", "data inspect", "data lengths", "profile", "layout", "plan", "fit",
+        "compare", "simulate", "train"]
 COMMANDS = {
     "build": ["data", "build", "--from", "text", "--out", "built"],
     "inspect": ["data", "inspect", "--lengths", "lengths.txt"],
@@ -22,11 +22,17 @@ COMMANDS = {
     "plan": ["plan", *STEP, "--out", "plan.json"],
     "plan-truncated": ["plan", *STEP, "--out", "truncated.json",
                        "--set", "data.long_documents=truncate"],
+    "plan-steps": ["plan", *STEP, "--steps", "20", "--out", "longest.json"],
     "simulate": ["simulate", "plan.json", "--timeline", "trace.json"],
     "fit": ["fit", *STEP],
     "fit-too-large": ["fit", *STEP, "--set", "hardware.memory_bytes=1500000",
                       "--set", "plan.most_merged=1"],
     "compare": ["compare", *STEP],
+    "compare-steps": ["compare", *STEP, "--steps", "20", "--set", "plan.memory_cap=3MB"],
+    "layout": ["layout", *STEP, "--steps", "2"],
+    "layout-sizes": ["layout", "run.toml", "--lengths", "lengths.txt", "--ranks", "4", "--steps", "2",
+                     "--step-tokens", "2000,16000", "--set", "hardware.memory_bytes=1500000",
+                     "--set", "plan.recompute=auto"],
     "compare-capped": ["compare", *STEP, "--set", "plan.memory_cap=5MB",
                        "--set", "plan.most_merged=1"],
 }
@@ -47,7 +53,10 @@ def without_planning_time(text):
     time = r"[\d.]+ (?:ns|µs|ms|s)|\d+ m \d\d s"
     text = re.sub(rf"^(planned in +)(?:{time})$", r"\1…", text, flags=re.MULTILINE)
     lines = text.splitlines(keepends=True)
-    header = next((line for line in lines if "planned in" in line and "bubble" in line), None)
+    for i, line in enumerate(lines):
+        if line.startswith("planned in "):  # of several steps
+            lines[i] = re.sub(rf" +(?:{time})", lambda found: "…".rjust(len(found[0])), line)
+    header = next((line for line in lines if "planned in" in line and "tokens/s" in line), None)
     if header:
         end = header.index("planned in") + len("planned in")
         begin = end - len("planned in")

@@ -1,0 +1,90 @@
+#include "slimpack/job/configured_layouts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "slimpack/base/file.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace slimpack {
+namespace {
+
+/// 8 layers with 12 heads.
+DecoderShape shape() {
+  ModelShape model;
+  model.hidden_size = 192;
+  model.intermediate_size = 256;
+  model.num_layers = 8;
+  model.num_heads = model.num_kv_heads = 12;
+  model.head_dim = 16;
+  model.vocab_size = 100;
+  model.max_positions = Tokens(4096);
+  return model;
+}
+
+RunConfig on_nodes_of(std::int32_t ranks) {
+  RunConfig config;
+  config.hardware.emplace();
+  config.hardware->ranks_per_node = ranks;
+  return config;
+}
+
+TEST(Layouts, AreAllThatNodeHeadsAndLayersAllow) {
+  // tp of 1, 2 and 4 divides 8 ranks of a node and 12 heads; 8 does not divide the heads. Of 48
+  // ranks, 48 / tp are pp × dp with at most 8 stages: 1, 2, 3, 4, 6, 8 for tp 1 (48) and tp 2 (24);
+  // 1, 2, 3, 4, 6 for tp 4 (12).
+  const std::vector<ParallelGrid> layouts = layouts_of(48, on_nodes_of(8), shape(), {});
+  EXPECT_EQ(layouts.size(), 6u + 6u + 5u);
+  for (const ParallelGrid& grid : layouts) EXPECT_EQ(grid.ranks(), 48);
+  EXPECT_EQ(std::ranges::count(layouts, 4, &ParallelGrid::tp), 5);
+}
+
+TEST(Layouts, HaveTheTpThatCostsWereMeasuredWith) {
+  RunConfig config;
+  config.parallel.tp = 2;
+  config.cost.file = "measured.json";
+  for (const ParallelGrid& grid : layouts_of(8, config, shape(), {})) EXPECT_EQ(grid.tp, 2);
+  // Files for 1 and 4 win over that.
+  const auto layouts = layouts_of(8, config, shape(), {{1, "one.json"}, {4, "four.json"}});
+  EXPECT_EQ(layouts.size(), 4u + 2u);  // pp 1, 2, 4 and 8; pp 1 and 2
+}
+
+TEST(Layouts, RefuseNumbersOfRanksThatHaveNone) {
+  expect_invalid_input([] { (void)layouts_of(0, on_nodes_of(8), shape(), {}); }, {"--ranks is 0"});
+  expect_invalid_input([] { (void)layouts_of(-4, on_nodes_of(8), shape(), {}); },
+                       {"--ranks is -4"});
+  expect_invalid_input(
+      [] {
+        (void)layouts_of(7, {}, shape(), {{2, "two.json"}});
+      },
+      {"7 ranks have no layout"});
+}
+
+TEST(UsualLayouts, AreTensorParallelAsWideAsANodeOrReplicasAlone) {
+  const std::vector<ParallelGrid> usual =
+      usual_layouts(layouts_of(48, on_nodes_of(8), shape(), {}));
+  EXPECT_EQ(usual, (std::vector<ParallelGrid>{{.pp = 1, .dp = 48, .tp = 1},
+                                              {.pp = 1, .dp = 12, .tp = 4},
+                                              {.pp = 4, .dp = 3, .tp = 4}}));
+}
+
+TEST(CostFiles, AreOneForEachTp) {
+  const TempFolder folder;
+  const auto file = [&](const char* name, std::int32_t tp) {
+    const std::filesystem::path path = folder.path() / name;
+    write_file(path, cost_to_json(cost_from_hardware(shape(), Dtype::kFp32, HardwareSpec{}, tp)));
+    return path;
+  };
+  const auto one = file("one.json", 1), two = file("two.json", 2), again = file("again.json", 2);
+  EXPECT_EQ(cost_files({two, one}), (CostFiles{{1, one}, {2, two}}));
+  expect_invalid_input(
+      [&] {
+        (void)cost_files({two, again});
+      },
+      {"two.json", "again.json", "tp 2", "one file for each tp"});
+}
+
+}  // namespace
+}  // namespace slimpack

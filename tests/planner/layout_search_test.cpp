@@ -1,0 +1,161 @@
+#include "slimpack/planner/layout_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "tests/planner/small_step.h"
+
+namespace slimpack {
+namespace {
+
+using testing::small_cost;
+
+/// Every pp × dp of so many ranks.
+std::vector<ParallelGrid> grids_of(std::int32_t ranks) {
+  std::vector<ParallelGrid> grids;
+  for (std::int32_t pp = 1; pp <= std::min(ranks, 6); ++pp)
+    if (ranks % pp == 0) grids.push_back({.pp = pp, .dp = ranks / pp});
+  return grids;
+}
+
+struct Case {
+  LayoutQuestion question;
+  /// The sum of all steps, each planned by itself; absent: a step does not fit.
+  std::map<std::int32_t, std::optional<Nanos>> planned;  ///< by pp
+};
+
+Case random_case(Rng& rng, std::optional<Bytes> cap) {
+  Case made;
+  const std::int32_t ranks = 4 << rng.below(2);
+  for (int s = 0; s < 3; ++s) made.question.steps.push_back(testing::random_request(rng).lengths);
+  made.question.grids = grids_of(ranks);
+  made.question.best = 1 + rng.below(3);
+  made.question.job = [cap, lengths = made.question.steps.front()](const ParallelGrid& grid) {
+    Costs cost = small_cost(grid.dp);
+    Job job{.layout = balanced_layout(cost, lengths, grid.pp),
+            .replicas = grid.dp,
+            .memory_cap = cap,
+            .context = Tokens(1 << 20)};
+    return std::optional(LayoutJob{std::move(cost), std::move(job), {.granularity = Tokens(32)}});
+  };
+  for (const ParallelGrid& grid : made.question.grids) {
+    const LayoutJob on = *made.question.job(grid);
+    std::optional<Nanos> sum = Nanos(0);
+    for (const SequenceLengths& lengths : made.question.steps) {
+      const PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost);
+      if (!outcome.step) sum.reset();
+      if (sum) *sum += outcome.step->prediction.makespan;
+    }
+    made.planned[grid.pp] = sum;
+  }
+  return made;
+}
+
+Nanos sum_of(const RatedLayout& layout) {
+  Nanos sum;
+  for (const LayoutStep& step : layout.steps) sum += step.makespan;
+  return sum;
+}
+
+TEST(LayoutSearch, OrdersLayoutsAsPlanningAllOfThemWould) {
+  int behind = 0;
+  Rng rng(31);
+  for (int n = 0; n < 12; ++n) {
+    const Case asked = random_case(rng, std::nullopt);
+    const std::vector<RatedLayout> found = search_layouts(asked.question);
+    ASSERT_EQ(found.size(), asked.question.grids.size());
+    std::vector<Nanos> best;
+    for (const auto& [pp, sum] : asked.planned) best.push_back(*sum);
+    std::ranges::sort(best);
+    const Nanos worst_wanted = best[std::min(best.size(), asked.question.best) - 1];
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Nanos planned = *asked.planned.at(found[i].grid.pp);
+      EXPECT_LE(found[i].bound * 3, planned);
+      if (found[i].outcome == LayoutOutcome::kRated) {
+        EXPECT_EQ(sum_of(found[i]), planned);
+        EXPECT_LE(found[i == 0 ? 0 : i - 1].mean(), found[i].mean());
+      } else {
+        ASSERT_EQ(found[i].outcome, LayoutOutcome::kBehind);
+        EXPECT_GE(planned, worst_wanted);
+        ++behind;
+      }
+    }
+    for (std::size_t i = 0; i < std::min(best.size(), asked.question.best); ++i)
+      EXPECT_EQ(sum_of(found[i]), best[i]);
+  }
+  EXPECT_GT(behind, 0);
+}
+
+TEST(LayoutSearch, PlansAllStepsOfUsualLayouts) {
+  Rng rng(32);
+  for (int n = 0; n < 6; ++n) {
+    Case asked = random_case(rng, std::nullopt);
+    asked.question.best = 1;
+    asked.question.usual = asked.question.grids;
+    for (const RatedLayout& layout : search_layouts(asked.question)) {
+      EXPECT_EQ(layout.outcome, LayoutOutcome::kRated);
+      EXPECT_EQ(layout.steps.size(), 3u);
+    }
+  }
+}
+
+TEST(LayoutSearch, SaysWhichStepsDoNotFit) {
+  int too_large = 0;
+  Rng rng(33);
+  for (int n = 0; n < 12; ++n) {
+    const Bytes cap(50'000 << rng.below(6));
+    const Case asked = random_case(rng, cap);
+    std::int64_t steps = 0;
+    LayoutQuestion question = asked.question;
+    question.progress = [&](std::int64_t more) { steps += more; };
+    for (const RatedLayout& layout : search_layouts(question)) {
+      const std::optional<Nanos>& planned = asked.planned.at(layout.grid.pp);
+      EXPECT_EQ(layout.left, cap);
+      if (layout.outcome == LayoutOutcome::kRated) {
+        EXPECT_EQ(sum_of(layout), planned);
+        for (const LayoutStep& step : layout.steps) EXPECT_GE(step.headroom, Bytes(0));
+      } else if (layout.outcome == LayoutOutcome::kStepTooLarge) {
+        EXPECT_FALSE(planned);
+        EXPECT_TRUE(!layout.why || layout.why->needed > cap);
+        ++too_large;
+      }
+    }
+    EXPECT_EQ(steps, static_cast<std::int64_t>(3 * question.grids.size()));
+  }
+  EXPECT_GT(too_large, 0);
+}
+
+TEST(LayoutSearch, DividesAStepIntoWorkWaitingAndItsEnd) {
+  Rng rng(34);
+  for (int n = 0; n < 6; ++n) {
+    for (const RatedLayout& layout : search_layouts(random_case(rng, std::nullopt).question))
+      for (const LayoutStep& step : layout.steps) {
+        EXPECT_GT(step.work, Nanos(0));
+        EXPECT_GE(step.end, Nanos(0));
+        EXPECT_LE(step.work, step.makespan);
+        EXPECT_EQ(step.work + step.wait() + step.end, step.makespan);
+      }
+  }
+}
+
+TEST(LayoutSearch, LeavesOutModelsThatFillTheMemory) {
+  LayoutQuestion question;
+  question.steps = {{Tokens(100)}};
+  question.grids = {{.pp = 1, .dp = 2}, {.pp = 2, .dp = 1}};
+  question.job = [](const ParallelGrid& grid) -> std::optional<LayoutJob> {
+    if (grid.pp == 1) return std::nullopt;
+    const Costs cost = small_cost();
+    return LayoutJob{
+        cost, {.layout = balanced_layout(cost, {Tokens(100)}, 2), .context = Tokens(100)}, {}};
+  };
+  const std::vector<RatedLayout> found = search_layouts(question);
+  EXPECT_EQ(found[0].outcome, LayoutOutcome::kRated);
+  EXPECT_EQ(found[1].outcome, LayoutOutcome::kModelTooLarge);
+  EXPECT_EQ(found[1].grid.pp, 1);
+}
+
+}  // namespace
+}  // namespace slimpack
