@@ -238,6 +238,7 @@ class ChoiceSearch {
       problem.candidates = favourites_;
     problem.below = best_;
     problem.wants_need = want == Want::kNeed && !best_;
+    problem.much_heavier = want == Want::kNeed;
     StepSearchResult result = search_step(problem);
     if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {

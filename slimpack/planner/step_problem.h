@@ -54,6 +54,9 @@ struct StepProblem {
   std::optional<Nanos> below = std::nullopt;
   /// Whether to say, where nothing fits, what is needed. That takes a look at everything.
   bool wants_need = true;
+  /// Whether to look at ways to share the step out that take much longer than another one. They are
+  /// of use only where nothing else fits.
+  bool much_heavier = true;
   /// Called now and then, on the thread that searches; may be null.
   const std::function<void()>* progress = nullptr;
   /// The ways to share the step out; null = the search makes its own.

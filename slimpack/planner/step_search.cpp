@@ -16,6 +16,9 @@ namespace {
 
 /// An exact assignment this near its bound is not improved further: cutting loses more.
 constexpr double kExactBalanceGap = 1e-4;
+/// An assignment whose heaviest replica has so many times the load of the lightest one's takes much
+/// longer.
+constexpr double kMuchHeavier = 4;
 
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
@@ -152,6 +155,7 @@ class StepSearch {
     std::vector<const Assignment*> others = merged_;
     if (!merge) std::erase_if(others, [&](const auto* a) { return a != &shares_.levelled; });
     if (result_.solution) leave_out(others, result_.solution->makespan);
+    leave_useless_out(others);
     compare(others, {});
   }
 
@@ -165,6 +169,7 @@ class StepSearch {
     std::ranges::copy_if(merged_, std::back_inserter(others),
                          [&](const auto* assignment) { return assignment != &first; });
     leave_out(others, makespan_of(*variants.front().searches.front()));
+    leave_useless_out(others);
     compare(others, std::move(variants));
   }
 
@@ -173,6 +178,16 @@ class StepSearch {
     std::erase_if(assignments, [&](const Assignment* assignment) {
       return highest_load(assignment) >= static_cast<double>(found.count());
     });
+  }
+
+  /// Those that cannot be below the problem's limit; and those that take much longer than another
+  /// one, unless they are asked for. Where every sequence is merged, each replica has all of them.
+  void leave_useless_out(std::vector<const Assignment*>& assignments) const {
+    if (problem_.below) leave_out(assignments, *problem_.below);
+    if (problem_.much_heavier) return;
+    const double most = kMuchHeavier * highest_load(&lightest());
+    std::erase_if(assignments,
+                  [&](const auto* assignment) { return highest_load(assignment) > most; });
   }
 
   /// What other variants begin with.
@@ -227,6 +242,7 @@ class StepSearch {
     std::vector<const Assignment*> others;
     for (const Assignment& assignment : assignments) others.push_back(&assignment);
     leave_out(others, result_.solution->makespan);
+    leave_useless_out(others);
     search_best_of(others, hint_, {});
   }
 
