@@ -151,22 +151,32 @@ Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   return made.split ? split_backwards(order) : order;
 }
 
-RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost,
-                       std::size_t few_packs) {
+RatedPlan unordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {
   RatedPlan step;
   step.plan = made.plan;
   step.speed = job.speed;
   step.plan.recompute = cost.recompute;
-  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    if (made.discipline == Discipline::kCyclic) {
-      const bool every_limit =
-          job.replicas == 1 && step.plan.replicas[r].packs.forward.size() <= few_packs;
-      step.schedules.push_back(
-          CyclicOrder(cost, job.memory_cap, every_limit).choose(step, ReplicaId(r)));
-    } else {
-      step.schedules.push_back(fixed_order(made, r));
-    }
+  return step;
+}
+
+void order_next(RatedPlan& step, const BaselinePlan& made, const Job& job,
+                const RecomputingCosts& cost, std::size_t few_packs) {
+  const std::size_t r = step.schedules.size();
+  if (made.discipline == Discipline::kCyclic) {
+    const bool every_limit =
+        job.replicas == 1 && step.plan.replicas[r].packs.forward.size() <= few_packs;
+    step.schedules.push_back(
+        CyclicOrder(cost, job.memory_cap, every_limit).choose(step, ReplicaId(r)));
+  } else {
+    step.schedules.push_back(fixed_order(made, r));
   }
+}
+
+RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost,
+                       std::size_t few_packs) {
+  RatedPlan step = unordered_step(made, job, cost);
+  while (step.schedules.size() < step.plan.replicas.size())
+    order_next(step, made, job, cost, few_packs);
   return step;
 }
 

@@ -22,6 +22,13 @@ namespace slimpack {
 [[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
                                      const RecomputingCosts& cost, std::size_t few_packs = 0);
 
+/// The same before and between its replicas, for whom not all orders may be worth making: the step
+/// without orders; and the orders of its first replica that has none.
+[[nodiscard]] RatedPlan unordered_step(const BaselinePlan& made, const Job& job,
+                                       const RecomputingCosts& cost);
+void order_next(RatedPlan& step, const BaselinePlan& made, const Job& job,
+                const RecomputingCosts& cost, std::size_t few_packs);
+
 /// A replica's orders, where costs and memory do not change them. REQUIRES: no cyclic schedule.
 [[nodiscard]] Schedule fixed_order(const BaselinePlan& made, std::size_t replica);
 

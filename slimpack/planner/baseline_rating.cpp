@@ -7,6 +7,7 @@
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/step_problem.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
@@ -66,18 +67,13 @@ void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
 }
 
 bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
-  return orders_have_chance(made, cheapest_);
-}
-
-bool BaselineRating::orders_have_chance(const BaselinePlan& made,
-                                        const RecomputingCosts& cost) const {
   if (!best_ || made.discipline == Discipline::kCyclic) return true;
   const auto& replicas = made.plan.replicas;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     // Replicas that share all packs have the same times.
     if (r > 0 && question_.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
       continue;
-    const TaskTimes times = task_times(cost, made.plan.layout, replicas[r].packs,
+    const TaskTimes times = task_times(cheapest_, made.plan.layout, replicas[r].packs,
                                        replication_of(question_.job, ReplicaId(r)));
     if (!has_chance(order_bound(fixed_order(made, r), times))) return false;
   }
@@ -100,10 +96,15 @@ bool BaselineRating::fits(const Rated& rated) const {
 }
 
 /// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.
+/// Where a step is known, that needs no bisection: only what keeps the cap is of use.
 void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
                                 const BaselinePlan& made) {
   const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
   RatedPlan step = ordered_step(made, question_.job, costs.front());
+  if (best_ && hopeless(step, costs.front())) {
+    rate_every_recomputation(baseline, tuning, std::move(step));
+    return;
+  }
   const auto with = [&](std::size_t i) {
     step.plan.recompute = costs[i].recompute;
     Rated out = simulated(step);
@@ -130,16 +131,41 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
     }
   }
   keep(baseline, tuning, std::move(found));
-  if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step), made);
+  if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step));
+}
+
+bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cost,
+                              std::size_t replica) const {
+  const ReplicaId r(replica);
+  const Schedule& order = step.schedules[replica];
+  // Bytes take longer to count than times.
+  const TaskTimes times = task_times(cost, step.plan.layout, step.plan.replicas[replica].packs,
+                                     replication_of(question_.job, r));
+  if (!has_chance(order_bound(order, times))) return true;
+  const std::optional<Bytes>& cap = question_.job.memory_cap;
+  if (!cap) return false;
+  const ReplicaPacks packs = costed_replica(step, cost, r);
+  return largest_need(schedule_memory(packs.packs, order, packs.bytes)).bytes > *cap;
+}
+
+bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cost) {
+  const std::size_t count = step.plan.replicas.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t r = (asked_first_ + i) % count;
+    if (!hopeless(step, cost, r)) continue;
+    asked_first_ = r;
+    return true;
+  }
+  return false;
 }
 
 /// Where MicroPacks cost more by themselves than their tokens do, a recomputation with more work
 /// may be quicker. Neither more memory nor more recomputations to choose from lead to a longer
 /// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
-                                              RatedPlan step, const BaselinePlan& made) {
+                                              RatedPlan step) {
   for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    if (!orders_have_chance(made, cost)) continue;
+    if (best_ && hopeless(step, cost)) continue;
     step.plan.recompute = cost.recompute;
     Rated other = simulated(step);
     measure(other);
@@ -151,8 +177,14 @@ void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tu
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
   for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    Rated found =
-        simulated(ordered_step(made, question_.job, cost, question_.choices.search.few_packs));
+    RatedPlan step = unordered_step(made, question_.job, cost);
+    bool useless = false;
+    for (std::size_t r = 0; r < step.plan.replicas.size() && !useless; ++r) {
+      order_next(step, made, question_.job, cost, question_.choices.search.few_packs);
+      useless = best_ && hopeless(step, cost, r);
+    }
+    if (useless) continue;
+    Rated found = simulated(std::move(step));
     measure(found);
     keep(baseline, tuning, std::move(found));
   }

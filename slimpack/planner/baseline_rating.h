@@ -39,10 +39,13 @@ class BaselineRating {
   };
 
   void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
-  [[nodiscard]] bool orders_have_chance(const BaselinePlan& made,
-                                        const RecomputingCosts& cost) const;
-  void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
-                                const BaselinePlan& made);
+  /// Whether a replica by itself says that the step is of no use with these costs: by its order or
+  /// by its memory. REQUIRES: a best step.
+  [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost,
+                              std::size_t replica) const;
+  /// Whether any replica says so.
+  [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost);
+  void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step);
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
   [[nodiscard]] Rated simulated(RatedPlan step) const;
   void measure(Rated& rated) const;
@@ -55,6 +58,7 @@ class BaselineRating {
   std::vector<RecomputingCosts> every_uniform_, every_mixed_;
   std::vector<RecomputingCosts> uniform_, mixed_;  ///< longer and longer, keeping less and less
   std::optional<Nanos> best_;                      ///< only what is shorter is of use
+  std::size_t asked_first_ = 0;                    ///< the replica that said so last
   BaselineSearchResult result_;
 };
 
