@@ -20,7 +20,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 from slimpack import InvalidInput, runtime  # noqa: E402
-from slimpack.connections import connect_late  # noqa: E402
+from slimpack.connections import connecting_late  # noqa: E402
 from slimpack.own_gpu import INVALID_INPUT, take_gpu  # noqa: E402
 
 
@@ -72,23 +72,25 @@ def place():
 
 def connect(groups, device, timeout):
     """A process group for each of the rank's groups; the names that torch gave them."""
-    connect_late()
-    # What the runtime itself has to say stays on the CPU.
-    dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
+    with connecting_late():
+        # What the runtime itself has to say stays on the CPU.
+        dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
     # Only members take part, so that a job of thousands starts as fast as one of eight. On GPUs the
     # members connect at once. Connections that NCCL makes with the first message would wait for the
     # other rank in the middle of a step.
     gpu = None if device == "cpu" else torch.device("cuda", torch.cuda.current_device())
-    return [
-        dist.new_group(
-            group.ranks,
-            timeout=timeout,
-            backend="gloo" if group.on_cpu else None,
-            use_local_synchronization=True,
-            device_id=None if group.on_cpu else gpu,
-        ).group_name
-        for group in groups
-    ]
+    names = []
+    for group in groups:
+        with connecting_late(group.on_cpu):
+            made = dist.new_group(
+                group.ranks,
+                timeout=timeout,
+                backend="gloo" if group.on_cpu else None,
+                use_local_synchronization=True,
+                device_id=None if group.on_cpu else gpu,
+            )
+        names.append(made.group_name)
+    return names
 
 
 def main(argv=None):

@@ -54,8 +54,8 @@ struct StepProblem {
   std::optional<Nanos> below = std::nullopt;
   /// Whether to say, where nothing fits, what is needed. That takes a look at everything.
   bool wants_need = true;
-  /// Whether to look at ways to share the step out that take much longer than another one. They are
-  /// of use only where nothing else fits.
+  /// Whether to look at ways to share the step out that take much longer than another one, also
+  /// where replicas hold so many sequences that the look is costly.
   bool much_heavier = true;
   /// Called now and then, on the thread that searches; may be null.
   const std::function<void()>* progress = nullptr;

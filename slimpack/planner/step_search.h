@@ -44,7 +44,7 @@ struct StepSearchResult {
 ///    the heaviest unit slower; the one that levelled() makes, in any case. A few candidates of
 ///    each one's heaviest unit show which look best. Those are searched as in 1, the others only if
 ///    nothing fits. Left out are those that cannot be below the problem's limit and, unless the
-///    problem asks for them, those that are much heavier than another one.
+///    problem asks for them, costly ones that are much heavier than another one.
 /// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has
 /// passed, the best so far is the solution.

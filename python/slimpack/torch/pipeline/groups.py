@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
+from slimpack.connections import connecting_late
 from slimpack.torch.pipeline.failure import ConnectionLost
 from slimpack.torch.pipeline.waiting import GlooWaiting, Waiting
 
@@ -49,8 +50,11 @@ class Groups:
         # Only members take part, so that a job of thousands starts as fast as one of eight. torch
         # names such groups by how many a rank has, so every rank makes as many.
         device = _eager_device()
-        groups = {name: dist.new_group(members, use_local_synchronization=True, device_id=device)
-                  for name, members in members_of.items()}
+        groups = {}
+        for name, members in members_of.items():
+            with connecting_late(name == "all"):
+                groups[name] = dist.new_group(members, use_local_synchronization=True,
+                                              device_id=device)
         self.by_name = {name: group for name, group in groups.items() if len(members_of[name]) > 1}
         self.name = groups["all"].group_name  # the same on all ranks, and of these groups alone
         self._waiting = GlooWaiting() if dist.get_backend() == "gloo" else Waiting()

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
-from slimpack.connections import connect_late
+from slimpack.connections import connecting_late
 from slimpack.own_gpu import INVALID_INPUT, set_cuda_defaults, take_gpu
 from slimpack.torch.pipeline.failure import RunFailed, end_of_job
 
@@ -31,9 +31,9 @@ def launch(main, *, timeout=datetime.timedelta(minutes=5)):
     set_cuda_defaults()  # which asking for a GPU may read
     if torch.cuda.is_available():
         take_gpu("hide all of them to train on the CPU (CUDA_VISIBLE_DEVICES=)")
-    connect_late()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=timeout)
+    with connecting_late():
+        dist.init_process_group(backend, timeout=timeout)
     code = _code_of(main)
     sys.stdout.flush()
     sys.stderr.flush()
