@@ -31,6 +31,23 @@ RC_GTEST_PROP(PlanStep, MoreMemoryIsNeverWorse, (std::uint64_t seed)) {
   }
 }
 
+// Under the larger cap coarse MicroPacks just fit, one by one; fine ones fill the pipeline.
+TEST(PlanStep, MoreMemoryIsNoReasonForCoarseMicroPacks) {
+  PlanRequest request{.lengths = SequenceLengths(96, Tokens(512)),
+                      .pp = 6,
+                      .dp = 2,
+                      .granularity = Tokens(16),
+                      .context = Tokens(512),
+                      .memory_cap = Bytes(1)};
+  const Costs cost = small_cost(2);
+  const Bytes needed = plan_step(request, cost).does_not_fit->needed;
+  request.memory_cap = needed + needed / 20;
+  const RatedPlan tight = *plan_step(request, cost).step;
+  request.memory_cap = needed + needed / 5;
+  const RatedPlan wide = *plan_step(request, cost).step;
+  EXPECT_LE(wide.prediction.makespan, tight.prediction.makespan);
+}
+
 TEST(PlanStep, BeatsFixedPackingOnALongTail) {
   // One long sequence among many short ones on three stages: packed, its pack alone takes longer
   // than everything else together, so the other stages wait for it.
