@@ -146,8 +146,9 @@ std::string footer() {
          "\nEvery planner gets the same sequences, layers per stage, cost model and memory cap; "
          "the same simulator rates them. The others are tuned: each takes the best of what its "
          "user "
-         "could set, as printed below the table. docs/baselines.md says how each was rebuilt.\n\n"
-         "Example, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
+         "could set, as printed below the table. docs/baselines.md says how each was rebuilt.\n\n" +
+         kWithoutSource +
+         "\n\nExample, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
          "  slimpack compare run.toml --lengths lengths.txt \\\n"
          "      --set parallel.pp=4 --set parallel.dp=8 --set plan.memory_cap=80GB \\\n"
          "      --only slimpack,best-fit,first-fit";

@@ -65,9 +65,9 @@ RunConfig config_of(const LayoutArguments& arguments) {
 }
 
 LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
-                      const DecoderShape& shape, const CostFiles& files, StepSamples& samples) {
+                      const DecoderShape& shape, const CostFiles& files,
+                      const StepSamples& samples) {
   const std::int64_t ranks = arguments.ranks.value_or(config.parallel.ranks());
-  samples = step_samples(arguments.source, config, arguments.config, arguments.steps);
   LayoutReport report{config.data.step_tokens, Tokens(0), {}, {}};
   for (const SequenceLengths& lengths : samples.steps) report.tokens += total_tokens(lengths);
   report.tokens = report.tokens / arguments.steps;
@@ -99,6 +99,7 @@ void layout(const LayoutArguments& arguments) {
   for (const Tokens size : sizes) {
     if (size < Tokens(1)) invalid_input("--step-tokens has {}, must be 1 or more", size.count());
     config.data.step_tokens = size;
+    samples = step_samples(arguments.source, config, arguments.config, arguments.steps);
     reports.push_back(searched(arguments, config, model.shape, files, samples));
   }
   const LayoutReport& best = best_of(reports);

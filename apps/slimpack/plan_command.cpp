@@ -152,9 +152,8 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
       ->type_name("FILE");
   command->footer(
-      "Without --lengths, --data and --distribution, the dataset is data.prefix of the run "
-      "configuration. Without --steps, a list is one step.\n\n"
-      "Example, four stages of 80 GB:\n"
+      std::string(kWithoutSource) +
+      "\n\nExample, four stages of 80 GB:\n"
       "  slimpack plan run.toml --lengths lengths.txt --out plan.json \\\n"
       "      --set parallel.pp=4 --set plan.memory_cap=80GB\n\n"
       "Example, a hundred steps of documents that are yet to be collected:\n"

@@ -21,20 +21,23 @@ struct Documents {
   std::string source;
 };
 
-void require_one_source(const StepSource& source, std::string_view config_file) {
+void require_one_source(const StepSource& source, const RunConfig& config,
+                        std::string_view config_file) {
   std::vector<std::string> given;
   if (!source.lengths.empty()) given.push_back("--lengths " + source.lengths);
   if (!source.data.empty()) given.push_back("--data " + source.data);
   if (!source.distribution.empty()) given.push_back("--distribution " + source.distribution);
   if (given.size() > 1)
     invalid_input("{} and {} are two sources of one step; give one of them", given[0], given[1]);
-  if (given.empty() && config_file.empty())
-    invalid_input("no sequences to plan; give --lengths FILE, --data PREFIX or --distribution");
+  if (given.empty() && config.data.prefix.empty())
+    invalid_input(
+        "{}no sequences to plan; give --lengths FILE, --data PREFIX or --distribution KIND:A,B, or "
+        "set data.prefix",
+        config_file.empty() ? "" : fmt::format("{}: ", config_file));
 }
 
-/// `tokens`: what the steps need, of a distribution.
-Documents documents_of(const StepSource& source, const RunConfig& config,
-                       std::string_view config_file, Tokens tokens) {
+/// `tokens`: what the steps need, of a distribution. REQUIRES: a source.
+Documents documents_of(const StepSource& source, const RunConfig& config, Tokens tokens) {
   if (!source.lengths.empty()) return {read_lengths(source.lengths), stream_name(source.lengths)};
   if (!source.distribution.empty()) {
     Rng rng(config.data.seed);
@@ -42,11 +45,6 @@ Documents documents_of(const StepSource& source, const RunConfig& config,
     return {drawn_documents(drawn, rng, tokens), source.distribution};
   }
   const std::string prefix = source.data.empty() ? config.data.prefix.string() : source.data;
-  if (prefix.empty())
-    invalid_input(
-        "{}: no sequences to plan; give --lengths FILE or --data PREFIX, or set "
-        "data.prefix",
-        config_file);
   return {IndexedDataset::open(prefix).lengths(), prefix};
 }
 
@@ -69,9 +67,9 @@ StepSamples step_samples(const StepSource& source, const RunConfig& config,
                          std::string_view config_file, std::int64_t steps) {
   if (steps < 1 || steps > kMostSteps)
     invalid_input("--steps is {}, must be 1 to {}", steps, kMostSteps);
-  require_one_source(source, config_file);
+  require_one_source(source, config, config_file);
   const Tokens each = config.data.step_tokens + config.data.context;  // at most
-  const Documents documents = documents_of(source, config, config_file, each * steps);
+  const Documents documents = documents_of(source, config, each * steps);
   const SequenceRule rule = configured_sequences(config.data);
   Sampler sampler(documents.lengths, {rule, config.data.step_tokens}, {config.data.seed, 0, 0});
   StepSamples samples;
@@ -89,7 +87,7 @@ StepSamples step_samples(const StepSource& source, const RunConfig& config,
 
 StepLengths step_lengths(const StepSource& source, const RunConfig& config,
                          std::string_view config_file) {
-  require_one_source(source, config_file);
+  require_one_source(source, config, config_file);
   if (source.lengths.empty()) {
     StepSamples samples = step_samples(source, config, config_file, 1);
     return {std::move(samples.steps.front()), std::move(samples.source),

@@ -29,10 +29,15 @@ struct StepSource {
 /// Adds --lengths, --data and --distribution. `source` must outlive the parsing.
 void add_step_source(CLI::App& command, StepSource& source);
 
+/// For the help of commands that plan one step or several.
+inline constexpr const char* kWithoutSource =
+    "Without --lengths, --data and --distribution, the dataset is data.prefix of the run "
+    "configuration. Without --steps, a list is one step.";
+
 /// All documents of the list of --lengths as one step. Else the first step that the sampler draws
 /// from the dataset of --data, from the documents of --distribution or from the run configuration's
 /// dataset. Documents longer than the context become sequences as in training. Throws InvalidInput
-/// naming `config_file` if there is no source, and if several are given.
+/// naming `config_file`, which may be empty, if there is no source, and if several are given.
 [[nodiscard]] StepLengths step_lengths(const StepSource& source, const RunConfig& config,
                                        std::string_view config_file);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 namespace slimpack {
@@ -14,6 +15,10 @@ Spread spread_of(std::vector<double> values) {
   };
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   return {sum / static_cast<double>(count), percentile(50), percentile(95), values.back()};
+}
+
+nlohmann::json to_json(const Spread& spread) {
+  return {{"mean", spread.mean}, {"p50", spread.p50}, {"p95", spread.p95}, {"worst", spread.worst}};
 }
 
 }  // namespace slimpack

@@ -1,6 +1,7 @@
 // The spread of a figure over many steps.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace slimpack {
@@ -15,5 +16,8 @@ struct Spread {
 
 /// REQUIRES: values is not empty.
 [[nodiscard]] Spread spread_of(std::vector<double> values);
+
+/// {"mean": …, "p50": …, "p95": …, "worst": …}
+[[nodiscard]] nlohmann::json to_json(const Spread& spread);
 
 }  // namespace slimpack

@@ -1,6 +1,7 @@
 // Distributions of document lengths, for planning before there is data.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -10,7 +11,7 @@
 namespace slimpack {
 
 struct LengthDistribution {
-  enum class Kind {
+  enum class Kind : std::uint8_t {
     kLogNormal,  ///< ln(length) ~ N(first, second²)
     kPareto,     ///< P(length > x) = (first / x)^second for x ≥ first
     kUniform,    ///< between first and second

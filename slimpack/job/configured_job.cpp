@@ -10,11 +10,20 @@ namespace slimpack {
 
 namespace {
 
+/// Otherwise the cap is what the model's states leave of a rank's memory.
+bool says_cap(const RunConfig& config) {
+  return config.plan.memory_cap || config.plan.unlimited_memory;
+}
+
+std::int32_t configured_merging(const RunConfig& config, const Costs& cost) {
+  return allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
+}
+
 std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,
                                     const StageLayout& layout) {
-  if (config.plan.memory_cap || config.plan.unlimited_memory) return config.plan.memory_cap;
-  const std::int32_t merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
-  const std::optional<Bytes> cap = activation_cap(cost, layout, config.parallel.dp, merged);
+  if (says_cap(config)) return config.plan.memory_cap;
+  const std::optional<Bytes> cap =
+      activation_cap(cost, layout, config.parallel.dp, configured_merging(config, cost));
   if (!cap)
     invalid_input(
         "the costs ({}) do not say how much memory a rank has, and without it a plan has no cap; "
@@ -24,6 +33,13 @@ std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,
 }
 
 }  // namespace
+
+bool states_fit(const RunConfig& config, const Costs& cost, const StageLayout& layout) {
+  if (says_cap(config)) return true;
+  const std::optional<ActivationBudget> budget =
+      activation_budget(cost, layout, config.parallel.dp, configured_merging(config, cost));
+  return !budget || budget->available() > Bytes(0);
+}
 
 Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layout) {
   const std::optional<Bytes> cap = configured_cap(config, cost, layout);
@@ -37,7 +53,7 @@ Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layou
 Choices configured_choices(const RunConfig& config, const Costs& cost) {
   return {.planner = config.plan.planner,
           .granularity = config.plan.granularity,
-          .most_merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost),
+          .most_merged = configured_merging(config, cost),
           .backward = config.plan.backward,
           .solver = config.plan.solver,
           .cuts = config.plan.cuts,

@@ -11,9 +11,14 @@
 namespace slimpack {
 
 /// The configured job. Without plan.memory_cap the cap is a rank's memory less weights, gradients
-/// and optimizer. Throws InvalidInput if these alone do not fit, or if the costs do not say how
-/// much memory a rank has.
+/// and optimizer. Throws InvalidInput if these alone do not fit (states_fit), or if the costs do
+/// not say how much memory a rank has.
 [[nodiscard]] Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layout);
+
+/// Whether weights, gradients and optimizer leave memory for activations. True also where that is
+/// not known, and where plan.memory_cap is given.
+[[nodiscard]] bool states_fit(const RunConfig& config, const Costs& cost,
+                              const StageLayout& layout);
 
 /// The configured choices. `most_merged` is as large as the configuration, the number of replicas
 /// and the costs allow.

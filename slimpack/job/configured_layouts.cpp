@@ -8,8 +8,6 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
-#include "slimpack/planner/activation_budget.h"
-#include "slimpack/planner/require_sensible.h"
 
 namespace slimpack {
 namespace {
@@ -21,14 +19,6 @@ bool tp_allowed(std::int32_t tp, const RunConfig& config, const DecoderShape& sh
   if (!files.empty()) return files.contains(tp);
   if (!config.cost.file.empty()) return tp == config.parallel.tp;
   return config.hardware && config.hardware->ranks_per_node % tp == 0 && shape.splits_into(tp);
-}
-
-/// Whether weights, gradients and optimizer leave memory for activations, if that is known.
-bool states_fit(const RunConfig& config, const Costs& cost, const StageLayout& layout) {
-  if (config.plan.memory_cap || config.plan.unlimited_memory) return true;
-  const std::int32_t merged = allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
-  const auto budget = activation_budget(cost, layout, config.parallel.dp, merged);
-  return !budget || budget->available() > Bytes(0);
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
                                                    const DecoderShape& shape,
                                                    const CostFiles& files);
 
-/// Those of `layouts` that most would try first: tp as wide as a node with the fewest stages
-/// (Narayanan et al. 2021, section 5.4.1) and with four, and replicas alone.
+/// Those of `layouts` that most would try first: the widest tp with one stage and with four, after
+/// Narayanan et al. 2021, takeaway 1 (tp up to the GPUs of a node, stages to reach further), and
+/// replicas alone.
 [[nodiscard]] std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts);
 
 /// The question for these steps. Layers are shared out to stages for the first step.

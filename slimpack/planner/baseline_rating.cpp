@@ -73,11 +73,16 @@ bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
     // Replicas that share all packs have the same times.
     if (r > 0 && question_.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
       continue;
-    const TaskTimes times = task_times(cheapest_, made.plan.layout, replicas[r].packs,
-                                       replication_of(question_.job, ReplicaId(r)));
-    if (!has_chance(order_bound(fixed_order(made, r), times))) return false;
+    if (!order_has_chance(fixed_order(made, r), made.plan, r, cheapest_)) return false;
   }
   return true;
+}
+
+bool BaselineRating::order_has_chance(const Schedule& order, const StepPlan& plan,
+                                      std::size_t replica, const RecomputingCosts& cost) const {
+  const TaskTimes times = task_times(cost, plan.layout, plan.replicas[replica].packs,
+                                     replication_of(question_.job, ReplicaId(replica)));
+  return has_chance(order_bound(order, times));
 }
 
 BaselineRating::Rated BaselineRating::simulated(RatedPlan step) const {
@@ -101,7 +106,7 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
                                 const BaselinePlan& made) {
   const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
   RatedPlan step = ordered_step(made, question_.job, costs.front());
-  if (best_ && hopeless(step, costs.front())) {
+  if (hopeless(step, costs.front())) {
     rate_every_recomputation(baseline, tuning, std::move(step));
     return;
   }
@@ -136,15 +141,13 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
 
 bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cost,
                               std::size_t replica) const {
-  const ReplicaId r(replica);
+  if (!best_) return false;
   const Schedule& order = step.schedules[replica];
   // Bytes take longer to count than times.
-  const TaskTimes times = task_times(cost, step.plan.layout, step.plan.replicas[replica].packs,
-                                     replication_of(question_.job, r));
-  if (!has_chance(order_bound(order, times))) return true;
+  if (!order_has_chance(order, step.plan, replica, cost)) return true;
   const std::optional<Bytes>& cap = question_.job.memory_cap;
   if (!cap) return false;
-  const ReplicaPacks packs = costed_replica(step, cost, r);
+  const ReplicaPacks packs = costed_replica(step, cost, ReplicaId(replica));
   return largest_need(schedule_memory(packs.packs, order, packs.bytes)).bytes > *cap;
 }
 
@@ -165,7 +168,7 @@ bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cos
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
                                               RatedPlan step) {
   for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    if (best_ && hopeless(step, cost)) continue;
+    if (hopeless(step, cost)) continue;
     step.plan.recompute = cost.recompute;
     Rated other = simulated(step);
     measure(other);
@@ -173,18 +176,24 @@ void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tu
   }
 }
 
+/// Gives up at the first replica that says that the step is of no use.
+std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
+                                                     const RecomputingCosts& cost) const {
+  RatedPlan step = unordered_step(made, question_.job, cost);
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    order_next(step, made, question_.job, cost, question_.choices.search.few_packs);
+    if (hopeless(step, cost, r)) return std::nullopt;
+  }
+  return step;
+}
+
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
   for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    RatedPlan step = unordered_step(made, question_.job, cost);
-    bool useless = false;
-    for (std::size_t r = 0; r < step.plan.replicas.size() && !useless; ++r) {
-      order_next(step, made, question_.job, cost, question_.choices.search.few_packs);
-      useless = best_ && hopeless(step, cost, r);
-    }
-    if (useless) continue;
-    Rated found = simulated(std::move(step));
+    std::optional<RatedPlan> step = cyclic_step(made, cost);
+    if (!step) continue;
+    Rated found = simulated(std::move(*step));
     measure(found);
     keep(baseline, tuning, std::move(found));
   }

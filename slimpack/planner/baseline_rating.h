@@ -38,14 +38,20 @@ class BaselineRating {
     StageNeed need;
   };
 
+  /// Whether this order of a replica's packs leaves a chance with these costs.
+  [[nodiscard]] bool order_has_chance(const Schedule& order, const StepPlan& plan,
+                                      std::size_t replica, const RecomputingCosts& cost) const;
   void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
   /// Whether a replica by itself says that the step is of no use with these costs: by its order or
-  /// by its memory. REQUIRES: a best step.
+  /// by its memory. False as long as no step is known.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost,
                               std::size_t replica) const;
   /// Whether any replica says so.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost);
   void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step);
+  /// The step with its replicas in order; absent if hopeless.
+  [[nodiscard]] std::optional<RatedPlan> cyclic_step(const BaselinePlan& made,
+                                                     const RecomputingCosts& cost) const;
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
   [[nodiscard]] Rated simulated(RatedPlan step) const;
   void measure(Rated& rated) const;

@@ -38,19 +38,14 @@ std::string mark(Bytes peak, const std::optional<Bytes>& cap) {
 /// Compares our step with the fastest other one within the cap. Empty if one of the two is missing.
 std::string conclusion(const std::vector<ComparedPlanner>& planners,
                        const std::optional<Bytes>& cap) {
-  const ComparedPlanner* ours = nullptr;
-  const ComparedPlanner* best = nullptr;
-  for (const ComparedPlanner& planner : planners) {
-    if (!fits(planner, cap)) continue;
-    if (planner.planner == kOurs)
-      ours = &planner;
-    else if (best == nullptr || planner.figures->makespan < best->figures->makespan)
-      best = &planner;
-  }
-  if (ours == nullptr || best == nullptr) return "";
+  std::vector<PlannerTime> times;
+  for (const ComparedPlanner& planner : planners)
+    if (fits(planner, cap))
+      times.push_back({planner.planner, to_seconds(planner.figures->makespan)});
+  const std::optional<SpeedUp> speed_up = our_speed_up(times);
+  if (!speed_up) return "";
   return fmt::format("\nslimpack trains {:.2f} times as fast as {}, the fastest other{}\n",
-                     to_seconds(best->figures->makespan) / to_seconds(ours->figures->makespan),
-                     best->planner, cap ? " within the memory cap" : "");
+                     speed_up->times, speed_up->other, cap ? " within the memory cap" : "");
 }
 
 /// How the baselines are tuned. Empty without any.
@@ -94,6 +89,19 @@ std::vector<std::string> planner_names() {
   std::vector<std::string> names{kOurs};
   for (const Baseline& baseline : baselines()) names.emplace_back(baseline.name);
   return names;
+}
+
+std::optional<SpeedUp> our_speed_up(const std::vector<PlannerTime>& times) {
+  const PlannerTime* ours = nullptr;
+  const PlannerTime* best = nullptr;
+  for (const PlannerTime& one : times) {
+    if (one.planner == kOurs)
+      ours = &one;
+    else if (best == nullptr || one.time < best->time)
+      best = &one;
+  }
+  if (ours == nullptr || best == nullptr) return std::nullopt;
+  return SpeedUp{best->time / ours->time, best->planner};
 }
 
 ComparedPlanner compared(const std::string& planner, const Job& job, const SequenceLengths& lengths,

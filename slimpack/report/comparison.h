@@ -41,6 +41,20 @@ struct ComparedPlanner {
 /// Whether the planner runs the step and its peak is within the cap.
 [[nodiscard]] bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap);
 
+/// What a planner takes for the same work, in any unit that all share.
+struct PlannerTime {
+  std::string planner;
+  double time = 0;
+};
+
+struct SpeedUp {
+  double times = 0;   ///< as fast as the other
+  std::string other;  ///< the fastest other planner; the first of several
+};
+
+/// How ours compares with the fastest other planner. Absent if `times` lacks ours or has no other.
+[[nodiscard]] std::optional<SpeedUp> our_speed_up(const std::vector<PlannerTime>& times);
+
 /// Plans the step. `planner` is one of planner_names; baselines are tuned (tuned_baseline). Throws
 /// InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, const Job& job,

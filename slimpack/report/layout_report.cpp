@@ -181,9 +181,7 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
   one["memory_bytes"] = layout.left.count();
   if (layout.why) one["needed_bytes"] = layout.why->needed.count();
   if (layout.outcome != LayoutOutcome::kRated) return one;
-  const Spread times = makespans(layout);
-  one["makespan_ns"] = {
-      {"mean", times.mean}, {"p50", times.p50}, {"p95", times.p95}, {"worst", times.worst}};
+  one["makespan_ns"] = to_json(makespans(layout));
   one["makespans_ns"] = nlohmann::json::array();
   for (const LayoutStep& step : layout.steps) one["makespans_ns"].push_back(step.makespan.count());
   one["tokens_per_second"] = report.tokens_per_second(layout);

@@ -58,21 +58,16 @@ bool has_figures(const PlannerSteps& planner) {
 
 /// Empty if ours or every other planner cannot run a step.
 std::string conclusion(const std::vector<PlannerSteps>& planners, const std::optional<Bytes>& cap) {
-  const PlannerSteps* ours = nullptr;
-  const PlannerSteps* best = nullptr;
-  const auto mean = [](const PlannerSteps& planner) { return spread(planner, makespan).mean; };
-  for (const PlannerSteps& planner : planners) {
-    if (misfits(planner, cap) > 0) continue;
-    if (planner.planner == "slimpack")
-      ours = &planner;
-    else if (best == nullptr || mean(planner) < mean(*best))
-      best = &planner;
-  }
-  if (ours == nullptr || best == nullptr) return "";
+  std::vector<PlannerTime> times;
+  for (const PlannerSteps& planner : planners)
+    if (misfits(planner, cap) == 0)
+      times.push_back({planner.planner, spread(planner, makespan).mean});
+  const std::optional<SpeedUp> speed_up = our_speed_up(times);
+  if (!speed_up) return "";
   return fmt::format(
       "\nOn average, slimpack trains {:.2f} times as fast as {}, the fastest other planner that "
       "runs every step{}\n",
-      mean(*best) / mean(*ours), best->planner, cap ? " within the memory cap" : "");
+      speed_up->times, speed_up->other, cap ? " within the memory cap" : "");
 }
 
 }  // namespace
@@ -138,15 +133,11 @@ nlohmann::json steps_json(const std::vector<PlannerSteps>& planners) {
   for (const PlannerSteps& planner : planners) {
     nlohmann::json steps = nlohmann::json::array();
     for (const ComparedPlanner& step : planner.steps) steps.push_back(to_json(step));
-    nlohmann::json spread_json;
-    if (has_figures(planner)) {
-      const Spread found = spread(planner, makespan);
-      spread_json = {
-          {"mean", found.mean}, {"p50", found.p50}, {"p95", found.p95}, {"worst", found.worst}};
-    }
+    nlohmann::json makespans;
+    if (has_figures(planner)) makespans = to_json(spread(planner, makespan));
     all.push_back({{"planner", planner.planner},
                    {"steps", std::move(steps)},
-                   {"makespan_ns", std::move(spread_json)}});
+                   {"makespan_ns", std::move(makespans)}});
   }
   return {{"format", "slimpack-steps"}, {"version", 1}, {"planners", std::move(all)}};
 }

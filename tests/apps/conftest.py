@@ -11,6 +11,14 @@ def workspace(tmp_path_factory):
     return Workspace(tmp_path_factory.mktemp("apps"))
 
 
+@pytest.fixture(scope="module")
+def lengths(tmp_path_factory):
+    """A list of 199 documents of 1 to 900 tokens."""
+    file = tmp_path_factory.mktemp("lengths") / "lengths.txt"
+    file.write_text("".join(f"{37 * n % 900 + 1}\n" for n in range(1, 200)))
+    return file
+
+
 @pytest.fixture(scope="session")
 def poor_file_system(tmp_path_factory):
     """An environment in which file systems have neither locks nor files without names."""

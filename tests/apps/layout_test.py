@@ -9,13 +9,6 @@ from program import assert_refused, run, settings
 ROOM = ["plan.memory_cap=none"]
 
 
-@pytest.fixture(scope="module")
-def lengths(tmp_path_factory):
-    file = tmp_path_factory.mktemp("lengths") / "lengths.txt"
-    file.write_text("".join(f"{37 * n % 900 + 1}\n" for n in range(1, 200)))
-    return file
-
-
 def layout(workspace, lengths, tmp_path, *arguments, overrides=ROOM):
     done = run("layout", workspace.config("layout"), "--lengths", lengths, "--json",
                tmp_path / "out.json", *settings(overrides), *arguments)
@@ -151,3 +144,17 @@ def test_a_mistake_is_one_line_and_leaves_no_file(workspace, lengths, tmp_path, 
                tmp_path / "out.svg")
     assert_refused(done, *parts)
     assert not list(tmp_path.iterdir())
+
+
+def test_documents_may_be_those_of_a_setting(workspace, tmp_path):
+    """Without a run file."""
+    workspace.config("set")
+    hardware = tmp_path / "machine.toml"
+    hardware.write_text('name = "machine"\npeak_flops = 1e12\n')
+    bare = ["layout", "--model", workspace.folder / "set-model.json", "--hardware", hardware,
+            "--ranks", 2, "--context", 1024, "--step-tokens", 1000]
+    assert_refused(run(*bare), "slimpack: no sequences to plan", "--distribution", "data.prefix")
+    corpus = workspace.folder / "corpus"
+    done = run(*bare, *settings([f"data.prefix={corpus}"]))
+    assert done.returncode == 0, done.stderr
+    assert f"{corpus}, first 4 steps of seed 0" in done.stdout

@@ -10,13 +10,6 @@ STEPS = 12
 FIGURES = ["mean", "p50", "p95", "worst"]
 
 
-@pytest.fixture(scope="module")
-def lengths(tmp_path_factory):
-    file = tmp_path_factory.mktemp("lengths") / "lengths.txt"
-    file.write_text("".join(f"{37 * n % 900 + 1}\n" for n in range(1, 200)))
-    return file
-
-
 def spread(values):
     """mean, p50, p95 and worst: the smallest value that so many percent do not exceed."""
     ordered = sorted(values)
@@ -119,4 +112,14 @@ def test_a_mistake_is_one_line_and_leaves_no_file(workspace, tmp_path, command, 
     out = ["--out", tmp_path / "plan.json"] if command == "plan" else []
     done = run(command, workspace.config("many"), *out, "--json", tmp_path / "out.json", *arguments)
     assert_refused(done, *parts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["plan", "compare", "fit"])
+def test_without_documents_the_ways_to_give_them_are_named(workspace, tmp_path, command):
+    config = workspace.config("no-documents")
+    out = ["--out", tmp_path / "plan.json"] if command == "plan" else []
+    done = run(command, config, *out, *settings(["data.prefix="]))
+    assert_refused(done, f"{config}: no sequences to plan", "--lengths FILE", "--data PREFIX",
+                   "--distribution KIND:A,B", "data.prefix")
     assert not list(tmp_path.iterdir())

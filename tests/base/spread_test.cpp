@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
@@ -30,6 +31,11 @@ TEST(Spread, OfFewValuesHasThem) {
   const Spread four = spread_of({4, 1, 3, 2});
   EXPECT_EQ(four.p50, 2);
   EXPECT_EQ(four.p95, 4);
+}
+
+TEST(Spread, HasItsFieldsInJson) {
+  EXPECT_EQ(to_json(Spread{2.5, 2, 4, 5}),
+            nlohmann::json::parse(R"({"mean": 2.5, "p50": 2.0, "p95": 4.0, "worst": 5.0})"));
 }
 
 }  // namespace
