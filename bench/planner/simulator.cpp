@@ -35,7 +35,7 @@ struct Prepared {
     step = std::move(*ours.step);
     replicas = costed_replicas(step, planned.cost);
     for (const Schedule& schedule : step.schedules)
-      for (const auto& stage : schedule.stages) actions += std::ssize(stage);
+      for (const auto& stage : schedule.ranks) actions += std::ssize(stage);
   }
 };
 

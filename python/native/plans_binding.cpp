@@ -170,6 +170,8 @@ void bind_plans(nb::module_& m) {
           [](nb::handle self) { return view<std::int64_t>(plan_in(self).step.plan.lengths, self); })
       .def_prop_ro("layer_begin",
                    [](const PlanFile& plan) { return plan.step.plan.layout.layer_begin; })
+      .def_prop_ro("stages_per_rank",
+                   [](const PlanFile& plan) { return plan.step.plan.layout.stages_per_rank; })
       .def_prop_ro("recompute",
                    [](const PlanFile& plan) { return recompute_names(plan.step.plan); })
       .def_prop_ro(

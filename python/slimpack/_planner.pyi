@@ -193,6 +193,9 @@ class StepPlan:
     def layer_begin(self) -> list[int]: ...
 
     @property
+    def stages_per_rank(self) -> int: ...
+
+    @property
     def recompute(self) -> str: ...
 
     @property

@@ -209,7 +209,8 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 struct Replication {
   std::int32_t replicas =
       1;  ///< gradients are reduced over them, the model's state is shared out (Costs::zero)
-  std::span<const double> speed = {};  ///< by stage, 1 = as the cost model says; empty = all 1
+  std::span<const double> speed =
+      {};  ///< by rank of the pipeline, 1 = as the cost model says; empty = all 1
 };
 
 /// Every time that the schedule and the simulator need, rounded to nanoseconds. Compute times are

@@ -21,26 +21,27 @@ struct TaskTimes {
   std::vector<std::vector<Nanos>> weight_gradient;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: to the next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: to the previous stage
-  /// By stage: what is left of the reduction of gradients between replicas once this one has run
-  /// the stage. Buckets are reduced one after the other, each once all replicas have it, so the
-  /// stage is reduced when this time has passed on every replica.
+  /// By rank of the pipeline: what is left of the reduction of gradients between replicas once this
+  /// one has run the rank's stages. Buckets are reduced one after the other, each once all replicas
+  /// have it, so the rank is reduced when this time has passed on every replica.
   std::vector<Nanos> reduce;
-  /// The same where the stage's last action is weight gradients alone. They hide less than a
+  /// The same where the rank's last action is weight gradients alone. They hide less than a
   /// backward, but send nothing. Empty = backward cannot be split.
   std::vector<Nanos> reduce_after_weights;
-  /// By stage: gradient norm, optimizer and the exchange of updated parameters, after all stages.
+  /// By rank of the pipeline: gradient norm, optimizer and the exchange of updated parameters,
+  /// after all ranks.
   std::vector<Nanos> step_end;
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward.size()); }
-  /// `reduce` where the stage's last action is of this pass.
-  [[nodiscard]] Nanos reduce_after(Pass last, std::size_t stage) const {
+  [[nodiscard]] std::size_t ranks() const { return step_end.size(); }
+  /// `reduce` where the rank's last action is of this pass.
+  [[nodiscard]] Nanos reduce_after(Pass last, std::size_t rank) const {
     const bool weights = last == Pass::kWeightGradient && !reduce_after_weights.empty();
-    return weights ? reduce_after_weights[stage] : reduce[stage];
+    return weights ? reduce_after_weights[rank] : reduce[rank];
   }
   /// The same, whatever comes last.
-  [[nodiscard]] Nanos least_reduce(std::size_t stage) const {
-    return std::min(reduce_after(Pass::kBackward, stage),
-                    reduce_after(Pass::kWeightGradient, stage));
+  [[nodiscard]] Nanos least_reduce(std::size_t rank) const {
+    return std::min(reduce_after(Pass::kBackward, rank), reduce_after(Pass::kWeightGradient, rank));
   }
 };
 

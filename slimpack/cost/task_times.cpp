@@ -44,8 +44,8 @@ void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t r
         cost.source, all * 1e-9, most * 1e-9);
 }
 
-double speed_of(const Replication& replication, StageId stage) {
-  return replication.speed.empty() ? 1.0 : replication.speed[stage.index()];
+double speed_of(const Replication& replication, std::int32_t rank) {
+  return replication.speed.empty() ? 1.0 : replication.speed[static_cast<std::size_t>(rank)];
 }
 
 /// Sums over a pack's slices. All of the pack's times are computed from them.
@@ -143,7 +143,7 @@ std::vector<Nanos> autograd_times(const RecomputingCosts& cost, const StageLayou
 std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
                                StageId stage, Pass pass, const std::vector<PackSums>& packs,
                                const Replication& replication) {
-  const double speed = speed_of(replication, stage);
+  const double speed = speed_of(replication, layout.rank_of(stage));
   // Layers run while the next one's weights and the last one's gradients travel.
   const Nanos travelling =
       rounded(shared_state_traffic(cost, layout, stage, replication.replicas, pass));
@@ -207,13 +207,15 @@ double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
          (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
 }
 
-/// Under autograd every replica has all gradients of its stage, and updates all parameters. Tied
+/// Under autograd every replica has all gradients of its stages, and updates all parameters. Tied
 /// parameters have a gradient on the first and one on the last stage.
 void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
-                        StageId stage, const Replication& replication) {
-  const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
+                        std::int32_t rank, const Replication& replication) {
+  double parameters = 0;
+  for (std::int32_t s = rank; s < layout.stages(); s += layout.ranks())
+    parameters += static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
   const double gradient = cost.autograd->state.gradients;
-  const bool edge = stage.value() == 0 || stage.value() == layout.stages() - 1;
+  const bool edge = rank == 0 || rank == layout.ranks() - 1;
   const double tied = edge && layout.stages() > 1 && cost.shape.edges
                           ? static_cast<double>(cost.shape.edges->shared)
                           : 0;
@@ -223,7 +225,7 @@ void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& 
   times.reduce.push_back(
       rounded(2 * ring_time(cost, parameters * gradient, replication.replicas) + exchanged));
   times.step_end.push_back(
-      rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, stage)));
+      rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, rank)));
 }
 
 /// Of the last pack; 0 without packs.
@@ -231,26 +233,45 @@ double last_of(const std::vector<Nanos>& times) {
   return times.empty() ? 0 : static_cast<double>(times.back().count());
 }
 
+/// What the rank's other stages still reduce after the backward of its first one. Theirs ends
+/// before: in the last round of the ranks' stages the first stage's backwards come last.
+double other_reductions(const TaskTimes& times, const Costs& cost, const StageLayout& layout,
+                        std::int32_t rank, std::int32_t replicas) {
+  const std::vector<Nanos>& backwards = times.backward[static_cast<std::size_t>(rank)];
+  double hidden = 0;
+  for (std::size_t b = backwards.size() - std::min<std::size_t>(backwards.size(), layout.ranks());
+       b < backwards.size(); ++b)
+    hidden += static_cast<double>(backwards[b].count());
+  double left = 0;
+  for (std::int32_t s = rank + layout.ranks(); s < layout.stages(); s += layout.ranks())
+    left += reduction_after(cost, layout, StageId(s), replicas, 0);
+  return std::max(0.0, left - hidden);
+}
+
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const StageId stage(s);
+  for (std::int32_t r = 0; r < layout.ranks(); ++r) {
+    const StageId stage(r);
     if (cost.autograd) {
-      add_plain_step_end(times, cost, layout, stage, replication);
+      add_plain_step_end(times, cost, layout, r, replication);
       continue;
     }
     const std::int32_t replicas = replication.replicas;
+    const double others = other_reductions(times, cost, layout, r, replicas);
     const auto left_after = [&](const std::vector<Nanos>& actions) {
-      return rounded(reduction_after(cost, layout, stage, replicas, last_of(actions)));
+      return rounded(others + reduction_after(cost, layout, stage, replicas, last_of(actions)));
     };
     // Later stages send what their last backward gives before they reduce.
-    times.reduce.push_back(left_after(s == 0 ? times.backward.front() : std::vector<Nanos>()));
+    times.reduce.push_back(left_after(r == 0 ? times.backward.front() : std::vector<Nanos>()));
     if (!times.weight_gradient.empty())
       times.reduce_after_weights.push_back(left_after(times.weight_gradient[stage.index()]));
-    const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
-    const double update = cost.optimizer_per_parameter * parameters / replicas;
-    times.step_end.push_back(rounded(update / speed_of(replication, stage) +
-                                     parameter_gathering(cost, layout, stage, replicas)));
+    double end = 0;
+    for (std::int32_t s = r; s < layout.stages(); s += layout.ranks()) {
+      const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
+      end += cost.optimizer_per_parameter * parameters / replicas / speed_of(replication, r) +
+             parameter_gathering(cost, layout, StageId(s), replicas);
+    }
+    times.step_end.push_back(rounded(end));
   }
 }
 
@@ -288,14 +309,14 @@ EdgeTime stage_weight_gradient(const Costs& cost, const StageLayout& layout, Sta
 TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const Replication& replication) {
   SLIMPACK_CHECK(replication.speed.empty() ||
-                 replication.speed.size() == static_cast<std::size_t>(layout.stages()));
+                 replication.speed.size() == static_cast<std::size_t>(layout.ranks()));
   const std::vector<PackSums> forward = sums_of(packs.forward, window_of(cost));
   const std::vector<PackSums> backward = sums_of(packs.backward, window_of(cost));
   TaskTimes times;
   const std::optional<AutogradPacks> autograd =
       cost.autograd ? std::optional<AutogradPacks>(packs) : std::nullopt;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const double speed = speed_of(replication, StageId(s));
+    const double speed = speed_of(replication, layout.rank_of(StageId(s)));
     if (autograd) {
       times.forward.push_back(
           autograd_times(cost, layout, StageId(s), Pass::kForward, forward, *autograd, speed));

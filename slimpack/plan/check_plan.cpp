@@ -46,6 +46,12 @@ void check_layout(const StageLayout& layout, Findings& findings) {
     if (begin[s] >= begin[s + 1])
       findings.add("stage {} has layers [{}, {}): every stage needs at least one", s, begin[s],
                    begin[s + 1]);
+  if (layout.stages_per_rank < 1 || layout.stages() % layout.stages_per_rank != 0)
+    findings.add("{} stages cannot sit on ranks of {} stages each", layout.stages(),
+                 layout.stages_per_rank);
+  else if (layout.stages_per_rank > 1 && layout.ranks() == 1)
+    findings.add("one rank has {} stages; several stages a rank need two ranks or more",
+                 layout.stages_per_rank);
 }
 
 void check_recompute(const StepPlan& plan, Findings& findings) {

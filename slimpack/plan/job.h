@@ -14,7 +14,7 @@ namespace slimpack {
 struct Job {
   StageLayout layout;  ///< the same on all replicas
   std::int32_t replicas = 1;
-  /// [replica][stage], 1 = as the costs say; empty = all 1.
+  /// [replica][rank of its pipeline], 1 = as the costs say; empty = all 1.
   std::vector<std::vector<double>> speed = {};
   std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
   /// Tokens that a pack of whole sequences holds at most (baselines/baseline.h), on one replica or

@@ -59,13 +59,18 @@ struct PackPlan {
 };
 
 /// Consecutive layers [layer_begin[s], layer_begin[s+1]) on stage s. The embedding sits on the
-/// first stage, the final norm and the head on the last.
+/// first stage, the final norm and the head on the last. Stage s sits on rank s mod ranks() of the
+/// pipeline, as in Megatron's interleaved schedule (arXiv:2104.04473, section 2.2).
 struct StageLayout {
   std::vector<std::int32_t> layer_begin;  ///< stages + 1 entries, from 0 to the layer count
+  std::int32_t stages_per_rank = 1;       ///< divides the stages
 
   [[nodiscard]] std::int32_t stages() const {
     return static_cast<std::int32_t>(layer_begin.size()) - 1;
   }
+  /// Of a pipeline.
+  [[nodiscard]] std::int32_t ranks() const { return stages() / stages_per_rank; }
+  [[nodiscard]] std::int32_t rank_of(StageId s) const { return s.value() % ranks(); }
   [[nodiscard]] std::int32_t layers(StageId s) const {
     return layer_begin[s.index() + 1] - layer_begin[s.index()];
   }
@@ -102,7 +107,8 @@ struct StepPlan {
 ///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
 ///  - the replicas of a group have the same merged MicroPacks in the same order, including those of
 ///    larger groups around it, so that no two replicas wait for each other in a circle;
-///  - layer_begin ascends strictly from 0; a recomputation for each layer, or none.
+///  - layer_begin ascends strictly from 0; every rank has equally many stages, a single rank
+///    one; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
 
@@ -116,6 +122,7 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 
 /// JSON text with "format": "slimpack-plan" and "version": 3. from_json checks every field's
 /// presence, type and range, but does not call check_plan. It throws InvalidInput naming `origin`.
+/// Without "stages_per_rank" a rank has one stage.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
 

@@ -110,6 +110,7 @@ std::string plan_to_json(const StepPlan& plan) {
               {"version", kVersion},
               {"lengths", std::move(lengths)},
               {"layer_begin", plan.layout.layer_begin},
+              {"stages_per_rank", plan.layout.stages_per_rank},
               {"recompute", std::move(recompute)},
               {"replicas", std::move(replicas)}}
       .dump();
@@ -127,6 +128,9 @@ StepPlan plan_from_json(std::string_view text, std::string_view origin) {
   for (const json& layer : fields.array("layer_begin"))
     plan.layout.layer_begin.push_back(static_cast<std::int32_t>(
         json_integer(layer, fmt::format("{}: an entry of layer_begin", origin), 0, kMaxId)));
+  if (fields.has("stages_per_rank"))
+    plan.layout.stages_per_rank =
+        static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxId));
   plan.recompute = recompute_from_json(fields);
   for (const json& replica : fields.array("replicas"))
     plan.replicas.push_back(replica_from_json(

@@ -11,51 +11,55 @@ namespace {
 
 constexpr std::int64_t kUnknown = -1;
 
-/// Sweeps over the stages, there and back, until every action has run.
+/// Sweeps over the ranks, there and back, until every action has run.
 class OrderRun {
  public:
   OrderRun(const Schedule& schedule, const TaskTimes& times)
-      : schedule_(schedule), times_(times), stages_(schedule.stages.size()) {
+      : schedule_(schedule),
+        times_(times),
+        stages_(schedule.stages()),
+        next_(schedule.ranks.size()),
+        free_at_(schedule.ranks.size()) {
     for (std::size_t s = 0; s < stages_; ++s) {
       forward_.emplace_back(times.forward[s].size(), kUnknown);
       backward_.emplace_back(times.backward[s].size(), kUnknown);
     }
-    next_.resize(stages_, 0);
-    free_at_.resize(stages_, 0);
   }
 
   Nanos run() {
     std::size_t left = 0;
-    for (const auto& actions : schedule_.stages) left += actions.size();
+    for (const auto& actions : schedule_.ranks) left += actions.size();
+    const std::size_t ranks = schedule_.ranks.size();
     while (left > 0) {
       const std::size_t before = left;
-      for (std::size_t s = 0; s < stages_; ++s) left -= advance(s);
-      for (std::size_t s = stages_; s-- > 0;) left -= advance(s);
+      for (std::size_t r = 0; r < ranks; ++r) left -= advance(r);
+      for (std::size_t r = ranks; r-- > 0;) left -= advance(r);
       SLIMPACK_CHECK(left < before, "deadlock with {} actions left", left);
     }
     Nanos reduced(0), ended(0);
-    for (std::size_t s = 0; s < stages_; ++s) {
-      const auto& actions = schedule_.stages[s];
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const auto& actions = schedule_.ranks[r];
       const Pass last = actions.empty() ? Pass::kBackward : actions.back().pass;
-      reduced = std::max(reduced, Nanos(free_at_[s]) + times_.reduce_after(last, s));
-      ended = std::max(ended, times_.step_end[s]);
+      reduced = std::max(reduced, Nanos(free_at_[r]) + times_.reduce_after(last, r));
+      ended = std::max(ended, times_.step_end[r]);
     }
     return reduced + ended;
   }
 
  private:
-  std::size_t advance(std::size_t s) {
-    const std::size_t first = next_[s];
-    while (next_[s] < schedule_.stages[s].size() && run(s, schedule_.stages[s][next_[s]]))
-      ++next_[s];
-    return next_[s] - first;
+  std::size_t advance(std::size_t r) {
+    const std::size_t first = next_[r];
+    while (next_[r] < schedule_.ranks[r].size() && run(free_at_[r], schedule_.ranks[r][next_[r]]))
+      ++next_[r];
+    return next_[r] - first;
   }
 
   /// False where the input is not known yet.
-  bool run(std::size_t s, const Action& action) {
+  bool run(std::int64_t& free_at, const Action& action) {
+    const std::size_t s = action.stage.index();
     const std::size_t pack = action.pack.index();
     if (action.pass == Pass::kWeightGradient) {
-      free_at_[s] += times_.weight_gradient[s][pack].count();
+      free_at += times_.weight_gradient[s][pack].count();
       return true;
     }
     const bool back = goes_back(action.pass);
@@ -69,8 +73,8 @@ class OrderRun {
     const auto& durations = action.pass == Pass::kForward    ? times_.forward
                             : action.pass == Pass::kBackward ? times_.backward
                                                              : times_.input_gradient;
-    free_at_[s] = std::max(free_at_[s], arrival) + durations[s][pack].count();
-    (back ? backward_ : forward_)[s][pack] = free_at_[s];
+    free_at = std::max(free_at, arrival) + durations[s][pack].count();
+    (back ? backward_ : forward_)[s][pack] = free_at;
     return true;
   }
 
@@ -78,8 +82,8 @@ class OrderRun {
   const TaskTimes& times_;
   std::size_t stages_;
   std::vector<std::vector<std::int64_t>> forward_, backward_;  ///< ends, [stage][pack]
-  std::vector<std::size_t> next_;
-  std::vector<std::int64_t> free_at_;
+  std::vector<std::size_t> next_;                              ///< by rank
+  std::vector<std::int64_t> free_at_;                          ///< by rank
 };
 
 }  // namespace

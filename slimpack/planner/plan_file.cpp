@@ -31,7 +31,7 @@ json prediction_to_json(const RatedPlan& step) {
 }
 
 bool splits_backward(const Schedule& schedule) {
-  for (const std::vector<Action>& actions : schedule.stages)
+  for (const std::vector<Action>& actions : schedule.ranks)
     for (const Action& action : actions)
       if (action.pass == Pass::kInputGradient) return true;
   return false;
@@ -69,16 +69,16 @@ std::vector<std::vector<double>> speed_from(const JsonFields& fields, const Step
     if (!row.is_array())
       invalid_input("{}: speed[{}] must be an array, found {}; plan again", fields.origin(),
                     speed.size(), row.type_name());
-    auto& stages = speed.emplace_back();
+    auto& ranks = speed.emplace_back();
     for (const json& factor : row) {
       if (!factor.is_number() || !(factor.get<double>() > 0))
         invalid_input("{}: an entry of speed is {}, must be a number above 0; plan again",
                       fields.origin(), factor.dump());
-      stages.push_back(factor.get<double>());
+      ranks.push_back(factor.get<double>());
     }
-    if (stages.size() != static_cast<std::size_t>(plan.layout.stages()))
-      invalid_input("{}: speed[{}] has {} entries, the plan has {} stages; plan again",
-                    fields.origin(), speed.size() - 1, stages.size(), plan.layout.stages());
+    if (ranks.size() != static_cast<std::size_t>(plan.layout.ranks()))
+      invalid_input("{}: speed[{}] has {} entries, the plan has {} ranks; plan again",
+                    fields.origin(), speed.size() - 1, ranks.size(), plan.layout.ranks());
   }
   if (!speed.empty() && speed.size() != plan.replicas.size())
     invalid_input("{}: speed has {} rows, the plan has {} replicas; plan again", fields.origin(),
@@ -125,7 +125,8 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
     const std::string where = fmt::format("{}[{}]", part("schedules"), file.step.schedules.size());
     if (!schedule.is_string())
       invalid_input("{} must be text, found {}", where, schedule.type_name());
-    file.step.schedules.push_back(schedule_from_text(schedule.get<std::string>(), where));
+    file.step.schedules.push_back(schedule_from_text(schedule.get<std::string>(), where,
+                                                     file.step.plan.layout.stages_per_rank));
   }
   file.cost = cost_from_json(fields.at("cost").dump(), part("cost"));
   require_consistent(file, origin);

@@ -19,11 +19,13 @@ class TypicalTimes {
   }
 
   /// Puts it in place of `predicted`, which stays where the ranks did not do that. `rank` counts
-  /// stages of replicas.
-  void replace(Nanos& predicted, std::size_t rank, SpanKind kind, PackId pack = PackId(-1)) const {
+  /// ranks of replicas.
+  void replace(Nanos& predicted, std::size_t rank, SpanKind kind, std::size_t local_stage = 0,
+               PackId pack = PackId(-1)) const {
     double slowest = -1;
     for (std::int32_t t = 0; t < tensor_; ++t) {
-      const auto found = all_.find({static_cast<std::int32_t>(rank) * tensor_ + t, kind, pack});
+      const auto found = all_.find({static_cast<std::int32_t>(rank) * tensor_ + t, kind,
+                                    static_cast<std::int32_t>(local_stage), pack});
       if (found != all_.end()) slowest = std::max(slowest, median(found->second));
     }
     if (slowest >= 0) predicted = Nanos(static_cast<std::int64_t>(slowest));
@@ -38,17 +40,18 @@ void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_ra
   const auto each = [&](std::vector<std::vector<Nanos>>& pass, SpanKind kind) {
     for (std::size_t s = 0; s < pass.size(); ++s)
       for (std::size_t p = 0; p < pass[s].size(); ++p)
-        typical.replace(pass[s][p], first_rank + s, kind, PackId(p));
+        typical.replace(pass[s][p], first_rank + s % times.ranks(), kind, s / times.ranks(),
+                        PackId(p));
   };
   each(times.forward, SpanKind::kForward);
   each(times.backward, SpanKind::kBackward);
   each(times.input_gradient, SpanKind::kInputGradient);
   each(times.weight_gradient, SpanKind::kWeightGradient);
-  for (std::size_t s = 0; s < times.reduce.size(); ++s) {
-    typical.replace(times.reduce[s], first_rank + s, SpanKind::kReduce);
+  for (std::size_t r = 0; r < times.ranks(); ++r) {
+    typical.replace(times.reduce[r], first_rank + r, SpanKind::kReduce);
     if (!times.reduce_after_weights.empty())
-      typical.replace(times.reduce_after_weights[s], first_rank + s, SpanKind::kReduce);
-    typical.replace(times.step_end[s], first_rank + s, SpanKind::kOptimizer);
+      typical.replace(times.reduce_after_weights[r], first_rank + r, SpanKind::kReduce);
+    typical.replace(times.step_end[r], first_rank + r, SpanKind::kOptimizer);
   }
 }
 
@@ -58,7 +61,7 @@ std::map<Work, double> busy_durations(const Timeline& timeline) {
   std::map<Work, double> lasted;
   for (const Span& span : timeline.spans)
     if (is_busy(span.kind))
-      lasted[{span.rank, span.kind, span.pack}] +=
+      lasted[{span.rank, span.kind, span.local_stage, span.pack}] +=
           static_cast<double>((span.end - span.start).count());
   return lasted;
 }
@@ -68,8 +71,8 @@ SimulationResult replay(const RatedPlan& step, const Costs& cost,
   SLIMPACK_CHECK(!measured.empty());
   const TypicalTimes typical(measured);
   std::vector<ReplicaPacks> replicas = costed_replicas(step, cost);
-  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
-  for (std::size_t r = 0; r < replicas.size(); ++r) replace(replicas[r].times, typical, r * stages);
+  for (std::size_t r = 0; r < replicas.size(); ++r)
+    replace(replicas[r].times, typical, r * replicas[r].times.ranks());
   return simulate(replicas, step.schedules);
 }
 

@@ -56,7 +56,7 @@ std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost, Counted
 }
 
 std::vector<Bytes> stage_needs(const RatedPlan& step, std::span<const ReplicaPacks> replicas) {
-  std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.stages()));
+  std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.ranks()));
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     const std::vector<Bytes> memory =
         schedule_memory(replicas[r].packs, step.schedules[r], replicas[r].bytes);

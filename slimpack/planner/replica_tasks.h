@@ -20,7 +20,7 @@ namespace slimpack {
 [[nodiscard]] std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
                                                         Counted counted = Counted::kAll);
 
-/// By stage: the most that any of its ranks holds in any timing.
+/// By rank of the pipeline: the most that any replica's holds in any timing.
 [[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost,
                                              Counted counted = Counted::kAll);
 /// The same, for costed_replicas of the step.

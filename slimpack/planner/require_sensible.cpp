@@ -23,9 +23,9 @@ void require_speed(const Job& job) {
     invalid_input("speeds of {} replicas are given, there are {}; give one row for each",
                   job.speed.size(), job.replicas);
   for (std::size_t r = 0; r < job.speed.size(); ++r) {
-    if (job.speed[r].size() != static_cast<std::size_t>(job.layout.stages()))
-      invalid_input("speeds of {} stages are given for replica {}, there are {}; give one for each",
-                    job.speed[r].size(), r, job.layout.stages());
+    if (job.speed[r].size() != static_cast<std::size_t>(job.layout.ranks()))
+      invalid_input("speeds of {} ranks are given for replica {}, there are {}; give one for each",
+                    job.speed[r].size(), r, job.layout.ranks());
     for (const double speed : job.speed[r])
       if (!std::isfinite(speed) || speed <= 0)
         invalid_input("the speed of a rank of replica {} is {}, must be above 0; 1 is usual", r,

@@ -196,9 +196,8 @@ void UnitSearch::narrow(const Trial& trial) {
     return;
   const int packs = trial.candidate.cut.fluid.packs;
   // What is coarse may fit by chance and take long. Finer MicroPacks have more memory to spare.
-  const bool hindered =
-      problem_.job.memory_cap && static_cast<double>(best_makespan().count()) >
-                                     kClearlyWorse * favourites_.uncapped.score;
+  const bool hindered = problem_.job.memory_cap && static_cast<double>(best_makespan().count()) >
+                                                       kClearlyWorse * favourites_.uncapped.score;
   if (!hindered && packs > favourite().cut.fluid.packs && packs < too_many_packs_) {
     too_many_packs_ = packs;
     too_many_bound_ = trial.bound;

@@ -48,7 +48,7 @@ std::size_t merged_count(const StepPlan& plan) {
 std::int64_t split_count(const RatedPlan& step) {
   std::int64_t count = 0;
   for (const Schedule& schedule : step.schedules)
-    for (const auto& actions : schedule.stages)
+    for (const auto& actions : schedule.ranks)
       count += std::count_if(actions.begin(), actions.end(),
                              [](const Action& a) { return a.pass == Pass::kWeightGradient; });
   return count;
@@ -60,18 +60,25 @@ std::string replicas_text(const StepPlan& plan) {
   return merged == 0 ? count : fmt::format("{}, {} merged sequences", count, merged);
 }
 
-/// The largest busy time and the largest peak of a stage's ranks.
-struct StageExtremes {
+/// A rank of the pipeline: its stages, and the most that any replica's has.
+struct RankExtremes {
+  std::string stages;
+  std::int32_t layers = 0;
   Nanos busy;
   Bytes peak;
 };
 
-StageExtremes extremes_of(const RatedPlan& step, StageId stage) {
-  StageExtremes most;
-  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
-  for (std::size_t rank = stage.index(); rank < step.prediction.busy.size(); rank += stages) {
-    most.busy = std::max(most.busy, step.prediction.busy[rank]);
-    most.peak = std::max(most.peak, step.prediction.peak_activation[rank]);
+RankExtremes extremes_of(const RatedPlan& step, std::int32_t rank) {
+  const StageLayout& layout = step.plan.layout;
+  RankExtremes most;
+  for (std::int32_t s = rank; s < layout.stages(); s += layout.ranks()) {
+    most.stages += fmt::format("{}{}", most.stages.empty() ? "" : ", ", s);
+    most.layers += layout.layers(StageId(s));
+  }
+  const auto ranks = static_cast<std::size_t>(layout.ranks());
+  for (auto r = static_cast<std::size_t>(rank); r < step.prediction.busy.size(); r += ranks) {
+    most.busy = std::max(most.busy, step.prediction.busy[r]);
+    most.peak = std::max(most.peak, step.prediction.peak_activation[r]);
   }
   return most;
 }
@@ -106,17 +113,17 @@ ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
 std::string step_report(const RatedPlan& step, const ReportRows& rows, int columns) {
   Table summary({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto& [name, value] : rows) summary.add_row({name, value});
-  Table stages({{"stage"}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
+  const char* const first = step.plan.layout.stages_per_rank > 1 ? "stages" : "stage";
+  Table ranks({{first}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
   const SimulationResult& predicted = step.prediction;
-  for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {
-    const StageId stage(s);
-    const StageExtremes most = extremes_of(step, stage);
+  for (std::int32_t r = 0; r < step.plan.layout.ranks(); ++r) {
+    const RankExtremes most = extremes_of(step, r);
     const double share =
         predicted.makespan > Nanos(0) ? to_seconds(most.busy) / to_seconds(predicted.makespan) : 0;
-    stages.add_row({fmt::to_string(s), fmt::to_string(step.plan.layout.layers(stage)),
-                    human_duration(most.busy), human_share(share), human_bytes(most.peak)});
+    ranks.add_row({most.stages, fmt::to_string(most.layers), human_duration(most.busy),
+                   human_share(share), human_bytes(most.peak)});
   }
-  return summary.text(columns) + "\n" + stages.text(columns);
+  return summary.text(columns) + "\n" + ranks.text(columns);
 }
 
 nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
@@ -131,9 +138,9 @@ nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
 nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
-  for (std::int32_t s = 0; s < step.plan.layout.stages(); ++s) {
-    const StageExtremes most = extremes_of(step, StageId(s));
-    stages.push_back({{"layers", step.plan.layout.layers(StageId(s))},
+  for (std::int32_t r = 0; r < step.plan.layout.ranks(); ++r) {
+    const RankExtremes most = extremes_of(step, r);
+    stages.push_back({{"layers", most.layers},
                       {"busy_ns", most.busy.count()},
                       {"peak_activation_bytes", most.peak.count()}});
   }

@@ -114,12 +114,19 @@ StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId st
   return stores;
 }
 
+ActivationLedger::ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, std::size_t rank,
+                                   std::size_t ranks)
+    : bytes_(bytes), ranks_(ranks) {
+  for (std::size_t s = rank; s < bytes.rows.size(); s += ranks)
+    stores_.push_back(stage_stores(flow, bytes, StageId(s)));
+}
+
 Bytes ActivationLedger::peak_of(const Action& action) const {
-  const std::size_t s = stage_.index();
+  const std::size_t s = action.stage.index();
   const std::size_t p = action.pack.index();
   switch (action.pass) {
     case Pass::kForward:
-      return live_ + stores_.forward_opens[p] + bytes_.forward_transient[s][p];
+      return live_ + stores_of(action.stage).forward_opens[p] + bytes_.forward_transient[s][p];
     case Pass::kBackward:
       return live_ + bytes_.backward_transient[s][p];
     case Pass::kInputGradient:
@@ -131,11 +138,13 @@ Bytes ActivationLedger::peak_of(const Action& action) const {
 }
 
 void ActivationLedger::run(const Action& action) {
+  const std::size_t s = action.stage.index();
   const std::size_t p = action.pack.index();
-  if (action.pass == Pass::kForward) live_ += stores_.forward_opens[p];
-  if (goes_back(action.pass)) live_ += stores_.backward_opens[p] - stores_.backward_closes[p];
-  if (action.pass == Pass::kInputGradient) live_ += bytes_.weight_operands[stage_.index()][p];
-  if (action.pass == Pass::kWeightGradient) live_ -= bytes_.weight_operands[stage_.index()][p];
+  const StageStores& stores = stores_of(action.stage);
+  if (action.pass == Pass::kForward) live_ += stores.forward_opens[p];
+  if (goes_back(action.pass)) live_ += stores.backward_opens[p] - stores.backward_closes[p];
+  if (action.pass == Pass::kInputGradient) live_ += bytes_.weight_operands[s][p];
+  if (action.pass == Pass::kWeightGradient) live_ -= bytes_.weight_operands[s][p];
 }
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-// Counts the activation bytes of one stage while its actions run, as the runtime's row store does.
+// Counts the activation bytes of one rank while its actions run, as the runtime's row store does.
 #pragma once
 
 #include <cstdint>
@@ -58,14 +58,15 @@ struct StageStores {
 };
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 
-/// Replays the stores of one stage. REQUIRES: the caller runs the packs of each pass in ascending
-/// order, a backward pack after all forward packs whose rows it uses, and weight gradients after
-/// their input gradients; sums of the bytes fit into 64 bits.
+/// Replays the stores of one rank's stages. REQUIRES: the caller runs the packs of each pass in
+/// ascending order, a backward pack after all forward packs whose rows it uses, and weight
+/// gradients after their input gradients; sums of the bytes fit into 64 bits.
 class ActivationLedger {
  public:
-  /// Keeps a reference: `bytes` must outlive the ledger.
-  ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, StageId stage)
-      : bytes_(bytes), stage_(stage), stores_(stage_stores(flow, bytes, stage)) {}
+  /// Of stages `rank`, `rank` + `ranks` and so on. Keeps a reference: `bytes` must outlive the
+  /// ledger.
+  ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, std::size_t rank,
+                   std::size_t ranks);
 
   [[nodiscard]] Bytes live() const { return live_; }
   /// The highest bytes during the action if it ran now: live(), the stores that it opens, and its
@@ -75,9 +76,13 @@ class ActivationLedger {
   void run(const Action& action);
 
  private:
+  [[nodiscard]] const StageStores& stores_of(StageId stage) const {
+    return stores_[local_stage(stage, ranks_, bytes_.rows.size())];
+  }
+
   const TaskBytes& bytes_;
-  StageId stage_;
-  StageStores stores_;
+  std::size_t ranks_;
+  std::vector<StageStores> stores_;  ///< by stage of the rank
   Bytes live_;
 };
 

@@ -22,7 +22,11 @@ std::size_t way(Pass pass) {
 class MessageCheck {
  public:
   MessageCheck(std::size_t stages, int slots, std::vector<std::string>& errors)
-      : stages_(stages), slots_(static_cast<std::size_t>(slots)), errors_(errors) {}
+      : stages_(stages),
+        slots_(static_cast<std::size_t>(slots)),
+        errors_(errors),
+        posted_(stages),
+        used_(stages) {}
 
   void add(const Instruction& i) {
     switch (i.operation) {
@@ -37,10 +41,11 @@ class MessageCheck {
 
   void end() {
     if (output_) error("{} has no send of its output", to_string(*output_));
-    for (const std::size_t w : {0, 1})
-      if (posted_[w] != used_[w])
-        error("a rank posts {} {} receives, its actions use {}", posted_[w],
-              w == 0 ? "forward" : "backward", used_[w]);
+    for (std::size_t s = 0; s < stages_; ++s)
+      for (const std::size_t w : {0, 1})
+        if (posted_[s][w] != used_[s][w])
+          error("a rank posts {} {} receives, its actions use {}", posted_[s][w],
+                w == 0 ? "forward" : "backward", used_[s][w]);
   }
 
  private:
@@ -50,14 +55,15 @@ class MessageCheck {
   }
 
   void add_receive(const Instruction& i) {
-    const std::size_t w = way(i.action.pass);
     if (!has_input(i.action, stages_)) error("{}: no stage sends this", to_string(i));
-    if (i.action.pack != PackId(posted_[w]))
-      error("{} is posted where pack {} of its direction comes next", to_string(i), posted_[w]);
-    ++posted_[w];
-    if (posted_[w] - used_[w] > slots_ + 1)
+    std::size_t& posted = posted_[i.action.stage.index()][way(i.action.pass)];
+    const std::size_t used = used_[i.action.stage.index()][way(i.action.pass)];
+    if (i.action.pack != PackId(posted))
+      error("{} is posted where pack {} of its direction comes next", to_string(i), posted);
+    ++posted;
+    if (posted - used > slots_ + 1)
       error("{} is posted while {} receives before it wait for their actions, at most {} may",
-            to_string(i), posted_[w] - used_[w] - 1, slots_);
+            to_string(i), posted - used - 1, slots_);
   }
 
   void add_compute(const Instruction& i) {
@@ -66,10 +72,10 @@ class MessageCheck {
     output_.reset();
     if (has_output(i.action, stages_)) output_ = i.action;
     if (!has_input(i.action, stages_)) return;
-    const std::size_t w = way(i.action.pass);
-    if (posted_[w] <= i.action.pack.index())
+    const std::size_t s = i.action.stage.index();
+    if (posted_[s][way(i.action.pass)] <= i.action.pack.index())
       error("{} begins before the receive of its input is posted", to_string(i));
-    ++used_[w];
+    ++used_[s][way(i.action.pass)];
   }
 
   void add_send(const Instruction& i) {
@@ -81,8 +87,8 @@ class MessageCheck {
 
   std::size_t stages_, slots_;
   std::vector<std::string>& errors_;
-  std::array<std::size_t, 2> posted_{}, used_{};  ///< receives by direction
-  std::optional<Action> output_;                  ///< the action whose output is to be sent next
+  std::vector<std::array<std::size_t, 2>> posted_, used_;  ///< receives by stage and direction
+  std::optional<Action> output_;  ///< the action whose output is to be sent next
 };
 
 /// Runs the lists of all ranks in the worst case. What is possible stays possible until it happens,
@@ -92,58 +98,64 @@ class WorstCase {
   WorstCase(const StepPlan& plan, std::span<const LoweredSchedule> lowered)
       : plan_(plan),
         lowered_(lowered),
-        stages_(lowered.front().stages.size()),
-        ranks_(lowered.size() * stages_) {}
+        per_replica_(lowered.front().ranks.size()),
+        ranks_(lowered.size() * per_replica_) {}
 
   std::vector<std::string> stuck() {
     for (bool any = true; any;) {
       any = false;
       for (std::size_t r = 0; r < lowered_.size(); ++r)
-        for (std::size_t s = 0; s < stages_; ++s)
-          while (step(r, s)) any = true;
+        for (std::size_t p = 0; p < per_replica_; ++p)
+          while (step(r, p)) any = true;
     }
     std::vector<std::string> lines;
     for (std::size_t r = 0; r < lowered_.size(); ++r)
-      for (std::size_t s = 0; s < stages_; ++s)
-        if (next(r, s) != nullptr)
-          lines.push_back(fmt::format("deadlock: replica {} waits on stage {} with {} for {}", r, s,
-                                      to_string(*next(r, s)), waits_for(r, s)));
+      for (std::size_t p = 0; p < per_replica_; ++p)
+        if (const Instruction* i = next(r, p))
+          lines.push_back(fmt::format("deadlock: replica {} waits on stage {} with {} for {}", r,
+                                      i->action.stage.value(), to_string(*i), waits_for(r, p)));
     return lines;
   }
 
  private:
+  /// What a rank has posted to, or from, the rank before or after it in the ring of a pipeline.
+  struct Posted {
+    std::vector<const Instruction*> list;
+    std::size_t met = 0;  ///< how many have met what the other rank posted
+  };
   struct Rank {
     std::size_t next = 0;
-    std::array<std::size_t, 2> sent{}, received{};  ///< posted, by direction
+    std::array<Posted, 2> sent, received;  ///< by direction
   };
 
-  Rank& rank(std::size_t r, std::size_t s) { return ranks_[r * stages_ + s]; }
-  const Instruction* next(std::size_t r, std::size_t s) {
-    const auto& list = lowered_[r].stages[s];
-    return rank(r, s).next == list.size() ? nullptr : &list[rank(r, s).next];
+  Rank& rank(std::size_t r, std::size_t p) { return ranks_[r * per_replica_ + p]; }
+  const Instruction* next(std::size_t r, std::size_t p) {
+    const auto& list = lowered_[r].ranks[p];
+    return rank(r, p).next == list.size() ? nullptr : &list[rank(r, p).next];
   }
-  /// The neighbour to which messages of a direction go, or from which they come; null = none.
-  Rank* target(std::size_t r, std::size_t s, std::size_t w) {
-    if (s == (w == 0 ? stages_ - 1 : 0)) return nullptr;
-    return &rank(r, w == 0 ? s + 1 : s - 1);
+  /// The rank to which messages of a direction go.
+  [[nodiscard]] std::size_t target(std::size_t p, std::size_t w) const {
+    return (p + (w == 0 ? 1 : per_replica_ - 1)) % per_replica_;
   }
-  Rank* source(std::size_t r, std::size_t s, std::size_t w) { return target(r, s, 1 - w); }
+  [[nodiscard]] std::size_t source(std::size_t p, std::size_t w) const { return target(p, 1 - w); }
 
-  /// Sends of a direction that have not met their receives.
-  std::size_t open_sends(std::size_t r, std::size_t s, std::size_t w) {
-    const Rank* to = target(r, s, w);
-    const std::size_t sent = rank(r, s).sent[w];
-    return to == nullptr || to->received[w] >= sent ? 0 : sent - to->received[w];
-  }
-  std::size_t open_receives(std::size_t r, std::size_t s, std::size_t w) {
-    const Rank* from = source(r, s, w);
-    const std::size_t received = rank(r, s).received[w];
-    return from == nullptr || from->sent[w] >= received ? 0 : received - from->sent[w];
+  /// Lets sends and receives meet in the order of posting.
+  static void meet(Posted& sent, Posted& received, std::size_t w) {
+    while (sent.met < sent.list.size() && sent.met < received.list.size()) {
+      Action action = sent.list[sent.met]->action;
+      action.stage = StageId(action.stage.value() + (w == 0 ? 1 : -1));
+      if (received.list[sent.met]->action != action) return;
+      received.met = ++sent.met;
+    }
   }
   /// Whether a synchronisation of the rank's device would end.
-  bool nothing_open(std::size_t r, std::size_t s) {
-    for (const std::size_t w : {0, 1})
-      if (open_sends(r, s, w) > 0 || open_receives(r, s, w) > 0) return false;
+  bool nothing_open(std::size_t r, std::size_t p) {
+    for (const std::size_t w : {0, 1}) {
+      const Rank& own = rank(r, p);
+      if (own.sent[w].met < own.sent[w].list.size() ||
+          own.received[w].met < own.received[w].list.size())
+        return false;
+    }
     return true;
   }
 
@@ -152,48 +164,60 @@ class WorstCase {
   }
 
   /// Runs an action on all replicas that share its pack, if all are ready.
-  bool compute(std::size_t r, std::size_t s, const Action& action) {
+  bool compute(std::size_t r, std::size_t p, const Action& action) {
     const MicroPack& pack = pack_of(r, action);
     const auto count =
         static_cast<std::size_t>(action.pass == Pass::kWeightGradient ? 1 : pack.replicas);
     const std::size_t first = r - r % count;
     for (std::size_t m = first; m < first + count; ++m) {
-      const Instruction* other = next(m, s);
+      const Instruction* other = next(m, p);
       if (other == nullptr || other->operation != Operation::kCompute ||
-          other->action.pass != action.pass || pack_of(m, other->action) != pack ||
-          !nothing_open(m, s))
+          other->action.stage != action.stage || other->action.pass != action.pass ||
+          pack_of(m, other->action) != pack || !nothing_open(m, p))
         return false;
     }
-    for (std::size_t m = first; m < first + count; ++m) ++rank(m, s).next;
+    for (std::size_t m = first; m < first + count; ++m) ++rank(m, p).next;
     return true;
   }
 
-  bool step(std::size_t r, std::size_t s) {
-    const Instruction* i = next(r, s);
+  bool step(std::size_t r, std::size_t p) {
+    const Instruction* i = next(r, p);
     if (i == nullptr) return false;
-    if (i->operation == Operation::kCompute) return compute(r, s, i->action);
-    if (!nothing_open(r, s)) return false;
-    Rank& own = rank(r, s);
-    ++(i->operation == Operation::kReceive ? own.received : own.sent)[way(i->action.pass)];
-    return ++own.next, true;
+    if (i->operation == Operation::kCompute) return compute(r, p, i->action);
+    if (!nothing_open(r, p)) return false;
+    const std::size_t w = way(i->action.pass);
+    if (i->operation == Operation::kSend) {
+      Posted& own = rank(r, p).sent[w];
+      own.list.push_back(i);
+      meet(own, rank(r, target(p, w)).received[w], w);
+    } else {
+      Posted& own = rank(r, p).received[w];
+      own.list.push_back(i);
+      meet(rank(r, source(p, w)).sent[w], own, w);
+    }
+    return ++rank(r, p).next, true;
   }
 
-  std::string waits_for(std::size_t r, std::size_t s) {
-    const char* const names[] = {"F", "B"};
+  std::string waits_for(std::size_t r, std::size_t p) {
     for (const std::size_t w : {0, 1}) {
-      if (open_receives(r, s, w) > 0)
-        return fmt::format("the receive of {}{}, which has not been sent", names[w],
-                           source(r, s, w)->sent[w]);
-      if (open_sends(r, s, w) > 0)
-        return fmt::format("the send of {}{}, whose receive is not posted", names[w],
-                           target(r, s, w)->received[w]);
+      const Posted& received = rank(r, p).received[w];
+      if (received.met < received.list.size())
+        return fmt::format("the receive of {}, which has not been sent",
+                           message(*received.list[received.met]));
+      const Posted& sent = rank(r, p).sent[w];
+      if (sent.met < sent.list.size())
+        return fmt::format("the send of {}, whose receive is not posted",
+                           message(*sent.list[sent.met]));
     }
     return "the other replicas of its MicroPack";
+  }
+  static std::string message(const Instruction& i) {
+    return fmt::format("{}{}", i.action.pass == Pass::kForward ? 'F' : 'B', i.action.pack.value());
   }
 
   const StepPlan& plan_;
   std::span<const LoweredSchedule> lowered_;
-  std::size_t stages_;
+  std::size_t per_replica_;  ///< ranks of a pipeline
   std::vector<Rank> ranks_;
 };
 
@@ -205,8 +229,8 @@ std::vector<std::string> check_lowered(const StepPlan& plan,
   for (const LoweredSchedule& replica : lowered) schedules.push_back(actions_of(replica));
   std::vector<std::string> errors = check_step_schedules(plan, schedules, slots);
   for (std::size_t r = 0; r < lowered.size(); ++r)
-    for (const std::vector<Instruction>& instructions : lowered[r].stages) {
-      MessageCheck check(lowered[r].stages.size(), slots, errors);
+    for (const std::vector<Instruction>& instructions : lowered[r].ranks) {
+      MessageCheck check(lowered[r].stages(), slots, errors);
       for (const Instruction& i : instructions) {
         if (errors.size() >= kMaxLines) return errors;
         check.add(i);

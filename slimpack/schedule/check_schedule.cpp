@@ -1,4 +1,4 @@
-// Steps: check the contents of each stage's list; then run the lists without a clock as far as they
+// Steps: check the contents of each rank's list; then run the lists without a clock as far as they
 // go, and name every action that is stuck.
 #include <fmt/format.h>
 
@@ -16,9 +16,8 @@ struct Channel {
   std::size_t taken = 0;
 };
 
-struct StageRun {
+struct RankRun {
   std::size_t next = 0;
-  std::size_t forwards = 0;
   bool holds_output = false;  ///< the last action's output waits for a free slot
 };
 
@@ -29,8 +28,9 @@ class DryRun {
   DryRun(const PackPlan& packs, const Schedule& schedule, std::size_t slots)
       : schedule_(schedule),
         slots_(slots),
-        stages_(schedule.stages.size()),
-        runs_(stages_),
+        stages_(schedule.stages()),
+        runs_(schedule.ranks.size()),
+        forwards_(stages_),
         forward_(stages_),
         backward_(stages_) {
     std::map<SequenceId, std::size_t> forwards_of;
@@ -46,19 +46,19 @@ class DryRun {
   std::vector<std::string> stuck() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t s = 0; s < stages_; ++s)
-        while (step(s)) moved = true;
+      for (std::size_t r = 0; r < runs_.size(); ++r)
+        while (step(r)) moved = true;
     }
     std::vector<std::string> lines;
-    for (std::size_t s = 0; s < stages_; ++s)
-      if (runs_[s].holds_output || runs_[s].next < schedule_.stages[s].size())
-        lines.push_back(waits_for(s));
+    for (std::size_t r = 0; r < runs_.size(); ++r)
+      if (runs_[r].holds_output || runs_[r].next < schedule_.ranks[r].size())
+        lines.push_back(waits_for(r));
     return lines;
   }
 
  private:
-  [[nodiscard]] const Action& last_action(std::size_t s) const {
-    return schedule_.stages[s][runs_[s].next - 1];
+  [[nodiscard]] const Action& last_action(std::size_t r) const {
+    return schedule_.ranks[r][runs_[r].next - 1];
   }
   /// The channels that an action reads and writes. Null at the ends of the pipeline and for weight
   /// gradients.
@@ -76,47 +76,50 @@ class DryRun {
   }
   [[nodiscard]] bool rows_there(const Action& action) const {
     return !goes_back(action.pass) ||
-           runs_[action.stage.index()].forwards >= needed_[action.pack.index()];
+           forwards_[action.stage.index()] >= needed_[action.pack.index()];
   }
 
-  bool step(std::size_t s) {
-    StageRun& run = runs_[s];
+  bool step(std::size_t r) {
+    RankRun& run = runs_[r];
     if (run.holds_output) {
-      Channel* output = output_of(last_action(s));
+      Channel* output = output_of(last_action(r));
       if (output->put - output->taken >= slots_) return false;
       ++output->put;
       run.holds_output = false;
       return true;
     }
-    if (run.next == schedule_.stages[s].size()) return false;
-    const Action& action = schedule_.stages[s][run.next];
+    if (run.next == schedule_.ranks[r].size()) return false;
+    const Action& action = schedule_.ranks[r][run.next];
     Channel* input = input_of(action);
     if (input != nullptr && input->taken == input->put) return false;
     if (!rows_there(action)) return false;
     if (input != nullptr) ++input->taken;
-    if (action.pass == Pass::kForward) ++run.forwards;
+    if (action.pass == Pass::kForward) ++forwards_[action.stage.index()];
     ++run.next;
     run.holds_output = output_of(action) != nullptr;
     return true;
   }
 
-  std::string waits_for(std::size_t s) {
-    if (runs_[s].holds_output) {
-      const Action& sent = last_action(s);
+  std::string waits_for(std::size_t r) {
+    if (runs_[r].holds_output) {
+      const Action& sent = last_action(r);
+      const std::size_t s = sent.stage.index();
       return fmt::format(
           "deadlock: stage {} cannot send the output of {}: all {} slots to stage {} "
           "are full",
           s, to_string(sent), slots_, sent.pass == Pass::kForward ? s + 1 : s - 1);
     }
-    const Action& action = schedule_.stages[s][runs_[s].next];
+    const Action& action = schedule_.ranks[r][runs_[r].next];
+    const std::size_t s = action.stage.index();
     if (!rows_there(action))
       return fmt::format("deadlock: {} needs {} forwards on stage {} before it, the order has {}",
-                         to_string(action), needed_[action.pack.index()], s, runs_[s].forwards);
+                         to_string(action), needed_[action.pack.index()], s, forwards_[s]);
     const bool forward = action.pass == Pass::kForward;
-    const auto& actions = schedule_.stages[forward ? s - 1 : s + 1];
+    const StageId from(forward ? s - 1 : s + 1);
+    const auto& actions = schedule_.ranks[from.index() % schedule_.ranks.size()];
     // The neighbour may split a backward that this stage runs whole.
     const auto source = std::find_if(actions.begin(), actions.end(), [&](const Action& other) {
-      return other.pack == action.pack &&
+      return other.stage == from && other.pack == action.pack &&
              (forward ? other.pass == Pass::kForward : goes_back(other.pass));
     });
     return fmt::format("deadlock: {} waits for the output of {}", to_string(action),
@@ -126,25 +129,24 @@ class DryRun {
   const Schedule& schedule_;
   std::size_t slots_;
   std::size_t stages_;
-  std::vector<StageRun> runs_;
-  std::vector<Channel> forward_;   ///< by sending stage
-  std::vector<Channel> backward_;  ///< by sending stage
+  std::vector<RankRun> runs_;
+  std::vector<std::size_t> forwards_;  ///< by stage: started
+  std::vector<Channel> forward_;       ///< by sending stage
+  std::vector<Channel> backward_;      ///< by sending stage
   std::vector<std::size_t> needed_;
 };
 
 /// A broken list is often broken everywhere; the first lines suffice.
 constexpr std::size_t kMaxLines = 8;
 
-/// Checks one stage's list action by action. Every line names one action and its mistake.
+/// Checks the actions of one stage. Every line names one action and its mistake.
 class ListCheck {
  public:
   ListCheck(const PackPlan& packs, std::size_t stage, std::vector<std::string>& errors)
       : stage_(stage), total_{packs.forward.size(), packs.backward.size()}, errors_(errors) {}
 
   void add(const Action& action) {
-    if (action.stage != StageId(stage_))
-      errors_.push_back(fmt::format("stage {} lists {}", stage_, to_string(action)));
-    else if (action.pass == Pass::kWeightGradient)
+    if (action.pass == Pass::kWeightGradient)
       add_weight(action);
     else
       add_pack(action);
@@ -189,13 +191,20 @@ class ListCheck {
 
 void check_lists(const PackPlan& packs, const Schedule& schedule,
                  std::vector<std::string>& errors) {
-  for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
-    ListCheck check(packs, s, errors);
-    for (const Action& action : schedule.stages[s]) {
+  const std::size_t ranks = schedule.ranks.size();
+  for (std::size_t r = 0; r < ranks; ++r) {
+    std::vector<ListCheck> checks;
+    for (std::size_t s = r; s < schedule.stages(); s += ranks)
+      checks.emplace_back(packs, s, errors);
+    for (const Action& action : schedule.ranks[r]) {
       if (errors.size() >= kMaxLines) return;
-      check.add(action);
+      const std::size_t s = action.stage.index();
+      if (s % ranks != r || s >= schedule.stages())
+        errors.push_back(fmt::format("rank {} lists {}", r, to_string(action)));
+      else
+        checks[s / ranks].add(action);
     }
-    check.end();
+    for (ListCheck& check : checks) check.end();
   }
 }
 
@@ -204,8 +213,12 @@ void check_lists(const PackPlan& packs, const Schedule& schedule,
 std::vector<std::string> check_schedule(const PackPlan& packs, const Schedule& schedule,
                                         int slots) {
   std::vector<std::string> errors;
-  if (schedule.stages.empty()) errors.emplace_back("the schedule has no stage");
+  if (schedule.ranks.empty()) errors.emplace_back("the schedule has no rank");
+  if (schedule.stages_per_rank < 1)
+    errors.push_back(
+        fmt::format("a rank needs at least 1 stage, got {}", schedule.stages_per_rank));
   if (slots < 1) errors.push_back(fmt::format("a channel needs at least 1 slot, got {}", slots));
+  if (!errors.empty()) return errors;
   check_lists(packs, schedule, errors);
   // A list with missing actions would get stuck for the reasons above.
   if (!errors.empty()) return errors;

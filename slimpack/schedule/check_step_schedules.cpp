@@ -14,8 +14,10 @@ class JointRun {
       : plan_(plan),
         schedules_(schedules),
         slots_(static_cast<std::size_t>(slots)),
-        stages_(schedules.front().stages.size()),
-        ranks_(schedules.size() * stages_) {
+        per_replica_(schedules.front().ranks.size()),
+        stages_(schedules.front().stages()),
+        ranks_(schedules.size() * per_replica_),
+        stage_runs_(schedules.size() * stages_) {
     for (const ReplicaPlan& replica : plan.replicas)
       needed_.push_back(forwards_needed(replica.packs));
   }
@@ -24,76 +26,88 @@ class JointRun {
     for (bool any = true; any;) {
       any = false;
       for (std::size_t r = 0; r < schedules_.size(); ++r)
-        for (std::size_t s = 0; s < stages_; ++s)
-          while (step(r, s)) any = true;
+        for (std::size_t p = 0; p < per_replica_; ++p)
+          while (step(r, p)) any = true;
     }
     std::vector<std::string> lines;
     for (std::size_t r = 0; r < schedules_.size(); ++r)
-      for (std::size_t s = 0; s < stages_; ++s)
-        if (rank(r, s).next < schedules_[r].stages[s].size())
-          lines.push_back(fmt::format("deadlock: replica {} waits on stage {} with {}", r, s,
-                                      to_string(schedules_[r].stages[s][rank(r, s).next])));
+      for (std::size_t p = 0; p < per_replica_; ++p)
+        if (const Action* action = next(r, p))
+          lines.push_back(fmt::format("deadlock: replica {} waits on stage {} with {}", r,
+                                      action->stage.value(), to_string(*action)));
     return lines;
   }
 
  private:
   struct Rank {
     std::size_t next = 0;
-    bool started = false;           ///< action `next` has run; its output may wait for a slot
+    bool started = false;  ///< action `next` has run; its output may wait for a slot
+  };
+  struct StageRun {
     std::size_t begun[2] = {0, 0};  ///< actions started, by pass
     std::size_t sent[2] = {0, 0};   ///< outputs sent, by pass
   };
 
-  Rank& rank(std::size_t r, std::size_t s) { return ranks_[r * stages_ + s]; }
+  /// Rank p of replica r's pipeline, and the action that is its next; null at the end.
+  Rank& rank(std::size_t r, std::size_t p) { return ranks_[r * per_replica_ + p]; }
+  const Action* next(std::size_t r, std::size_t p) {
+    const auto& actions = schedules_[r].ranks[p];
+    return rank(r, p).next == actions.size() ? nullptr : &actions[rank(r, p).next];
+  }
+  StageRun& run_of(std::size_t r, std::size_t s) { return stage_runs_[r * stages_ + s]; }
   [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {
     return plan_.replicas[r].packs.of(action.pass)[action.pack.index()];
   }
 
-  bool input_there(std::size_t r, std::size_t s, const Action& action) {
+  bool input_there(std::size_t r, const Action& action) {
     const bool forward = action.pass == Pass::kForward;
-    if (!forward && rank(r, s).begun[0] < static_cast<std::size_t>(needed_[r][action.pack.index()]))
+    const std::size_t s = action.stage.index();
+    if (!forward &&
+        run_of(r, s).begun[0] < static_cast<std::size_t>(needed_[r][action.pack.index()]))
       return false;
     if (s == (forward ? 0 : stages_ - 1)) return true;
-    return rank(r, forward ? s - 1 : s + 1).sent[forward ? 0 : 1] > action.pack.index();
+    return run_of(r, forward ? s - 1 : s + 1).sent[forward ? 0 : 1] > action.pack.index();
   }
 
   /// Whether the action is next on every replica of its pack and has its input there.
-  bool company_there(std::size_t r, std::size_t s, const Action& action) {
+  bool company_there(std::size_t r, std::size_t p, const Action& action) {
     const MicroPack& pack = pack_of(r, action);
     const auto count = static_cast<std::size_t>(pack.replicas);
     for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
-      if (rank(m, s).started) return false;
-      if (rank(m, s).next == schedules_[m].stages[s].size()) return false;
-      const Action& other = schedules_[m].stages[s][rank(m, s).next];
-      if (other.pass != action.pass || pack_of(m, other) != pack || !input_there(m, s, other))
+      const Action* other = next(m, p);
+      if (rank(m, p).started || other == nullptr) return false;
+      if (other->stage != action.stage || other->pass != action.pass ||
+          pack_of(m, *other) != pack || !input_there(m, *other))
         return false;
     }
     return true;
   }
 
-  bool slot_free(std::size_t r, std::size_t s, const Action& action) {
+  bool slot_free(std::size_t r, const Action& action) {
     const bool forward = action.pass == Pass::kForward;
+    const std::size_t s = action.stage.index();
     if (s == (forward ? stages_ - 1 : 0)) return true;
-    return action.pack.index() < rank(r, forward ? s + 1 : s - 1).begun[forward ? 0 : 1] + slots_;
+    return action.pack.index() < run_of(r, forward ? s + 1 : s - 1).begun[forward ? 0 : 1] + slots_;
   }
 
-  bool step(std::size_t r, std::size_t s) {
-    Rank& own = rank(r, s);
-    if (own.next == schedules_[r].stages[s].size()) return false;
-    const Action action = schedules_[r].stages[s][own.next];
-    if (action.pass == Pass::kWeightGradient) return ++own.next, true;
-    const std::size_t pass = action.pass == Pass::kForward ? 0 : 1;
+  bool step(std::size_t r, std::size_t p) {
+    Rank& own = rank(r, p);
+    const Action* action = next(r, p);
+    if (action == nullptr) return false;
+    if (action->pass == Pass::kWeightGradient) return ++own.next, true;
+    const std::size_t pass = action->pass == Pass::kForward ? 0 : 1;
+    const std::size_t s = action->stage.index();
     if (!own.started) {
-      if (!input_there(r, s, action) || !company_there(r, s, action)) return false;
-      const auto count = static_cast<std::size_t>(pack_of(r, action).replicas);
+      if (!input_there(r, *action) || !company_there(r, p, *action)) return false;
+      const auto count = static_cast<std::size_t>(pack_of(r, *action).replicas);
       for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
-        rank(m, s).started = true;
-        ++rank(m, s).begun[pass];
+        rank(m, p).started = true;
+        ++run_of(m, s).begun[pass];
       }
     }
-    if (!slot_free(r, s, action)) return false;
+    if (!slot_free(r, *action)) return false;
     own.started = false;
-    ++own.sent[pass];
+    ++run_of(r, s).sent[pass];
     ++own.next;
     return true;
   }
@@ -101,8 +115,10 @@ class JointRun {
   const StepPlan& plan_;
   std::span<const Schedule> schedules_;
   std::size_t slots_;
+  std::size_t per_replica_;  ///< ranks of a pipeline
   std::size_t stages_;
   std::vector<Rank> ranks_;
+  std::vector<StageRun> stage_runs_;
   std::vector<std::vector<std::int32_t>> needed_;
 };
 

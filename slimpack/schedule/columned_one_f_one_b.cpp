@@ -13,8 +13,8 @@ Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stag
   const PackPlan all{std::vector<MicroPack>(pack_of.size()),
                      std::vector<MicroPack>(pack_of.size())};
   Schedule schedule;
-  for (const auto& actions : one_f_one_b(all, stages).stages) {
-    auto& own = schedule.stages.emplace_back();
+  for (const auto& actions : one_f_one_b(all, stages).ranks) {
+    auto& own = schedule.ranks.emplace_back();
     for (const Action& action : actions)
       if (const std::int32_t pack = pack_of[action.pack.index()]; pack >= 0)
         own.push_back({action.stage, action.pass, PackId(pack)});

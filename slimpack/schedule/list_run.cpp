@@ -71,11 +71,11 @@ void ListRun::set_left() {
 std::optional<ListScheduler::Result> ListRun::run() {
   if (policy_.give_up_above < Nanos(kNever)) set_left();
   Schedule schedule;
-  schedule.stages.resize(stages_.size());
+  schedule.ranks.resize(stages_.size());
   const auto packs =
       static_cast<std::size_t>(tasks_.forwards) + static_cast<std::size_t>(backwards_);
   const std::size_t halves = splits() ? static_cast<std::size_t>(backwards_) : 0;
-  for (auto& list : schedule.stages) list.reserve(packs + halves);
+  for (auto& list : schedule.ranks) list.reserve(packs + halves);
   for (std::size_t left = packs * stages_.size(); left > 0;) {
     const auto first = std::min_element(look_at_.begin(), look_at_.end());
     SLIMPACK_CHECK(*first != kNever, "{} actions left and no stage can go on", left);
@@ -85,7 +85,7 @@ std::optional<ListScheduler::Result> ListRun::run() {
       look_at_[s] = next_arrival(s);
       continue;
     }
-    schedule.stages[s].push_back(start(s, *pass));
+    schedule.ranks[s].push_back(start(s, *pass));
     if (stages_[s].free_at + stages_[s].left > policy_.give_up_above.count()) return std::nullopt;
     // A split backward is two actions; its weight gradients count down.
     if (*pass != Pass::kInputGradient) --left;

@@ -114,14 +114,14 @@ std::vector<Bytes> ListScheduler::memory_of(const Schedule& common) const {
   std::vector<Bytes> highest(memory_.size());
   for (std::size_t s = 0; s < memory_.size(); ++s)
     for (const StageMemory& replica : memory_[s])
-      highest[s] = std::max(highest[s], replica.highest_of(common.stages[s]));
+      highest[s] = std::max(highest[s], replica.highest_of(common.ranks[s]));
   return highest;
 }
 
 Schedule own_order(const Schedule& common, const PackPlan& packs) {
   Schedule own;
-  for (const auto& actions : common.stages) {
-    auto& list = own.stages.emplace_back();
+  for (const auto& actions : common.ranks) {
+    auto& list = own.ranks.emplace_back();
     list.reserve(packs.forward.size() + packs.backward.size());
     std::copy_if(actions.begin(), actions.end(), std::back_inserter(list), [&](const Action& a) {
       return a.pack.index() < (a.pass == Pass::kForward ? packs.forward : packs.backward).size();

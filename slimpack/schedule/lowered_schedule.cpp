@@ -3,9 +3,9 @@
 namespace slimpack {
 
 Schedule actions_of(const LoweredSchedule& lowered) {
-  Schedule schedule;
-  for (const std::vector<Instruction>& instructions : lowered.stages) {
-    std::vector<Action>& actions = schedule.stages.emplace_back();
+  Schedule schedule{{}, lowered.stages_per_rank};
+  for (const std::vector<Instruction>& instructions : lowered.ranks) {
+    std::vector<Action>& actions = schedule.ranks.emplace_back();
     for (const Instruction& i : instructions)
       if (i.operation == Operation::kCompute) actions.push_back(i.action);
   }

@@ -31,17 +31,22 @@ struct Instruction {
 /// As torch.distributed.pipelining writes them: "1RECV_F0", "1F0", "1SEND_F0".
 [[nodiscard]] std::string to_string(const Instruction& instruction);
 
-/// The instructions of each stage, in the order in which it begins them.
+/// The instructions of each rank of a pipeline, in the order in which it begins them.
 struct LoweredSchedule {
-  std::vector<std::vector<Instruction>> stages;
+  std::vector<std::vector<Instruction>> ranks;
+  std::int32_t stages_per_rank = 1;
 
+  [[nodiscard]] std::size_t stages() const {
+    return ranks.size() * static_cast<std::size_t>(stages_per_rank);
+  }
   bool operator==(const LoweredSchedule&) const = default;
 };
 
-/// One comma-separated line per stage, as schedule_to_text. Parsing throws InvalidInput naming
+/// One comma-separated line per rank, as schedule_to_text. Parsing throws InvalidInput naming
 /// `origin`, the line, the cell and the rule.
 [[nodiscard]] std::string lowered_to_text(const LoweredSchedule& lowered);
-[[nodiscard]] LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin);
+[[nodiscard]] LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin,
+                                                std::int32_t stages_per_rank = 1);
 
 /// The schedule without its sends and receives.
 [[nodiscard]] Schedule actions_of(const LoweredSchedule& lowered);
@@ -59,11 +64,11 @@ struct LoweredSchedule {
 /// shares no code with lower(). The rules:
 ///  - check_step_schedules is empty for the actions;
 ///  - every input is received once, before its action; every output is sent once, after its action
-///    and before the next one; receives of one direction are posted in the order of the packs, at
-///    most slots + 1 of which no action has begun to use;
+///    and before the next one; receives of a stage in one direction are posted in the order of the
+///    packs, at most slots + 1 of which no action has begun to use;
 ///  - the step ends in the worst case of a GPU: every instruction first synchronises its device, so
 ///    it waits for all sends and receives that its rank has posted; a send and its receive end
-///    together (rendezvous), in the order of posting for each pair of stages and direction. A step
+///    together (rendezvous), in the order of posting for each pair of ranks and direction. A step
 ///    that ends in this case ends whenever devices synchronise, and with any number of slots.
 /// REQUIRES: check_plan is empty; one lowered schedule for each replica, all with the same number
 /// of stages.

@@ -10,7 +10,7 @@ Schedule one_f_one_b(const PackPlan& packs, int stages) {
   const auto count = static_cast<std::int32_t>(packs.forward.size());
   Schedule schedule;
   for (std::int32_t s = 0; s < stages; ++s) {
-    auto& actions = schedule.stages.emplace_back();
+    auto& actions = schedule.ranks.emplace_back();
     const std::int32_t ahead = std::min(stages - s - 1, count);
     for (std::int32_t f = 0; f < ahead; ++f)
       actions.push_back({StageId(s), Pass::kForward, PackId(f)});

@@ -11,10 +11,14 @@ void require_sizes(const StepPlan& plan, std::span<const Kind> schedules, std::s
   if (schedules.size() != plan.replicas.size())
     invalid_input("{}: {} schedules for {} replicas; plan again", origin, schedules.size(),
                   plan.replicas.size());
-  for (const Kind& schedule : schedules)
-    if (schedule.stages.size() != static_cast<std::size_t>(plan.layout.stages()))
-      invalid_input("{}: the schedule has {} stages, the plan has {}; plan again", origin,
-                    schedule.stages.size(), plan.layout.stages());
+  for (const Kind& schedule : schedules) {
+    if (schedule.ranks.size() != static_cast<std::size_t>(plan.layout.ranks()))
+      invalid_input("{}: the schedule has {} ranks, the plan has {}; plan again", origin,
+                    schedule.ranks.size(), plan.layout.ranks());
+    if (schedule.stages_per_rank != plan.layout.stages_per_rank)
+      invalid_input("{}: the schedule has {} stages on each rank, the plan has {}; plan again",
+                    origin, schedule.stages_per_rank, plan.layout.stages_per_rank);
+  }
 }
 
 void require_none(const std::vector<std::string>& errors, std::string_view origin) {

@@ -1,4 +1,4 @@
-// Schedule: the static order in which every stage runs its MicroPacks.
+// Schedule: the static order in which every rank of a pipeline runs its MicroPacks.
 #pragma once
 
 #include <compare>
@@ -26,27 +26,42 @@ struct Action {
 
 [[nodiscard]] std::string to_string(const Action& action);
 
-/// The order of actions on each stage. A stage receives an action's input right before the action
-/// and sends its output right after it, so sends and receives need no entries.
+/// The order of actions on each rank of a pipeline, on all its stages (StageLayout). A rank
+/// receives an action's input right before the action and sends its output right after it, so sends
+/// and receives need no entries.
 struct Schedule {
-  std::vector<std::vector<Action>> stages;
+  std::vector<std::vector<Action>> ranks;
+  std::int32_t stages_per_rank = 1;
 
+  [[nodiscard]] std::size_t stages() const {
+    return ranks.size() * static_cast<std::size_t>(stages_per_rank);
+  }
   bool operator==(const Schedule&) const = default;
 };
 
-/// One comma-separated line per stage: "0F0,0F1,0B0". The line of a stage without work is empty.
-/// Parsing throws InvalidInput naming `origin`, the line, the cell and the rule.
-[[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
-[[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin);
+/// Which of its rank's stages a stage is, in the order of the pipeline. One stage a rank, the usual
+/// case, is spared the division.
+[[nodiscard]] constexpr std::size_t local_stage(StageId stage, std::size_t ranks,
+                                                std::size_t stages) {
+  return ranks == stages ? 0 : stage.index() / ranks;
+}
 
-/// Slots of each channel between two stages, in either direction. A stage whose output finds a full
+/// One comma-separated line per rank: "0F0,0F1,0B0", as torch.distributed.pipelining reads it. The
+/// line of a rank without work is empty. Parsing throws InvalidInput naming `origin`, the line, the
+/// cell and the rule.
+[[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
+[[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin,
+                                          std::int32_t stages_per_rank = 1);
+
+/// Slots of each channel between two stages, in either direction. A rank whose output finds a full
 /// channel waits until the receiver starts the action that consumes the oldest message.
 inline constexpr int kChannelSlots = 8;
 
 /// Every broken rule, one line each; empty for a correct schedule. It shares no code with the
 /// generators. The rules:
-///  - every stage has every forward pack once and every backward pack once, as B or as I and later
-///    W; forward packs, backward packs (B and I) and the packs of W are in ascending order;
+///  - a rank runs its own stages; every stage has every forward pack once and every backward pack
+///    once, as B or as I and later W; a stage's forward packs, backward packs (B and I) and packs
+///    of W are in ascending order;
 ///  - with unbounded time and `slots` messages per channel every action starts. A forward needs its
 ///    input from the stage before. A backward needs its input from the stage after, and the
 ///    forwards of all its rows on its own stage. A line names a stuck action and what it waits for.
@@ -73,13 +88,17 @@ inline constexpr int kChannelSlots = 8;
 /// and ascend strictly.
 [[nodiscard]] Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages);
 
-/// 1F1B over slices (Seq1F1B, SlimPipe). Before its first backward, stage s of p runs
-/// n + ahead_per_stage · (p − 1 − s) forwards; then one forward precedes each backward. n is the
-/// most forwards that a backward needs beyond one for each backward before it: the slices of a
-/// pack. With packs of whole sequences and ahead_per_stage 1 this is one_f_one_b. REQUIRES:
-/// check_plan is empty; as many forward as backward packs.
-[[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int stages,
-                                          std::int32_t ahead_per_stage);
+/// 1F1B over slices (Seq1F1B; SlimPipe, arXiv:2504.14519 and the order of its public code). Before
+/// its first backward, rank r of p runs n · v + ahead_per_rank · (p − 1 − r) forwards; then one
+/// forward precedes each backward. n is the slices of the largest micro-batch, whose backwards
+/// start when all of them have passed forward; v is stages_per_rank. Slices pass in rounds of at
+/// least p: each round passes all stages of a rank before the next. With packs of whole sequences,
+/// ahead_per_rank 1 and one stage a rank this is one_f_one_b. REQUIRES: check_plan is empty; as
+/// many forward as backward packs; a micro-batch's backward packs take the places of its forward
+/// packs.
+[[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks,
+                                          std::int32_t ahead_per_rank,
+                                          std::int32_t stages_per_rank = 1);
 
 /// DynaPipe's wait-free cyclic schedule. In every cycle a stage runs one backward, then one
 /// forward, of those whose inputs were there when the cycle began. Stage s of p so runs 2·(p − 1 −
@@ -95,7 +114,7 @@ inline constexpr int kChannelSlots = 8;
 /// put off more. REQUIRES: no backward of the schedule is split.
 [[nodiscard]] Schedule split_backwards(const Schedule& schedule);
 
-/// By stage: the highest bytes that any timing of these orders reaches. A ListScheduler that made
+/// By rank: the highest bytes that any timing of these orders reaches. A ListScheduler that made
 /// the orders under some cap makes the same ones under every cap from this value to that cap, if it
 /// is at least least_memory. REQUIRES: check_schedule is empty.
 /// Cost: O(stages · (packs · slots + slices)).

@@ -1,19 +1,93 @@
+#include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/schedule/activation_ledger.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/schedule/weight_backlog.h"
 
 namespace slimpack {
+namespace {
+
+/// One rank with several stages, whatever the timing: in every channel to it as many inputs wait as
+/// fit and can have been sent.
+class SharedRank {
+ public:
+  SharedRank(const PackPlan& packs, const TaskBytes& bytes, ActivationLedger ledger,
+             std::size_t rank, std::size_t ranks, int slots)
+      : bytes_(bytes),
+        ledger_(std::move(ledger)),
+        ranks_(ranks),
+        slots_(static_cast<std::size_t>(slots)),
+        needed_(forwards_needed(packs)) {
+    for (std::size_t s = rank; s < bytes.rows.size(); s += ranks)
+      stages_.push_back({s == 0, s + 1 == bytes.rows.size()});
+  }
+
+  Bytes highest_of(const std::vector<Action>& order) {
+    Bytes highest = waiting();
+    for (const Action& action : order) {
+      Stage& stage = stages_[action.stage.index() / ranks_];
+      if (action.pass == Pass::kForward) ++stage.forwards;
+      if (goes_back(action.pass)) ++stage.backwards;
+      highest = std::max(highest, ledger_.peak_of(action) + waiting());
+      ledger_.run(action);
+      highest = std::max(highest, ledger_.live() + waiting());
+    }
+    return highest;
+  }
+
+ private:
+  struct Stage {
+    bool first, last;
+    std::size_t forwards = 0, backwards = 0;  ///< begun
+  };
+
+  /// Inputs of a stage's next packs.
+  [[nodiscard]] Bytes waiting() const {
+    Bytes sum;
+    for (const Stage& stage : stages_) {
+      const std::size_t forwards = std::min(stage.forwards + slots_, bytes_.forward_input.size());
+      for (std::size_t f = stage.forwards; !stage.first && f < forwards; ++f)
+        sum += bytes_.forward_input[f];
+      const std::size_t backwards = std::min(stage.backwards + slots_, needed_.size());
+      for (std::size_t b = stage.backwards; !stage.last && b < backwards; ++b)
+        if (static_cast<std::size_t>(needed_[b]) <= stage.forwards) sum += bytes_.backward_input[b];
+    }
+    return sum;
+  }
+
+  const TaskBytes& bytes_;
+  ActivationLedger ledger_;
+  std::size_t ranks_;
+  std::size_t slots_;
+  std::vector<std::int32_t> needed_;
+  std::vector<Stage> stages_;
+};
+
+std::vector<Bytes> shared_memory(const PackPlan& packs, const Schedule& schedule,
+                                 const TaskBytes& bytes, int slots) {
+  const RowFlow flow = row_flow(packs);
+  const std::size_t ranks = schedule.ranks.size();
+  std::vector<Bytes> highest;
+  for (std::size_t r = 0; r < ranks; ++r)
+    highest.push_back(
+        SharedRank(packs, bytes, ActivationLedger(flow, bytes, r, ranks), r, ranks, slots)
+            .highest_of(schedule.ranks[r]));
+  return highest;
+}
+
+}  // namespace
 
 std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
                                    const TaskBytes& bytes, int slots) {
+  SLIMPACK_CHECK(bytes.rows.size() == schedule.stages());
+  if (schedule.stages_per_rank > 1) return shared_memory(packs, schedule, bytes, slots);
   std::vector<MemoryGuard> guards = memory_guards(packs, bytes, running_needs(packs), slots);
-  SLIMPACK_CHECK(guards.size() == schedule.stages.size());
   std::vector<Bytes> highest;
   for (std::size_t s = 0; s < guards.size(); ++s)
     highest.push_back(
-        StageMemory(std::move(guards[s]), bytes, StageId(s)).highest_of(schedule.stages[s]));
+        StageMemory(std::move(guards[s]), bytes, StageId(s)).highest_of(schedule.ranks[s]));
   return highest;
 }
 

@@ -64,7 +64,7 @@ struct ListReader {
   const char* rule;  ///< what a cell is and how to write it
   std::string_view origin;
 
-  std::vector<T> stage(std::string_view line, std::size_t number) const {
+  std::vector<T> rank(std::string_view line, std::size_t number) const {
     std::vector<T> list;
     for (;;) {
       const std::size_t comma = line.find(',');
@@ -73,35 +73,48 @@ struct ListReader {
       if (!entry)
         invalid_input("{}: line {}, cell {}: \"{}\" is no {}", origin, number, list.size() + 1,
                       cell.substr(0, 32), rule);
-      if (stage_of(*entry).index() + 1 != number)
-        invalid_input("{}: line {}, cell {}: {} belongs to stage {}, this line to stage {}", origin,
-                      number, list.size() + 1, cell, stage_of(*entry).value(), number - 1);
       list.push_back(*entry);
       if (comma == std::string_view::npos) return list;
       line.remove_prefix(comma + 1);
     }
   }
 
-  std::vector<std::vector<T>> stages(std::string_view text) const {
-    std::vector<std::vector<T>> stages;
+  std::vector<std::vector<T>> ranks(std::string_view text, std::int32_t stages_per_rank) const {
+    std::vector<std::vector<T>> ranks;
     while (!text.empty()) {
       const std::size_t end = text.find('\n');
       std::string_view line = text.substr(0, end);
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-      stages.push_back(line.empty() ? std::vector<T>{} : stage(line, stages.size() + 1));
+      ranks.push_back(line.empty() ? std::vector<T>{} : rank(line, ranks.size() + 1));
       if (end == std::string_view::npos) break;
       text.remove_prefix(end + 1);
     }
-    if (stages.empty())
-      invalid_input("{}: the schedule is empty; write one line of actions per stage", origin);
-    return stages;
+    if (ranks.empty())
+      invalid_input("{}: the schedule is empty; write one line of actions per rank", origin);
+    require_own_stages(ranks, stages_per_rank);
+    return ranks;
+  }
+
+  void require_own_stages(const std::vector<std::vector<T>>& ranks,
+                          std::int32_t stages_per_rank) const {
+    const std::size_t stages = ranks.size() * static_cast<std::size_t>(stages_per_rank);
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      for (std::size_t i = 0; i < ranks[r].size(); ++i) {
+        const std::size_t stage = stage_of(ranks[r][i]).index();
+        if (stage % ranks.size() == r && stage < stages) continue;
+        std::string own;  // stages of the line
+        for (std::size_t s = r; s < stages; s += ranks.size())
+          own += fmt::format("{}{}", own.empty() ? "" : " or ", s);
+        invalid_input("{}: line {}, cell {}: {} belongs to stage {}, this line to stage {}", origin,
+                      r + 1, i + 1, to_string(ranks[r][i]), stage, own);
+      }
   }
 };
 
 template <class T>
-std::string text_of(const std::vector<std::vector<T>>& stages) {
+std::string text_of(const std::vector<std::vector<T>>& ranks) {
   std::string text;
-  for (const std::vector<T>& list : stages) {
+  for (const std::vector<T>& list : ranks) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (i > 0) text += ',';
       text += to_string(list[i]);
@@ -127,23 +140,28 @@ std::string to_string(const Instruction& instruction) {
 }
 
 std::string schedule_to_text(const Schedule& schedule) {
-  return text_of(schedule.stages);
+  return text_of(schedule.ranks);
 }
 
-Schedule schedule_from_text(std::string_view text, std::string_view origin) {
+Schedule schedule_from_text(std::string_view text, std::string_view origin,
+                            std::int32_t stages_per_rank) {
   constexpr const char* kRule = "action; write stage, F, B, I or W, and pack, as in 3F7";
-  return {ListReader<Action>{action_from_text, kRule, origin}.stages(text)};
+  return {ListReader<Action>{action_from_text, kRule, origin}.ranks(text, stages_per_rank),
+          stages_per_rank};
 }
 
 std::string lowered_to_text(const LoweredSchedule& lowered) {
-  return text_of(lowered.stages);
+  return text_of(lowered.ranks);
 }
 
-LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin) {
+LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin,
+                                  std::int32_t stages_per_rank) {
   constexpr const char* kRule =
       "instruction; write stage, RECV_ or SEND_ for messages, F, B, I or W, and pack, as in "
       "3RECV_F7 or 3F7";
-  return {ListReader<Instruction>{instruction_from_text, kRule, origin}.stages(text)};
+  return {
+      ListReader<Instruction>{instruction_from_text, kRule, origin}.ranks(text, stages_per_rank),
+      stages_per_rank};
 }
 
 }  // namespace slimpack

@@ -20,8 +20,8 @@ struct Progress {
 Schedule wait_free_cyclic(std::span<const std::int64_t> weights, int stages, std::int64_t limit) {
   SLIMPACK_CHECK(stages >= 1);
   Schedule schedule;
-  schedule.stages.resize(static_cast<std::size_t>(stages));
-  std::vector<Progress> ran(schedule.stages.size());
+  schedule.ranks.resize(static_cast<std::size_t>(stages));
+  std::vector<Progress> ran(schedule.ranks.size());
   while (ran.front().backward < weights.size()) {
     const std::vector<Progress> before = ran;
     for (std::size_t s = 0; s < ran.size(); ++s) {
@@ -29,7 +29,7 @@ Schedule wait_free_cyclic(std::span<const std::int64_t> weights, int stages, std
       const std::size_t arrived = s == 0 ? weights.size() : before[s - 1].forward;
       const std::size_t returned = s + 1 == ran.size() ? before[s].forward : before[s + 1].backward;
       const auto run = [&](Pass pass, std::size_t pack) {
-        schedule.stages[s].push_back({StageId(s), pass, PackId(pack)});
+        schedule.ranks[s].push_back({StageId(s), pass, PackId(pack)});
       };
       if (own.backward < returned) {
         run(Pass::kBackward, own.backward);

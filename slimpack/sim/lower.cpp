@@ -14,7 +14,7 @@ Instruction receive_of(const Instruction& send) {
   return {Operation::kReceive, action};
 }
 
-TaskTimes counted_times(const PackPlan& packs, std::size_t stages) {
+TaskTimes counted_times(const PackPlan& packs, std::size_t stages, std::size_t ranks) {
   const auto all = [&](const std::vector<MicroPack>& of, Nanos time) {
     return std::vector(stages, std::vector<Nanos>(of.size(), time));
   };
@@ -24,34 +24,36 @@ TaskTimes counted_times(const PackPlan& packs, std::size_t stages) {
   times.input_gradient = times.weight_gradient = all(packs.backward, Nanos(1));
   times.forward_transfer.resize(packs.forward.size());
   times.backward_transfer.resize(packs.backward.size());
-  times.reduce.resize(stages);
-  times.step_end.resize(stages);
+  times.reduce.resize(ranks);
+  times.step_end.resize(ranks);
   return times;
 }
 
 }  // namespace
 
 std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log, std::size_t replicas,
-                                        std::size_t stages) {
+                                        const Schedule& like) {
   // Of events at one time those come first on which others depend, as in the log.
   std::ranges::stable_sort(log, {}, &LoggedEvent::time);
-  std::vector<LoweredSchedule> lowered(replicas);
-  for (LoweredSchedule& replica : lowered) replica.stages.resize(stages);
+  const std::size_t ranks = like.ranks.size();
+  std::vector<LoweredSchedule> lowered(replicas, {{}, like.stages_per_rank});
+  for (LoweredSchedule& replica : lowered) replica.ranks.resize(ranks);
   for (const LoggedEvent& event : log) {
-    auto& lists = lowered[event.replica].stages;
-    lists[event.instruction.action.stage.index()].push_back(event.instruction);
+    auto& lists = lowered[event.replica].ranks;
+    lists[event.instruction.action.stage.index() % ranks].push_back(event.instruction);
     if (event.instruction.operation != Operation::kSend) continue;
     const Instruction receive = receive_of(event.instruction);
-    lists[receive.action.stage.index()].push_back(receive);
+    lists[receive.action.stage.index() % ranks].push_back(receive);
   }
   return lowered;
 }
 
 std::vector<LoweredSchedule> lower(const StepPlan& plan, std::span<const Schedule> schedules) {
   std::vector<ReplicaPacks> replicas;
+  const Schedule& any = schedules.front();
   for (const ReplicaPlan& replica : plan.replicas)
     replicas.push_back(
-        {replica.packs, counted_times(replica.packs, schedules.front().stages.size()), {}});
+        {replica.packs, counted_times(replica.packs, any.stages(), any.ranks.size()), {}});
   return lower(replicas, schedules);
 }
 

@@ -74,27 +74,42 @@ Nanos longest_chain(const PackPlan& packs, const TaskTimes& times, const Backwar
 }
 
 struct Bounds {
-  Nanos first_stage;              ///< end of the first stage's last action
-  std::vector<Nanos> stage_ends;  ///< end of each stage's last action, by its own work alone
+  Nanos first_rank;              ///< end of the first rank's last action
+  std::vector<Nanos> rank_ends;  ///< end of each rank's last action, by its own work alone
 };
 
+/// By rank of the pipeline: the sum over its stages' packs.
+std::vector<Nanos> rank_sums(const Table& table, std::size_t ranks) {
+  std::vector<Nanos> sums(ranks);
+  for (std::size_t s = 0; s < table.size(); ++s) sums[s % ranks] += sum(table[s]);
+  return sums;
+}
+
+/// A rank begins with its first stage and ends with it: what it has run forward on the others goes
+/// back through it.
 Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
   Bounds bounds;
   if (packs.forward.empty()) return bounds;
   const BackwardTimes backward(times);
+  const std::size_t ranks = times.ranks();
+  const std::vector<Nanos> forward_work = rank_sums(times.forward, ranks);
+  const std::vector<Nanos> backward_work = rank_sums(backward.work(), ranks);
+  const std::vector<Nanos> backward_sent = rank_sums(backward.sent(), ranks);
   std::vector<Nanos> forward_way(packs.forward.size());
   std::vector<Nanos> backward_way(packs.backward.size());
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
-    const Nanos forwards_done = cheapest(forward_way) + sum(times.forward[s]);
-    bounds.stage_ends.push_back(forwards_done + sum(backward.work()[s]));
-    bounds.first_stage = std::max(bounds.first_stage,
-                                  forwards_done + sum(backward.sent()[s]) + cheapest(backward_way));
+    if (s < ranks) {
+      const Nanos forwards_done = cheapest(forward_way) + forward_work[s];
+      bounds.rank_ends.push_back(forwards_done + backward_work[s]);
+      bounds.first_rank =
+          std::max(bounds.first_rank, forwards_done + backward_sent[s] + cheapest(backward_way));
+    }
     if (s + 1 == times.forward.size()) break;
     extend(forward_way, times.forward[s], times.forward_transfer);
     extend(backward_way, backward.sent()[s], times.backward_transfer);
   }
-  bounds.first_stage = std::max(bounds.first_stage,
-                                longest_chain(packs, times, backward, forward_way, backward_way));
+  bounds.first_rank =
+      std::max(bounds.first_rank, longest_chain(packs, times, backward, forward_way, backward_way));
   return bounds;
 }
 
@@ -103,16 +118,16 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
 Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
   const Nanos step_end = *std::max_element(times.step_end.begin(), times.step_end.end());
   const Bounds bounds = bounds_of(packs, times);
-  Nanos reduced = bounds.first_stage + times.least_reduce(0);
-  for (std::size_t s = 0; s < bounds.stage_ends.size(); ++s)
-    reduced = std::max(reduced, bounds.stage_ends[s] + times.least_reduce(s));
+  Nanos reduced = bounds.first_rank + times.least_reduce(0);
+  for (std::size_t r = 0; r < bounds.rank_ends.size(); ++r)
+    reduced = std::max(reduced, bounds.rank_ends[r] + times.least_reduce(r));
   return reduced + step_end;
 }
 
 Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times) {
   const Bounds bounds = bounds_of(packs, times);
-  Nanos last = bounds.first_stage;
-  for (const Nanos end : bounds.stage_ends) last = std::max(last, end);
+  Nanos last = bounds.first_rank;
+  for (const Nanos end : bounds.rank_ends) last = std::max(last, end);
   return last;
 }
 

@@ -1,26 +1,33 @@
 #include "slimpack/sim/memory_replay.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace slimpack {
 namespace {
 
 class Replay {
  public:
-  Replay(const StageTimes& times, ActivationLedger ledger, std::int32_t rank,
+  Replay(const RankTimes& times, ActivationLedger ledger, std::int32_t rank,
          std::vector<MemorySample>* samples)
-      : times_(times), ledger_(std::move(ledger)), rank_(rank), samples_(samples) {}
+      : times_(times), ledger_(std::move(ledger)), rank_(rank), samples_(samples) {
+    for (const StageTimes& stage : times.stages)
+      for (const ArrivingInputs* arriving : {&stage.forward_inputs, &stage.backward_inputs})
+        inputs_.push_back({arriving, 0, arriving->put.empty() ? kNever : arriving->put.front()});
+  }
 
   Bytes run() {
     for (const Action& action : times_.actions) {
-      const ActionTimes& own = times_of(action.pass);
+      const std::size_t stage =
+          local_stage(action.stage, times_.ranks, times_.ranks * times_.stages.size());
+      const ActionTimes& own = times_of(times_.stages[stage], action.pass);
       const std::int64_t start = own.start[action.pack.index()];
       const std::int64_t end = own.end[action.pack.index()];
       take_puts_before(start);
       if (action.pass == Pass::kForward)
-        consume(times_.forward_inputs, action.pack, next_forward_);
+        consume(inputs_[2 * stage], action.pack);
       else if (goes_back(action.pass))
-        consume(times_.backward_inputs, action.pack, next_backward_);
+        consume(inputs_[2 * stage + 1], action.pack);
       stores_ = ledger_.peak_of(action);
       sample(start);
       take_puts_before(end);
@@ -32,40 +39,41 @@ class Replay {
   }
 
  private:
-  [[nodiscard]] const ActionTimes& times_of(Pass pass) const {
-    if (pass == Pass::kForward) return times_.forward;
-    return pass == Pass::kWeightGradient ? times_.weight : times_.backward;
+  /// The inputs of a stage in one direction.
+  struct Inputs {
+    const ArrivingInputs* arriving;
+    std::size_t next;
+    std::int64_t next_put;  ///< kNever after the last
+  };
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  static const ActionTimes& times_of(const StageTimes& stage, Pass pass) {
+    if (pass == Pass::kForward) return stage.forward;
+    return pass == Pass::kWeightGradient ? stage.weight : stage.backward;
   }
 
-  void consume(const ArrivingInputs& inputs, PackId pack, std::size_t& next) {
-    if (inputs.put.empty()) return;
-    while (next <= pack.index()) take(inputs, next);
-    waiting_ -= inputs.bytes[pack.index()];
+  void consume(Inputs& inputs, PackId pack) {
+    if (inputs.arriving->put.empty()) return;
+    while (inputs.next <= pack.index()) take(inputs);
+    waiting_ -= inputs.arriving->bytes[pack.index()];
   }
 
   /// Takes every put before `until`, in order of time. A put at `until` itself waits: the start of
   /// an action may have just made room for it.
   void take_puts_before(std::int64_t until) {
     for (;;) {
-      const bool forward = has_put(times_.forward_inputs, next_forward_, until);
-      const bool backward = has_put(times_.backward_inputs, next_backward_, until);
-      if (!forward && !backward) return;
-      if (forward && (!backward || times_.forward_inputs.put[next_forward_] <=
-                                       times_.backward_inputs.put[next_backward_]))
-        take(times_.forward_inputs, next_forward_);
-      else
-        take(times_.backward_inputs, next_backward_);
+      const auto first = std::ranges::min_element(inputs_, {}, &Inputs::next_put);
+      if (first->next_put >= until) return;
+      take(*first);
     }
   }
 
-  static bool has_put(const ArrivingInputs& inputs, std::size_t next, std::int64_t until) {
-    return next < inputs.put.size() && inputs.put[next] < until;
-  }
-
-  void take(const ArrivingInputs& inputs, std::size_t& next) {
-    waiting_ += inputs.bytes[next];
-    sample(inputs.put[next]);
-    ++next;
+  void take(Inputs& inputs) {
+    waiting_ += inputs.arriving->bytes[inputs.next];
+    sample(inputs.next_put);
+    ++inputs.next;
+    const auto& put = inputs.arriving->put;
+    inputs.next_put = inputs.next < put.size() ? put[inputs.next] : kNever;
   }
 
   void sample(std::int64_t time) {
@@ -74,20 +82,19 @@ class Replay {
     if (samples_ != nullptr) samples_->push_back({rank_, Nanos(time), now});
   }
 
-  const StageTimes& times_;
+  const RankTimes& times_;
   ActivationLedger ledger_;
   std::int32_t rank_;
   std::vector<MemorySample>* samples_;
-  std::size_t next_forward_ = 0;
-  std::size_t next_backward_ = 0;
-  Bytes stores_;   ///< the ledger's bytes, during an action its peak
-  Bytes waiting_;  ///< inputs put and not yet taken
+  std::vector<Inputs> inputs_;  ///< by stage of the rank: forward and backward
+  Bytes stores_;                ///< the ledger's bytes, during an action its peak
+  Bytes waiting_;               ///< inputs put and not yet taken
   Bytes peak_;
 };
 
 }  // namespace
 
-Bytes replay_memory(const StageTimes& times, ActivationLedger ledger, std::int32_t rank,
+Bytes replay_memory(const RankTimes& times, ActivationLedger ledger, std::int32_t rank,
                     std::vector<MemorySample>* samples) {
   return Replay(times, std::move(ledger), rank, samples).run();
 }

@@ -1,4 +1,4 @@
-// Memory replay: activation bytes of one stage over time, from the known times of all actions.
+// Memory replay: activation bytes of one rank over time, from the known times of all actions.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,6 @@ struct ActionTimes {
 };
 
 struct StageTimes {
-  std::span<const Action> actions;
   ActionTimes forward;
   ActionTimes backward;  ///< whole or input gradients
   ActionTimes weight;    ///< weight gradients that were put off
@@ -34,10 +33,16 @@ struct StageTimes {
   ArrivingInputs backward_inputs;
 };
 
-/// The highest bytes on the stage: the ledger's bytes, plus each input from its put until its
+struct RankTimes {
+  std::span<const Action> actions;
+  std::size_t ranks = 1;           ///< of the pipeline
+  std::vector<StageTimes> stages;  ///< of the rank: stage s is number s ÷ ranks
+};
+
+/// The highest bytes on the rank: the ledger's bytes, plus each input from its put until its
 /// action starts. A put at the very moment of a start or an end counts after it, unless it is the
 /// input of that start. Appends samples of `rank` to `samples` unless that is null.
-[[nodiscard]] Bytes replay_memory(const StageTimes& times, ActivationLedger ledger,
+[[nodiscard]] Bytes replay_memory(const RankTimes& times, ActivationLedger ledger,
                                   std::int32_t rank, std::vector<MemorySample>* samples);
 
 }  // namespace slimpack

@@ -15,16 +15,16 @@ class ReceivePosts {
   /// Keeps the span. Empty = all receives are posted in time.
   ReceivePosts(std::span<const LoweredSchedule> lowered, std::size_t stages);
 
-  /// The last action or send before the receive of an action's input is posted; null = none.
-  [[nodiscard]] const Instruction* before(std::size_t replica, std::size_t stage,
-                                          const Action& action) const;
+  /// The last action or send of its rank before the receive of an action's input is posted; null =
+  /// none.
+  [[nodiscard]] const Instruction* before(std::size_t replica, const Action& action) const;
 
  private:
-  /// Of one rank, by direction and pack.
-  using OfRank = std::array<std::vector<const Instruction*>, 2>;
+  /// Of one stage, by direction and pack.
+  using OfStage = std::array<std::vector<const Instruction*>, 2>;
 
-  std::size_t stages_;
-  std::vector<OfRank> ranks_;  ///< [replica · stages + stage]
+  std::size_t count_;            ///< of stages
+  std::vector<OfStage> stages_;  ///< [replica · stages + stage]
 };
 
 }  // namespace slimpack

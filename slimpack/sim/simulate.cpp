@@ -1,5 +1,5 @@
 // Steps:
-//  1. Sweep over the stages of every replica, up and down the pipeline in turn. A stage runs
+//  1. Sweep over the ranks of every replica, up and down the pipeline in turn. A rank runs
 //     actions until one lacks its input, its output slot or, for a merged pack, the other replicas.
 //     Every time is a maximum of times known before, so the order of sweeps does not matter and no
 //     event queue is needed.
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
-/// The times of one pass's packs on one rank; kUnknown until simulated.
+/// The times of one pass's packs on one stage; kUnknown until simulated.
 struct PassTimes {
   explicit PassTimes(std::size_t packs)
       : start(packs, kUnknown), end(packs), put(packs, kUnknown) {}
@@ -32,8 +32,8 @@ struct PassTimes {
   std::vector<std::int64_t> put;  ///< the end, or later if the channel was full
 };
 
-struct RankState {
-  RankState(const PackPlan& packs, bool may_split)
+struct StageState {
+  StageState(const PackPlan& packs, bool may_split)
       : forward(packs.forward.size()),
         backward(packs.backward.size()),
         weight(may_split ? packs.backward.size() : 0) {}
@@ -41,17 +41,20 @@ struct RankState {
   PassTimes forward;
   PassTimes backward;  ///< whole or input gradients
   PassTimes weight;
+};
+
+struct RankState {
   std::size_t next = 0;
   std::int64_t free_at = 0;
   bool arrived = false;       ///< waits for the other replicas of the merged pack of action `next`
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
 };
 
-/// The times of a pass on a rank, const or not.
-template <class Rank>
-auto& times_of(Rank& rank, Pass pass) {
-  if (pass == Pass::kForward) return rank.forward;
-  return pass == Pass::kWeightGradient ? rank.weight : rank.backward;
+/// The times of a pass on a stage, const or not.
+template <class Stage>
+auto& times_of(Stage& stage, Pass pass) {
+  if (pass == Pass::kForward) return stage.forward;
+  return pass == Pass::kWeightGradient ? stage.weight : stage.backward;
 }
 
 SpanKind span_kind(Pass pass) {
@@ -75,32 +78,34 @@ class Simulator {
             const SimulationOptions& options, std::vector<LoggedEvent>* log)
       : replicas_(replicas),
         schedules_(schedules),
-        stages_(schedules.front().stages.size()),
+        per_replica_(schedules.front().ranks.size()),
+        stages_(schedules.front().stages()),
         slots_(static_cast<std::size_t>(options.slots)),
         posts_(options.lowered, stages_),
         barriers_(packs_of(replicas), stages_),
         log_(log) {
     SLIMPACK_CHECK(!replicas.empty() && schedules.size() == replicas.size());
     SLIMPACK_CHECK(options.slots >= 1 && stages_ >= 1);
-    ranks_.reserve(replicas_.size() * stages_);
+    ranks_.resize(replicas_.size() * per_replica_);
+    stage_states_.reserve(replicas_.size() * stages_);
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
       const ReplicaPacks& tasks = replicas_[r];
-      SLIMPACK_CHECK(schedules_[r].stages.size() == stages_ &&
-                     tasks.times.forward.size() == stages_);
+      SLIMPACK_CHECK(schedules_[r].ranks.size() == per_replica_ &&
+                     schedules_[r].stages() == stages_ && tasks.times.forward.size() == stages_);
       for (std::size_t s = 0; s < stages_; ++s)
-        ranks_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
+        stage_states_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
     }
   }
 
   void run() {
     std::size_t left = 0;
     for (const Schedule& schedule : schedules_)
-      for (const auto& actions : schedule.stages) left += actions.size();
+      for (const auto& actions : schedule.ranks) left += actions.size();
     while (left > 0) {
       const std::size_t before = left;
       for (std::size_t r = 0; r < replicas_.size(); ++r) {
-        for (std::size_t s = 0; s < stages_; ++s) left -= advance(r, s);
-        for (std::size_t s = stages_; s-- > 0;) left -= advance(r, s);
+        for (std::size_t p = 0; p < per_replica_; ++p) left -= advance(r, p);
+        for (std::size_t p = per_replica_; p-- > 0;) left -= advance(r, p);
       }
       SLIMPACK_CHECK(left < before || any_arrived(), "deadlock with {} actions left", left);
     }
@@ -116,15 +121,15 @@ class Simulator {
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
       SLIMPACK_CHECK(replicas_[r].bytes.rows.size() == stages_);
       const RowFlow flow = row_flow(replicas_[r].packs);
-      for (std::size_t s = 0; s < stages_; ++s) {
-        result.busy.push_back(busy_of(r, s));
+      for (std::size_t p = 0; p < per_replica_; ++p) {
+        result.busy.push_back(busy_of(r, p));
         busy += result.busy.back().count();
         result.makespan =
-            std::max(result.makespan, Nanos(all_reduced_) + replicas_[r].times.step_end[s]);
-        result.peak_activation.push_back(
-            replay_memory(stage_times(r, s), ActivationLedger(flow, replicas_[r].bytes, StageId(s)),
-                          rank(r, s), with_timeline ? &result.timeline.memory : nullptr));
-        if (with_timeline) draw(r, s, result.timeline.spans);
+            std::max(result.makespan, Nanos(all_reduced_) + replicas_[r].times.step_end[p]);
+        result.peak_activation.push_back(replay_memory(
+            rank_times(r, p), ActivationLedger(flow, replicas_[r].bytes, p, per_replica_),
+            rank(r, p), with_timeline ? &result.timeline.memory : nullptr));
+        if (with_timeline) draw(r, p, result.timeline.spans);
       }
       result.lower_bound = std::max(result.lower_bound,
                                     makespan_lower_bound(replicas_[r].packs, replicas_[r].times));
@@ -143,12 +148,20 @@ class Simulator {
     return packs;
   }
 
-  [[nodiscard]] std::int32_t rank(std::size_t r, std::size_t s) const {
-    return static_cast<std::int32_t>(r * stages_ + s);
+  /// Rank p of replica r's pipeline.
+  [[nodiscard]] std::int32_t rank(std::size_t r, std::size_t p) const {
+    return static_cast<std::int32_t>(r * per_replica_ + p);
+  }
+  [[nodiscard]] StageState& state_of(std::size_t r, std::size_t s) {
+    return stage_states_[r * stages_ + s];
+  }
+  [[nodiscard]] const StageState& state_of(std::size_t r, std::size_t s) const {
+    return stage_states_[r * stages_ + s];
   }
 
-  [[nodiscard]] std::int64_t duration_of(std::size_t r, std::size_t s, const Action& action) const {
+  [[nodiscard]] std::int64_t duration_of(std::size_t r, const Action& action) const {
     const TaskTimes& times = replicas_[r].times;
+    const std::size_t s = action.stage.index();
     const std::size_t pack = action.pack.index();
     switch (action.pass) {
       case Pass::kForward:
@@ -164,11 +177,11 @@ class Simulator {
   }
 
   /// Runs weight gradients, which wait for no other stage or replica.
-  void run_weight(std::size_t r, std::size_t s, const Action& action) {
-    RankState& rank = ranks_[r * stages_ + s];
-    rank.weight.start[action.pack.index()] = rank.free_at;
-    rank.free_at += duration_of(r, s, action);
-    rank.weight.end[action.pack.index()] = rank.weight.put[action.pack.index()] = rank.free_at;
+  void run_weight(std::size_t r, RankState& rank, const Action& action) {
+    PassTimes& own = state_of(r, action.stage.index()).weight;
+    own.start[action.pack.index()] = rank.free_at;
+    rank.free_at += duration_of(r, action);
+    own.end[action.pack.index()] = own.put[action.pack.index()] = rank.free_at;
     log(r, rank.free_at, {Operation::kCompute, action});
     ++rank.next;
   }
@@ -178,13 +191,14 @@ class Simulator {
   }
 
   /// Starts the action if its input has arrived and, for a merged pack, all replicas are ready.
-  bool start(std::size_t r, std::size_t s, const Action& action) {
-    RankState& rank = ranks_[r * stages_ + s];
+  bool start(std::size_t r, std::size_t p, const Action& action, PassTimes& own) {
+    RankState& rank = ranks_[r * per_replica_ + p];
+    const std::size_t s = action.stage.index();
     const std::size_t pack = action.pack.index();
     std::int64_t start = 0;
-    std::int64_t duration = duration_of(r, s, action);
+    std::int64_t duration = duration_of(r, action);
     if (!rank.arrived) {
-      const std::int64_t arrival = arrival_of(r, s, action);
+      const std::int64_t arrival = arrival_of(r, action);
       if (arrival == kUnknown) return false;
       start = std::max(rank.free_at, arrival);
     }
@@ -196,42 +210,42 @@ class Simulator {
       if (!barrier.known) return false;
       start = barrier.start;
       duration = barrier.duration;
-      if (arrives) log_merged(r, s, action, start + duration);
+      if (arrives) log_merged(r, p, action, start + duration);
     } else {
       log(r, start + duration, {Operation::kCompute, action});
     }
-    PassTimes& own = times_of(rank, action.pass);
     own.start[pack] = start;
     rank.free_at = own.end[pack] = start + duration;
     return true;
   }
 
   /// The replicas of a merged pack run it together, so nothing stands between their events.
-  void log_merged(std::size_t r, std::size_t s, const Action& action, std::int64_t end) {
+  void log_merged(std::size_t r, std::size_t p, const Action& action, std::int64_t end) {
     const auto& packs = replicas_[r].packs.of(action.pass);
     const auto size = static_cast<std::size_t>(packs[action.pack.index()].replicas);
     for (std::size_t m = r - r % size; m < r - r % size + size; ++m)
-      log(m, end, {Operation::kCompute, schedules_[m].stages[s][ranks_[m * stages_ + s].next]});
+      log(m, end, {Operation::kCompute, schedules_[m].ranks[p][ranks_[m * per_replica_ + p].next]});
   }
 
-  /// Runs all actions that can run on stage s of replica r. Returns the number of finished and sent
+  /// Runs all actions that can run on rank p of replica r. Returns the number of finished and sent
   /// actions.
-  std::size_t advance(std::size_t r, std::size_t s) {
-    RankState& rank = ranks_[r * stages_ + s];
-    const auto& actions = schedules_[r].stages[s];
+  std::size_t advance(std::size_t r, std::size_t p) {
+    RankState& rank = ranks_[r * per_replica_ + p];
+    const auto& actions = schedules_[r].ranks[p];
     const std::size_t first = rank.next;
     while (rank.next < actions.size()) {
       const Action action = actions[rank.next];
       if (action.pass == Pass::kWeightGradient) {
-        run_weight(r, s, action);
+        run_weight(r, rank, action);
         continue;
       }
-      if (!rank.holds_output && !start(r, s, action)) break;
-      const std::int64_t slot = slot_for(r, s, action);
+      PassTimes& own = times_of(state_of(r, action.stage.index()), action.pass);
+      if (!rank.holds_output && !start(r, p, action, own)) break;
+      const std::int64_t slot = slot_for(r, action);
       rank.holds_output = slot == kUnknown;
       if (rank.holds_output) break;
       rank.free_at = std::max(rank.free_at, slot);
-      times_of(rank, action.pass).put[action.pack.index()] = rank.free_at;
+      own.put[action.pack.index()] = rank.free_at;
       if (has_output(action, stages_))
         log(r, rank.free_at,
             {Operation::kSend, {action.stage, message_pass(action.pass), action.pack}});
@@ -246,31 +260,33 @@ class Simulator {
     bool any = false;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (!ranks_[i].arrived) continue;
-      const std::size_t r = i / stages_;
-      const Action action = schedules_[r].stages[i % stages_][ranks_[i].next];
-      any |= barriers_.times(r, action.pass, action.pack.index(), i % stages_).known;
+      const std::size_t r = i / per_replica_;
+      const Action action = schedules_[r].ranks[i % per_replica_][ranks_[i].next];
+      any |= barriers_.times(r, action.pass, action.pack.index(), action.stage.index()).known;
     }
     return any;
   }
 
   /// When the input of an action arrives; kUnknown until its sender is simulated.
-  [[nodiscard]] std::int64_t arrival_of(std::size_t r, std::size_t s, const Action& action) const {
+  [[nodiscard]] std::int64_t arrival_of(std::size_t r, const Action& action) const {
     if (!has_input(action, stages_)) return 0;
     const bool forward = action.pass == Pass::kForward;
-    const RankState& sender = ranks_[r * stages_ + (forward ? s - 1 : s + 1)];
+    const std::size_t s = action.stage.index();
+    const StageState& sender = state_of(r, forward ? s - 1 : s + 1);
     const TaskTimes& times = replicas_[r].times;
     const std::int64_t put = times_of(sender, action.pass).put[action.pack.index()];
-    const std::int64_t posted = posted_at(r, s, action);
+    const std::int64_t posted = posted_at(r, action);
     if (put == kUnknown || posted == kUnknown) return kUnknown;
     const auto& transfers = forward ? times.forward_transfer : times.backward_transfer;
     return std::max(put, posted) + transfers[action.pack.index()].count();
   }
 
   /// When the receive of an action's input is posted; kUnknown until that is simulated.
-  [[nodiscard]] std::int64_t posted_at(std::size_t r, std::size_t s, const Action& action) const {
-    const Instruction* before = posts_.before(r, s, action);
+  [[nodiscard]] std::int64_t posted_at(std::size_t r, const Action& action) const {
+    const Instruction* before = posts_.before(r, action);
     if (before == nullptr) return 0;
-    const PassTimes& times = times_of(ranks_[r * stages_ + s], before->action.pass);
+    const PassTimes& times =
+        times_of(state_of(r, before->action.stage.index()), before->action.pass);
     const std::size_t pack = before->action.pack.index();
     if (before->operation == Operation::kSend) return times.put[pack];
     return times.start[pack] == kUnknown ? kUnknown : times.end[pack];
@@ -278,29 +294,29 @@ class Simulator {
 
   /// When the slot for an action's output is free: when the receiver starts the action that takes
   /// the message `slots` before this one.
-  [[nodiscard]] std::int64_t slot_for(std::size_t r, std::size_t s, const Action& action) const {
+  [[nodiscard]] std::int64_t slot_for(std::size_t r, const Action& action) const {
     const std::size_t pack = action.pack.index();
     if (pack < slots_ || !has_output(action, stages_)) return 0;
-    const bool forward = action.pass == Pass::kForward;
-    const RankState& receiver = ranks_[r * stages_ + (forward ? s + 1 : s - 1)];
+    const std::size_t s = action.stage.index();
+    const StageState& receiver = state_of(r, action.pass == Pass::kForward ? s + 1 : s - 1);
     return times_of(receiver, action.pass).start[pack - slots_];
   }
 
-  /// What is left of the stage's reduction after the replica's last action there.
-  [[nodiscard]] Nanos reduction_of(std::size_t r, std::size_t s) const {
+  /// What is left of the rank's reduction after its last action.
+  [[nodiscard]] Nanos reduction_of(std::size_t r, std::size_t p) const {
     const TaskTimes& times = replicas_[r].times;
-    const auto& actions = schedules_[r].stages[s];
-    return times.reduce_after(actions.empty() ? Pass::kBackward : actions.back().pass, s);
+    const auto& actions = schedules_[r].ranks[p];
+    return times.reduce_after(actions.empty() ? Pass::kBackward : actions.back().pass, p);
   }
 
   void end_step() {
-    for (std::size_t s = 0; s < stages_; ++s) {
+    for (std::size_t p = 0; p < per_replica_; ++p) {
       std::int64_t ran = 0;
       std::int64_t reduced = 0;
       for (std::size_t r = 0; r < replicas_.size(); ++r) {
-        const std::int64_t end = ranks_[r * stages_ + s].free_at;
+        const std::int64_t end = ranks_[r * per_replica_ + p].free_at;
         ran = std::max(ran, end);
-        reduced = std::max(reduced, end + reduction_of(r, s).count());
+        reduced = std::max(reduced, end + reduction_of(r, p).count());
       }
       reduce_start_.push_back(ran);
       reduced_.push_back(reduced);
@@ -308,61 +324,68 @@ class Simulator {
     }
   }
 
-  [[nodiscard]] Nanos busy_of(std::size_t r, std::size_t s) const {
-    const TaskTimes& times = replicas_[r].times;
-    const RankState& rank = ranks_[r * stages_ + s];
-    std::int64_t busy = times.step_end[s].count() + reduced_[s] - reduce_start_[s];
-    for (const PassTimes* pass : {&rank.forward, &rank.backward, &rank.weight})
-      for (std::size_t p = 0; p < pass->start.size(); ++p)
-        if (pass->start[p] != kUnknown) busy += pass->end[p] - pass->start[p];
+  [[nodiscard]] Nanos busy_of(std::size_t r, std::size_t p) const {
+    std::int64_t busy = replicas_[r].times.step_end[p].count() + reduced_[p] - reduce_start_[p];
+    for (std::size_t s = p; s < stages_; s += per_replica_) {
+      const StageState& stage = state_of(r, s);
+      for (const PassTimes* pass : {&stage.forward, &stage.backward, &stage.weight})
+        for (std::size_t k = 0; k < pass->start.size(); ++k)
+          if (pass->start[k] != kUnknown) busy += pass->end[k] - pass->start[k];
+    }
     return Nanos(busy);
   }
 
-  [[nodiscard]] StageTimes stage_times(std::size_t r, std::size_t s) const {
-    const ReplicaPacks& tasks = replicas_[r];
-    const RankState* rank = &ranks_[r * stages_ + s];
-    StageTimes out{schedules_[r].stages[s],
-                   {rank->forward.start, rank->forward.end},
-                   {rank->backward.start, rank->backward.end},
-                   {rank->weight.start, rank->weight.end},
-                   {},
-                   {}};
-    if (s > 0) out.forward_inputs = {(rank - 1)->forward.put, tasks.bytes.forward_input};
-    if (s + 1 < stages_)
-      out.backward_inputs = {(rank + 1)->backward.put, tasks.bytes.backward_input};
+  [[nodiscard]] RankTimes rank_times(std::size_t r, std::size_t p) const {
+    const TaskBytes& bytes = replicas_[r].bytes;
+    RankTimes out{schedules_[r].ranks[p], per_replica_, {}};
+    for (std::size_t s = p; s < stages_; s += per_replica_) {
+      const StageState& own = state_of(r, s);
+      StageTimes& stage = out.stages.emplace_back();
+      stage.forward = {own.forward.start, own.forward.end};
+      stage.backward = {own.backward.start, own.backward.end};
+      stage.weight = {own.weight.start, own.weight.end};
+      if (s > 0) stage.forward_inputs = {state_of(r, s - 1).forward.put, bytes.forward_input};
+      if (s + 1 < stages_)
+        stage.backward_inputs = {state_of(r, s + 1).backward.put, bytes.backward_input};
+    }
     return out;
   }
 
-  void draw(std::size_t r, std::size_t s, std::vector<Span>& spans) const {
-    const RankState& state = ranks_[r * stages_ + s];
+  void draw(std::size_t r, std::size_t p, std::vector<Span>& spans) const {
     const TaskTimes& times = replicas_[r].times;
     std::int64_t at = 0;
-    const auto until = [&](SpanKind kind, PackId pack, std::int64_t end) {
-      if (end > at) spans.push_back({rank(r, s), kind, pack, Nanos(at), Nanos(end)});
+    const auto until = [&](SpanKind kind, PackId pack, std::int64_t end, std::size_t local = 0) {
+      if (end > at)
+        spans.push_back(
+            {rank(r, p), kind, pack, static_cast<std::int32_t>(local), Nanos(at), Nanos(end)});
       at = std::max(at, end);
     };
-    for (const Action& action : schedules_[r].stages[s]) {
-      const PassTimes& own = times_of(state, action.pass);
-      until(SpanKind::kWaitReceive, action.pack, own.start[action.pack.index()]);
-      until(span_kind(action.pass), action.pack, own.end[action.pack.index()]);
-      until(SpanKind::kWaitSend, action.pack, own.put[action.pack.index()]);
+    for (const Action& action : schedules_[r].ranks[p]) {
+      const std::size_t local = local_stage(action.stage, per_replica_, stages_);
+      const PassTimes& own = times_of(state_of(r, action.stage.index()), action.pass);
+      const std::size_t k = action.pack.index();
+      until(SpanKind::kWaitReceive, action.pack, own.start[k], local);
+      until(span_kind(action.pass), action.pack, own.end[k], local);
+      until(SpanKind::kWaitSend, action.pack, own.put[k], local);
     }
-    until(SpanKind::kWaitReceive, PackId(-1), reduce_start_[s]);
-    until(SpanKind::kReduce, PackId(-1), reduced_[s]);
+    until(SpanKind::kWaitReceive, PackId(-1), reduce_start_[p]);
+    until(SpanKind::kReduce, PackId(-1), reduced_[p]);
     until(SpanKind::kWaitReceive, PackId(-1), all_reduced_);
-    until(SpanKind::kOptimizer, PackId(-1), all_reduced_ + times.step_end[s].count());
+    until(SpanKind::kOptimizer, PackId(-1), all_reduced_ + times.step_end[p].count());
   }
 
   std::span<const ReplicaPacks> replicas_;
   std::span<const Schedule> schedules_;
+  std::size_t per_replica_;  ///< ranks of a pipeline
   std::size_t stages_;
   std::size_t slots_;
   ReceivePosts posts_;
   ReplicaBarriers barriers_;
   std::vector<LoggedEvent>* log_;
-  std::vector<RankState> ranks_;            ///< [replica · stages + stage]
-  std::vector<std::int64_t> reduce_start_;  ///< by stage: when the last replica has run it
-  std::vector<std::int64_t> reduced_;       ///< by stage
+  std::vector<RankState> ranks_;            ///< [replica · per_replica + rank]
+  std::vector<StageState> stage_states_;    ///< [replica · stages + stage]
+  std::vector<std::int64_t> reduce_start_;  ///< by rank: when the last replica's has run all
+  std::vector<std::int64_t> reduced_;       ///< by rank
   std::int64_t all_reduced_ = 0;
 };
 
@@ -385,7 +408,7 @@ std::vector<LoweredSchedule> lower(std::span<const ReplicaPacks> replicas,
                                    std::span<const Schedule> schedules, int slots) {
   std::vector<LoggedEvent> log;
   Simulator(replicas, schedules, {slots, false, {}}, &log).run();
-  return lowered_by(std::move(log), replicas.size(), schedules.front().stages.size());
+  return lowered_by(std::move(log), replicas.size(), schedules.front());
 }
 
 }  // namespace slimpack

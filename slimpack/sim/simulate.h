@@ -25,7 +25,8 @@ struct SimulationResult {
   Timeline timeline;  ///< origin "predicted"; peak_activation always filled
   Nanos makespan;
   double bubble_ratio = 0;  ///< 1 − busy / (ranks × makespan)
-  /// By rank: stage s of replica r is rank r · stages + s, here and in the timeline.
+  /// By rank: rank p of replica r's pipeline is rank r · (ranks of a pipeline) + p, here and in the
+  /// timeline.
   std::vector<Nanos> busy;
   std::vector<Bytes> peak_activation;  ///< by rank, transients and waiting inputs included
   Nanos lower_bound;                   ///< makespan_lower_bound of the packs
@@ -33,12 +34,12 @@ struct SimulationResult {
   [[nodiscard]] double gap() const;
 };
 
-/// Runs the actions in schedule order. A stage computes one action at a time. A finished action's
-/// output leaves at once if its channel has a free slot; else the stage waits. It arrives after the
+/// Runs the actions in schedule order. A rank computes one action at a time. A finished action's
+/// output leaves at once if its channel has a free slot; else the rank waits. It arrives after the
 /// pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
-/// there, and takes as long as on the slowest. A stage's gradients are reduced when all replicas
-/// have run the stage. Optimizers start when all stages are reduced. REQUIRES: at least one replica
-/// and a schedule for each, all with the same number of stages; check_plan and check_step_schedules
+/// there, and takes as long as on the slowest. A rank's gradients are reduced when all replicas
+/// have run its stages. Optimizers start when all ranks are reduced. REQUIRES: at least one replica
+/// and a schedule for each, all with the same ranks and stages; check_plan and check_step_schedules
 /// are empty. Cost: O(actions + stages · slices), and one look at every rank for each merged pack.
 [[nodiscard]] SimulationResult simulate(std::span<const ReplicaPacks> replicas,
                                         std::span<const Schedule> schedules,
@@ -48,13 +49,13 @@ struct SimulationResult {
 /// without packs.
 [[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times);
 
-/// No schedule of these packs is faster. The bound is the longest step end of any stage, which
-/// starts when every stage is reduced, plus the largest of these:
-///  - for each stage s: the cheapest way of any forward pack through the stages before s, then the
-///    work of s, then the reduction of s;
-///  - for each stage s: the same way and work, but without weight gradients that can be put off,
-///    then the cheapest way of any backward pack from s to the first stage, then the first stage's
-///    reduction;
+/// No schedule of these packs is faster. The bound is the longest step end of any rank, which
+/// starts when every rank is reduced, plus the largest of these:
+///  - for each rank r, whose first stage is r: the cheapest way of any forward pack through the
+///    stages before r, then the work of all its stages, then its reduction;
+///  - for each rank r: the same way and work, but without weight gradients that can be put off,
+///    then the cheapest way of any backward pack from stage r to the first stage, then the first
+///    rank's reduction;
 ///  - for each backward pack b: the forwards that b needs on the first stage, the way of their last
 ///    one through the other stages, the way of b back to the first stage, then its reduction.
 /// Cost: O(stages · packs).

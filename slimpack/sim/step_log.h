@@ -17,8 +17,8 @@ struct LoggedEvent {
 
 /// By replica the lists of its ranks: the events by time, and each receive where its message is
 /// sent. `log`: whatever an event depends on comes before it, and the actions of a merged pack on a
-/// stage stand side by side.
+/// stage stand side by side. `like`: any replica's schedule, for its ranks and stages.
 [[nodiscard]] std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
-                                                      std::size_t replicas, std::size_t stages);
+                                                      std::size_t replicas, const Schedule& like);
 
 }  // namespace slimpack

@@ -31,15 +31,24 @@ struct Place {
   std::int32_t replica, stage, tensor;
 };
 
-Place place_of(std::int32_t rank, const Timeline& timeline) {
+/// Ranks of a replica's pipeline.
+std::int32_t pipeline_ranks(const Timeline& timeline) {
+  return timeline.ranks / timeline.replicas / timeline.tensor;
+}
+
+Place place_of(std::int32_t rank, const Timeline& timeline, std::int32_t local_stage = 0) {
   const std::int32_t ranks_of_replica = timeline.ranks / timeline.replicas;
-  return {rank / ranks_of_replica, rank % ranks_of_replica / timeline.tensor,
+  return {rank / ranks_of_replica,
+          rank % ranks_of_replica / timeline.tensor + local_stage * pipeline_ranks(timeline),
           rank % timeline.tensor};
 }
 
-std::string thread_name(std::int32_t rank, const Timeline& timeline) {
+std::string thread_name(std::int32_t rank, const Timeline& timeline, std::int32_t stages_per_rank) {
   const Place place = place_of(rank, timeline);
-  std::string name = fmt::format("rank {}: replica {}, stage {}", rank, place.replica, place.stage);
+  std::string name = fmt::format("rank {}: replica {}, {} {}", rank, place.replica,
+                                 stages_per_rank > 1 ? "stages" : "stage", place.stage);
+  for (std::int32_t i = 1; i < stages_per_rank; ++i)
+    name += fmt::format(", {}", place_of(rank, timeline, i).stage);
   if (timeline.tensor > 1) name += fmt::format(", tensor {}", place.tensor);
   return name;
 }
@@ -72,8 +81,12 @@ Json metadata(std::string_view what, std::int64_t pid, std::int64_t tid, Json ar
 void add_names(Json& events, const Timeline& timeline, std::int64_t pid) {
   events.push_back(metadata("process_name", pid, 0, {{"name", timeline.origin}}));
   events.push_back(metadata("process_sort_index", pid, 0, {{"sort_index", pid}}));
+  std::int32_t stages_per_rank = 1;
+  for (const Span& span : timeline.spans)
+    stages_per_rank = std::max(stages_per_rank, span.local_stage + 1);
   for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
-    events.push_back(metadata("thread_name", pid, rank, {{"name", thread_name(rank, timeline)}}));
+    events.push_back(metadata("thread_name", pid, rank,
+                              {{"name", thread_name(rank, timeline, stages_per_rank)}}));
     events.push_back(metadata("thread_sort_index", pid, rank, {{"sort_index", rank}}));
   }
 }
@@ -81,7 +94,7 @@ void add_names(Json& events, const Timeline& timeline, std::int64_t pid) {
 void add_spans(Json& events, const Timeline& timeline, const std::vector<PackTexts>& replicas,
                std::int64_t pid) {
   for (const Span& span : timeline.spans) {
-    const Place place = place_of(span.rank, timeline);
+    const Place place = place_of(span.rank, timeline, span.local_stage);
     Json args{{"replica", place.replica}, {"stage", place.stage}};
     if (timeline.tensor > 1) args["tensor"] = place.tensor;
     if (span.pack.value() >= 0) args["pack"] = span.pack.value();

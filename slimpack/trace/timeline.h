@@ -34,6 +34,7 @@ struct Span {
   std::int32_t rank = 0;
   SpanKind kind = SpanKind::kForward;
   PackId pack{-1};
+  std::int32_t local_stage = 0;  ///< which of the rank's stages, in the order of the pipeline
   Nanos start;
   Nanos end;
 

@@ -42,14 +42,20 @@ const json& row(const json& value, std::size_t size, std::string_view where) {
   return value;
 }
 
+/// The sixth value is the stage of the rank; absent = its first.
 Span read_span(const json& value, std::int32_t ranks, const std::string& where) {
-  const json& r = row(value, 5, where);
+  const bool staged = value.is_array() && value.size() == 6;
+  const json& r = row(value, staged ? 6 : 5, where);
   const auto integer = [&](std::size_t i, std::int64_t low, std::int64_t high) {
     return json_integer(r[i], fmt::format("{}[{}]", where, i), low, high);
   };
   const std::int64_t start = integer(3, 0, kMaxNanos);
-  return {static_cast<std::int32_t>(integer(0, 0, ranks - 1)), read_kind(r[1], where),
-          PackId(static_cast<std::int32_t>(integer(2, -1, INT32_MAX))), Nanos(start),
+  const std::int64_t local_stage = staged ? integer(5, 0, kMaxRanks) : 0;
+  return {static_cast<std::int32_t>(integer(0, 0, ranks - 1)),
+          read_kind(r[1], where),
+          PackId(static_cast<std::int32_t>(integer(2, -1, INT32_MAX))),
+          static_cast<std::int32_t>(local_stage),
+          Nanos(start),
           Nanos(integer(4, start, kMaxNanos))};
 }
 
@@ -86,9 +92,11 @@ void check_overlaps(const Timeline& timeline, std::string_view origin) {
 std::string timeline_to_json(const Timeline& timeline) {
   using Json = nlohmann::ordered_json;
   Json spans = Json::array();
-  for (const Span& span : timeline.spans)
-    spans.push_back(
-        {span.rank, to_string(span.kind), span.pack.value(), span.start.count(), span.end.count()});
+  for (const Span& span : timeline.spans) {
+    Json& row = spans.emplace_back(Json{span.rank, to_string(span.kind), span.pack.value(),
+                                        span.start.count(), span.end.count()});
+    if (span.local_stage > 0) row.push_back(span.local_stage);
+  }
   Json memory = Json::array();
   for (const MemorySample& sample : timeline.memory)
     memory.push_back({sample.rank, sample.time.count(), sample.bytes.count()});

@@ -30,7 +30,9 @@ HandedPlan plan_from_message(std::string_view message, std::string_view origin) 
   };
   HandedPlan handed{plan_from_json(next_part(), origin), {}};
   require_valid_plan(handed.plan, origin);
-  while (!rest.empty()) handed.lowered.push_back(lowered_from_text(next_part(), origin));
+  while (!rest.empty())
+    handed.lowered.push_back(
+        lowered_from_text(next_part(), origin, handed.plan.layout.stages_per_rank));
   require_valid_lowered(handed.plan, handed.lowered, origin);
   return handed;
 }

@@ -17,7 +17,7 @@ using testing::simulate;
 PackPlan packs_of(const Schedule& schedule) {
   constexpr std::size_t kMost = 64;
   PackPlan packs;
-  for (const Action& action : schedule.stages.front())
+  for (const Action& action : schedule.ranks.front())
     if (action.pass == Pass::kForward && packs.forward.size() < kMost)
       packs.forward.push_back({{{SequenceId(packs.forward.size()), Tokens(0), Tokens(1)}}});
   packs.backward = packs.forward;
@@ -75,7 +75,7 @@ void try_lowered(const std::string& text) {
   const Schedule schedule = actions_of(*lowered);
   StepPlan plan;
   const PackPlan& packs = plan.replicas.emplace_back(ReplicaPlan{{}, packs_of(schedule)}).packs;
-  const std::size_t stages = schedule.stages.size(), count = packs.forward.size();
+  const std::size_t stages = schedule.ranks.size(), count = packs.forward.size();
   const std::span all(&*lowered, 1);
   if (!check_lowered(plan, all).empty() || count == 0) return;
   const TaskTimes times = times_of(stages, count);

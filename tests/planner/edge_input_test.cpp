@@ -135,7 +135,7 @@ TEST(BadRequest, OfMerging) {
 TEST(BadRequest, OfSpeeds) {
   using R = PlanRequest;
   expect_refused([](R& r) { r.speed.assign(3, {1, 1}); }, {"of 3 replicas", "there are 4"});
-  expect_refused([](R& r) { r.speed.assign(4, {1}); }, {"of 1 stages", "replica 0", "there are 2"});
+  expect_refused([](R& r) { r.speed.assign(4, {1}); }, {"of 1 ranks", "replica 0", "there are 2"});
   for (const double speed : {0.0, -1.0, std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()})
     expect_refused(

@@ -23,7 +23,7 @@ Timeline forwards(const std::vector<std::int64_t>& durations) {
   Nanos now(0);
   for (std::size_t p = 0; p < durations.size(); ++p) {
     const Nanos end = now + Nanos(durations[p]);
-    out.spans.push_back({0, SpanKind::kForward, PackId(p), now, end});
+    out.spans.push_back({0, SpanKind::kForward, PackId(p), 0, now, end});
     now = end;
   }
   return out;
@@ -65,8 +65,8 @@ TEST(Jitter, RecoversWhatWasPutIn) {
 // What takes a billionth of the time may vary as it likes; waits are no work.
 TEST(Jitter, CountsWorkByItsTime) {
   std::vector<Timeline> measured{forwards({2'000'000'000, 1}), forwards({2'000'000'000, 3})};
-  measured[0].spans.push_back({0, SpanKind::kWaitReceive, PackId(2), Nanos(0), Nanos(1)});
-  measured[1].spans.push_back({0, SpanKind::kWaitReceive, PackId(2), Nanos(0), Nanos(900)});
+  measured[0].spans.push_back({0, SpanKind::kWaitReceive, PackId(2), 0, Nanos(0), Nanos(1)});
+  measured[1].spans.push_back({0, SpanKind::kWaitReceive, PackId(2), 0, Nanos(0), Nanos(900)});
   EXPECT_LT(jitter_of(measured), 1e-4);
 }
 

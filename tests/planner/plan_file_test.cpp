@@ -47,8 +47,11 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
       {"/plan/lengths/0", 301, "not a correct plan"},
       {"/plan/layer_begin", json::array({0, 3, 7}), "recompute has 6 entries for 7 layers"},
       {"/cost/model/num_hidden_layers", 7, "divides 6 layers, its cost model has 7"},
-      {"/plan/layer_begin", json::array({0, 2, 4, 6}), "has 2 stages, the plan has 3"},
-      {"/schedules/0", first_stage, "has 1 stages, the plan has 2"},
+      {"/plan/layer_begin", json::array({0, 2, 4, 6}), "has 2 ranks, the plan has 3"},
+      {"/schedules/0", first_stage, "has 1 ranks, the plan has 2"},
+      {"/plan/stages_per_rank", 3, "2 stages cannot sit on ranks of 3 stages each"},
+      {"/plan/stages_per_rank", 2, "one rank has 2 stages"},
+      {"/plan/stages_per_rank", 0, "stages_per_rank"},
       {"/schedules/0", "0F0\n1F0\n", "not a correct schedule"},
       {"/schedules/0", "0F0,x\n", "\"x\" is no action"},
       {"/schedules/0", 3, "schedules[0] must be text"},
@@ -78,6 +81,22 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
   two["plan"]["replicas"].push_back(
       {{"sequences", json::array()}, {"forward", json::array()}, {"backward", json::array()}});
   EXPECT_NE(error_of(two).find("1 schedules for 2 replicas"), std::string::npos) << error_of(two);
+}
+
+TEST(PlanFile, KeepsSeveralStagesOfARank) {
+  const Costs cost = testing::small_cost();
+  const PlanRequest request{
+      .lengths = {Tokens(300), Tokens(90), Tokens(20)}, .pp = 2, .context = Tokens(300)};
+  RatedPlan step = baseline_step(packed_baseline(), request, cost);
+  step.plan.layout = {{0, 1, 3, 4, 6}, 2};
+  step.schedules = {sliced_one_f_one_b(step.plan.replicas[0].packs, 2, 1, 2)};
+  step.prediction = predict(step, cost);
+  const PlanFile read = plan_file_from_json(plan_file_to_json(step, cost), "plan.json");
+  EXPECT_EQ(read.step.plan, step.plan);
+  EXPECT_EQ(read.step.schedules, step.schedules);
+  EXPECT_EQ(read.step.prediction.busy.size(), 2U);
+  EXPECT_EQ(read.step.prediction.makespan, step.prediction.makespan);
+  EXPECT_EQ(check_lowered(read.step.plan, read.step.lowered), std::vector<std::string>{});
 }
 
 TEST(PlanFile, RefusesASplitBackwardWhosePartsHaveNoTimes) {

@@ -17,7 +17,7 @@ using testing::small_cost;
 
 bool any_split(const RatedPlan& step) {
   for (const Schedule& schedule : step.schedules)
-    for (const auto& actions : schedule.stages)
+    for (const auto& actions : schedule.ranks)
       for (const Action& action : actions)
         if (action.pass == Pass::kInputGradient) return true;
   return false;

@@ -29,7 +29,7 @@ Planned plan_for(std::int32_t replicas) {
   for (const ReplicaPlan& replica : outcome.step->plan.replicas)
     planned.packs += replica.packs.forward.size() + replica.packs.backward.size();
   for (const LoweredSchedule& lowered : outcome.step->lowered)
-    for (const auto& stage : lowered.stages) planned.instructions += stage.size();
+    for (const auto& stage : lowered.ranks) planned.instructions += stage.size();
   return planned;
 }
 

@@ -13,7 +13,7 @@ using testing::whole_packs;
 
 std::string findings(int packs, const std::string& text, int slots = kChannelSlots) {
   const std::vector<LoweredSchedule> lowered{lowered_from_text(text, "test")};
-  const auto stages = static_cast<std::int32_t>(lowered.front().stages.size());
+  const auto stages = static_cast<std::int32_t>(lowered.front().ranks.size());
   std::string all;
   for (const std::string& line : check_lowered(whole_packs(packs, stages), lowered, slots))
     all += line + "\n";

@@ -40,7 +40,7 @@ TEST(CheckSchedule, NamesWhatIsMissingTwiceOrOutOfOrder) {
             std::string::npos);
   EXPECT_FALSE(check_schedule(packs, Schedule{}).empty());
   Schedule wrong_stage = schedule_from_text("0F0,0F1,0B0,0B1\n", "test");
-  wrong_stage.stages[0][1].stage = StageId(std::int32_t{5});
+  wrong_stage.ranks[0][1].stage = StageId(std::int32_t{5});
   EXPECT_FALSE(check_schedule(packs, wrong_stage).empty());
 }
 
@@ -102,7 +102,7 @@ RC_GTEST_PROP(CheckSchedule, NeverAcceptsALostOrDoubledAction, (std::uint64_t se
   Rng rng(seed);
   const PackPlan packs = whole_sequences(1 + rng.below(6));
   Schedule schedule = one_f_one_b(packs, 1 + static_cast<int>(rng.below(4)));
-  auto& actions = schedule.stages[rng.below(schedule.stages.size())];
+  auto& actions = schedule.ranks[rng.below(schedule.ranks.size())];
   const auto at = actions.begin() + static_cast<std::ptrdiff_t>(rng.below(actions.size()));
   if (rng.below(2) == 0)
     actions.erase(at);

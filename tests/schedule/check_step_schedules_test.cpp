@@ -110,7 +110,7 @@ RC_GTEST_PROP(CheckStepSchedules, AcceptsWhatHasRun, (std::uint64_t seed)) {
   const int slots = 1 + static_cast<int>(rng.below(3));
   const StepPlan plan = testing::random_step(rng, stages, MergedAt::kAnywhere);
   RC_ASSERT(check_plan(plan).empty());
-  auto schedules = testing::RandomOrders(rng, plan, stages, slots).draw();
+  auto schedules = testing::RandomOrders(rng, plan, slots).draw();
   if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
   RC_ASSERT(check_step_schedules(plan, schedules, slots).empty());
 }
@@ -118,7 +118,7 @@ RC_GTEST_PROP(CheckStepSchedules, AcceptsWhatHasRun, (std::uint64_t seed)) {
 /// Moves a backward past the forward behind it, or the other way round, in some places.
 void disturb(Rng& rng, std::vector<Schedule>& schedules) {
   for (Schedule& schedule : schedules)
-    for (auto& actions : schedule.stages)
+    for (auto& actions : schedule.ranks)
       for (std::size_t i = 1; i < actions.size(); ++i)
         if (actions[i].pass != actions[i - 1].pass && rng.below(6) == 0)
           std::swap(actions[i], actions[i - 1]);
@@ -130,7 +130,7 @@ RC_GTEST_PROP(CheckStepSchedules, FindsADeadlockExactlyWhereTheGraphHasACircle,
   const int stages = 1 + static_cast<int>(rng.below(3));
   const int slots = 1 + static_cast<int>(rng.below(3));
   const StepPlan plan = testing::random_step(rng, stages, MergedAt::kAnywhere);
-  auto schedules = testing::RandomOrders(rng, plan, stages, slots).draw();
+  auto schedules = testing::RandomOrders(rng, plan, slots).draw();
   disturb(rng, schedules);
   if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
   const auto times = testing::random_step_times(rng, plan);

@@ -4,6 +4,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/random.h"
 #include "slimpack/schedule/schedule.h"
+#include "tests/support/expect_error.h"
 
 namespace slimpack {
 namespace {
@@ -11,11 +12,11 @@ namespace {
 RC_GTEST_PROP(ScheduleText, RoundTripsAnyOrder, (std::uint64_t seed)) {
   Rng rng(seed);
   Schedule schedule;
-  schedule.stages.resize(1 + rng.below(4));
-  for (std::size_t s = 0; s < schedule.stages.size(); ++s)
+  schedule.ranks.resize(1 + rng.below(4));
+  for (std::size_t s = 0; s < schedule.ranks.size(); ++s)
     for (std::uint64_t i = rng.below(6); i > 0; --i)
-      schedule.stages[s].push_back({StageId(s), static_cast<Pass>(rng.below(4)),
-                                    PackId(static_cast<std::size_t>(rng.below(1ULL << 31)))});
+      schedule.ranks[s].push_back({StageId(s), static_cast<Pass>(rng.below(4)),
+                                   PackId(static_cast<std::size_t>(rng.below(1ULL << 31)))});
   RC_ASSERT(schedule_from_text(schedule_to_text(schedule), "test") == schedule);
 }
 
@@ -51,6 +52,16 @@ TEST(ScheduleText, ErrorsNameLineCellAndRule) {
       EXPECT_EQ(std::string(e.what()).rfind("order.txt: ", 0), 0U) << e.what();
       EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
     }
+}
+
+TEST(ScheduleText, ARankHasAllItsStagesInOneLine) {
+  const std::string text = "0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n";
+  const Schedule schedule = schedule_from_text(text, "test", 2);
+  EXPECT_EQ(schedule.stages(), 4U);
+  EXPECT_EQ(schedule_to_text(schedule), text);
+  expect_invalid_input(
+      [] { (void)schedule_from_text("0F0,2F0\n1F0,4F0\n", "order.txt", 2); },
+      {"order.txt: line 2, cell 2: 4F0 belongs to stage 4, this line to stage 1 or 3"});
 }
 
 }  // namespace

@@ -31,6 +31,24 @@ TEST(SlicedOneFOneB, KeepsThePacksSlicesAndTheStagesBehindInFlight) {
             "1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3\n");
 }
 
+TEST(SlicedOneFOneB, PassesAllStagesOfARankInRounds) {
+  // Two ranks of two stages, two packs of two slices. A round is two slices: through the rank's
+  // first stage, then through its second one; back the other way round. The last rank runs the four
+  // forwards of a pack ahead, the first one two more.
+  EXPECT_EQ(schedule_to_text(sliced_one_f_one_b(sliced_packs({2, 2}), 2, 2, 2)),
+            "0F0,0F1,2F0,2F1,0F2,0F3,2B0,2F2,2B1,2F3,0B0,0B1,2B2,2B3,0B2,0B3\n"
+            "1F0,1F1,3F0,3F1,3B0,1F2,3B1,1F3,1B0,3F2,1B1,3F3,3B2,3B3,1B2,1B3\n");
+}
+
+TEST(SlicedOneFOneB, RoundsDivideThePacksEvenly) {
+  // Six slices on two ranks: rounds of two. Nine: of three.
+  const auto first = [](int slices) {
+    return schedule_to_text(sliced_one_f_one_b(sliced_packs({slices}), 2, 2, 2)).substr(0, 19);
+  };
+  EXPECT_EQ(first(6), "0F0,0F1,2F0,2F1,0F2");
+  EXPECT_EQ(first(9), "0F0,0F1,0F2,2F0,2F1");
+}
+
 TEST(SlicedOneFOneB, OfWholeSequencesIsPlainOneFOneB) {
   for (int stages = 1; stages <= 5; ++stages)
     for (int count = 0; count <= 7; ++count) {
@@ -45,6 +63,15 @@ RC_GTEST_PROP(SlicedOneFOneB, RunsPacksOfAnySliceCountsToTheirEnd, ()) {
   const auto schedule =
       sliced_one_f_one_b(packs, *rc::gen::inRange(1, 7), *rc::gen::inRange<std::int32_t>(0, 3));
   RC_ASSERT(check_schedule(packs, schedule, *rc::gen::inRange(1, 9)) == std::vector<std::string>{});
+}
+
+RC_GTEST_PROP(SlicedOneFOneB, RunsSeveralStagesARankToTheirEnd, ()) {
+  const auto counts = *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 9));
+  const PackPlan packs = sliced_packs(counts);
+  const Schedule schedule =
+      sliced_one_f_one_b(packs, *rc::gen::inRange(2, 7), *rc::gen::inRange<std::int32_t>(0, 3),
+                         *rc::gen::inRange<std::int32_t>(2, 5));
+  RC_ASSERT(check_schedule(packs, schedule) == std::vector<std::string>{});
 }
 
 TEST(ColumnedOneFOneB, LeavesGapsWhereAColumnHasNoMicroPack) {

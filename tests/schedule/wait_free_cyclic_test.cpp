@@ -44,7 +44,7 @@ RC_GTEST_PROP(WaitFreeCyclic, OrdersOfAnyLimitRun, ()) {
   const Schedule schedule = wait_free_cyclic(weights, stages, limit);
   RC_ASSERT(check_schedule(packs_of(weights.size()), schedule) == std::vector<std::string>{});
   // No stage holds more than the limit, unless it holds one pack.
-  for (const auto& actions : schedule.stages) {
+  for (const auto& actions : schedule.ranks) {
     std::int64_t held = 0;
     int packs = 0;
     for (const Action& action : actions) {

@@ -20,7 +20,7 @@ using testing::StepCase;
 class Unclocked {
  public:
   Unclocked(const StepPlan& plan, const std::vector<LoweredSchedule>& lowered, std::size_t held)
-      : plan_(plan), lowered_(lowered), held_(held), stages_(lowered.front().stages.size()) {
+      : plan_(plan), lowered_(lowered), held_(held), stages_(lowered.front().ranks.size()) {
     ranks_.resize(lowered.size(), std::vector<Rank>(stages_));
   }
 
@@ -33,7 +33,7 @@ class Unclocked {
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       for (std::size_t s = 0; s < stages_; ++s)
-        if (ranks_[r][s].next < lowered_[r].stages[s].size()) return false;
+        if (ranks_[r][s].next < lowered_[r].ranks[s].size()) return false;
     return true;
   }
 
@@ -45,8 +45,8 @@ class Unclocked {
 
   bool step(std::size_t r, std::size_t s) {
     Rank& rank = ranks_[r][s];
-    if (rank.next == lowered_[r].stages[s].size()) return false;
-    const Instruction& i = lowered_[r].stages[s][rank.next];
+    if (rank.next == lowered_[r].ranks[s].size()) return false;
+    const Instruction& i = lowered_[r].ranks[s][rank.next];
     const std::size_t way = message_pass(i.action.pass) == Pass::kForward ? 0 : 1;
     switch (i.operation) {
       case Operation::kReceive:
@@ -82,7 +82,7 @@ class Unclocked {
   [[nodiscard]] bool all_ready(std::size_t r, std::size_t s, const Instruction& i) const {
     const std::size_t first = r - r % together(r, i.action);
     for (std::size_t m = first; m < first + together(r, i.action); ++m) {
-      const auto& list = lowered_[m].stages[s];
+      const auto& list = lowered_[m].ranks[s];
       if (ranks_[m][s].next == list.size()) return false;
       const Instruction& other = list[ranks_[m][s].next];
       if (other.operation != Operation::kCompute || other.action.pass != i.action.pass ||

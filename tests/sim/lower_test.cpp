@@ -38,8 +38,7 @@ TEST(Lower, HasNoMessagesOnOneStage) {
 }
 
 RC_GTEST_PROP(Lower, GivesWhatTheCheckAcceptsInTheSameOrder, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const StepCase c = random_step_case(rng);
+  const StepCase c = random_step_case(seed);
   const auto lowered = lower(c.tasks(), c.schedules, c.slots);
   RC_ASSERT(check_lowered(c.plan, lowered, c.slots) == std::vector<std::string>{});
   for (std::size_t r = 0; r < lowered.size(); ++r)
@@ -48,8 +47,8 @@ RC_GTEST_PROP(Lower, GivesWhatTheCheckAcceptsInTheSameOrder, (std::uint64_t seed
 
 RC_GTEST_PROP(Lower, GivesWhatTheCheckAcceptsWithoutCosts, (std::uint64_t seed)) {
   Rng rng(seed);
-  StepCase c = random_step_case(rng);
-  c.schedules = testing::RandomOrders(rng, c.plan, c.plan.layout.stages(), kChannelSlots).draw();
+  StepCase c = random_step_case(seed);
+  c.schedules = testing::RandomOrders(rng, c.plan, kChannelSlots).draw();
   RC_ASSERT(check_lowered(c.plan, lower(c.plan, c.schedules)) == std::vector<std::string>{});
 }
 
@@ -58,13 +57,12 @@ TEST(Lower, LetsNothingComeBetweenReplicasOfAMergedPackThatEndAtOnce) {
   // these, each of the two would wait for a receive whose message the other has yet to make.
   Rng rng(2193274875);
   StepCase c = random_step_case(rng);
-  c.schedules = testing::RandomOrders(rng, c.plan, c.plan.layout.stages(), kChannelSlots).draw();
+  c.schedules = testing::RandomOrders(rng, c.plan, kChannelSlots).draw();
   EXPECT_EQ(check_lowered(c.plan, lower(c.plan, c.schedules)), std::vector<std::string>{});
 }
 
 RC_GTEST_PROP(Lower, DoesNotDelayAnyAction, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const StepCase c = random_step_case(rng);
+  const StepCase c = random_step_case(seed);
   const auto replicas = c.tasks();
   const auto lowered = lower(replicas, c.schedules, c.slots);
   const SimulationResult usual = c.simulated(true);
@@ -148,10 +146,10 @@ TEST(CheckLowered, RefusesAThousandRandomMistakes) {
   int refused = 0;
   for (std::uint64_t seed = 0; refused < 1000; ++seed) {
     Rng rng(seed);
-    const StepCase c = random_step_case(rng);
+    const StepCase c = random_step_case(seed);
     auto lowered = lower(c.tasks(), c.schedules, c.slots);
     const std::size_t r = rng.below(lowered.size());
-    List& list = lowered[r].stages[rng.below(c.stages())];
+    List& list = lowered[r].ranks[rng.below(c.ranks())];
     if (!spoil(rng, list, c.plan.replicas[r].packs, c.slots)) continue;
     ASSERT_FALSE(check_lowered(c.plan, lowered, c.slots).empty()) << "seed " << seed << "\n"
                                                                   << lowered_to_text(lowered[r]);

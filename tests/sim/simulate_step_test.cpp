@@ -15,24 +15,23 @@ using testing::random_step_case;
 using testing::StepCase;
 using testing::StepGraph;
 
-/// Where the actions of a stage of a replica end.
-std::int64_t stage_end(const StepCase& c, const StepGraph& graph, std::size_t r, std::size_t s) {
-  const auto& actions = c.schedules[r].stages[s];
+/// Where the actions of rank p of a replica's pipeline end.
+std::int64_t rank_end(const StepCase& c, const StepGraph& graph, std::size_t r, std::size_t p) {
+  const auto& actions = c.schedules[r].ranks[p];
   return actions.empty() ? 0 : graph.put(r, actions.back());
 }
 
 /// When every gradient is reduced: some time after each replica has run its stages.
 std::int64_t all_reduced(const StepCase& c, const StepGraph& graph) {
   std::int64_t reduced = 0;
-  for (std::size_t s = 0; s < c.stages(); ++s)
+  for (std::size_t p = 0; p < c.ranks(); ++p)
     for (std::size_t r = 0; r < c.plan.replicas.size(); ++r)
-      reduced = std::max(reduced, stage_end(c, graph, r, s) + c.times[r].reduce[s].count());
+      reduced = std::max(reduced, rank_end(c, graph, r, p) + c.times[r].reduce[p].count());
   return reduced;
 }
 
 RC_GTEST_PROP(SimulateStep, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const StepCase c = random_step_case(rng);
+  const StepCase c = random_step_case(seed);
   RC_ASSERT(check_plan(c.plan).empty());
   const StepGraph graph(c.plan, c.schedules, c.times, c.slots);
   RC_ASSERT(!graph.deadlocks());
@@ -45,25 +44,25 @@ RC_GTEST_PROP(SimulateStep, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t 
   std::map<std::pair<std::int32_t, Action>, Span> spans;
   for (const Span& span : result.timeline.spans)
     if (const auto pass = testing::pass_of(span.kind)) {
-      const auto stage = static_cast<std::size_t>(span.rank) % c.stages();
+      const auto stage = static_cast<std::size_t>(span.rank) % c.ranks() +
+                         static_cast<std::size_t>(span.local_stage) * c.ranks();
       spans[{span.rank, {StageId(stage), *pass, span.pack}}] = span;
     }
   for (std::size_t r = 0; r < c.schedules.size(); ++r)
-    for (std::size_t s = 0; s < c.stages(); ++s)
-      for (const Action& action : c.schedules[r].stages[s]) {
+    for (std::size_t p = 0; p < c.ranks(); ++p)
+      for (const Action& action : c.schedules[r].ranks[p]) {
         const std::int64_t duration = graph.duration(r, action);
         if (duration == 0) continue;  // nothing to draw
-        const Span& span = spans.at({static_cast<std::int32_t>(r * c.stages() + s), action});
+        const Span& span = spans.at({static_cast<std::int32_t>(r * c.ranks() + p), action});
         RC_ASSERT(span.start.count() == graph.start(r, action));
         RC_ASSERT(span.end.count() == graph.start(r, action) + duration);
       }
 }
 
 RC_GTEST_PROP(SimulateStep, SpansOfARankFollowEachOtherAndMakeUpItsFigures, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const StepCase c = random_step_case(rng);
+  const StepCase c = random_step_case(seed);
   const SimulationResult result = c.simulated(true);
-  const std::size_t ranks = c.plan.replicas.size() * c.stages();
+  const std::size_t ranks = c.plan.replicas.size() * c.ranks();
   RC_ASSERT(static_cast<std::size_t>(result.timeline.ranks) == ranks);
   std::vector<std::int64_t> at(ranks, 0);
   std::vector<std::int64_t> busy(ranks, 0);
@@ -88,8 +87,7 @@ RC_GTEST_PROP(SimulateStep, SpansOfARankFollowEachOtherAndMakeUpItsFigures, (std
 }
 
 RC_GTEST_PROP(SimulateStep, RatingAloneGivesTheSameFigures, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const StepCase c = random_step_case(rng);
+  const StepCase c = random_step_case(seed);
   const SimulationResult full = c.simulated(true);
   const SimulationResult rating = c.simulated(false);
   RC_ASSERT(rating.makespan == full.makespan);
@@ -100,8 +98,7 @@ RC_GTEST_PROP(SimulateStep, RatingAloneGivesTheSameFigures, (std::uint64_t seed)
 }
 
 RC_GTEST_PROP(SimulateStep, NoRankHoldsMoreThanItsOrderMayInAnyTiming, (std::uint64_t seed)) {
-  Rng rng(seed);
-  const StepCase c = random_step_case(rng);
+  const StepCase c = random_step_case(seed);
   const SimulationResult result = c.simulated(true);
   std::vector<Bytes> last(result.peak_activation.size());
   for (const MemorySample& sample : result.timeline.memory) {
@@ -112,9 +109,9 @@ RC_GTEST_PROP(SimulateStep, NoRankHoldsMoreThanItsOrderMayInAnyTiming, (std::uin
   for (std::size_t r = 0; r < c.plan.replicas.size(); ++r) {
     const std::vector<Bytes> most =
         schedule_memory(c.plan.replicas[r].packs, c.schedules[r], c.bytes[r], c.slots);
-    for (std::size_t s = 0; s < c.stages(); ++s) {
-      RC_ASSERT(result.peak_activation[r * c.stages() + s] <= most[s]);
-      RC_ASSERT(last[r * c.stages() + s] == Bytes(0));
+    for (std::size_t p = 0; p < c.ranks(); ++p) {
+      RC_ASSERT(result.peak_activation[r * c.ranks() + p] <= most[p]);
+      RC_ASSERT(last[r * c.ranks() + p] == Bytes(0));
     }
   }
 }
@@ -206,7 +203,7 @@ TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
   using enum SpanKind;
   const auto span = [](std::int32_t rank, SpanKind kind, std::int32_t pack, std::int64_t start,
                        std::int64_t end) {
-    return Span{rank, kind, PackId(pack), Nanos(start), Nanos(end)};
+    return Span{rank, kind, PackId(pack), 0, Nanos(start), Nanos(end)};
   };
   EXPECT_EQ(result.timeline.spans,
             (std::vector<Span>{span(0, kForward, 0, 0, 3), span(0, kForward, 1, 3, 9),

@@ -29,7 +29,7 @@ RC_GTEST_PROP(Simulate, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t seed
   for (const Span& span : result.timeline.spans)
     if (const auto pass = testing::pass_of(span.kind))
       spans[{StageId(span.rank), *pass, span.pack}] = span;
-  for (const auto& actions : c.schedule.stages)
+  for (const auto& actions : c.schedule.ranks)
     for (const Action& action : actions) {
       work = std::max(work, graph.put(0, action) + c.times.reduce[action.stage.index()].count());
       const std::int64_t duration = graph.duration(0, action);

@@ -18,7 +18,7 @@ inline void split_some(Rng& rng, const StepPlan& plan, std::vector<Schedule>& sc
   // A pack is known by its stage, its number of replicas and its first slice.
   std::map<std::tuple<StageId, std::int32_t, SequenceId, Tokens>, bool> is_split;
   for (std::size_t r = 0; r < schedules.size(); ++r)
-    for (auto& actions : schedules[r].stages) {
+    for (auto& actions : schedules[r].ranks) {
       std::vector<Action> out;
       std::deque<Action> waiting;
       for (Action action : actions) {

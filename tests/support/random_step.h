@@ -102,15 +102,17 @@ inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at) {
 /// random. Merged packs start on all their replicas at once, so the orders come to an end.
 class RandomOrders {
  public:
-  RandomOrders(Rng& rng, const StepPlan& plan, int stages, int slots)
+  RandomOrders(Rng& rng, const StepPlan& plan, int slots)
       : rng_(rng),
         plan_(plan),
-        stages_(static_cast<std::size_t>(stages)),
+        stages_(static_cast<std::size_t>(plan.layout.stages())),
         slots_(static_cast<std::size_t>(slots)) {
     for (const ReplicaPlan& replica : plan.replicas) {
       needed_.push_back(forwards_needed(replica.packs));
       started_.emplace_back(stages_);
-      schedules_.emplace_back().stages.resize(stages_);
+      Schedule& schedule = schedules_.emplace_back();
+      schedule.ranks.resize(static_cast<std::size_t>(plan.layout.ranks()));
+      schedule.stages_per_rank = plan.layout.stages_per_rank;
     }
   }
 
@@ -167,7 +169,8 @@ class RandomOrders {
         static_cast<std::size_t>(packs(r, action.pass)[action.pack.index()].replicas);
     const std::size_t s = action.stage.index();
     for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
-      schedules_[m].stages[s].push_back(next(m, s, action.pass));
+      std::vector<std::vector<Action>>& ranks = schedules_[m].ranks;
+      ranks[s % ranks.size()].push_back(next(m, s, action.pass));
       ++started_[m][s][static_cast<std::size_t>(action.pass)];
     }
   }
@@ -184,8 +187,11 @@ class RandomOrders {
 /// Random costs of every replica of a step.
 inline std::vector<TaskTimes> random_step_times(Rng& rng, const StepPlan& plan) {
   std::vector<TaskTimes> times;
-  for (const ReplicaPlan& replica : plan.replicas)
+  for (const ReplicaPlan& replica : plan.replicas) {
     times.push_back(random_times(rng, replica.packs, plan.layout.stages()));
+    for (auto* by_rank : {&times.back().reduce, &times.back().step_end})
+      by_rank->resize(static_cast<std::size_t>(plan.layout.ranks()));
+  }
   return times;
 }
 inline std::vector<TaskBytes> random_step_bytes(Rng& rng, const StepPlan& plan) {

@@ -26,7 +26,7 @@ class StepGraph {
             const std::vector<TaskTimes>& times, int slots)
       : plan_(plan), schedules_(schedules), times_(times), slots_(slots) {
     for (std::size_t r = 0; r < schedules.size(); ++r)
-      for (const auto& actions : schedules[r].stages)
+      for (const auto& actions : schedules[r].ranks)
         for (std::size_t i = 0; i < actions.size(); ++i)
           add(r, actions[i], i == 0 ? nullptr : &actions[i - 1]);
     run();
@@ -71,9 +71,10 @@ class StepGraph {
 
   /// What another stage does with the same pack in the same direction: it may split a backward.
   [[nodiscard]] Action on_stage(std::size_t r, std::int32_t s, const Action& a, PackId pack) const {
-    for (const Action& other : schedules_[r].stages[static_cast<std::size_t>(s)])
-      if (other.pack == pack && goes_back(other.pass) == goes_back(a.pass) &&
-          other.pass != Pass::kWeightGradient)
+    const std::vector<std::vector<Action>>& ranks = schedules_[r].ranks;
+    for (const Action& other : ranks[static_cast<std::size_t>(s) % ranks.size()])
+      if (other.stage == StageId(s) && other.pack == pack &&
+          goes_back(other.pass) == goes_back(a.pass) && other.pass != Pass::kWeightGradient)
         return other;
     return {StageId(s), a.pass, pack};
   }
@@ -119,7 +120,7 @@ class StepGraph {
   void add(std::size_t r, const Action& a, const Action* before) {
     const bool forward = a.pass == Pass::kForward;
     const std::int32_t up = forward ? -1 : 1;
-    const auto last = static_cast<std::int32_t>(schedules_[r].stages.size()) - 1;
+    const auto last = static_cast<std::int32_t>(schedules_[r].stages()) - 1;
     const std::int32_t s = a.stage.value();
     node(start_key(r, a));
     edge(start_key(r, a), put_key(r, a), duration(r, a));

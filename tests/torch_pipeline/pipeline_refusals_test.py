@@ -69,6 +69,7 @@ PLANS = {
                r"is shared by 2 replicas.*most_merged=1"),
     "tensor": (lambda: plan_of({"pp": 2, "tp": 2}), r"the plan is for tp = 2, .*plan with tp = 1"),
     "split": (lambda: split_plan(), r"action \dI\d of replica 0 splits a backward pass"),
+    "interleaved": (lambda: interleaved_plan(), r"the plan has 2 stages on each rank.*one stage a rank"),
     "mlp": (lambda: random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"),
             r"computes \"mlp\" of some layers again.*plan with one of these"),
 }
@@ -77,6 +78,13 @@ PLANS = {
 def split_plan():
     content = json.loads(random_plan([5], [0, 4], random.Random(1), kind="packed").to_json())
     content["schedules"] = ["0F0,0I0,0W0\n"]
+    return StepPlan.from_json(json.dumps(content), "plan")
+
+
+def interleaved_plan():
+    content = json.loads(random_plan([5], [0, 1, 2, 3, 4], random.Random(1), kind="packed").to_json())
+    content["plan"]["stages_per_rank"] = 2
+    content["schedules"] = ["0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n"]
     return StepPlan.from_json(json.dumps(content), "plan")
 
 

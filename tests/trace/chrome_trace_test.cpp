@@ -125,6 +125,18 @@ TEST(ChromeTrace, NamesRanksByTheirPlaceInTheGrid) {
             json({{"replica", 1}, {"stage", 0}, {"tensor", 1}, {"pack", 0}}));
 }
 
+TEST(ChromeTrace, NamesAllStagesOfARank) {
+  // Two replicas of two ranks with two stages each.
+  Timeline grid;
+  grid.ranks = 4;
+  grid.replicas = 2;
+  grid.spans = {span(3, SpanKind::kForward, 0, 0, 10)};
+  grid.spans.back().local_stage = 1;
+  const json trace = trace_of({grid});
+  EXPECT_EQ(events(trace, "M")[2 + 2 * 3].at("args").at("name"), "rank 3: replica 1, stages 1, 3");
+  EXPECT_EQ(events(trace, "X")[0].at("args"), json({{"replica", 1}, {"stage", 3}, {"pack", 0}}));
+}
+
 TEST(Timeline, HasEachTensorParallelRankWhereAsked) {
   const Timeline both = with_tensor_ranks(two_stages(), 2);
   EXPECT_EQ(both.ranks, 4);

@@ -57,13 +57,13 @@ TEST(PlanMessage, IsCheckedAgainWhereItIsReceived) {
   handed.plan.lengths[0] += Tokens(1);  // its last token is in no MicroPack
   refused(handed, "not a correct plan");
   handed = small_plan();
-  std::swap(handed.lowered[0].stages[0].front(), handed.lowered[0].stages[0].back());
+  std::swap(handed.lowered[0].ranks[0].front(), handed.lowered[0].ranks[0].back());
   refused(handed, "not a correct schedule");
   handed = small_plan();
   handed.lowered.pop_back();
   refused(handed, "1 schedules for 2 replicas");
   handed = small_plan();
-  handed.lowered[1].stages.pop_back();
+  handed.lowered[1].ranks.pop_back();
   refused(handed, "has 1 stages, the plan has 2");
 }
 

@@ -44,6 +44,7 @@ Engine::Engine(EngineOptions options)
       ranks_(ranks_here(options_)),
       threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device),
       parameters_(ranks_.size()) {
+  SLIMPACK_CHECK(options_.layout.stages_per_rank == 1, "the engine runs one stage on a rank");
   const RankGrid grid = options_.grid();
   std::vector<std::exception_ptr> failed(parameters_.size());
   threads_.run([&](std::int32_t thread) {
@@ -120,7 +121,7 @@ void Engine::on_stages(const StepPlan& plan, std::span<const LoweredSchedule> sc
                       parameters, *rope_, packs, plan.lengths, tokens,
                       recompute_of_stage(plan, place.stage), &communicator);
     work({options_, rank, parameters, tensors, packs,
-          schedules[place.replica.index()].stages[place.stage.index()], communicator, update, clock,
+          schedules[place.replica.index()].ranks[place.stage.index()], communicator, update, clock,
           resident[static_cast<std::size_t>(tracked_rank())]});
   });
 }

@@ -73,7 +73,7 @@ ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
   out.plan.layout = balanced_layout(cost, lengths, pp);
   for (const auto& name : step.array("recompute"))
     out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
-  out.schedules = testing::RandomOrders(rng, out.plan, pp, kChannelSlots).draw();
+  out.schedules = testing::RandomOrders(rng, out.plan, kChannelSlots).draw();
   if (step.has("split_from")) testing::split_some(rng, out.plan, out.schedules);
   return out;
 }
@@ -99,7 +99,7 @@ ScheduledPlan read_step(const std::filesystem::path& file) {
 /// As PackFlow once did: every rank posts all its receives before its first action.
 void post_ahead(std::vector<LoweredSchedule>& lowered) {
   for (LoweredSchedule& replica : lowered)
-    for (std::vector<Instruction>& instructions : replica.stages)
+    for (std::vector<Instruction>& instructions : replica.ranks)
       std::ranges::stable_partition(
           instructions, [](const Instruction& i) { return i.operation == Operation::kReceive; });
 }

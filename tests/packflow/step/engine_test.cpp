@@ -121,7 +121,7 @@ TEST(Engine, MeasuresEveryActionOfTheScheduleInItsOrder) {
       if (span.kind == SpanKind::kBackward)
         measured.push_back({StageId(rank), Pass::kBackward, span.pack});
     }
-    EXPECT_EQ(measured, step.schedule.stages[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(measured, step.schedule.ranks[static_cast<std::size_t>(rank)]);
   }
 }
 
@@ -143,7 +143,7 @@ TEST(Engine, ARankThatThrowsEndsTheStepOnAllRanksAndTheEngineLivesOn) {
       engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt).loss;
   const int asked = (1 << 20) - left;
   int actions = 0;
-  for (const auto& stage : step.schedule.stages) actions += static_cast<int>(stage.size());
+  for (const auto& stage : step.schedule.ranks) actions += static_cast<int>(stage.size());
   EXPECT_EQ(asked, actions);
   for (int n = 1; n <= actions; ++n) {
     left = n;

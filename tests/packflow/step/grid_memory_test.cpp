@@ -200,7 +200,7 @@ TEST(GridMemory, OfRandomStepsIsWithinTwoPercent) {
     GridStep step;
     step.plan =
         testing::random_step(rng, lengths, 1 + rng.below(4), stages, testing::MergedAt::kAnywhere);
-    step.schedules = testing::RandomOrders(rng, step.plan, stages, kChannelSlots).draw();
+    step.schedules = testing::RandomOrders(rng, step.plan, kChannelSlots).draw();
     if (rng.below(2) == 0) testing::split_some(rng, step.plan, step.schedules);
     const bool fp32 = rng.below(2) == 0;
     step.cost = cost_from_hardware(grid_shape(2 * stages, rng.below(2) == 0),

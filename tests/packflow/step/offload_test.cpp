@@ -121,7 +121,7 @@ std::vector<std::int64_t> waiting_tokens(const SmallStep& step) {
     for (const RowSegment& segment : segments[b]) last_use[segment.forward.index()] = b;
   std::vector<std::int64_t> after;
   std::int64_t waiting = 0;
-  for (const Action& action : step.schedule.stages.front()) {
+  for (const Action& action : step.schedule.ranks.front()) {
     if (action.pass == Pass::kForward)
       waiting += step.packs().forward[action.pack.index()].tokens().count();
     else

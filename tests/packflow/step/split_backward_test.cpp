@@ -39,7 +39,7 @@ ModelShape with_biases(ModelShape shape) {
 
 std::size_t count(const Schedule& schedule, Pass pass) {
   std::size_t actions = 0;
-  for (const auto& stage : schedule.stages)
+  for (const auto& stage : schedule.ranks)
     for (const Action& action : stage) actions += action.pass == pass;
   return actions;
 }
@@ -133,10 +133,10 @@ TEST(SplitBackward, ActionsAreMeasuredInTheOrderOfTheSchedule) {
   ASSERT_GT(count(step.schedule, Pass::kBackward), 0u);
   ASSERT_GT(count(step.schedule, Pass::kWeightGradient), 0u);
   Schedule measured;
-  measured.stages.resize(step.schedule.stages.size());
+  measured.ranks.resize(step.schedule.ranks.size());
   for (const Span& span : run_once(step).result.timeline.spans)
     if (const auto pass = pass_of(span.kind))
-      measured.stages[static_cast<std::size_t>(span.rank)].push_back(
+      measured.ranks[static_cast<std::size_t>(span.rank)].push_back(
           {StageId(span.rank), *pass, span.pack});
   EXPECT_EQ(measured, step.schedule);
 }
@@ -144,8 +144,8 @@ TEST(SplitBackward, ActionsAreMeasuredInTheOrderOfTheSchedule) {
 TEST(SplitBackward, WithoutItsWeightGradientsIsABugThatTheStepNames) {
   SmallStep step = sliced_step(small_shape(2), Dtype::kFp32, 2, lengths(), 4, Tokens(8));
   split_backwards(step, 0);
-  ASSERT_EQ(step.schedule.stages[1].back().pass, Pass::kWeightGradient);
-  step.schedule.stages[1].pop_back();
+  ASSERT_EQ(step.schedule.ranks[1].back().pass, Pass::kWeightGradient);
+  step.schedule.ranks[1].pop_back();
   try {
     static_cast<void>(run_once(step));
     FAIL() << "nothing was thrown";
@@ -159,7 +159,7 @@ TEST(SplitBackward, WithoutItsWeightGradientsIsABugThatTheStepNames) {
 TEST(SplitBackward, OfAStepThatFailsLeavesNoOperandsBehind) {
   SmallStep step = sliced_step(small_shape(2), Dtype::kFp32, 1, lengths(), 4, Tokens(8));
   // All weight gradients at the end, so that everything is put off when the step stops before them.
-  auto& actions = step.schedule.stages[0];
+  auto& actions = step.schedule.ranks[0];
   const auto backwards = actions;
   for (Action& action : actions)
     if (action.pass == Pass::kBackward) action.pass = Pass::kInputGradient;

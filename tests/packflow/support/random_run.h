@@ -18,7 +18,7 @@ struct RandomRun {
   /// `plan` with two layers on every stage, under random schedules, some of its backwards split.
   RandomRun(Rng& rng, StepPlan step_plan, std::int32_t tensor_ranks)
       : plan(std::move(step_plan)),
-        schedules(RandomOrders(rng, plan, plan.layout.stages(), kChannelSlots).draw()),
+        schedules(RandomOrders(rng, plan, kChannelSlots).draw()),
         shape(small_shape(2 * plan.layout.stages(), rng.below(2) == 0)),
         tensor(tensor_ranks) {
     shape.tie_embeddings = rng.below(2) == 0;

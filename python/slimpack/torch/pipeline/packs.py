@@ -58,12 +58,17 @@ class StagePlan:
 
 def require_runnable(plan):
     """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel
-    ranks, MicroPacks shared by replicas, backward passes in two parts, other recomputations."""
+    ranks, several stages on a rank, MicroPacks shared by replicas, backward passes in two parts, other
+    recomputations."""
     tensor_ranks = json.loads(plan.to_json())["cost"]["tp"]
     if tensor_ranks > 1:
         raise InvalidInput(
             f"the plan is for tp = {tensor_ranks}, this runtime has one rank a stage; plan with tp "
             "= 1 and more stages or replicas")
+    if plan.stages_per_rank > 1:
+        raise InvalidInput(
+            f"the plan has {plan.stages_per_rank} stages on each rank, this runtime runs one; plan "
+            "with one stage a rank")
     for kind in sorted(set(plan.recompute) - {"nothing", "elementwise", "full"}):
         raise InvalidInput(
             f"the plan computes \"{kind}\" of some layers again, this runtime knows \"nothing\", "
