@@ -18,14 +18,14 @@ PackPlan packs_of(const Schedule& schedule) {
   constexpr std::size_t kMost = 64;
   PackPlan packs;
   for (const Action& action : schedule.ranks.front())
-    if (action.pass == Pass::kForward && packs.forward.size() < kMost)
+    if (action.stage == StageId(0) && action.pass == Pass::kForward && packs.forward.size() < kMost)
       packs.forward.push_back({{{SequenceId(packs.forward.size()), Tokens(0), Tokens(1)}}});
   packs.backward = packs.forward;
   return packs;
 }
 
 /// Every action takes 2 ns, split backward 1 ns for each part, and every transfer 1 ns.
-TaskTimes times_of(std::size_t stages, std::size_t packs) {
+TaskTimes times_of(std::size_t stages, std::size_t ranks, std::size_t packs) {
   const std::vector<std::vector<Nanos>> two(stages, std::vector<Nanos>(packs, Nanos(2)));
   const std::vector<std::vector<Nanos>> one(stages, std::vector<Nanos>(packs, Nanos(1)));
   return {.forward = two,
@@ -34,8 +34,8 @@ TaskTimes times_of(std::size_t stages, std::size_t packs) {
           .weight_gradient = one,
           .forward_transfer = std::vector<Nanos>(packs, Nanos(1)),
           .backward_transfer = std::vector<Nanos>(packs, Nanos(1)),
-          .reduce = std::vector<Nanos>(stages),
-          .step_end = std::vector<Nanos>(stages)};
+          .reduce = std::vector<Nanos>(ranks),
+          .step_end = std::vector<Nanos>(ranks)};
 }
 
 TaskBytes bytes_of(std::size_t stages, std::size_t packs) {
@@ -52,33 +52,38 @@ TaskBytes bytes_of(std::size_t stages, std::size_t packs) {
           .backward_input = one.front()};
 }
 
-void try_schedule(const std::string& text) {
-  const auto schedule = fuzz::accepted([&] { return schedule_from_text(text, "schedule"); });
+void try_schedule(const std::string& text, std::int32_t stages_per_rank) {
+  const auto schedule =
+      fuzz::accepted([&] { return schedule_from_text(text, "schedule", stages_per_rank); });
   if (!schedule) return;
-  fuzz::require(schedule_from_text(schedule_to_text(*schedule), "written") == *schedule,
-                "a schedule reads as it is written");
+  fuzz::require(
+      schedule_from_text(schedule_to_text(*schedule), "written", stages_per_rank) == *schedule,
+      "a schedule reads as it is written");
   const PackPlan packs = packs_of(*schedule);
-  const std::size_t stages = schedule->stages.size(), count = packs.forward.size();
+  const std::size_t stages = schedule->stages(), count = packs.forward.size();
   if (!check_schedule(packs, *schedule).empty() || count == 0) return;
   const TaskBytes bytes = bytes_of(stages, count);
-  const SimulationResult result = simulate(packs, *schedule, times_of(stages, count), bytes);
+  const TaskTimes times = times_of(stages, schedule->ranks.size(), count);
+  const SimulationResult result = simulate(packs, *schedule, times, bytes);
   fuzz::require(result.makespan >= result.lower_bound, "no schedule beats the lower bound");
   fuzz::require(result.peak_activation.front() <= schedule_memory(packs, *schedule, bytes).front(),
                 "no timing holds more than the schedule's memory");
 }
 
-void try_lowered(const std::string& text) {
-  const auto lowered = fuzz::accepted([&] { return lowered_from_text(text, "lowered schedule"); });
+void try_lowered(const std::string& text, std::int32_t stages_per_rank) {
+  const auto lowered =
+      fuzz::accepted([&] { return lowered_from_text(text, "lowered schedule", stages_per_rank); });
   if (!lowered) return;
-  fuzz::require(lowered_from_text(lowered_to_text(*lowered), "written") == *lowered,
-                "a lowered schedule reads as it is written");
+  fuzz::require(
+      lowered_from_text(lowered_to_text(*lowered), "written", stages_per_rank) == *lowered,
+      "a lowered schedule reads as it is written");
   const Schedule schedule = actions_of(*lowered);
   StepPlan plan;
   const PackPlan& packs = plan.replicas.emplace_back(ReplicaPlan{{}, packs_of(schedule)}).packs;
-  const std::size_t stages = schedule.ranks.size(), count = packs.forward.size();
+  const std::size_t stages = schedule.stages(), count = packs.forward.size();
   const std::span all(&*lowered, 1);
   if (!check_lowered(plan, all).empty() || count == 0) return;
-  const TaskTimes times = times_of(stages, count);
+  const TaskTimes times = times_of(stages, schedule.ranks.size(), count);
   const TaskBytes bytes = bytes_of(stages, count);
   const Nanos posted =
       simulate(packs, schedule, times, bytes, {.timeline = false, .lowered = all}).makespan;
@@ -90,7 +95,9 @@ void try_lowered(const std::string& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(fuzz::text_of(data, size));
-  try_schedule(text);
-  try_lowered(text);
+  for (const std::int32_t stages_per_rank : {1, 2}) {
+    try_schedule(text, stages_per_rank);
+    try_lowered(text, stages_per_rank);
+  }
   return 0;
 }
