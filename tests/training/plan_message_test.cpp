@@ -64,7 +64,7 @@ TEST(PlanMessage, IsCheckedAgainWhereItIsReceived) {
   refused(handed, "1 schedules for 2 replicas");
   handed = small_plan();
   handed.lowered[1].ranks.pop_back();
-  refused(handed, "has 1 stages, the plan has 2");
+  refused(handed, "has 1 ranks, the plan has 2");
 }
 
 TEST(PlanMessage, OfAnotherTextIsRefused) {
