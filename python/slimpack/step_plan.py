@@ -73,14 +73,14 @@ class StepPlan:
         return json.loads(self._native.recompute)
 
     def schedule(self, replica=0):
-        """By rank of the pipeline the order of its actions: "0F3" is stage 0, forward MicroPack 3; B is backward, I and
-        W are its input-gradient and weight-gradient parts."""
+        """By rank of the pipeline the order of its actions: "0F3" is stage 0, forward MicroPack 3; B is
+        backward, I and W are its input-gradient and weight-gradient parts."""
         return self._lists(self._native.schedule, replica)
 
     def lowered(self, replica=0):
-        """By rank of the pipeline the order of its actions, sends and receives: "1RECV_F3" posts the receive of what
-        stage 1 needs for "1F3", "1SEND_F3" posts the send of what that gives. No rank waits for another
-        one before an action needs its input."""
+        """By rank of the pipeline the order of its actions, sends and receives: "1RECV_F3" posts the
+        receive of what stage 1 needs for "1F3", "1SEND_F3" posts the send of what that gives. No rank
+        waits for another one before an action needs its input."""
         return self._lists(self._native.lowered, replica)
 
     def _lists(self, of_replica, replica):

@@ -58,6 +58,13 @@ struct StageStores {
 };
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 
+/// Which of its rank's stages a stage is, in the order of the pipeline. One stage a rank, the usual
+/// case, is spared the division.
+[[nodiscard]] constexpr std::size_t local_stage(StageId stage, std::size_t ranks,
+                                                std::size_t stages) {
+  return ranks == stages ? 0 : stage.index() / ranks;
+}
+
 /// Replays the stores of one rank's stages. REQUIRES: the caller runs the packs of each pass in
 /// ascending order, a backward pack after all forward packs whose rows it uses, and weight
 /// gradients after their input gradients; sums of the bytes fit into 64 bits.

@@ -39,13 +39,6 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Which of its rank's stages a stage is, in the order of the pipeline. One stage a rank, the usual
-/// case, is spared the division.
-[[nodiscard]] constexpr std::size_t local_stage(StageId stage, std::size_t ranks,
-                                                std::size_t stages) {
-  return ranks == stages ? 0 : stage.index() / ranks;
-}
-
 /// One comma-separated line per rank: "0F0,0F1,0B0", as torch.distributed.pipelining reads it. The
 /// line of a rank without work is empty. Parsing throws InvalidInput naming `origin`, the line, the
 /// cell and the rule.
