@@ -207,10 +207,10 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 
 /// What a replica's times depend on besides its packs.
 struct Replication {
-  std::int32_t replicas =
-      1;  ///< gradients are reduced over them, the model's state is shared out (Costs::zero)
-  std::span<const double> speed =
-      {};  ///< by rank of the pipeline, 1 = as the cost model says; empty = all 1
+  /// Gradients are reduced over them, the model's state is shared out (Costs::zero).
+  std::int32_t replicas = 1;
+  /// By rank of the pipeline, 1 = as the cost model says; empty = all 1.
+  std::span<const double> speed = {};
 };
 
 /// Every time that the schedule and the simulator need, rounded to nanoseconds. Compute times are

@@ -233,19 +233,20 @@ double last_of(const std::vector<Nanos>& times) {
   return times.empty() ? 0 : static_cast<double>(times.back().count());
 }
 
-/// What the rank's other stages still reduce after the backward of its first one. Theirs ends
-/// before: in the last round of the ranks' stages the first stage's backwards come last.
+/// What the rank's other stages still reduce when its first stage has run its last backward. They
+/// end before it: in the last round the first stage's backwards come last, one for each rank or
+/// more, and hide that much.
 double other_reductions(const TaskTimes& times, const Costs& cost, const StageLayout& layout,
                         std::int32_t rank, std::int32_t replicas) {
-  const std::vector<Nanos>& backwards = times.backward[static_cast<std::size_t>(rank)];
-  double hidden = 0;
-  for (std::size_t b = backwards.size() - std::min<std::size_t>(backwards.size(), layout.ranks());
-       b < backwards.size(); ++b)
-    hidden += static_cast<double>(backwards[b].count());
+  if (layout.stages_per_rank == 1) return 0;
   double left = 0;
   for (std::int32_t s = rank + layout.ranks(); s < layout.stages(); s += layout.ranks())
     left += reduction_after(cost, layout, StageId(s), replicas, 0);
-  return std::max(0.0, left - hidden);
+  const std::vector<Nanos>& backwards = times.backward[static_cast<std::size_t>(rank)];
+  const std::size_t round = std::min<std::size_t>(backwards.size(), layout.ranks());
+  for (const Nanos backward : std::span(backwards).last(round))
+    left -= static_cast<double>(backward.count());
+  return std::max(0.0, left);
 }
 
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,

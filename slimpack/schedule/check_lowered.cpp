@@ -118,7 +118,8 @@ class WorstCase {
   }
 
  private:
-  /// What a rank has posted to, or from, the rank before or after it in the ring of a pipeline.
+  /// Messages in one direction that a rank has posted to a neighbour, or from one. The ranks of a
+  /// pipeline form a ring.
   struct Posted {
     std::vector<const Instruction*> list;
     std::size_t met = 0;  ///< how many have met what the other rank posted

@@ -10,7 +10,8 @@ namespace slimpack {
 namespace {
 
 /// One rank with several stages, whatever the timing: in every channel to it as many inputs wait as
-/// fit and can have been sent.
+/// fit and can have been sent. A MemoryGuard knows one stage, and looks ahead for the list
+/// scheduler, which makes no such orders.
 class SharedRank {
  public:
   SharedRank(const PackPlan& packs, const TaskBytes& bytes, ActivationLedger ledger,
