@@ -21,10 +21,6 @@
 namespace slimpack {
 namespace {
 
-RankGrid grid_of(const RunConfig& config) {
-  return {config.parallel.pp, config.parallel.dp, config.parallel.tp};
-}
-
 /// Ends the process of a job that has failed. The store may be in that of rank 0. The others ask it
 /// once a second, and those that find no failure there would blame the store.
 [[noreturn]] void leave(std::int32_t rank, int code) {
@@ -35,12 +31,12 @@ RankGrid grid_of(const RunConfig& config) {
 }  // namespace
 
 ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int32_t ranks) {
-  const RankGrid grid = grid_of(config);
+  const RankGrid grid = rank_grid(config.parallel);
   if (grid.ranks() != ranks)
     invalid_input(
         "parallel.pp × dp × tp is {} × {} × {} = {} ranks, but the job has {} processes; start one "
         "for each rank",
-        grid.stages, grid.replicas, grid.tensor, grid.ranks(), ranks);
+        grid.pipeline, grid.replicas, grid.tensor, grid.ranks(), ranks);
   return {config.parallel.timeout, std::string(to_string(config.train.device)),
           process_groups(grid, rank)};
 }
@@ -48,7 +44,7 @@ ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int3
 void run_process(const TrainRequest& request, std::int32_t rank,
                  const std::map<RankGroup, std::string>& names) {
   install_memory_tracker();
-  const RankGrid grid = grid_of(request.config);
+  const RankGrid grid = rank_grid(request.config.parallel);
   std::optional<PeerHealth> health;
   if (grid.ranks() > 1) {
     const RankGroup world{GroupKind::kWorld, grid.ranks(), 0, 1};

@@ -158,14 +158,16 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .window = time.window};
 }
 
-StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t stages,
-                            LastStage last) {
+StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
+                            std::int32_t stages_per_rank, LastStage last) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
-  if (stages < 1 || stages > layers) {
+  const std::int64_t all = std::int64_t{ranks} * stages_per_rank;
+  if (all < 1 || all > layers) {
     invalid_input(
-        "{} pipeline stages for a model of {} layers: every stage needs a layer; use 1 to {}",
-        stages, layers, layers);
+        "{} pipeline stages for a model of {} layers: every stage needs a layer; use 1 to {}", all,
+        layers, layers);
   }
+  const auto stages = static_cast<std::int32_t>(all);
   // 1. The work of one layer of each kind, and of each stage's edges, for these lengths.
   std::vector<double> work_of_kind, last_work_of_kind;
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
@@ -191,24 +193,32 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
       work.push_back(work_of_kind[kind]);
       last_work.push_back(last_work_of_kind[kind]);
     }
-    return layout_of_kinds(work, last_work, edge_work);
+    StageLayout layout = layout_of_kinds(work, last_work, edge_work);
+    layout.stages_per_rank = stages_per_rank;
+    return layout;
   }
 
-  // 2. Each stage gets one layer. Every further layer goes to the stage that is lightest with it.
-  //    A stage's layers are equal, so no exchange of layers can lower the largest load afterwards.
+  // 2. Each stage gets one layer. Every further layer goes to the rank that is lightest with it, to
+  //    its stage with the fewest layers. A rank's layers are equal, so no exchange of layers can
+  //    lower the largest load afterwards.
   std::vector<std::int32_t> count(edge_work.size(), 1);
+  const auto layer_work = [&](std::size_t s) {
+    return (s + 1 == count.size() ? last_work_of_kind : work_of_kind).front();
+  };
+  std::vector<double> load(static_cast<std::size_t>(ranks), 0.0);
+  for (std::size_t s = 0; s < count.size(); ++s) load[s % load.size()] += edge_work[s] + layer_work(s);
   for (std::int32_t assigned = stages; assigned < layers; ++assigned) {
-    const auto load_with_one_more = [&](std::size_t s) {
-      const double layer_work = (s + 1 == count.size() ? last_work_of_kind : work_of_kind).front();
-      return std::tuple(edge_work[s] + layer_work * (count[s] + 1), count[s], -static_cast<int>(s));
+    const auto with_one_more = [&](std::size_t s) {
+      return std::tuple(load[s % load.size()] + layer_work(s), count[s], -static_cast<int>(s));
     };
     std::size_t lightest = 0;
     for (std::size_t s = 1; s < count.size(); ++s) {
-      if (load_with_one_more(s) < load_with_one_more(lightest)) lightest = s;
+      if (with_one_more(s) < with_one_more(lightest)) lightest = s;
     }
     ++count[lightest];
+    load[lightest % load.size()] += layer_work(lightest);
   }
-  StageLayout layout{{0}};
+  StageLayout layout{{0}, stages_per_rank};
   for (const std::int32_t n : count) layout.layer_begin.push_back(layout.layer_begin.back() + n);
   return layout;
 }

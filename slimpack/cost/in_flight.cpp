@@ -53,8 +53,10 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
   const Bytes from_next = largest(bytes.backward_input, 1);
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     Bytes messages;
-    if (s > 0) messages += to_previous + from_previous;
-    if (s + 1 < layout.stages()) messages += to_next + from_next;
+    // A rank with several stages is in a ring: messages of the others travel meanwhile.
+    const bool ring = layout.stages_per_rank > 1;
+    if (ring || s > 0) messages += to_previous + from_previous;
+    if (ring || s + 1 < layout.stages()) messages += to_next + from_next;
     const auto stage = static_cast<std::size_t>(s);
     for (auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                              &bytes.input_transient, &bytes.weight_transient}) {

@@ -73,7 +73,7 @@ double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
 }  // namespace
 
 double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
-                       std::int32_t replicas, double last_backward) {
+                       std::int32_t replicas, double last_backward, double before) {
   const Buckets buckets = buckets_of(cost.shape, layout, stage);
   const Exchange reduce(cost, accumulator_bytes(cost.dtype), replicas);
   const double each = last_backward / static_cast<double>(buckets.layers.size());
@@ -81,7 +81,7 @@ double reduction_after(const Costs& cost, const StageLayout& layout, StageId sta
   double reduced = -std::numeric_limits<double>::infinity();
   for (std::size_t l = 0; l < buckets.layers.size(); ++l) {
     complete = l + 1 < buckets.layers.size() ? complete + each : 0;
-    if (l == 0) reduced = complete + reduce(buckets.head);
+    if (l == 0) reduced = complete + before + reduce(buckets.head);
     reduced = std::max(reduced, complete) + reduce(buckets.layers[l]);
   }
   return reduced + reduce(buckets.embedding);

@@ -17,11 +17,13 @@ namespace slimpack {
 /// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:
 /// nanoseconds of that action if it sends nothing, else 0: a rank sends before it reduces. In it
 /// the stage's layers take equal parts, the last layer first; the head's bucket counts as complete
-/// with the first of them, the embedding's with the end. A bucket waits for the one before it. 0
-/// with one replica.
+/// with the first of them, the embedding's with the end. A bucket waits for the one before it, and
+/// the first for reductions that take `before` (those of the rank's other stages). 0 with one
+/// replica.
 /// Cost: O(layers of the stage).
 [[nodiscard]] double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
-                                     std::int32_t replicas, double last_backward);
+                                     std::int32_t replicas, double last_backward,
+                                     double before = 0);
 
 /// Nanoseconds in which every rank of the stage gets the updated parameters of all others, after
 /// the optimizer; nothing hides them. 0 with one replica, and with ZeRO-3, which gathers them anew

@@ -233,20 +233,14 @@ double last_of(const std::vector<Nanos>& times) {
   return times.empty() ? 0 : static_cast<double>(times.back().count());
 }
 
-/// What the rank's other stages still reduce when its first stage has run its last backward. They
-/// end before it: in the last round the first stage's backwards come last, one for each rank or
-/// more, and hide that much.
-double other_reductions(const TaskTimes& times, const Costs& cost, const StageLayout& layout,
-                        std::int32_t rank, std::int32_t replicas) {
-  if (layout.stages_per_rank == 1) return 0;
-  double left = 0;
+/// The reductions of the rank's other stages. Even these wait until the rank has sent all its
+/// messages: a device that synchronises waits for other replicas from then on.
+double other_reductions(const Costs& cost, const StageLayout& layout, std::int32_t rank,
+                        std::int32_t replicas) {
+  double all = 0;
   for (std::int32_t s = rank + layout.ranks(); s < layout.stages(); s += layout.ranks())
-    left += reduction_after(cost, layout, StageId(s), replicas, 0);
-  const std::vector<Nanos>& backwards = times.backward[static_cast<std::size_t>(rank)];
-  const std::size_t round = std::min<std::size_t>(backwards.size(), layout.ranks());
-  for (const Nanos backward : std::span(backwards).last(round))
-    left -= static_cast<double>(backward.count());
-  return std::max(0.0, left);
+    all += reduction_after(cost, layout, StageId(s), replicas, 0);
+  return all;
 }
 
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
@@ -258,9 +252,9 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
       continue;
     }
     const std::int32_t replicas = replication.replicas;
-    const double others = other_reductions(times, cost, layout, r, replicas);
+    const double others = other_reductions(cost, layout, r, replicas);
     const auto left_after = [&](const std::vector<Nanos>& actions) {
-      return rounded(others + reduction_after(cost, layout, stage, replicas, last_of(actions)));
+      return rounded(reduction_after(cost, layout, stage, replicas, last_of(actions), others));
     };
     // Later stages send what their last backward gives before they reduce.
     times.reduce.push_back(left_after(r == 0 ? times.backward.front() : std::vector<Nanos>()));

@@ -20,9 +20,11 @@ StepPlanning planning_of(const RunConfig& config, PlannableModel model, std::str
 }  // namespace
 
 StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
-  StageLayout usual = balanced_layout(cost, lengths, config.parallel.pp);
+  const ParallelConfig& p = config.parallel;
+  StageLayout usual = balanced_layout(cost, lengths, p.pp, p.stages_per_rank);
   if (!cost.autograd) return usual;
-  StageLayout light = balanced_layout(cost, lengths, config.parallel.pp, LastStage::kBackwardAlone);
+  StageLayout light =
+      balanced_layout(cost, lengths, p.pp, p.stages_per_rank, LastStage::kBackwardAlone);
   if (light == usual) return usual;
   const auto step = [&](const StageLayout& tried) {
     return plan_step(configured_job(config, cost, tried), lengths, choices, cost).step;
@@ -34,8 +36,9 @@ StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
 }
 
 Job StepPlanning::job(const SequenceLengths& lengths) const {
-  return configured_job(config, cost,
-                        layout ? *layout : balanced_layout(cost, lengths, config.parallel.pp));
+  const ParallelConfig& p = config.parallel;
+  return configured_job(
+      config, cost, layout ? *layout : balanced_layout(cost, lengths, p.pp, p.stages_per_rank));
 }
 
 RatedPlan StepPlanning::plan(const SequenceLengths& lengths,

@@ -140,6 +140,14 @@ std::string_view to_string(LongDocumentsKind kind) {
 
 namespace {
 
+void require_ranks_for_stages(const ParallelConfig& p, std::string_view origin) {
+  if (p.pp == 1 && p.stages_per_rank > 1)
+    invalid_input(
+        "{}: parallel.stages_per_rank is {}, but pp is 1: a single rank has one stage; set it to "
+        "1, or raise pp",
+        origin, p.stages_per_rank);
+}
+
 void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin) {
   if (!p.speed.empty() && std::ssize(p.speed) != p.ranks())
     invalid_input(
@@ -163,6 +171,7 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
   if (config.train.min_learning_rate > config.train.learning_rate)
     invalid_input("{}: train.min_learning_rate is {}, above train.learning_rate, {}; lower it",
                   origin, config.train.min_learning_rate, config.train.learning_rate);
+  require_ranks_for_stages(config.parallel, origin);
   require_speed_of_each_rank(config.parallel, origin);
   if (config.plan.recompute == Recompute::kOffload && config.train.device == DeviceKind::kCpu)
     invalid_input(

@@ -106,9 +106,11 @@ struct EvaluationConfig {
 
 /// How the ranks of a job are arranged.
 struct ParallelGrid {
-  std::int32_t pp = 1;  ///< pipeline stages
+  std::int32_t pp = 1;  ///< pipeline ranks
   std::int32_t dp = 1;  ///< replicas of the pipeline
-  std::int32_t tp = 1;  ///< tensor-parallel ranks of a stage
+  std::int32_t tp = 1;  ///< tensor-parallel ranks of a pipeline rank
+  /// Stages of each pipeline rank ("model chunks", virtual pipeline stages); 1 where pp is 1.
+  std::int32_t stages_per_rank = 1;
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }
   bool operator==(const ParallelGrid&) const = default;
@@ -119,8 +121,8 @@ struct ParallelConfig : ParallelGrid {
   /// 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;
   double timeout = 300;  ///< seconds to wait for ranks in other processes
-  /// The speed of each rank, replica by replica and stage by stage; 1 = as the costs say; empty =
-  /// all 1.
+  /// The speed of each rank, replica by replica and pipeline rank by pipeline rank; 1 = as the costs
+  /// say; empty = all 1.
   std::vector<double> speed = {};
 
   bool operator==(const ParallelConfig&) const = default;

@@ -154,7 +154,7 @@ ConfigField speed() {
   };
   return {"parallel",
           "speed",
-          "of each rank, replica by replica, stage by stage; 1 = as the costs say; [] = all 1",
+          "of each rank, replica by replica, pipeline rank by rank; 1 = as the costs say; [] = all 1",
           rule,
           assign,
           print};
@@ -207,10 +207,12 @@ std::vector<ConfigField> parallel_fields() {
   using R = RunConfig;
   using P = ParallelConfig;
   return {
-      integer({"parallel", "pp", "pipeline stages"}, &R::parallel, &P::pp, 1, kMaxStages),
+      integer({"parallel", "pp", "pipeline ranks"}, &R::parallel, &P::pp, 1, kMaxStages),
       integer({"parallel", "dp", "replicas of the pipeline"}, &R::parallel, &P::dp, 1, kMaxStages),
-      integer({"parallel", "tp", "tensor-parallel ranks of a stage"}, &R::parallel, &P::tp, 1,
-              kMaxStages),
+      integer({"parallel", "tp", "tensor-parallel ranks of a pipeline rank"}, &R::parallel, &P::tp,
+              1, kMaxStages),
+      integer({"parallel", "stages_per_rank", "model chunks of a pipeline rank, interleaved"},
+              &R::parallel, &P::stages_per_rank, 1, kMaxStages),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),

@@ -34,7 +34,7 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
       configured_profile(config, shape, /*gpu_each=*/!agreement.alone(), neighbours);
   const ParallelConfig& p = config.parallel;
   if (!agreement.alone())
-    options.job = {agreement.process(), {.stages = p.pp, .replicas = p.dp, .tensor = p.tp}};
+    options.job = {agreement.process(), rank_grid(p)};
   return measured_costs(std::move(options), [&](const std::string& line) {
     if (agreement.first()) listener.note("", line);
   });
@@ -42,7 +42,8 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
 
 std::string basis_to_json(const PlanBasis& basis) {
   return nlohmann::json{{"cost", cost_to_json(basis.cost)},
-                        {"layer_begin", basis.layout.layer_begin}}
+                        {"layer_begin", basis.layout.layer_begin},
+                        {"stages_per_rank", basis.layout.stages_per_rank}}
       .dump();
 }
 
@@ -59,10 +60,10 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                             const SequenceLengths& lengths, const JobAgreement& agreement,
                             TrainingListener& listener) {
   const ParallelConfig& p = config.parallel;
-  const bool goes_on_alike = saved != nullptr && saved->grid == RankGrid{p.pp, p.dp, p.tp};
+  const bool goes_on_alike = saved != nullptr && saved->grid == rank_grid(p);
   PlanBasis basis;
   const auto decide = [&](const Costs& cost) {
-    basis = {cost, balanced_layout(cost, lengths, p.pp)};
+    basis = {cost, balanced_layout(cost, lengths, p.pp, p.stages_per_rank)};
     return agreement.alone() ? "known" : basis_to_json(basis);
   };
   std::string text = agreement.from_first([&]() -> std::string {

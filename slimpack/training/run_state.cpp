@@ -67,8 +67,9 @@ nlohmann::json to_json(const RunState& state) {
           {"cursor", to_json(state.cursor)},
           {"tokens", state.tokens.count()},
           {"evaluated_steps", state.evaluated_steps},
-          {"parallel", {{"pp", grid.stages}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
-          {"layer_begin", state.layout.layer_begin}};
+          {"parallel", {{"pp", grid.pipeline}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
+          {"layer_begin", state.layout.layer_begin},
+          {"stages_per_rank", grid.stages_per_rank}};
 }
 
 RunState run_state_from_json(const nlohmann::json& json, const std::string& origin) {
@@ -86,8 +87,8 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   const auto ranks = [&](const char* axis) {
     return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));
   };
-  state.grid = {ranks("pp"), ranks("dp"), ranks("tp")};
   state.layout = stage_layout_from_json(fields);
+  state.grid = {ranks("pp"), ranks("dp"), ranks("tp"), state.layout.stages_per_rank};
   return state;
 }
 
@@ -96,6 +97,8 @@ StageLayout stage_layout_from_json(const JsonFields& fields) {
   for (const nlohmann::json& layer : fields.array("layer_begin"))
     layout.layer_begin.push_back(static_cast<std::int32_t>(
         json_integer(layer, fields.origin() + ": layer_begin", 0, INT32_MAX)));
+  if (fields.has("stages_per_rank"))  // older runs had one
+    layout.stages_per_rank = static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxRanks));
   return layout;
 }
 

@@ -41,12 +41,14 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
   std::string layers;
   for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
+  const std::int32_t per_rank = options.layout.stages_per_rank;
+  const std::string chunks = per_rank > 1 ? fmt::format(" with {} stages each", per_rank) : "";
   listener.note(
       "model",
-      fmt::format("{} parameters, {} layers on pp {} × dp {} × tp {} ({} on {}), {}; times by the "
-                  "{} clock",
+      fmt::format("{} parameters, {} layers on pp {}{} × dp {} × tp {} ({} on {}), {}; times by "
+                  "the {} clock",
                   human_count(static_cast<double>(options.shape.parameters())), layers,
-                  options.layout.stages(), options.replicas, options.tensor,
+                  options.layout.ranks(), chunks, options.replicas, options.tensor,
                   options.process == nullptr ? "threads" : "processes", options.device.str(),
                   to_string(options.dtype), to_string(options.clock)));
   const std::vector<Tokens> documents = run.dataset().lengths();

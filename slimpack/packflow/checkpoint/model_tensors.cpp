@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,9 @@ using StageTensors = NamedTensors (*)(StageParameters&, Communicator&);
 NamedTensors tensors_of_all_stages(Engine& engine, StageTensors of_stage) {
   NamedTensors all;
   engine.on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock&) {
-    const at::Tensor own_B = bytes_of(of_stage(engine.parameters(rank), communicator));
+    NamedTensors own;
+    for (StageParameters& stage : engine.parameters(rank)) own.merge(of_stage(stage, communicator));
+    const at::Tensor own_B = bytes_of(own);
     for (const at::Tensor& bytes_B : communicator.world().gathering().gather(own_B))  // at rank 0
       all.merge(tensors_of(bytes_B));
   });
@@ -87,13 +90,14 @@ NamedTensors without_redundant(NamedTensors tensors, const ModelShape& shape,
 /// Calls assign(bucket, parameter, row, rows) for every part of the rank's parameters with its
 /// piece of the tensor of that name.
 template <class Assign>
-void for_each_piece(StageParameters& stage, const NamedTensors& tensors, const std::string& prefix,
-                    Assign assign_rows) {
-  stage.for_each([&](const Parameter& p) {
-    for (const ParameterPart& part : p.parts)
-      assign_rows(stage.buckets[p.bucket], p, part.begin,
-                  part.piece.of(tensors.at(prefix + part.name)));
-  });
+void for_each_piece(std::span<StageParameters> stages, const NamedTensors& tensors,
+                    const std::string& prefix, Assign assign_rows) {
+  for (StageParameters& stage : stages)
+    stage.for_each([&](const Parameter& p) {
+      for (const ParameterPart& part : p.parts)
+        assign_rows(stage.buckets[p.bucket], p, part.begin,
+                    part.piece.of(tensors.at(prefix + part.name)));
+    });
 }
 
 }  // namespace

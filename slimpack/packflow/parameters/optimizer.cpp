@@ -60,14 +60,15 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
   return config.min_learning_rate + (config.learning_rate - config.min_learning_rate) * cosine;
 }
 
-double squared_gradient_norm(const StageParameters& parameters) {
+double squared_gradient_norm(std::span<const StageParameters> stages) {
   std::vector<at::Tensor> counted;
-  for (const ParameterBucket& bucket : parameters.buckets)
-    for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
-      const OwnStretch own(bucket, stretch);
-      if (stretch.counted && own.size > 0)
-        counted.push_back(own.of(bucket.shard.of(bucket.gradients_N)));
-    }
+  for (const StageParameters& stage : stages)
+    for (const ParameterBucket& bucket : stage.buckets)
+      for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
+        const OwnStretch own(bucket, stretch);
+        if (stretch.counted && own.size > 0)
+          counted.push_back(own.of(bucket.shard.of(bucket.gradients_N)));
+      }
   if (counted.empty()) return 0;
   // The host waits once, for all of them.
   const at::Tensor norms = at::stack(at::_foreach_norm(counted, 2, at::kDouble)).cpu();
@@ -81,26 +82,29 @@ double clip_factor(double norm, double clip_norm) {
   return clip_norm > 0 ? std::min(1.0, clip_norm / (norm + 1e-6)) : 1.0;
 }
 
-void adamw_update(StageParameters& parameters, const TrainConfig& config, std::int64_t step,
+void adamw_update(std::span<StageParameters> stages, const TrainConfig& config, std::int64_t step,
                   double gradient_scale) {
   UpdateGroup decayed, plain;
-  for (ParameterBucket& bucket : parameters.buckets) {
-    if (gradient_scale != 1.0) bucket.shard.of(bucket.gradients_N).mul_(gradient_scale);
-    for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
-      const OwnStretch own(bucket, stretch);
-      if (own.size > 0) (stretch.decay ? decayed : plain).add(bucket, own, step);
+  for (const StageParameters& stage : stages)
+    for (const ParameterBucket& bucket : stage.buckets) {
+      if (gradient_scale != 1.0) bucket.shard.of(bucket.gradients_N).mul_(gradient_scale);
+      for (const ParameterBucket::Stretch& stretch : bucket.stretches) {
+        const OwnStretch own(bucket, stretch);
+        if (own.size > 0) (stretch.decay ? decayed : plain).add(bucket, own, step);
+      }
     }
-  }
   const double rate = learning_rate(config, step);
   decayed.update(config, rate, config.weight_decay);
   plain.update(config, rate, 0.0);
-  for (ParameterBucket& bucket : parameters.buckets)
-    if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
-      bucket.shard.of(bucket.values_N).copy_(bucket.masters_S);
+  for (const StageParameters& stage : stages)
+    for (const ParameterBucket& bucket : stage.buckets)
+      if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
+        bucket.shard.of(bucket.values_N).copy_(bucket.masters_S);
 }
 
-void zero_gradients(StageParameters& parameters) {
-  for (ParameterBucket& bucket : parameters.buckets) bucket.gradients_N.zero_();
+void zero_gradients(std::span<StageParameters> stages) {
+  for (const StageParameters& stage : stages)
+    for (const ParameterBucket& bucket : stage.buckets) bucket.gradients_N.zero_();
 }
 
 }  // namespace slimpack

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/spec/run_config.h"
@@ -13,7 +14,7 @@ namespace slimpack {
 [[nodiscard]] double learning_rate(const TrainConfig& config, std::int64_t step);
 
 /// Σ gradient² over the rank's shards of its parameters, tied copies left out.
-[[nodiscard]] double squared_gradient_norm(const StageParameters& parameters);
+[[nodiscard]] double squared_gradient_norm(std::span<const StageParameters> stages);
 
 /// Factor that brings the global norm down to `clip_norm`; 1 when it is below, or clip_norm is 0.
 /// The same rule as torch.nn.utils.clip_grad_norm_.
@@ -21,9 +22,9 @@ namespace slimpack {
 
 /// One update of the rank's shards of its parameters with gradients scaled by `gradient_scale`;
 /// `step` counts from 0. Compute-type values follow their masters.
-void adamw_update(StageParameters& parameters, const TrainConfig& config, std::int64_t step,
+void adamw_update(std::span<StageParameters> stages, const TrainConfig& config, std::int64_t step,
                   double gradient_scale);
 
-void zero_gradients(StageParameters& parameters);
+void zero_gradients(std::span<StageParameters> stages);
 
 }  // namespace slimpack

@@ -87,10 +87,9 @@ using AddParameters = std::function<void(BucketMaker&)>;
 
 /// Calls visit(add) for every bucket of a stage, in the order of StageParameters::buckets; `add`
 /// puts the bucket's parameters, which are members of `p`, into a maker.
-void for_each_bucket(const ParameterOwner& owner, const StageLayout& layout, StageParameters& p,
-                     const std::function<void(const AddParameters&)>& visit) {
+void for_each_bucket(const ParameterOwner& owner, const StageLayout& layout, StageId stage,
+                     StageParameters& p, const std::function<void(const AddParameters&)>& visit) {
   const ModelShape& shape = owner.shape;
-  const StageId stage = owner.place.stage;
   const bool first = stage.value() == 0;
   const bool last = stage.value() == layout.stages() - 1;
   const TensorPieces pieces(shape, owner.grid, owner.place);
@@ -150,11 +149,11 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
 
 StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                       const StageLayout& layout, const RankGrid& grid,
-                                      const RankPlace& place, std::uint64_t seed,
+                                      const RankPlace& place, StageId stage, std::uint64_t seed,
                                       at::Device device) {
   const ParameterOwner owner{shape, dtype, seed, grid, place, device};
   StageParameters p;
-  for_each_bucket(owner, layout, p, [&](const AddParameters& add) {
+  for_each_bucket(owner, layout, stage, p, [&](const AddParameters& add) {
     BucketMaker make(owner, p.buckets.size());
     add(make);
     p.buckets.push_back(make.make());
@@ -167,7 +166,7 @@ std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const ModelShape& 
   const ParameterOwner owner{shape, Dtype::kFp32, 0, {}, {}, at::Device(at::kCPU)};
   std::map<std::string, std::vector<std::int64_t>> sizes;
   StageParameters planned;
-  for_each_bucket(owner, layout, planned, [&](const AddParameters& add) {
+  for_each_bucket(owner, layout, StageId(0), planned, [&](const AddParameters& add) {
     BucketMaker make(owner, 0);
     add(make);
     sizes.merge(make.tensor_sizes());

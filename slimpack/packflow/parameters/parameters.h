@@ -1,4 +1,5 @@
-// Parameters of one rank, with their gradients and its share of the optimizer's state.
+// Parameters that one rank has of a stage, with their gradients and its share of the optimizer's
+// state.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -126,12 +127,14 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
 [[nodiscard]] std::map<std::string, std::vector<std::int64_t>> tensor_sizes(
     const ModelShape& shape);
 
-/// Allocates and initialises what the rank at `place` holds: matrices normal(0, initializer_range)
-/// from a generator seeded by (seed, Hugging Face name), so that the weights do not depend on the
-/// grid; norms 1, biases 0; gradients and moments 0. REQUIRES: the grid has the layout's stages.
+/// Allocates and initialises what the rank at `place` holds of one of its stages: matrices normal(0,
+/// initializer_range) from a generator seeded by (seed, Hugging Face name), so that the weights do
+/// not depend on the grid; norms 1, biases 0; gradients and moments 0. REQUIRES: the grid has the
+/// layout's stages.
 [[nodiscard]] StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                                     const StageLayout& layout, const RankGrid& grid,
-                                                    const RankPlace& place, std::uint64_t seed,
+                                                    const RankPlace& place, StageId stage,
+                                                    std::uint64_t seed,
                                                     at::Device device = at::Device(at::kCPU));
 
 /// Parameters of the stage without tied copies, those of all its tensor-parallel ranks together.

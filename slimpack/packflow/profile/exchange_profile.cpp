@@ -23,14 +23,14 @@ Nanos message_time(const ProfileOptions& options, const ProfileRank& rank, std::
   const MessageForm form{1, bytes / static_cast<std::int64_t>(type.dtype().itemsize()), type};
   const at::Tensor message = at::zeros({form.rows, form.width}, type);
   Communicator& peers = rank.communicator();
-  const std::int32_t stage = rank.place().stage.value();
+  const std::int32_t own = rank.place().pipeline;
   Nanos taken(0);
   for (const std::int32_t parity : {0, 1}) {
-    const bool first = stage % 2 == parity;
-    const std::int32_t other = first ? stage + 1 : stage - 1;
-    const bool talks = other >= 0 && other < rank.grid().stages;
-    const Direction there = first ? Direction::kForward : Direction::kBackward;
-    const Direction back = first ? Direction::kBackward : Direction::kForward;
+    const bool first = own % 2 == parity;
+    const std::int32_t other = first ? own + 1 : own - 1;
+    const bool talks = other >= 0 && other < rank.grid().pipeline;
+    const Inbox there{first ? Direction::kForward : Direction::kBackward, StageId(other)};
+    const Inbox back{first ? Direction::kBackward : Direction::kForward, StageId(own)};
     const Nanos time = rank.time_of([&] {
       for (int i = 0; talks && i < round_trips; ++i) {
         if (first) peers.send(there, message);
@@ -41,9 +41,9 @@ Nanos message_time(const ProfileOptions& options, const ProfileRank& rank, std::
     });
     if (talks && first) taken = taken + time;
   }
-  // Only the first stage of a pair has a time.
-  const double mean =
-      rank.mean(static_cast<double>(taken.count())) * rank.grid().stages / (rank.grid().stages - 1);
+  // Only the first rank of a pair has a time.
+  const std::int32_t ranks = rank.grid().pipeline;
+  const double mean = rank.mean(static_cast<double>(taken.count())) * ranks / (ranks - 1);
   return std::max(Nanos(1), Nanos(static_cast<std::int64_t>(mean / (2 * round_trips))));
 }
 
@@ -65,10 +65,10 @@ void measure_transfers(const ProfileOptions& options, Costs& cost) {
     if (options.clock == ClockKind::kVirtual) return;
     // Nothing is copied between threads, so the size does not matter.
     const Nanos time = on_profile_ranks<Nanos>(
-        {.stages = 2}, options.threads(),
+        {.pipeline = 2}, options.threads(),
         [&](const ProfileRank& rank) { return message_time(options, rank, 64, 200); });
     cost.transfer_latency = static_cast<double>(time.count());
-  } else if (options.grid().stages > 1) {
+  } else if (options.grid().pipeline > 1) {
     const auto time = on_profile_ranks<EdgeTime>(
         options.grid(), options.threads(),
         [&](const ProfileRank& rank) { return transfer_between(options, rank); });
@@ -80,7 +80,7 @@ void measure_transfers(const ProfileOptions& options, Costs& cost) {
 /// Of gradients over the replicas: a rank sends as many bytes as it would in a ring, which takes
 /// replicas − 1 steps.
 void measure_reduction(const ProfileOptions& options, Costs& cost) {
-  const RankGrid grid = options.job ? options.grid() : RankGrid{.stages = 1, .replicas = 2};
+  const RankGrid grid = options.job ? options.grid() : RankGrid{.replicas = 2};
   cost.reduce_latency = cost.reduce_per_byte = 0;
   if (grid.replicas == 1) return;
   const auto time =
@@ -128,7 +128,7 @@ EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
 /// beyond the shares (the exchange, and what shorter queries and keys lose in the kernels) is far
 /// less than what a shared machine's speed changes from one minute to the next.
 MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
-  const RankGrid threads{.stages = 1, .replicas = group, .tensor = options.tp};
+  const RankGrid threads{.replicas = group, .tensor = options.tp};
   const RankGrid grid = options.job ? options.grid() : threads;
   return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& all) {
     // The last replicas may be too few for a group. They run alone, and do not count.

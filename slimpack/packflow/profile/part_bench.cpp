@@ -76,9 +76,10 @@ PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Par
       rope_(shape_, options.dtype, options.context, options.device) {
   shape_.num_layers = 1;
   // The optimizer's state of a layer whole: shares of it cost as much an element.
-  const RankGrid alone{.stages = 1, .replicas = 1, .tensor = rank.tensor()};
-  parameters_ = make_stage_parameters(shape_, options.dtype, {{0, 1}}, alone,
-                                      alone.place(rank.place().tensor), 0, options.device);
+  const RankGrid alone{.tensor = rank.tensor()};
+  parameters_ =
+      make_stage_parameters(shape_, options.dtype, {{0, 1}}, alone,
+                            alone.place(rank.place().tensor), StageId(0), 0, options.device);
   if (part != Part::kLayer) parameters_.layers.clear();
 }
 

@@ -58,11 +58,11 @@ struct ProfileOptions {
     return {clock, pin_threads, device, job ? job->process : nullptr};
   }
 
-  /// The job's ranks, or one stage on as many threads as measure at once, or as can.
+  /// The job's ranks, or one pipeline rank on as many threads as measure at once, or as can.
   [[nodiscard]] RankGrid grid() const {
     if (job) return job->grid;
     const std::int32_t threads = std::min(ranks, kMaxTrackedRanks);
-    return {.stages = 1, .replicas = std::max(1, threads / tp), .tensor = tp};
+    return {.replicas = std::max(1, threads / tp), .tensor = tp};
   }
 };
 

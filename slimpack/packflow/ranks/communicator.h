@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "slimpack/base/units.h"
 #include "slimpack/packflow/ranks/collective.h"
 
 namespace slimpack {
@@ -12,6 +13,12 @@ namespace slimpack {
 enum class Direction : std::uint8_t {
   kForward,   ///< activations, to the next stage
   kBackward,  ///< gradients of activations, to the previous stage
+};
+
+/// Where the messages of one direction arrive: at a stage of the sender's replica.
+struct Inbox {
+  Direction direction = Direction::kForward;
+  StageId stage;
 };
 
 /// What a message holds: the receiver makes room for it before it is sent.
@@ -26,16 +33,16 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// Begins to receive the next message of that direction. Does not wait.
-  virtual void post_receive(Direction direction, const MessageForm& form) = 0;
+  /// Begins to receive the next message of an inbox of this rank. Does not wait. REQUIRES: a rank
+  /// posts the receives of one direction in the order in which the other rank sends.
+  virtual void post_receive(Inbox inbox, const MessageForm& form) = 0;
 
-  /// Hands `rows_TH` to the neighbouring stage; waits while the channel has no free slot. The
-  /// caller must not use the tensor any more. Messages of one direction arrive in the order of
-  /// sending.
-  virtual void send(Direction direction, at::Tensor rows_TH) = 0;
+  /// Hands `rows_TH` to a neighbouring stage; waits while its inbox has no free slot. The caller
+  /// must not use the tensor any more. The messages of an inbox arrive in the order of sending.
+  virtual void send(Inbox inbox, at::Tensor rows_TH) = 0;
 
-  /// Waits for the message whose receive was posted first, and frees its slot.
-  [[nodiscard]] virtual at::Tensor receive(Direction direction) = 0;
+  /// Waits for the message of the inbox whose receive was posted first, and frees its slot.
+  [[nodiscard]] virtual at::Tensor receive(Inbox inbox) = 0;
 
   /// Throws if any rank of the job has failed. Does not wait. Every call that waits throws, too.
   virtual void require_peers() = 0;
@@ -47,7 +54,7 @@ class Communicator {
   /// The part of data() that runs MicroPacks with MicroPack::replicas == replicas together.
   /// REQUIRES: `replicas` is a power of two from 2 on, and the grid has all ranks of the group.
   [[nodiscard]] virtual Collective& context(std::int32_t replicas) = 0;
-  /// The tensor-parallel ranks of the stage.
+  /// The tensor-parallel ranks of the pipeline rank.
   [[nodiscard]] virtual Collective& tensor() = 0;
   /// The ranks of the replica's first and last stage. They hold the same embedding if the model
   /// ties its matrices. REQUIRES: the rank is one of these two, and they differ.

@@ -8,9 +8,9 @@
 
 namespace slimpack {
 
-void ProcessChannel::post_receive(const MessageForm& form) {
+void ProcessChannel::post_receive(std::int32_t local_stage, const MessageForm& form) {
   SLIMPACK_CHECK(source_ != nullptr);
-  incoming_.push_back(
+  incoming_.at(static_cast<std::size_t>(local_stage)).push_back(
       source_->receive(at::empty({form.rows, form.width}, form.options), 1 - source_->index()));
 }
 
@@ -24,11 +24,12 @@ void ProcessChannel::send(at::Tensor rows_TH) {
   outgoing_.push_back(target_->send(rows_TH.contiguous(), 1 - target_->index()));
 }
 
-at::Tensor ProcessChannel::receive() {
-  SLIMPACK_CHECK(!incoming_.empty(), "a message is awaited whose receive was not posted");
-  incoming_.front().wait();
-  at::Tensor rows_TH = incoming_.front().tensor();
-  incoming_.pop_front();
+at::Tensor ProcessChannel::receive(std::int32_t local_stage) {
+  std::deque<ProcessPeers::Message>& posted = incoming_.at(static_cast<std::size_t>(local_stage));
+  SLIMPACK_CHECK(!posted.empty(), "a message is awaited whose receive was not posted");
+  posted.front().wait();
+  at::Tensor rows_TH = posted.front().tensor();
+  posted.pop_front();
   return rows_TH;
 }
 

@@ -1,27 +1,34 @@
-// A channel between neighbouring stages that are processes.
+// A channel between neighbouring pipeline ranks that are processes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/process_exchange.h"
 
 namespace slimpack {
 
-/// One rank's two ends in one direction: it receives from one neighbouring stage and sends to the
-/// other. Messages travel while both stages compute. Used by one thread at a time.
+/// One rank's two ends in one direction: it receives from one neighbour and sends to the other.
+/// Messages travel while both compute. Used by one thread at a time.
 class ProcessChannel {
  public:
-  /// The groups with the stage that sends and with the stage that receives; null where there is
-  /// none. `held`: sends that may wait for their receives, each with its memory.
-  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int held)
-      : source_(source), target_(target), held_(static_cast<std::size_t>(held)) {}
+  /// The groups with the rank that sends and with the rank that receives; null where there is none.
+  /// `held`: sends that may wait for their receives, each with its memory. `stages`: of this rank,
+  /// which the messages are for.
+  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int held, std::int32_t stages = 1)
+      : source_(source),
+        target_(target),
+        held_(static_cast<std::size_t>(held)),
+        incoming_(static_cast<std::size_t>(stages)) {}
 
-  void post_receive(const MessageForm& form);
+  /// REQUIRES: receives of all stages are posted in the order in which the other rank sends.
+  void post_receive(std::int32_t local_stage, const MessageForm& form);
   void send(at::Tensor rows_TH);
-  [[nodiscard]] at::Tensor receive();
+  [[nodiscard]] at::Tensor receive(std::int32_t local_stage);
 
   /// Waits until all sent messages have left.
   void settle();
@@ -30,7 +37,8 @@ class ProcessChannel {
   ProcessPeers* source_;
   ProcessPeers* target_;
   std::size_t held_;
-  std::deque<ProcessPeers::Message> incoming_, outgoing_;
+  std::vector<std::deque<ProcessPeers::Message>> incoming_;  ///< by local stage
+  std::deque<ProcessPeers::Message> outgoing_;
 };
 
 }  // namespace slimpack

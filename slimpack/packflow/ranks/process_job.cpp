@@ -34,71 +34,75 @@ struct ProcessJob::Ends {
     std::array<ProcessPeers*, 2> sources{}, targets{};  // forward, backward
     for (const RankGroup& group : edge_groups(grid, rank)) {
       if (group.size == 1) continue;
-      const std::size_t way = group.kind == GroupKind::kForward ? 0 : 1;
+      const bool ring =
+          group.kind == GroupKind::kRingForward || group.kind == GroupKind::kRingBackward;
+      const bool forward =
+          group.kind == GroupKind::kForward || group.kind == GroupKind::kRingForward;
       edges.push_back(connect(group));
-      // Forward, the first member sends to the second.
-      const bool sends = (group.first == rank) == (way == 0);
-      (sends ? targets : sources)[way] = edges.back().get();
+      // Forward, the first member sends to the second, and in the ring the last to the first.
+      const bool sends = (group.first == rank) == (forward != ring);
+      (sends ? targets : sources)[forward ? 0 : 1] = edges.back().get();
     }
     if (edges.empty()) return;
     for (const std::size_t way : {0, 1})
-      channels.emplace_back(sources[way], targets[way], kHeldSends);
+      channels.emplace_back(sources[way], targets[way], kHeldSends, grid.stages_per_rank);
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
 
   std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world comes first
   std::vector<std::unique_ptr<ProcessPeers>> edges;
-  std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one stage
+  std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one rank
   std::function<bool()> failed;
 };
 
 class ProcessJob::Member final : public GroupedCommunicator {
  public:
-  explicit Member(Ends& ends) : ends_(ends) {
+  Member(Ends& ends, const RankGrid& grid) : ends_(ends), pipeline_(grid.pipeline) {
     for (const auto& [group, peers] : ends.collectives) add(group, process_collective(*peers));
   }
 
-  void post_receive(Direction direction, const MessageForm& form) override {
-    channel(direction).post_receive(form);
+  void post_receive(Inbox inbox, const MessageForm& form) override {
+    channel(inbox).post_receive(local(inbox), form);
   }
-  void send(Direction direction, at::Tensor rows_TH) override {
-    channel(direction).send(std::move(rows_TH));
-  }
-  at::Tensor receive(Direction direction) override { return channel(direction).receive(); }
+  void send(Inbox inbox, at::Tensor rows_TH) override { channel(inbox).send(std::move(rows_TH)); }
+  at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(local(inbox)); }
 
   void require_peers() override {
     if (ends_.failed()) throw PeerLost("another rank failed");
   }
 
  private:
-  ProcessChannel& channel(Direction direction) {
-    return ends_.channels.at(direction == Direction::kForward ? 0 : 1);
+  ProcessChannel& channel(Inbox inbox) {
+    return ends_.channels.at(inbox.direction == Direction::kForward ? 0 : 1);
   }
+  [[nodiscard]] std::int32_t local(Inbox inbox) const { return inbox.stage.value() / pipeline_; }
 
   Ends& ends_;
+  std::int32_t pipeline_;
 };
 
 /// A process has one rank, so fail() has no other rank to wake. Other processes see that the
 /// connections close.
 class ProcessJob::ConnectedWorld final : public World {
  public:
-  explicit ConnectedWorld(Ends& ends) : ends_(ends) {}
+  ConnectedWorld(Ends& ends, const RankGrid& grid) : ends_(ends), grid_(grid) {}
 
   std::unique_ptr<Communicator> communicator(std::int32_t /*rank*/, RankClock& /*clock*/) override {
-    return std::make_unique<Member>(ends_);
+    return std::make_unique<Member>(ends_, grid_);
   }
   void fail(std::exception_ptr cause) override { cause_ = std::move(cause); }
   [[nodiscard]] std::exception_ptr cause() const override { return cause_; }
 
  private:
   Ends& ends_;
+  RankGrid grid_;
   std::exception_ptr cause_;
 };
 
 ProcessJob::ProcessJob(const RankGrid& grid, std::int32_t rank,
                        const std::map<RankGroup, std::string>& names, std::function<bool()> failed)
-    : rank_(rank), ends_(std::make_unique<Ends>(grid, rank, names)) {
+    : grid_(grid), rank_(rank), ends_(std::make_unique<Ends>(grid, rank, names)) {
   ends_->failed = std::move(failed);
 }
 
@@ -107,7 +111,7 @@ ProcessJob::~ProcessJob() = default;
 std::unique_ptr<World> ProcessJob::make_world() {
   for (ProcessChannel& channel : ends_->channels) channel.settle();
   process_collective(ends_->world()).barrier();
-  return std::make_unique<ConnectedWorld>(*ends_);
+  return std::make_unique<ConnectedWorld>(*ends_, grid_);
 }
 
 std::vector<std::string> ProcessJob::all_gather(const std::string& own) {

@@ -37,6 +37,7 @@ class ProcessJob final : public JobProcess {
   class Member;
   class ConnectedWorld;
 
+  RankGrid grid_;
   std::int32_t rank_;
   std::unique_ptr<Ends> ends_;
 };

@@ -4,32 +4,42 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
 struct RankPlace {
   ReplicaId replica;
-  StageId stage;
-  std::int32_t tensor = 0;  ///< of the stage's tensor-parallel ranks
+  std::int32_t pipeline = 0;  ///< of the replica's pipeline ranks
+  std::int32_t tensor = 0;    ///< of the pipeline rank's tensor-parallel ranks
 
   bool operator==(const RankPlace&) const = default;
 };
 
-/// Tensor-parallel rank t of a stage is rank (replica · stages + stage) · tensor + t. With tensor =
-/// 1 the simulator numbers ranks in the same way.
+/// Tensor-parallel rank t of pipeline rank p is rank (replica · pipeline + p) · tensor + t. With
+/// tensor = 1 the simulator numbers ranks in the same way. Pipeline rank p has the stages p, p +
+/// pipeline, … (StageLayout).
 struct RankGrid {
-  std::int32_t stages = 1;
+  std::int32_t pipeline = 1;
   std::int32_t replicas = 1;
   std::int32_t tensor = 1;
+  std::int32_t stages_per_rank = 1;
 
-  [[nodiscard]] std::int32_t ranks() const { return stages * replicas * tensor; }
+  [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
+  [[nodiscard]] std::int32_t stages() const { return pipeline * stages_per_rank; }
+  /// Whether the last pipeline rank sends to the first.
+  [[nodiscard]] bool ring() const { return stages_per_rank > 1; }
   [[nodiscard]] RankPlace place(std::int32_t rank) const {
-    return {ReplicaId(rank / (stages * tensor)), StageId(rank / tensor % stages), rank % tensor};
+    return {ReplicaId(rank / (pipeline * tensor)), rank / tensor % pipeline, rank % tensor};
   }
   [[nodiscard]] std::int32_t rank(const RankPlace& place) const {
-    return (place.replica.value() * stages + place.stage.value()) * tensor + place.tensor;
+    return (place.replica.value() * pipeline + place.pipeline) * tensor + place.tensor;
   }
   bool operator==(const RankGrid&) const = default;
 };
+
+[[nodiscard]] inline RankGrid rank_grid(const ParallelGrid& parallel) {
+  return {parallel.pp, parallel.dp, parallel.tp, parallel.stages_per_rank};
+}
 
 }  // namespace slimpack

@@ -5,8 +5,9 @@
 namespace slimpack {
 
 std::string RankGroup::name() const {
-  constexpr std::array<const char*, 7> kNames{"world", "data",    "context", "tensor",
-                                              "tied",  "forward", "backward"};
+  constexpr std::array<const char*, 9> kNames{"world",    "data",         "context",
+                                              "tensor",   "tied",         "forward",
+                                              "backward", "ring forward", "ring backward"};
   std::string text = fmt::format("{} of ranks", kNames[static_cast<std::size_t>(kind)]);
   if (kind == GroupKind::kWorld) return fmt::format("world of {} ranks", size);
   for (std::int32_t m = 0; m < size; ++m) text += fmt::format("{} {}", m == 0 ? "" : ",", rank(m));
@@ -15,39 +16,44 @@ std::string RankGroup::name() const {
 
 std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank) {
   const RankPlace place = grid.place(rank);
-  const std::int32_t replica = place.replica.value(), stage = place.stage.value();
-  const auto rank_at = [&](std::int32_t r, std::int32_t s, std::int32_t t) {
-    return grid.rank({ReplicaId(r), StageId(s), t});
+  const std::int32_t replica = place.replica.value(), p = place.pipeline;
+  const auto rank_at = [&](std::int32_t r, std::int32_t pipeline, std::int32_t t) {
+    return grid.rank({ReplicaId(r), pipeline, t});
   };
-  const std::int32_t next_replica = grid.stages * grid.tensor;
+  const std::int32_t next_replica = grid.pipeline * grid.tensor;
   std::vector<RankGroup> out{
       {GroupKind::kWorld, grid.ranks(), 0, 1},
-      {GroupKind::kData, grid.replicas, rank_at(0, stage, place.tensor), next_replica},
-      {GroupKind::kTensor, grid.tensor, rank_at(replica, stage, 0), 1}};
+      {GroupKind::kData, grid.replicas, rank_at(0, p, place.tensor), next_replica},
+      {GroupKind::kTensor, grid.tensor, rank_at(replica, p, 0), 1}};
   for (std::int32_t size = 2; size <= grid.replicas; size *= 2) {
     const std::int32_t begin = replica - replica % size;
     if (begin + size > grid.replicas) break;
-    out.push_back({GroupKind::kContext, size, rank_at(begin, stage, place.tensor), next_replica});
+    out.push_back({GroupKind::kContext, size, rank_at(begin, p, place.tensor), next_replica});
   }
-  if (grid.stages > 1 && (stage == 0 || stage == grid.stages - 1))
-    out.push_back(
-        {GroupKind::kTied, 2, rank_at(replica, 0, place.tensor), (grid.stages - 1) * grid.tensor});
+  if (grid.pipeline > 1 && (p == 0 || p == grid.pipeline - 1))
+    out.push_back({GroupKind::kTied, 2, rank_at(replica, 0, place.tensor),
+                   (grid.pipeline - 1) * grid.tensor});
   return out;
 }
 
 std::vector<RankGroup> edge_groups(const RankGrid& grid, std::int32_t rank) {
   const RankPlace place = grid.place(rank);
+  const std::int32_t last = grid.pipeline - 1;
   std::vector<RankGroup> groups;
+  const auto add = [&](std::array<GroupKind, 2> kinds, bool there, std::int32_t lower,
+                       std::int32_t apart) {
+    const std::int32_t first = there ? grid.rank({place.replica, lower, place.tensor}) : rank;
+    for (const GroupKind kind : kinds)
+      groups.push_back({kind, there ? 2 : 1, first, apart * grid.tensor});
+  };
   for (const std::int32_t parity : {0, 1}) {
-    if (grid.stages <= 1 + parity) break;
-    const std::int32_t stage = place.stage.value();
-    const std::int32_t lower = stage % 2 == parity ? stage : stage - 1;
-    const bool there = lower >= 0 && lower + 1 < grid.stages;
-    const std::int32_t first =
-        there ? grid.rank({place.replica, StageId(lower), place.tensor}) : rank;
-    for (const GroupKind kind : {GroupKind::kForward, GroupKind::kBackward})
-      groups.push_back({kind, there ? 2 : 1, first, grid.tensor});
+    if (last <= parity) break;
+    const std::int32_t lower = place.pipeline % 2 == parity ? place.pipeline : place.pipeline - 1;
+    add({GroupKind::kForward, GroupKind::kBackward}, lower >= 0 && lower < last, lower, 1);
   }
+  if (grid.ring())
+    add({GroupKind::kRingForward, GroupKind::kRingBackward},
+        place.pipeline == 0 || place.pipeline == last, 0, last);
   return groups;
 }
 

@@ -11,8 +11,9 @@
 
 namespace slimpack {
 
-/// The groups of Communicator, and of two neighbouring stages one for each direction, so that no
-/// message waits for another one that a different rank or action has to send first.
+/// The groups of Communicator, and of two neighbouring pipeline ranks one for each direction, so that
+/// no message waits for another one that a different rank or action has to send first. Where the
+/// pipeline is a ring, its last rank and its first are neighbours, too: two ranks so have four.
 enum class GroupKind : std::uint8_t {
   kWorld,
   kData,
@@ -20,7 +21,9 @@ enum class GroupKind : std::uint8_t {
   kTensor,
   kTied,
   kForward,
-  kBackward
+  kBackward,
+  kRingForward,
+  kRingBackward
 };
 
 /// A group of the grid: ranks first, first + stride, …
@@ -40,10 +43,11 @@ struct RankGroup {
 /// The groups of Communicator that have this rank.
 [[nodiscard]] std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank);
 
-/// The groups with the rank's neighbouring stages, forward and backward; empty if there is one
-/// stage. Every rank has as many: first those of stages 0 and 1, 2 and 3, …, then those of stages 1
-/// and 2, 3 and 4, …. A rank that lacks one has a group of its own in its place. So ranks that make
-/// their groups in this order, each when both its members do, never wait in a circle.
+/// The groups with the rank's neighbours in its pipeline, forward and backward; empty if it has
+/// none. Every rank has as many: first those of pipeline ranks 0 and 1, 2 and 3, …, then those of 1
+/// and 2, 3 and 4, …, then in a ring those of the first and the last. A rank that lacks one has a
+/// group of its own in its place. So ranks that make their groups in this order, each when both its
+/// members do, never wait in a circle.
 [[nodiscard]] std::vector<RankGroup> edge_groups(const RankGrid& grid, std::int32_t rank);
 
 }  // namespace slimpack

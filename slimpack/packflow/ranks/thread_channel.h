@@ -1,4 +1,4 @@
-// A channel between two neighbouring stages that are threads. Tensors are handed over without a
+// A channel between two neighbouring stages whose ranks are threads. Tensors are handed over without a
 // copy.
 #pragma once
 

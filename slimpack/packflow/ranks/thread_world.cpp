@@ -15,8 +15,9 @@ namespace slimpack {
 struct ThreadWorld::State {
   State(const RankGrid& rank_grid, int slots) : grid(rank_grid) {
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
-      for (auto& of_direction : channels)
-        of_direction.push_back(std::make_unique<ThreadChannel>(failure, rank, slots));
+      for (std::int32_t local = 0; local < grid.stages_per_rank; ++local)
+        for (auto& of_direction : channels)
+          of_direction.push_back(std::make_unique<ThreadChannel>(failure, rank, slots));
       for (const RankGroup& g : collective_groups(grid, rank))
         if (!groups.contains(g))
           groups.emplace(g, std::make_unique<ThreadCollective>(failure, g.size));
@@ -25,7 +26,7 @@ struct ThreadWorld::State {
 
   RankGrid grid;
   SharedFailure failure;
-  std::array<std::vector<std::unique_ptr<ThreadChannel>>, 2> channels;  ///< [direction][receiver]
+  std::array<std::vector<std::unique_ptr<ThreadChannel>>, 2> channels;  ///< [direction][inbox]
   std::map<RankGroup, std::unique_ptr<ThreadCollective>> groups;
 };
 
@@ -38,24 +39,25 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   }
 
   /// Does nothing: the receiver gets the sender's tensor itself, with its memory.
-  void post_receive(Direction /*direction*/, const MessageForm& /*form*/) override {}
+  void post_receive(Inbox /*inbox*/, const MessageForm& /*form*/) override {}
 
-  void send(Direction direction, at::Tensor rows_TH) override {
-    const std::int32_t step = direction == Direction::kForward ? 1 : -1;
-    const std::int32_t stage = state_.grid.place(rank_).stage.value() + step;
-    SLIMPACK_CHECK(stage >= 0 && stage < state_.grid.stages);
-    channel(direction, rank_ + step * state_.grid.tensor).send(clock_, std::move(rows_TH));
+  void send(Inbox inbox, at::Tensor rows_TH) override {
+    channel(inbox).send(clock_, std::move(rows_TH));
   }
-  at::Tensor receive(Direction direction) override {
-    return channel(direction, rank_).receive(clock_);
-  }
+  at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(clock_); }
 
   void require_peers() override { state_.failure.require_none(); }
 
  private:
-  ThreadChannel& channel(Direction direction, std::int32_t receiver) {
-    return *state_.channels[direction == Direction::kForward ? 0 : 1].at(
-        static_cast<std::size_t>(receiver));
+  ThreadChannel& channel(Inbox inbox) {
+    const RankGrid& grid = state_.grid;
+    SLIMPACK_CHECK(inbox.stage.value() >= 0 && inbox.stage.value() < grid.stages());
+    RankPlace receiver = grid.place(rank_);
+    receiver.pipeline = inbox.stage.value() % grid.pipeline;
+    const std::int32_t index =
+        grid.rank(receiver) * grid.stages_per_rank + inbox.stage.value() / grid.pipeline;
+    return *state_.channels[inbox.direction == Direction::kForward ? 0 : 1].at(
+        static_cast<std::size_t>(index));
   }
 
   State& state_;

@@ -14,7 +14,7 @@ namespace slimpack {
 /// rank has failed.
 class ThreadWorld final : public World {
  public:
-  /// `slots` messages fit into each channel between neighbouring stages, in either direction.
+  /// `slots` messages fit into each stage's inbox of either direction.
   ThreadWorld(const RankGrid& grid, int slots);
   ~ThreadWorld() override;
   ThreadWorld(const ThreadWorld&) = delete;

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -44,14 +45,16 @@ Engine::Engine(EngineOptions options)
       ranks_(ranks_here(options_)),
       threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device),
       parameters_(ranks_.size()) {
-  SLIMPACK_CHECK(options_.layout.stages_per_rank == 1, "the engine runs one stage on a rank");
   const RankGrid grid = options_.grid();
   std::vector<std::exception_ptr> failed(parameters_.size());
   threads_.run([&](std::int32_t thread) {
     const auto t = static_cast<std::size_t>(thread);
     try {
-      parameters_[t] = make_stage_parameters(options_.shape, options_.dtype, options_.layout, grid,
-                                             grid.place(ranks_[t]), options_.seed, options_.device);
+      const RankPlace place = grid.place(ranks_[t]);
+      for (std::int32_t s = place.pipeline; s < grid.stages(); s += grid.pipeline)
+        parameters_[t].push_back(make_stage_parameters(options_.shape, options_.dtype,
+                                                       options_.layout, grid, place, StageId(s),
+                                                       options_.seed, options_.device));
       if (thread == 0)
         rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context,
                                        options_.device);
@@ -71,7 +74,7 @@ std::unique_ptr<World> Engine::make_world() const {
   return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots);
 }
 
-StageParameters& Engine::parameters(std::int32_t rank) {
+std::span<StageParameters> Engine::parameters(std::int32_t rank) {
   const auto it = std::ranges::find(ranks_, rank);
   SLIMPACK_CHECK(it != ranks_.end(), "another process runs rank {}", rank);
   return parameters_[static_cast<std::size_t>(it - ranks_.begin())];
@@ -96,9 +99,9 @@ void Engine::on_ranks(const RankWork& work) {
   if (world->cause()) std::rethrow_exception(world->cause());
 }
 
-void Engine::on_stages(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
-                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
-                       const std::function<void(const RankStep&)>& work) {
+void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
+                           const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
+                           const std::function<void(const RankStep&)>& work) {
   const RankGrid grid = options_.grid();
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
@@ -113,23 +116,27 @@ void Engine::on_stages(const StepPlan& plan, std::span<const LoweredSchedule> sc
   on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
     const RankPlace place = grid.place(rank);
     const PackPlan& packs = plan.replicas[place.replica.index()].packs;
-    StageParameters& parameters = this->parameters(rank);
-    StageStep tensors(options_.shape,
-                      {place.stage.value() == 0,
-                       place.stage.value() == grid.stages - 1,
-                       {place.replica, grid.tensor, place.tensor}},
-                      parameters, *rope_, packs, plan.lengths, tokens,
-                      recompute_of_stage(plan, place.stage), &communicator);
-    work({options_, rank, parameters, tensors, packs,
-          schedules[place.replica.index()].ranks[place.stage.index()], communicator, update, clock,
-          resident[static_cast<std::size_t>(tracked_rank())]});
+    const std::span<StageParameters> parameters = this->parameters(rank);
+    std::deque<StageStep> stages;
+    for (StageParameters& of_stage : parameters) {
+      const StageId stage(place.pipeline + static_cast<std::int32_t>(stages.size()) * grid.pipeline);
+      stages.emplace_back(options_.shape,
+                          StagePlace{stage.value() == 0,
+                                     stage.value() == grid.stages() - 1,
+                                     {place.replica, grid.tensor, place.tensor}},
+                          of_stage, *rope_, packs, plan.lengths, tokens,
+                          recompute_of_stage(plan, stage), &communicator);
+    }
+    work({options_, rank, parameters, stages, packs,
+          schedules[place.replica.index()].ranks[static_cast<std::size_t>(place.pipeline)],
+          communicator, update, clock, resident[static_cast<std::size_t>(tracked_rank())]});
   });
 }
 
 StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                        const StepTokens& tokens, const std::optional<OptimizerUpdate>& update) {
   StepResult step;
-  on_stages(plan, schedules, tokens, update, [&](const RankStep& rank) {
+  on_step_ranks(plan, schedules, tokens, update, [&](const RankStep& rank) {
     zero_gradients(rank.parameters);
     const RankResult own = run_rank(rank);
     Timeline timeline = gathered_timeline(own, rank.communicator.world());
@@ -148,7 +155,7 @@ StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> sc
 double Engine::evaluate(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                         const StepTokens& tokens) {
   double loss_sum = 0;
-  on_stages(plan, schedules, tokens, std::nullopt, [&](const RankStep& rank) {
+  on_step_ranks(plan, schedules, tokens, std::nullopt, [&](const RankStep& rank) {
     const double all = evaluate_rank(rank);
     if (rank.rank == ranks_.front()) loss_sum = all;
   });

@@ -60,11 +60,8 @@ class Engine {
   using RankWork = std::function<void(std::int32_t rank, Communicator&, RankClock&)>;
   void on_ranks(const RankWork& work);
 
-  /// REQUIRES: a rank of this process.
-  [[nodiscard]] StageParameters& parameters(std::int32_t rank);
-  [[nodiscard]] StageParameters& parameters(const RankPlace& place) {
-    return parameters(options_.grid().rank(place));
-  }
+  /// Of the rank's stages, in their order. REQUIRES: a rank of this process.
+  [[nodiscard]] std::span<StageParameters> parameters(std::int32_t rank);
   [[nodiscard]] const EngineOptions& options() const { return options_; }
   /// That this process runs, ascending.
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
@@ -72,14 +69,14 @@ class Engine {
  private:
   [[nodiscard]] std::unique_ptr<World> make_world() const;
   /// Runs `work` on all ranks, each with its part of the step.
-  void on_stages(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
-                 const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
-                 const std::function<void(const RankStep&)>& work);
+  void on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
+                     const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
+                     const std::function<void(const RankStep&)>& work);
 
   EngineOptions options_;
   std::vector<std::int32_t> ranks_;
   RankThreads threads_;
-  std::vector<StageParameters> parameters_;  ///< of ranks_
+  std::vector<std::vector<StageParameters>> parameters_;  ///< by rank of ranks_, then by its stage
   std::unique_ptr<Rope> rope_;
 };
 

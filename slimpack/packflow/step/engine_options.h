@@ -22,7 +22,7 @@ struct EngineOptions {
   Dtype dtype = Dtype::kFp32;
   StageLayout layout;
   std::int32_t replicas = 1;
-  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a stage
+  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a pipeline rank
   Tokens context{0};        ///< longest sequence of any step
   std::uint64_t seed = 0;
   bool pin_threads = false;
@@ -37,7 +37,9 @@ struct EngineOptions {
   std::function<std::unique_ptr<Communicator>(std::int32_t rank, std::unique_ptr<Communicator>)>
       wrap_communicator = {};
 
-  [[nodiscard]] RankGrid grid() const { return {layout.stages(), replicas, tensor}; }
+  [[nodiscard]] RankGrid grid() const {
+    return {layout.ranks(), replicas, tensor, layout.stages_per_rank};
+  }
 };
 
 /// The optimizer step that ends a step. A reference, which outlives it.

@@ -28,16 +28,20 @@ class RankRunner {
  public:
   explicit RankRunner(const RankStep& rank)
       : rank_(rank),
-        place_(rank.tensors.place()),
+        grid_(rank.options.grid()),
         memory_(rank.options.device, tracked_rank()),
-        record_(rank.rank, rank.clock, rank.instructions.size() + 4) {}
+        record_(rank.rank, rank.clock, rank.instructions.size() + 4) {
+    for (auto s = static_cast<std::int32_t>(rank.parameters.size()); s-- > 0;)
+      for (const ParameterBucket& bucket : rank.parameters[static_cast<std::size_t>(s)].buckets)
+        buckets_.push_back(&bucket);
+  }
 
   RankResult run() {
     const auto last = std::ranges::find(rank_.instructions.rbegin(), rank_.instructions.rend(),
                                         Operation::kCompute, &Instruction::operation);
     for (const Instruction& i : rank_.instructions)
       run_instruction(i, [&] { compute(i.action, &i == &*last); });
-    rank_.tensors.require_drained();
+    require_drained();
     result_.peak_activation = memory_.peak() - rank_.resident;
     finish();
     record_.read(result_);
@@ -47,28 +51,44 @@ class RankRunner {
   double evaluate() {
     for (const Instruction& i : rank_.instructions)
       if (forward(i.action))
-        run_instruction(
-            i, [&] { rows_TH_ = rank_.tensors.evaluate(i.action.pack, std::move(rows_TH_)); });
-    rank_.tensors.require_drained();
-    return rank_.communicator.world().gathering().sum(rank_.tensors.loss_sum());
+        run_instruction(i, [&] {
+          rows_TH_ = stage_of(i.action).evaluate(i.action.pack, std::move(rows_TH_));
+        });
+    require_drained();
+    return rank_.communicator.world().gathering().sum(rank_.stages.back().loss_sum());
   }
 
  private:
   [[nodiscard]] bool forward(const Action& action) const { return action.pass == Pass::kForward; }
-  [[nodiscard]] Direction direction(const Action& action) const {
-    return forward(action) ? Direction::kForward : Direction::kBackward;
+  /// Where the action's input arrives, and where its output goes.
+  [[nodiscard]] Inbox own_inbox(const Action& action) const {
+    return {forward(action) ? Direction::kForward : Direction::kBackward, action.stage};
+  }
+  [[nodiscard]] Inbox next_inbox(const Action& action) const {
+    const std::int32_t step = forward(action) ? 1 : -1;
+    return {own_inbox(action).direction, StageId(action.stage.value() + step)};
+  }
+  [[nodiscard]] std::int32_t local_stage(const Action& action) const {
+    return action.stage.value() / grid_.pipeline;
+  }
+  [[nodiscard]] StageStep& stage_of(const Action& action) const {
+    return rank_.stages[static_cast<std::size_t>(local_stage(action))];
+  }
+  [[nodiscard]] bool first() const { return rank_.stages.front().place().first; }
+  [[nodiscard]] bool last() const { return rank_.stages.back().place().last; }
+  void require_drained() const {
+    for (const StageStep& stage : rank_.stages) stage.require_drained();
   }
   [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
     return (forward(action) ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
   }
-  [[nodiscard]] std::size_t stages() const {
-    return static_cast<std::size_t>(rank_.options.layout.stages());
-  }
+  [[nodiscard]] std::size_t stages() const { return static_cast<std::size_t>(grid_.stages()); }
 
   /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
   [[nodiscard]] MessageForm form_of(const MicroPack& pack) const {
-    const RowShare share = hidden_share(row_share(pack, place_.holder.replica),
-                                        place_.holder.tensor, place_.holder.index);
+    const RowHolder holder = rank_.stages.front().place().holder;
+    const RowShare share =
+        hidden_share(row_share(pack, holder.replica), holder.tensor, holder.index);
     return {share.rows(pack).count(), rank_.options.shape.hidden_size,
             at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
   }
@@ -78,12 +98,12 @@ class RankRunner {
   void run_instruction(const Instruction& i, Work work) {
     switch (i.operation) {
       case Operation::kReceive:
-        return rank_.communicator.post_receive(direction(i.action), form_of(pack_of(i.action)));
+        return rank_.communicator.post_receive(own_inbox(i.action), form_of(pack_of(i.action)));
       case Operation::kCompute:
         return run_action(i.action, std::move(work));
       case Operation::kSend:
-        return record_.timed(SpanKind::kWaitSend, i.action.pack, [&] {
-          rank_.communicator.send(direction(i.action), std::move(rows_TH_));
+        return timed(SpanKind::kWaitSend, i.action, [&] {
+          rank_.communicator.send(next_inbox(i.action), std::move(rows_TH_));
         });
     }
   }
@@ -96,8 +116,8 @@ class RankRunner {
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
     if (has_input(action, stages()))
-      record_.timed(SpanKind::kWaitReceive, action.pack,
-                    [&] { rows_TH_ = rank_.communicator.receive(direction(action)); });
+      timed(SpanKind::kWaitReceive, action,
+            [&] { rows_TH_ = rank_.communicator.receive(own_inbox(action)); });
     await_replicas(action);
     work();
     if (!has_output(action, stages())) rows_TH_ = at::Tensor();
@@ -108,33 +128,39 @@ class RankRunner {
   void await_replicas(const Action& action) {
     const std::int32_t replicas = pack_of(action).replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
-      record_.timed(SpanKind::kWaitReceive, action.pack,
-                    [&] { rank_.communicator.context(replicas).barrier(); });
+      timed(SpanKind::kWaitReceive, action,
+            [&] { rank_.communicator.context(replicas).barrier(); });
+  }
+
+  /// Records `work` of an action.
+  template <class Work>
+  void timed(SpanKind kind, const Action& action, Work work) {
+    record_.timed(kind, action.pack, local_stage(action), std::move(work));
   }
 
   /// The step's last action completes the gradients, layer by layer. Their sums begin meanwhile if
   /// the action sends nothing. A device that synchronises waits for other replicas from then on,
   /// and these may wait for what this rank has to send.
   void compute(const Action& action, bool last) {
-    StageStep& tensors = rank_.tensors;
+    StageStep& stage = stage_of(action);
     BucketsComplete complete;
     if (last && !has_output(action, stages()))
-      complete = [&](std::size_t buckets) { start_reductions(buckets); };
+      complete = [&, before = buckets_before(local_stage(action))](std::size_t buckets) {
+        start_reductions(before + buckets);
+      };
     switch (action.pass) {
       case Pass::kForward:
-        return record_.timed(SpanKind::kForward, action.pack,
-                             [&] { rows_TH_ = tensors.forward(action.pack, std::move(rows_TH_)); });
+        return timed(SpanKind::kForward, action,
+                     [&] { rows_TH_ = stage.forward(action.pack, std::move(rows_TH_)); });
       case Pass::kBackward:
-        return record_.timed(SpanKind::kBackward, action.pack, [&] {
-          rows_TH_ = tensors.backward(action.pack, std::move(rows_TH_), complete);
-        });
+        return timed(SpanKind::kBackward, action,
+                     [&] { rows_TH_ = stage.backward(action.pack, std::move(rows_TH_), complete); });
       case Pass::kInputGradient:
-        return record_.timed(SpanKind::kInputGradient, action.pack, [&] {
-          rows_TH_ = tensors.input_gradients(action.pack, std::move(rows_TH_));
-        });
+        return timed(SpanKind::kInputGradient, action,
+                     [&] { rows_TH_ = stage.input_gradients(action.pack, std::move(rows_TH_)); });
       case Pass::kWeightGradient:
-        return record_.timed(SpanKind::kWeightGradient, action.pack,
-                             [&] { tensors.weight_gradients(action.pack, complete); });
+        return timed(SpanKind::kWeightGradient, action,
+                     [&] { stage.weight_gradients(action.pack, complete); });
     }
   }
 
@@ -158,11 +184,20 @@ class RankRunner {
       part.add_(all[static_cast<std::size_t>(m)]);
   }
 
+  /// All replicas reduce a rank's stages from the last to the first.
+  [[nodiscard]] std::size_t buckets_before(std::int32_t local_stage) const {
+    std::size_t count = 0;
+    for (const StageParameters& later :
+         rank_.parameters.subspan(static_cast<std::size_t>(local_stage) + 1))
+      count += later.buckets.size();
+    return count;
+  }
+
   /// Begins to reduce those of the first `end` buckets that are not under way.
   void start_reductions(std::size_t end) {
     Collective& data = rank_.communicator.data();
     for (; reducing_ < end; ++reducing_) {
-      const ParameterBucket& bucket = rank_.parameters.buckets[reducing_];
+      const ParameterBucket& bucket = *buckets_[reducing_];
       sum_copies(bucket);
       if (data.size() > 1) data.shards().start_reduce_scatter(bucket.gradients_N);
     }
@@ -171,10 +206,10 @@ class RankRunner {
   /// Leaves the sums over all replicas in this one's shards.
   void reduce_gradients() {
     // Most are under way if the last action sent nothing.
-    record_.timed(SpanKind::kReduce, [&] { start_reductions(rank_.parameters.buckets.size()); });
+    record_.timed(SpanKind::kReduce, [&] { start_reductions(buckets_.size()); });
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
-    for (std::size_t b = 0; b < rank_.parameters.buckets.size(); ++b) {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
       record_.timed(SpanKind::kWaitReceive, [&] { data.shards().await_reduce_scatter(); });
       record_.timed(SpanKind::kReduce, [&] { data.shards().finish_reduce_scatter(); });
     }
@@ -182,9 +217,10 @@ class RankRunner {
 
   /// Adds up the two gradients of a tied matrix that stands on two stages.
   void add_tied_gradients() {
-    if (!rank_.options.shape.tie_embeddings || place_.first == place_.last) return;
-    const Parameter& p = place_.first ? rank_.parameters.embedding_VH : rank_.parameters.head_VH;
-    const ParameterBucket& bucket = rank_.parameters.buckets[p.bucket];
+    if (!rank_.options.shape.tie_embeddings || first() == last()) return;
+    StageParameters& stage = first() ? rank_.parameters.front() : rank_.parameters.back();
+    const Parameter& p = first() ? stage.embedding_VH : stage.head_VH;
+    const ParameterBucket& bucket = stage.buckets[p.bucket];
     at::Tensor own_S = bucket.shard.of(bucket.gradients_N);
     record_.timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
   }
@@ -197,7 +233,7 @@ class RankRunner {
     record_.timed(SpanKind::kOptimizer, [&] { squares = squared_gradient_norm(rank_.parameters); });
     record_.timed(SpanKind::kWaitReceive, [&] {
       Collective& world = rank_.communicator.world();
-      result_.loss_sum = world.gathering().sum(rank_.tensors.loss_sum());
+      result_.loss_sum = world.gathering().sum(rank_.stages.back().loss_sum());
       result_.gradient_norm = std::sqrt(world.gathering().sum(squares));
     });
     if (!rank_.update) return;
@@ -210,18 +246,20 @@ class RankRunner {
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
     record_.timed(SpanKind::kReduce, [&] {
-      for (ParameterBucket& bucket : rank_.parameters.buckets)
-        data.shards().all_gather_shards(bucket.values_N);
+      for (StageParameters& stage : rank_.parameters)
+        for (ParameterBucket& bucket : stage.buckets)
+          data.shards().all_gather_shards(bucket.values_N);
     });
   }
 
   const RankStep& rank_;
-  StagePlace place_;
+  RankGrid grid_;
   RankMemory memory_;
   StepRecord record_;
   RankResult result_;
   at::Tensor rows_TH_;        ///< input, then output of the action that runs
-  std::size_t reducing_ = 0;  ///< buckets, from the first on
+  std::vector<const ParameterBucket*> buckets_;  ///< in the order of their reduction
+  std::size_t reducing_ = 0;                     ///< of these, how many reductions have begun
 };
 
 }  // namespace

@@ -2,7 +2,9 @@
 // everything; or its forward actions alone.
 #pragma once
 
+#include <deque>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "slimpack/packflow/device/rank_clock.h"
@@ -18,8 +20,8 @@ namespace slimpack {
 struct RankStep {
   const EngineOptions& options;
   std::int32_t rank;
-  StageParameters& parameters;
-  StageStep& tensors;
+  std::span<StageParameters> parameters;  ///< of its stages
+  std::deque<StageStep>& stages;
   const PackPlan& packs;
   const std::vector<Instruction>& instructions;
   Communicator& communicator;

@@ -14,8 +14,8 @@ void StepRecord::end_action(Bytes live) {
 
 void StepRecord::read(RankResult& result) const {
   for (const TimedSpan& span : spans_)
-    result.spans.push_back(
-        {rank_, span.kind, span.pack, 0, clock_.time_of(span.begin), clock_.time_of(span.end)});
+    result.spans.push_back({rank_, span.kind, span.pack, span.local_stage,
+                            clock_.time_of(span.begin), clock_.time_of(span.end)});
   for (const TimedMemory& memory : memory_)
     result.memory.push_back({rank_, clock_.time_of(memory.moment), memory.live});
 }

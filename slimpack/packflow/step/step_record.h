@@ -20,17 +20,18 @@ class StepRecord {
   /// `spans`: about how many there will be. Keeps a reference to the clock.
   StepRecord(std::int32_t rank, const RankClock& clock, std::size_t spans);
 
-  /// Runs `work` and records it. Of work on a device, the span is the device's.
+  /// Runs `work` of one of the rank's stages and records it. Of work on a device, the span is the
+  /// device's.
   template <class Work>
-  void timed(SpanKind kind, PackId pack, Work work) {
+  void timed(SpanKind kind, PackId pack, std::int32_t local_stage, Work work) {
     RankClock::Moment begin = clock_.moment();
     work();
-    spans_.push_back({kind, pack, std::move(begin), clock_.moment()});
+    spans_.push_back({kind, pack, local_stage, std::move(begin), clock_.moment()});
   }
   /// The same, of no MicroPack.
   template <class Work>
   void timed(SpanKind kind, Work work) {
-    timed(kind, PackId(-1), std::move(work));
+    timed(kind, PackId(-1), 0, std::move(work));
   }
 
   /// Notes the live bytes at the end of an action. The host waits for the action before it: it runs
@@ -45,6 +46,7 @@ class StepRecord {
   struct TimedSpan {
     SpanKind kind;
     PackId pack;
+    std::int32_t local_stage;
     RankClock::Moment begin, end;
   };
   struct TimedMemory {

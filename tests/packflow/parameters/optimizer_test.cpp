@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/packflow/support/tensors.h"
@@ -74,23 +75,30 @@ StageParameters two_buckets(double value, double gradient, std::int32_t replicas
   return p;
 }
 
+std::span<StageParameters> one(StageParameters& p) {
+  return {&p, 1};
+}
+
 double value_in(const StageParameters& p, std::size_t bucket, std::int64_t at) {
   return p.buckets[bucket].values_N[at].item<double>();
 }
 
 TEST(GradientNorm, AddsSquaresAndLeavesTiedCopiesOut) {
   StageParameters p = two_buckets(1, 3);
-  EXPECT_DOUBLE_EQ(squared_gradient_norm(p), 8 * 9.0);
+  EXPECT_DOUBLE_EQ(squared_gradient_norm(one(p)), 8 * 9.0);
   p.buckets[0].stretches[0].counted = false;
-  EXPECT_DOUBLE_EQ(squared_gradient_norm(p), 4 * 9.0);
-  zero_gradients(p);
-  EXPECT_EQ(squared_gradient_norm(p), 0);
+  EXPECT_DOUBLE_EQ(squared_gradient_norm(one(p)), 4 * 9.0);
+  zero_gradients(one(p));
+  EXPECT_EQ(squared_gradient_norm(one(p)), 0);
 }
 
 TEST(GradientNorm, OfAllReplicasTogetherIsThatOfOne) {
   // 8 elements of square 9, three replicas that own 1 + 1 + 2 of each bucket's 4.
   double sum = 0;
-  for (std::int32_t r = 0; r < 3; ++r) sum += squared_gradient_norm(two_buckets(1, 3, 3, r));
+  for (std::int32_t r = 0; r < 3; ++r) {
+    StageParameters p = two_buckets(1, 3, 3, r);
+    sum += squared_gradient_norm(one(p));
+  }
   EXPECT_DOUBLE_EQ(sum, 8 * 9.0);
 }
 
@@ -105,7 +113,7 @@ TEST(AdamW, TheFirstStepMovesByTheLearningRateAgainstTheGradientsSign) {
   config.beta1 = 0.9;
   config.beta2 = 0.95;
   StageParameters p = two_buckets(3, 4);
-  adamw_update(p, config, 0, 0.5);
+  adamw_update(one(p), config, 0, 0.5);
   EXPECT_NEAR(value_in(p, 0, 0), 3 - 0.3 - 0.4, 1e-12);
   EXPECT_NEAR(value_in(p, 1, 3), 3 - 0.4, 1e-12);
   EXPECT_NEAR(p.buckets[0].first_moments_S[0].item<double>(), 0.1 * 2, 1e-15);
@@ -120,10 +128,10 @@ TEST(AdamW, TheSecondStepFollowsTheMoments) {
   config.epsilon = 0.5;
   config.weight_decay = 0;
   StageParameters p = two_buckets(3, 2);
-  adamw_update(p, config, 0, 1.0);
+  adamw_update(one(p), config, 0, 1.0);
   const double after_one = value_in(p, 0, 0);
-  zero_gradients(p);
-  adamw_update(p, config, 1, 1.0);
+  zero_gradients(one(p));
+  adamw_update(one(p), config, 1, 1.0);
   const double step = 0.5 * (0.18 / 0.19) / (std::sqrt(0.19 / 0.0975) + 0.5);
   EXPECT_NEAR(value_in(p, 0, 0), after_one - step,
               1e-7);  // fp32 step count
@@ -133,7 +141,7 @@ TEST(AdamW, UpdatesTheOwnShardAlone) {
   // Of 4 elements the second of two replicas owns the last two.
   TrainConfig config = schedule(0, 10);
   StageParameters p = two_buckets(3, 4, 2, 1);
-  adamw_update(p, config, 0, 1.0);
+  adamw_update(one(p), config, 0, 1.0);
   for (const std::size_t bucket : {0, 1})
     for (const std::int64_t at : {0, 1, 2, 3})
       EXPECT_EQ(value_in(p, bucket, at) == 3, at < 2) << bucket << " " << at;
@@ -151,7 +159,7 @@ TEST(AdamW, RoundsMastersIntoTheValuesOfABf16Run) {
   config.learning_rate = config.min_learning_rate = 0.001;
   // Each step is 0.001, less than half of bf16's spacing below 1 (2^-8 = 0.0039): a run without
   // masters would stay at 1 for ever.
-  for (std::int64_t step = 0; step < 5; ++step) adamw_update(p, config, step, 1.0);
+  for (std::int64_t step = 0; step < 5; ++step) adamw_update(one(p), config, step, 1.0);
   const double master = bucket.masters_S.item<double>();
   EXPECT_NEAR(master, 0.995, 1e-4);
   EXPECT_EQ(value_in(p, 0, 0), bucket.masters_S.to(at::kBFloat16).item<double>());
@@ -163,7 +171,7 @@ TEST(GradientNorm, OfManyBucketsLetsTheHostWaitOnce) {
   for (ParameterBucket& bucket : p.buckets)
     bucket.gradients_N = bucket.gradients_N.to(testing::kPretended);
   const std::int64_t waits = testing::pretended_calls_of_thread().waits;
-  EXPECT_DOUBLE_EQ(squared_gradient_norm(p), 72.0);  // eight times 3²
+  EXPECT_DOUBLE_EQ(squared_gradient_norm(one(p)), 72.0);  // eight times 3²
   EXPECT_EQ(testing::pretended_calls_of_thread().waits, waits + 1);
 }
 

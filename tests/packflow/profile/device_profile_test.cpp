@@ -128,7 +128,7 @@ TEST(JobProfile, MeasuresBetweenTheRanksOfTheJob) {
   options.device = at::Device(at::kCPU);
   options.most_merged = 2;
   const std::vector<Costs> costs =
-      profile_on_processes({.stages = 2, .replicas = 3, .tensor = 1}, options);
+      profile_on_processes({.pipeline = 2, .replicas = 3, .tensor = 1}, options);
   for (const Costs& cost : costs) {
     EXPECT_NE(cost.source.find("6 processes"), std::string::npos) << cost.source;
     // Messages of 16 MiB take longer than those of 4 KiB: they are copied.
@@ -144,7 +144,7 @@ TEST(JobProfile, MeasuresBetweenTheRanksOfTheJob) {
 }
 
 TEST(JobProfile, OnDevicesMeasuresInTheirQueues) {
-  const std::vector<Costs> costs = profile_on_processes({.stages = 2}, on_device(Tokens(256)));
+  const std::vector<Costs> costs = profile_on_processes({.pipeline = 2}, on_device(Tokens(256)));
   for (const Costs& cost : costs) {
     EXPECT_GT(cost.transfer_per_byte, 0);
     EXPECT_GT(cost.host_per_byte, 0);

@@ -58,7 +58,7 @@ TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
   ProfileOptions options = small_profile(Tokens(64));
   options.ranks = 100;
   options.tp = 3;
-  EXPECT_EQ(options.grid(), (RankGrid{.stages = 1, .replicas = 21, .tensor = 3}));
+  EXPECT_EQ(options.grid(), (RankGrid{.replicas = 21, .tensor = 3}));
 }
 
 TEST(Profile, MeasuresOnSeveralRanksAtOnce) {

@@ -21,7 +21,7 @@ std::vector<std::string> names(const std::vector<RankGroup>& groups) {
 }
 
 TEST(EdgeGroups, AreThoseWithNeighboursOrOfTheRankAlone) {
-  const RankGrid grid{.stages = 3};
+  const RankGrid grid{.pipeline = 3};
   using Names = std::vector<std::string>;
   EXPECT_EQ(names(edge_groups(grid, 0)), (Names{"forward of ranks 0, 1", "backward of ranks 0, 1",
                                                 "forward of ranks 0", "backward of ranks 0"}));
@@ -31,7 +31,23 @@ TEST(EdgeGroups, AreThoseWithNeighboursOrOfTheRankAlone) {
   EXPECT_EQ(names(edge_groups(grid, 2)),
             (Names{"forward of ranks 2", "backward of ranks 2", "forward of ranks 1, 2",
                    "backward of ranks 1, 2"}));
-  EXPECT_TRUE(edge_groups({.stages = 1}, 0).empty());
+  EXPECT_TRUE(edge_groups({.pipeline = 1}, 0).empty());
+}
+
+TEST(EdgeGroups, OfARingAlsoJoinItsEnds) {
+  using Names = std::vector<std::string>;
+  const RankGrid three{.pipeline = 3, .stages_per_rank = 2};
+  const auto last_two = [&](std::int32_t rank) {
+    const Names all = names(edge_groups(three, rank));
+    return Names(all.end() - 2, all.end());
+  };
+  EXPECT_EQ(last_two(0), (Names{"ring forward of ranks 0, 2", "ring backward of ranks 0, 2"}));
+  EXPECT_EQ(last_two(1), (Names{"ring forward of ranks 1", "ring backward of ranks 1"}));
+  EXPECT_EQ(last_two(2), last_two(0));
+  // Two ranks are neighbours twice.
+  EXPECT_EQ(names(edge_groups({.pipeline = 2, .stages_per_rank = 3}, 1)),
+            (Names{"forward of ranks 0, 1", "backward of ranks 0, 1", "ring forward of ranks 0, 1",
+                   "ring backward of ranks 0, 1"}));
 }
 
 /// Makes the groups as PyTorch does: a group is made once it is the next of all its members.
@@ -66,14 +82,15 @@ void make_all(const RankGrid& grid) {
 }
 
 TEST(ProcessGroups, AreMadeInAnOrderInWhichNobodyWaitsInACircle) {
-  for (std::int32_t stages = 1; stages <= 9; ++stages)
+  for (std::int32_t ranks = 1; ranks <= 9; ++ranks)
     for (const std::int32_t replicas : {1, 2, 3, 4, 5})
       for (const std::int32_t tensor : {1, 2, 4})
-        make_all({.stages = stages, .replicas = replicas, .tensor = tensor});
+        for (const std::int32_t stages_per_rank : {1, 2})
+          make_all({ranks, replicas, tensor, ranks == 1 ? 1 : stages_per_rank});
 }
 
 TEST(ProcessGroups, OfAThousandRanksAreFewForEach) {
-  const RankGrid grid{.stages = 16, .replicas = 8, .tensor = 8};
+  const RankGrid grid{.pipeline = 16, .replicas = 8, .tensor = 8};
   ASSERT_EQ(grid.ranks(), 1024);
   make_all(grid);
   std::set<RankGroup> all;
@@ -124,7 +141,7 @@ TEST(ProcessGroups, OfAThousandRanksNeedFewConnections) {
       }
     }
     // All with all would be 1,023 · 1,024 ends in the world's group alone.
-    EXPECT_LE(all, 300U * 1024) << grid.stages << " stages";
+    EXPECT_LE(all, 300U * 1024) << grid.pipeline << " pipeline ranks";
   }
 }
 

@@ -47,7 +47,14 @@ struct Job {
 };
 
 RankGrid stages(std::int32_t count) {
-  return {.stages = count};
+  return {.pipeline = count};
+}
+
+Inbox forward_to(std::int32_t stage) {
+  return {Direction::kForward, StageId(stage)};
+}
+Inbox backward_to(std::int32_t stage) {
+  return {Direction::kBackward, StageId(stage)};
 }
 
 template <class T>
@@ -63,12 +70,12 @@ TEST(ThreadWorld, DeliversEachDirectionInItsOwnOrder) {
   Job group(stages(3), 4);
   const auto first = group.rank(0), middle = group.rank(1), last = group.rank(2);
   for (const double v : {1.0, 2.0, 3.0}) {
-    first->send(Direction::kForward, number(v));
-    last->send(Direction::kBackward, number(10 * v));
+    first->send(forward_to(1), number(v));
+    last->send(backward_to(1), number(10 * v));
   }
   for (const double v : {1.0, 2.0, 3.0}) {
-    EXPECT_EQ(value_of(middle->receive(Direction::kBackward)), 10 * v);
-    EXPECT_EQ(value_of(middle->receive(Direction::kForward)), v);
+    EXPECT_EQ(value_of(middle->receive(backward_to(1))), 10 * v);
+    EXPECT_EQ(value_of(middle->receive(forward_to(1))), v);
   }
 }
 
@@ -77,32 +84,32 @@ TEST(ThreadWorld, HandsTheTensorOverWithoutACopy) {
   const auto sender = group.rank(0), receiver = group.rank(1);
   at::Tensor tensor = number(1);
   const void* const data = tensor.const_data_ptr();
-  sender->send(Direction::kForward, std::move(tensor));
-  EXPECT_EQ(receiver->receive(Direction::kForward).const_data_ptr(), data);
+  sender->send(forward_to(1), std::move(tensor));
+  EXPECT_EQ(receiver->receive(forward_to(1)).const_data_ptr(), data);
 }
 
 TEST(ThreadWorld, ASenderWaitsForAFreeSlotAndNoLonger) {
   Job group(stages(2), 2);
   const auto sender = group.rank(0), receiver = group.rank(1);
-  sender->send(Direction::kForward, number(1));
-  sender->send(Direction::kForward, number(2));
+  sender->send(forward_to(1), number(1));
+  sender->send(forward_to(1), number(2));
   auto third =
-      std::async(std::launch::async, [&] { sender->send(Direction::kForward, number(3)); });
+      std::async(std::launch::async, [&] { sender->send(forward_to(1), number(3)); });
   EXPECT_TRUE(waits(third));
-  receiver->send(Direction::kBackward, number(0));  // the other direction has slots of its own
-  EXPECT_EQ(value_of(receiver->receive(Direction::kForward)), 1);
+  receiver->send(backward_to(0), number(0));  // the other direction has slots of its own
+  EXPECT_EQ(value_of(receiver->receive(forward_to(1))), 1);
   EXPECT_TRUE(returns(third));
-  EXPECT_EQ(value_of(receiver->receive(Direction::kForward)), 2);
-  EXPECT_EQ(value_of(receiver->receive(Direction::kForward)), 3);
+  EXPECT_EQ(value_of(receiver->receive(forward_to(1))), 2);
+  EXPECT_EQ(value_of(receiver->receive(forward_to(1))), 3);
 }
 
 TEST(ThreadWorld, AReceiverWaitsForAMessage) {
   Job group(stages(2), 1);
   const auto sender = group.rank(1), receiver = group.rank(0);
   auto call = std::async(std::launch::async,
-                         [&] { return value_of(receiver->receive(Direction::kBackward)); });
+                         [&] { return value_of(receiver->receive(backward_to(0))); });
   EXPECT_TRUE(waits(call));
-  sender->send(Direction::kBackward, number(5));
+  sender->send(backward_to(0), number(5));
   ASSERT_TRUE(returns(call));
   EXPECT_EQ(call.get(), 5);
 }
@@ -112,17 +119,32 @@ TEST(ThreadWorld, MessagesKeepTheirOrderThroughAFullChannel) {
   const auto sender = group.rank(0), receiver = group.rank(1);
   constexpr int kMessages = 2000;
   auto sending = std::async(std::launch::async, [&] {
-    for (int i = 0; i < kMessages; ++i) sender->send(Direction::kForward, number(i));
+    for (int i = 0; i < kMessages; ++i) sender->send(forward_to(1), number(i));
   });
   for (int i = 0; i < kMessages; ++i)
-    ASSERT_EQ(value_of(receiver->receive(Direction::kForward)), i);
+    ASSERT_EQ(value_of(receiver->receive(forward_to(1))), i);
   EXPECT_TRUE(returns(sending));
 }
 
 TEST(ThreadWorld, RefusesToSendBeyondTheEnds) {
   Job group(stages(2), 1);
-  EXPECT_THROW(group.rank(1)->send(Direction::kForward, number(0)), InternalError);
-  EXPECT_THROW(group.rank(0)->send(Direction::kBackward, number(0)), InternalError);
+  EXPECT_THROW(group.rank(1)->send(forward_to(2), number(0)), InternalError);
+  EXPECT_THROW(group.rank(0)->send(backward_to(-1), number(0)), InternalError);
+}
+
+TEST(ThreadWorld, EveryStageOfARankHasInboxesOfItsOwn) {
+  // Two ranks with two stages each form a ring: stages 0 and 2, 1 and 3.
+  Job group({.pipeline = 2, .stages_per_rank = 2}, 1);
+  const auto first = group.rank(0), second = group.rank(1);
+  first->send(forward_to(1), number(1));
+  first->send(forward_to(3), number(3));  // another inbox, so it has a slot
+  EXPECT_EQ(value_of(second->receive(forward_to(3))), 3);
+  EXPECT_EQ(value_of(second->receive(forward_to(1))), 1);
+  second->send(forward_to(2), number(2));  // around the ring
+  first->send(backward_to(1), number(-1));
+  EXPECT_EQ(value_of(first->receive(forward_to(2))), 2);
+  EXPECT_EQ(value_of(second->receive(backward_to(1))), -1);
+  EXPECT_THROW(second->send(forward_to(4), number(0)), InternalError);
 }
 
 TEST(ThreadWorld, SumsInRankOrderRoundAfterRound) {
@@ -172,12 +194,12 @@ TEST(ThreadWorld, AFailureWakesEveryWaiterAtOnce) {
   // Each way to wait: to send, to receive, and in groups of every kind.
   const auto slowest_wake = [] {
     // Rank 3 · replica + stage.
-    Job group({.stages = 3, .replicas = 2}, 1);
+    Job group({.pipeline = 3, .replicas = 2}, 1);
     at::Tensor gradient = number(1);
     std::vector<std::function<void(Communicator&)>> calls{
-        [](Communicator& c) { static_cast<void>(c.receive(Direction::kForward)); },
+        [](Communicator& c) { static_cast<void>(c.receive(forward_to(0))); },
         [](Communicator& c) {
-          for (;;) c.send(Direction::kForward, number(0));
+          for (;;) c.send(forward_to(2), number(0));
         },
         [&](Communicator& c) { c.tied().shards().all_reduce(gradient); },
         [](Communicator& c) {
@@ -216,7 +238,7 @@ TEST(ThreadWorld, EveryCallAfterAFailureThrows) {
   EXPECT_NO_THROW(alone->require_peers());
   group.world.fail(std::make_exception_ptr(Cause("gone")));
   EXPECT_THROW(static_cast<void>(alone->world().gathering().sum(4)), PeerFailed);
-  EXPECT_THROW(static_cast<void>(alone->receive(Direction::kForward)), PeerFailed);
+  EXPECT_THROW(static_cast<void>(alone->receive(forward_to(0))), PeerFailed);
   EXPECT_THROW(static_cast<void>(alone->data().gathering().all_gather(number(1))), PeerFailed);
   EXPECT_THROW(alone->require_peers(), PeerFailed);
 }
@@ -250,7 +272,7 @@ std::vector<double> values_of(const at::Tensor& tensor) {
 TEST(ThreadWorld, GroupsHoldTheRanksOfTheirKind) {
   // Three replicas of two stages with two tensor-parallel ranks: rank (2 · replica + stage) · 2 +
   // t. Replicas 0 and 1 can merge; 2 has no partner.
-  const RankGrid grid{.stages = 2, .replicas = 3, .tensor = 2};
+  const RankGrid grid{.pipeline = 2, .replicas = 3, .tensor = 2};
   Job job(grid);
   std::array<std::array<double, 4>, 12> sums{};
   on_ranks(job, 12, [&](std::int32_t r, Communicator& c) {
@@ -263,7 +285,7 @@ TEST(ThreadWorld, GroupsHoldTheRanksOfTheirKind) {
   for (std::int32_t r = 0; r < 12; ++r) {
     const RankPlace place = grid.place(r);
     EXPECT_EQ(grid.rank(place), r);
-    const double first = 2 * place.stage.value() + place.tensor;  // of replica 0; + 4 for each next
+    const double first = 2 * place.pipeline + place.tensor;  // of replica 0; + 4 for each next
     const auto& mine = sums[static_cast<std::size_t>(r)];
     EXPECT_EQ(mine[0], 3 * first + 4 + 8);
     EXPECT_EQ(mine[1], 2 * (r - place.tensor) + 1);
@@ -412,19 +434,19 @@ TEST(VirtualClock, CountsOwnWorkAndWaitsForOthersWork) {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(0, clock);
     work(from_seconds(0.030));
-    c->send(Direction::kForward, number(1));
+    c->send(forward_to(1), number(1));
     sent = clock.now();
-    static_cast<void>(c->receive(Direction::kBackward));
+    static_cast<void>(c->receive(backward_to(0)));
     answered = clock.now();
     c->world().barrier();
   });
   std::jthread second([&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(1, clock);
-    static_cast<void>(c->receive(Direction::kForward));
+    static_cast<void>(c->receive(forward_to(1)));
     received = clock.now();
     work(from_seconds(0.010));
-    c->send(Direction::kBackward, number(1));
+    c->send(backward_to(0), number(1));
     c->world().barrier();
     met = clock.now();
   });
@@ -449,12 +471,12 @@ TEST(VirtualClock, ASenderWaitsUntilItsSlotWasFree) {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(1, clock);
     work(from_seconds(0.020));
-    for (int i = 0; i < 2; ++i) static_cast<void>(c->receive(Direction::kForward));
+    for (int i = 0; i < 2; ++i) static_cast<void>(c->receive(forward_to(1)));
   });
   std::jthread sender([&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(0, clock);
-    for (int i = 0; i < 2; ++i) c->send(Direction::kForward, number(i));
+    for (int i = 0; i < 2; ++i) c->send(forward_to(1), number(i));
     sent = clock.now();
   });
   receiver.join();
@@ -471,14 +493,14 @@ TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {
     computing.push_back(std::make_unique<RankClock>(ClockKind::kVirtual, Nanos(0), &turns));
   auto late = std::async(std::launch::async, [&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
-    static_cast<void>(world.communicator(1, clock)->receive(Direction::kForward));
+    static_cast<void>(world.communicator(1, clock)->receive(forward_to(1)));
   });
   EXPECT_TRUE(waits(late));
   // One is done; the late rank computes, and while it waits for its message another one may.
   computing.pop_back();
   auto other = std::async(std::launch::async, [&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
-    world.communicator(0, clock)->send(Direction::kForward, number(1));
+    world.communicator(0, clock)->send(forward_to(1), number(1));
   });
   EXPECT_TRUE(returns(other));
   EXPECT_TRUE(returns(late));

@@ -149,7 +149,7 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndRunAheadOfThemByOneAction) {
 
 /// A step of two stages and two tensor-parallel ranks each.
 StepOutcome run_on_processes(const SmallStep& step, std::int64_t& most_waits) {
-  MailJob job({.stages = 2, .tensor = 2});
+  MailJob job({.pipeline = 2, .tensor = 2});
   std::mutex mutex;
   StepOutcome outcome;
   most_waits = 0;

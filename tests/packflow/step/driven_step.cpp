@@ -25,6 +25,14 @@
 namespace slimpack::testing {
 namespace {
 
+/// The step's layers on its pipeline ranks, which have a stage each unless the step says more.
+StageLayout layout_of(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
+  const auto stages_per_rank =
+      step.has("stages_per_rank") ? static_cast<std::int32_t>(step.integer("stages_per_rank")) : 1;
+  return balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")),
+                         stages_per_rank);
+}
+
 std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
   return step.array("sequences").get<std::vector<std::vector<std::int64_t>>>();
 }
@@ -32,7 +40,7 @@ std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
 StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   StepPlan plan;
   plan.lengths = lengths;
-  plan.layout = balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")));
+  plan.layout = layout_of(step, cost, lengths);
   ReplicaPlan& replica = plan.replicas.emplace_back();
   replica.sequences = all_sequences(lengths);
   for (const auto& name : step.array("recompute"))
@@ -66,11 +74,11 @@ struct ScheduledPlan {
 ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
                           const SequenceLengths& lengths) {
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
-  const auto pp = static_cast<std::int32_t>(step.integer("pp"));
+  const StageLayout layout = layout_of(step, cost, lengths);
   ScheduledPlan out;
-  out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")), pp,
-                                  testing::MergedAt::kAnywhere);
-  out.plan.layout = balanced_layout(cost, lengths, pp);
+  out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")),
+                                  layout.stages(), testing::MergedAt::kAnywhere);
+  out.plan.layout = layout;
   for (const auto& name : step.array("recompute"))
     out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
   out.schedules = testing::RandomOrders(rng, out.plan, kChannelSlots).draw();

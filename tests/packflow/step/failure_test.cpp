@@ -55,18 +55,21 @@ class Watchdog {
 };
 
 struct Grid {
-  int stages;
+  std::int32_t pipeline;
   std::size_t replicas;
   std::int32_t tensor;
   ClockKind clock;
+  std::int32_t stages_per_rank = 1;
 };
 
 /// A step of a tied model on the grid; backwards may be split, and MicroPacks merged.
 RandomRun run_on(Rng& rng, const Grid& grid) {
   SequenceLengths lengths;
   for (int q = 0; q < 6; ++q) lengths.emplace_back(static_cast<std::int64_t>(4 + rng.below(20)));
-  RandomRun run(rng, random_step(rng, lengths, grid.replicas, grid.stages, MergedAt::kAnywhere),
-                grid.tensor);
+  StepPlan plan = random_step(rng, lengths, grid.replicas, grid.pipeline * grid.stages_per_rank,
+                              MergedAt::kAnywhere);
+  plan.layout.stages_per_rank = grid.stages_per_rank;
+  RandomRun run(rng, std::move(plan), grid.tensor);
   run.shape.tie_embeddings = true;
   return run;
 }
@@ -180,7 +183,8 @@ TEST(Failure, AnywhereOnAnyRankEndsTheStepWithItsCauseAndTheEngineLivesOn) {
   Rng rng(1);
   std::set<std::string> seen;
   for (const Grid& grid : {Grid{2, 2, 2, ClockKind::kVirtual}, Grid{1, 4, 2, ClockKind::kWall},
-                           Grid{4, 2, 1, ClockKind::kWall}, Grid{2, 1, 4, ClockKind::kVirtual}}) {
+                           Grid{4, 2, 1, ClockKind::kWall}, Grid{2, 1, 4, ClockKind::kVirtual},
+                           Grid{2, 2, 1, ClockKind::kWall, 2}}) {
     const RandomRun run = run_on(rng, grid);
     FaultyJob job(run, grid.clock);
     for (const FaultPoint& point : sample(rng, job.places())) {

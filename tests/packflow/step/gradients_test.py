@@ -179,6 +179,23 @@ def test_fp64_gradients_on_any_grid_equal_autograd_on_each_document(seed, tmp_pa
     assert_fp64_gradients_equal_autograd(random_grid(seed), seed, tmp_path)
 
 
+def with_stages_per_rank(case, count):
+    """The case with so many stages on each of its pipeline ranks, which are at least two."""
+    family, sizes, sequences, plan = case
+    sizes["num_hidden_layers"] = plan["pp"] * count + plan["random"] % 2
+    if plan["recompute"]:
+        r = random.Random(plan["random"])
+        plan["recompute"] = [r.choice(RECOMPUTE) for _ in range(sizes["num_hidden_layers"])]
+    return family, sizes, sequences, dict(plan, stages_per_rank=count)
+
+
+@pytest.mark.parametrize("stages_per_rank", [2, 3])
+@pytest.mark.parametrize("seed", range(1000, 1024))
+def test_fp64_gradients_of_several_stages_a_rank_equal_autograd(seed, stages_per_rank, tmp_path):
+    grid = random_grid(seed, [g for g in GRIDS if g[0] > 1])
+    assert_fp64_gradients_equal_autograd(with_stages_per_rank(grid, stages_per_rank), seed, tmp_path)
+
+
 @pytest.mark.parametrize("seed", range(600, 606))
 def test_weights_after_three_sharded_adamw_steps_equal_one_rank_in_fp64(seed, tmp_path):
     family, sizes, sequences, plan = random_grid(seed)

@@ -25,7 +25,8 @@ class OrderedRanks {
   /// Of a plan under a cost model, whose `tp` ranks share each stage. Both must outlive this.
   OrderedRanks(const Costs& cost, const StepPlan& plan, const StepTokens& tokens)
       : plan_(plan),
-        grid_{plan.layout.stages(), static_cast<std::int32_t>(plan.replicas.size()), cost.tp},
+        grid_{plan.layout.ranks(), static_cast<std::int32_t>(plan.replicas.size()), cost.tp,
+              plan.layout.stages_per_rank},
         world_(grid_, kChannelSlots),
         rope_(cost.shape, cost.dtype, *std::ranges::max_element(plan.lengths)),
         ranks_(static_cast<std::size_t>(grid_.ranks())),
@@ -33,15 +34,19 @@ class OrderedRanks {
     on_ranks([&](std::int32_t rank) {
       Rank& own = ranks_[static_cast<std::size_t>(rank)];
       const RankPlace place = grid_.place(rank);
-      own.parameters =
-          make_stage_parameters(cost.shape, cost.dtype, plan.layout, grid_, place, /*seed=*/1);
       own.clock = std::make_unique<RankClock>(ClockKind::kWall, Nanos(0));
       own.communicator = world_.communicator(rank, *own.clock);
-      own.step = std::make_unique<StageStep>(
-          cost.shape,
-          StagePlace{is_first(place), is_last(place), {place.replica, grid_.tensor, place.tensor}},
-          own.parameters, rope_, packs(place.replica), plan.lengths, tokens,
-          recompute_of_stage(plan, place.stage), own.communicator.get());
+      for (std::int32_t s = place.pipeline; s < grid_.stages(); s += grid_.pipeline) {
+        Stage& stage = own.stages.emplace_back();
+        stage.parameters = make_stage_parameters(cost.shape, cost.dtype, plan.layout, grid_, place,
+                                                 StageId(s), /*seed=*/1);
+        stage.step = std::make_unique<StageStep>(
+            cost.shape,
+            StagePlace{
+                s == 0, s == grid_.stages() - 1, {place.replica, grid_.tensor, place.tensor}},
+            stage.parameters, rope_, packs(place.replica), plan.lengths, tokens,
+            recompute_of_stage(plan, StageId(s)), own.communicator.get());
+      }
     });
   }
 
@@ -59,31 +64,34 @@ class OrderedRanks {
     while (!left.empty()) run_together(next_together(left));
     std::vector<Bytes> peaks;
     for (std::int32_t r = 0; r < grid_.ranks(); ++r) {
-      ranks_[static_cast<std::size_t>(r)].step->require_drained();
+      for (const Stage& stage : ranks_[static_cast<std::size_t>(r)].stages)
+        stage.step->require_drained();
       peaks.push_back(peak_bytes(r) - resident[static_cast<std::size_t>(r)]);
     }
     return peaks;
   }
 
  private:
-  struct Rank {
+  struct Stage {
     StageParameters parameters;
-    std::unique_ptr<RankClock> clock;
-    std::unique_ptr<Communicator> communicator;
     std::unique_ptr<StageStep> step;
     std::deque<at::Tensor> forward_inputs, backward_inputs;
   };
+  struct Rank {
+    std::unique_ptr<RankClock> clock;
+    std::unique_ptr<Communicator> communicator;
+    std::deque<Stage> stages;
+  };
 
-  [[nodiscard]] bool is_first(const RankPlace& p) const { return p.stage.value() == 0; }
-  [[nodiscard]] bool is_last(const RankPlace& p) const {
-    return p.stage.value() == grid_.stages - 1;
-  }
   [[nodiscard]] const PackPlan& packs(ReplicaId replica) const {
     return plan_.replicas[replica.index()].packs;
   }
   /// The simulator knows no tensor-parallel ranks.
   [[nodiscard]] RankPlace place_of(const Span& span) const {
-    return {ReplicaId(span.rank / grid_.stages), StageId(span.rank % grid_.stages)};
+    return {ReplicaId(span.rank / grid_.pipeline), span.rank % grid_.pipeline};
+  }
+  [[nodiscard]] std::int32_t stage_of(const Span& span) const {
+    return span.local_stage * grid_.pipeline + place_of(span).pipeline;
   }
   [[nodiscard]] const MicroPack& pack_of(const Span& span) const {
     const PackPlan& own = packs(place_of(span).replica);
@@ -98,7 +106,7 @@ class OrderedRanks {
     if (pack_of(first).replicas == 1 || first.kind == SpanKind::kWeightGradient) return together;
     std::erase_if(left, [&](const Span& other) {
       const bool same = other.kind == first.kind &&
-                        place_of(other).stage == place_of(first).stage &&
+                        stage_of(other) == stage_of(first) &&
                         pack_of(other) == pack_of(first);
       if (same) together.push_back(other);
       return same;
@@ -110,21 +118,21 @@ class OrderedRanks {
     on_ranks([&](std::int32_t rank) {
       const RankPlace place = grid_.place(rank);
       for (const Span& span : spans)
-        if (place_of(span).replica == place.replica && place_of(span).stage == place.stage)
+        if (place_of(span).replica == place.replica && place_of(span).pipeline == place.pipeline)
           act(rank, span);
     });
   }
 
   void act(std::int32_t rank, const Span& span) {
-    Rank& own = ranks_[static_cast<std::size_t>(rank)];
+    Stage& own = stage(rank, stage_of(span));
     if (span.kind == SpanKind::kWeightGradient) {
       own.step->weight_gradients(span.pack);
       return;
     }
-    const RankPlace place = grid_.place(rank);
+    const StagePlace place = own.step->place();
     const bool forward = span.kind == SpanKind::kForward;
     at::Tensor rows_TH;
-    if (forward ? !is_first(place) : !is_last(place))
+    if (forward ? !place.first : !place.last)
       rows_TH = take(forward ? own.forward_inputs : own.backward_inputs);
     if (forward)
       rows_TH = own.step->forward(span.pack, std::move(rows_TH));
@@ -132,11 +140,18 @@ class OrderedRanks {
       rows_TH = own.step->backward(span.pack, std::move(rows_TH));
     else
       rows_TH = own.step->input_gradients(span.pack, std::move(rows_TH));
-    if (forward ? is_last(place) : is_first(place)) return;
-    const std::int32_t receiver = rank + (forward ? 1 : -1) * grid_.tensor;
-    charge_to(rows_TH, receiver);
-    Rank& next = ranks_[static_cast<std::size_t>(receiver)];
+    if (forward ? place.last : place.first) return;
+    const std::int32_t to = stage_of(span) + (forward ? 1 : -1);
+    RankPlace receiver = grid_.place(rank);
+    receiver.pipeline = to % grid_.pipeline;
+    charge_to(rows_TH, grid_.rank(receiver));
+    Stage& next = stage(grid_.rank(receiver), to);
     (forward ? next.forward_inputs : next.backward_inputs).push_back(std::move(rows_TH));
+  }
+
+  Stage& stage(std::int32_t rank, std::int32_t of_model) {
+    return ranks_[static_cast<std::size_t>(rank)]
+        .stages[static_cast<std::size_t>(of_model / grid_.pipeline)];
   }
 
   static at::Tensor take(std::deque<at::Tensor>& queue) {

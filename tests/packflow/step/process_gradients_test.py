@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
-from gradients_test import assert_same_gradients, random_grid
+from gradients_test import assert_same_gradients, random_grid, with_stages_per_rank
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
 from processes import job
 from safetensors.torch import load_file
@@ -22,8 +22,11 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
                                                                           monkeypatch):
     monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
     cases = []
-    for i, grid in enumerate(2 * GRIDS[ranks]):
-        family, sizes, sequences, plan = random_grid(900 + 20 * ranks + i, [grid])
+    # Each grid with a stage on every rank, with random orders, and as a ring with two or three.
+    rings = [(grid, 2 + i % 2) for i, grid in enumerate(GRIDS[ranks]) if grid[0] > 1]
+    for i, (grid, stages) in enumerate([(grid, 1) for grid in 2 * GRIDS[ranks]] + rings):
+        case = random_grid(900 + 20 * ranks + i, [grid])
+        family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
         model = use_fp64_casts(make_model(family, i, torch.float64, **sizes))
         folder = tmp_path / str(i)
         cases.append((model, sequences, plan, folder))

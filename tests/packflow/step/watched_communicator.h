@@ -143,19 +143,19 @@ class WatchedCommunicator final : public Communicator {
                       std::int32_t rank)
       : communicator_(std::move(communicator)), watch_(watch), rank_(rank) {}
 
-  void post_receive(Direction direction, const MessageForm& form) override {
-    communicator_->post_receive(direction, form);
+  void post_receive(Inbox inbox, const MessageForm& form) override {
+    communicator_->post_receive(inbox, form);
   }
-  void send(Direction direction, at::Tensor rows_TH) override {
-    const CommunicatorCall call{rank_, "send" + name(direction), {&rows_TH, 0}, {0, 1, 0}};
+  void send(Inbox inbox, at::Tensor rows_TH) override {
+    const CommunicatorCall call{rank_, "send" + name(inbox.direction), {&rows_TH, 0}, {0, 1, 0}};
     watch_.before(call);
-    communicator_->send(direction, std::move(rows_TH));
+    communicator_->send(inbox, std::move(rows_TH));
     watch_.after(call);
   }
-  at::Tensor receive(Direction direction) override {
-    const CommunicatorCall call{rank_, "receive" + name(direction), {}, {0, 1, 0}};
+  at::Tensor receive(Inbox inbox) override {
+    const CommunicatorCall call{rank_, "receive" + name(inbox.direction), {}, {0, 1, 0}};
     watch_.before(call);
-    at::Tensor rows_TH = communicator_->receive(direction);
+    at::Tensor rows_TH = communicator_->receive(inbox);
     watch_.after(call);
     return rows_TH;
   }

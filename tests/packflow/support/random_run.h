@@ -62,9 +62,14 @@ struct RandomRun {
   StepTokens tokens;
 };
 
-/// Up to three stages, five replicas and four tensor-parallel ranks.
+/// Up to three pipeline ranks with up to three stages each, five replicas and four tensor-parallel
+/// ranks.
 inline RandomRun random_run(Rng& rng) {
-  StepPlan plan = random_step(rng, 1 + static_cast<int>(rng.below(3)), MergedAt::kAnywhere);
+  const auto ranks = 1 + static_cast<std::int32_t>(rng.below(3));
+  const std::int32_t stages_per_rank =
+      ranks > 1 && rng.below(3) == 0 ? 2 + static_cast<std::int32_t>(rng.below(2)) : 1;
+  StepPlan plan = random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere);
+  plan.layout.stages_per_rank = stages_per_rank;
   const std::int32_t tensor = 1 << rng.below(3);
   return {rng, std::move(plan), tensor};
 }
