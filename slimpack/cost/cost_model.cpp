@@ -206,7 +206,8 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     return (s + 1 == count.size() ? last_work_of_kind : work_of_kind).front();
   };
   std::vector<double> load(static_cast<std::size_t>(ranks), 0.0);
-  for (std::size_t s = 0; s < count.size(); ++s) load[s % load.size()] += edge_work[s] + layer_work(s);
+  for (std::size_t s = 0; s < count.size(); ++s)
+    load[s % load.size()] += edge_work[s] + layer_work(s);
   for (std::int32_t assigned = stages; assigned < layers; ++assigned) {
     const auto with_one_more = [&](std::size_t s) {
       return std::tuple(load[s % load.size()] + layer_work(s), count[s], -static_cast<int>(s));

@@ -149,11 +149,11 @@ struct RecomputingCosts : Costs {
 enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 
 /// Divides the layers so that the most loaded rank of the pipeline (embedding and head included) is
-/// as light as possible for these lengths, and then its stages; where layers differ, the most loaded
-/// stage. Counts forward and backward together, without per-pack terms. Of equally loaded stages the
-/// later one gets the layer: earlier stages hold more activations.
-/// Throws InvalidInput unless 1 ≤ ranks · stages_per_rank ≤ layers.
-/// Cost: O(layers · stages) after one pass over the lengths; O(layers² · stages) if layers differ.
+/// as light as possible for these lengths, and then its stages; where layers differ, the most
+/// loaded stage. Counts forward and backward together, without per-pack terms. Of equally loaded
+/// stages the later one gets the layer: earlier stages hold more activations. Throws InvalidInput
+/// unless 1 ≤ ranks · stages_per_rank ≤ layers. Cost: O(layers · stages) after one pass over the
+/// lengths; O(layers² · stages) if layers differ.
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t ranks, std::int32_t stages_per_rank = 1,
                                           LastStage last = LastStage::kBothPasses);

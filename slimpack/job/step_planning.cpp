@@ -37,8 +37,8 @@ StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
 
 Job StepPlanning::job(const SequenceLengths& lengths) const {
   const ParallelConfig& p = config.parallel;
-  return configured_job(
-      config, cost, layout ? *layout : balanced_layout(cost, lengths, p.pp, p.stages_per_rank));
+  return configured_job(config, cost,
+                        layout ? *layout : balanced_layout(cost, lengths, p.pp, p.stages_per_rank));
 }
 
 RatedPlan StepPlanning::plan(const SequenceLengths& lengths,

@@ -34,7 +34,7 @@ constexpr double kClearlyWorse = 1.01;
 
 ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first,
                   Nanos give_up_above = kNever, Nanos count_memory_below = kNever) {
-  const std::int32_t split = candidate.split_per_stage * scheduler.stages();
+  const std::int32_t split = candidate.split_per_stage * scheduler.ranks();
   return {first, std::max(0, scheduler.backwards() - split), give_up_above, count_memory_below};
 }
 

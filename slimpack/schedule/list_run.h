@@ -8,6 +8,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
+#include "slimpack/schedule/folded_ranks.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
@@ -22,6 +23,7 @@ struct ListTasks {
   std::int32_t forwards;
   std::int32_t slots;
   const std::vector<std::vector<const StageMemory*>>& memory;  ///< by stage: of some replicas
+  const FoldedMessages* folded = nullptr;                      ///< where stages are folded ranks
 };
 
 class ListRun {
@@ -59,6 +61,9 @@ class ListRun {
   };
 
   void set_left();
+  /// The other end of a pack's message: who sends its input, and who receives its output.
+  [[nodiscard]] FoldedLink source(std::size_t s, bool forward, std::int32_t pack) const;
+  [[nodiscard]] FoldedLink target(std::size_t s, bool forward, std::int32_t pack) const;
   [[nodiscard]] bool splits() const { return policy_.split_from < backwards_; }
   [[nodiscard]] bool forward_ready(std::size_t s);
   /// Whether the next forward fits. Sets `pending`.

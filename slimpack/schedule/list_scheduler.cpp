@@ -44,10 +44,18 @@ std::vector<std::int32_t> needs_of(const std::vector<std::int32_t>& common, cons
 
 }  // namespace
 
-ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) : slots_(slots) {
+ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots,
+                             std::int32_t stages_per_rank)
+    : slots_(slots) {
   SLIMPACK_CHECK(!replicas.empty() && slots >= 1);
+  set_needs(replicas);
+  replicas = fold(replicas, stages_per_rank);
   if (replicas.size() > 1) slowest_ = slowest_times(replicas);
   times_ = slowest_ ? &*slowest_ : &replicas.front().times;
+  set_memory(replicas);
+}
+
+void ListScheduler::set_needs(std::span<const ReplicaPacks> replicas) {
   for (const ReplicaPacks& replica : replicas) {
     const std::vector<std::int32_t> own = running_needs(replica.packs);
     if (needed_.size() < own.size())
@@ -57,23 +65,48 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
     forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
   }
   backwards_ = static_cast<std::int32_t>(needed_.size());
-  memory_.resize(times_->forward.size());
-  least_memory_.resize(memory_.size());
-  all_memory_.resize(memory_.size());
-  first_to_fill_.resize(memory_.size());
+}
+
+std::span<const ReplicaPacks> ListScheduler::fold(std::span<const ReplicaPacks> replicas,
+                                                  std::int32_t stages_per_rank) {
+  if (stages_per_rank == 1) return replicas;
+  SLIMPACK_CHECK(slots_ >= 2);
+  const std::int32_t ranks = replicas.front().times.stages() / stages_per_rank;
+  orders_.emplace(forwards_, backwards_, ranks, stages_per_rank);
+  const std::int32_t round =
+      std::max(orders_->forward.largest_round(), orders_->backward.largest_round());
+  messages_.emplace(FoldedMessages{FoldedLinks(orders_->forward, Pass::kForward, ranks, slots_),
+                                   FoldedLinks(orders_->backward, Pass::kBackward, ranks, slots_),
+                                   arriving_needs(needed_, *orders_),
+                                   stages_per_rank * slots_ + round});
+  for (const ReplicaPacks& replica : replicas) folded_.push_back(folded(replica, *orders_));
+  needed_ = folded_needs(needed_, *orders_);
+  forwards_ *= stages_per_rank;
+  return folded_;
+}
+
+void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas) {
+  const std::size_t stages = times_->forward.size();
+  memory_.resize(stages);
+  least_memory_.resize(stages);
+  all_memory_.resize(stages);
+  first_to_fill_.resize(stages);
   std::vector<Bytes> least;  // [replica · stages + stage]
   for (const ReplicaPacks& replica : replicas) {
-    auto guards =
-        memory_guards(replica.packs, replica.bytes, needs_of(needed_, replica.packs), slots);
-    SLIMPACK_CHECK(guards.size() == memory_.size());
-    for (std::size_t s = 0; s < guards.size(); ++s) {
-      least.push_back(guards[s].least_cap());
+    const std::vector<std::int32_t> needed = needs_of(needed_, replica.packs);
+    auto guards = memory_guards(replica.packs, replica.bytes, needed, slots_,
+                                messages_ ? &*messages_ : nullptr);
+    const std::vector<std::int32_t> fitting =
+        orders_ ? fitting_needs(needed, *orders_, slots_) : needed;
+    SLIMPACK_CHECK(guards.size() == stages);
+    for (std::size_t s = 0; s < stages; ++s) {
+      least.push_back(guards[s].least_cap(fitting));
       memory_[s].emplace_back(std::move(guards[s]), replica.bytes, StageId(s));
     }
   }
-  for (std::size_t s = 0; s < memory_.size(); ++s) {
+  for (std::size_t s = 0; s < stages; ++s) {
     std::size_t most = 0;
-    const auto need = [&](std::size_t r) { return least[r * memory_.size() + s]; };
+    const auto need = [&](std::size_t r) { return least[r * stages + s]; };
     for (std::size_t r = 0; r < replicas.size(); ++r) {
       all_memory_[s].push_back(&memory_[s][r]);
       if (need(r) > need(most)) most = r;
@@ -85,6 +118,20 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots) 
 
 std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps,
                                                         const ListPolicy& policy) const {
+  if (!orders_) return folded_run(caps, policy);
+  ListPolicy of_folded = policy;
+  of_folded.split_from = ListPolicy().split_from;
+  if (policy.split_from < backwards_) {
+    const FoldedPack first{PackId(policy.split_from), orders_->stages_per_rank - 1};
+    of_folded.split_from = orders_->backward.place(first).value();
+  }
+  std::optional<Result> result = folded_run(caps, of_folded);
+  if (result) result->schedule = unfolded(result->schedule, *orders_);
+  return result;
+}
+
+std::optional<ListScheduler::Result> ListScheduler::folded_run(const std::vector<Bytes>& caps,
+                                                               const ListPolicy& policy) const {
   SLIMPACK_CHECK(caps.empty() || caps.size() == memory_.size());
   for (std::size_t s = 0; s < caps.size(); ++s)
     if (least_memory_[s] > caps[s]) return std::nullopt;
@@ -101,7 +148,9 @@ std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>
 std::optional<ListScheduler::Result> ListScheduler::run_with(
     const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
     const ListPolicy& policy) const {
-  auto result = ListRun({*times_, needed_, forwards_, slots_, memory}, caps, policy).run();
+  const FoldedMessages* const messages = messages_ ? &*messages_ : nullptr;
+  auto result =
+      ListRun({*times_, needed_, forwards_, slots_, memory, messages}, caps, policy).run();
   if (!result) return result;
   if (result->makespan >= policy.count_memory_below)
     result->memory.clear();
@@ -119,7 +168,7 @@ std::vector<Bytes> ListScheduler::memory_of(const Schedule& common) const {
 }
 
 Schedule own_order(const Schedule& common, const PackPlan& packs) {
-  Schedule own;
+  Schedule own{{}, common.stages_per_rank};
   for (const auto& actions : common.ranks) {
     auto& list = own.ranks.emplace_back();
     list.reserve(packs.forward.size() + packs.backward.size());

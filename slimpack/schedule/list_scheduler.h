@@ -10,6 +10,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/schedule/folded_ranks.h"
 #include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/schedule/weight_backlog.h"
@@ -41,11 +42,19 @@ struct ListPolicy {
 /// run one common order, so that no two wait for each other in a circle. Pack k has the same place
 /// in the order of all replicas, takes as long as on the slowest, and starts when every replica has
 /// the memory for it. A replica with fewer packs skips the missing ones.
+///
+/// A rank with several stages runs each pass in the rounds of FoldedOrder, so it still chooses
+/// between one forward and one backward. Stages here are then ranks (folded_ranks.h).
 class ListScheduler {
  public:
-  /// Keeps references to the times and bytes. REQUIRES: at least one replica, all with the same
-  /// number of stages; a merged pack has the same index on all its replicas.
-  explicit ListScheduler(std::span<const ReplicaPacks> replicas, int slots = kChannelSlots);
+  /// Keeps references to the replicas. REQUIRES: at least one replica, all with the same number of
+  /// stages, of which each rank has equally many; a merged pack has the same index on all its
+  /// replicas; with several stages a rank at least two slots, as a round is shorter than two for
+  /// each rank: else all ranks might wait for a slot around the ring.
+  explicit ListScheduler(std::span<const ReplicaPacks> replicas, int slots = kChannelSlots,
+                         std::int32_t stages_per_rank = 1);
+  ListScheduler(const ListScheduler&) = delete;
+  ListScheduler& operator=(const ListScheduler&) = delete;
 
   /// By stage: the least cap under which run() finds orders, the largest over the replicas. With it
   /// every forward waits until the next backward needs it.
@@ -55,8 +64,8 @@ class ListScheduler {
     Schedule schedule;  ///< the common order
     /// By stage: the most that any replica holds in any timing of the common order. It equals
     /// schedule_memory for a single replica. For one of several, schedule_memory may be higher,
-    /// because it does not know that the others hold the replica back. Empty where the policy
-    /// leaves it.
+    /// because it does not know that the others hold the replica back. With several stages a rank
+    /// it may be lower, too. Empty where the policy leaves it.
     std::vector<Bytes> memory;
     Nanos makespan;  ///< when the last action ends: as simulated, or a little later
   };
@@ -67,9 +76,16 @@ class ListScheduler {
   [[nodiscard]] std::optional<Result> run(const std::vector<Bytes>& caps,
                                           const ListPolicy& policy = {}) const;
   [[nodiscard]] std::int32_t backwards() const { return backwards_; }
-  [[nodiscard]] std::int32_t stages() const { return static_cast<std::int32_t>(memory_.size()); }
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(memory_.size()); }
 
  private:
+  /// Folds ranks with several stages; the replicas as everything below takes them.
+  [[nodiscard]] std::span<const ReplicaPacks> fold(std::span<const ReplicaPacks> replicas,
+                                                   std::int32_t stages_per_rank);
+  void set_needs(std::span<const ReplicaPacks> replicas);
+  void set_memory(std::span<const ReplicaPacks> replicas);
+  [[nodiscard]] std::optional<Result> folded_run(const std::vector<Bytes>& caps,
+                                                 const ListPolicy& policy) const;
   [[nodiscard]] std::vector<Bytes> memory_of(const Schedule& common) const;
   [[nodiscard]] std::optional<Result> run_with(
       const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
@@ -78,6 +94,9 @@ class ListScheduler {
   std::int32_t slots_;
   std::int32_t forwards_ = 0;
   std::int32_t backwards_ = 0;
+  std::optional<FoldedOrders> orders_;  ///< with several stages a rank, and what follows from them
+  std::optional<FoldedMessages> messages_;
+  std::vector<ReplicaPacks> folded_;
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
   std::vector<std::int32_t> needed_;              ///< by backward: forwards that must run before

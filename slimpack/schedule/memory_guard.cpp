@@ -10,36 +10,43 @@ std::vector<std::int32_t> running_needs(const PackPlan& packs) {
   return needed;
 }
 
-MemoryGuard::Inputs MemoryGuard::inputs_of(const std::vector<Bytes>& bytes, bool none) {
-  Inputs inputs{std::vector<std::int64_t>(bytes.size() + 1, 0)};
-  for (std::size_t i = 0; !none && i < bytes.size(); ++i)
-    inputs.before[i + 1] = inputs.before[i] + bytes[i].count();
+MemoryGuard::InputBytes MemoryGuard::input_bytes(const std::vector<Bytes>& bytes,
+                                                 const HasInput& has_input) {
+  InputBytes inputs{std::vector<std::int64_t>(bytes.size() + 1, 0)};
+  for (std::size_t i = 0; has_input.any && i < bytes.size(); ++i)
+    inputs.before[i + 1] = inputs.before[i] + (has_input(i) ? bytes[i].count() : 0);
   return inputs;
 }
 
-MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage, int stages,
-                         const std::vector<std::int32_t>& needed, int slots)
+MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage,
+                         const Inputs& inputs, const std::vector<std::int32_t>& needed, int slots)
     : slots_(slots),
       forwards_(static_cast<std::int32_t>(flow.kv_begin.packs())),
       backwards_(static_cast<std::int32_t>(needed.size())),
-      backward_inputs_(inputs_of(bytes.backward_input, stage.value() + 1 == stages)) {
+      backward_inputs_(input_bytes(bytes.backward_input, inputs.backward)) {
   const StageStores stores = stage_stores(flow, bytes, stage);
-  fill_forwards(stores, bytes.forward_input, stage.value() == 0);
+  fill_forwards(stores, input_bytes(bytes.forward_input, inputs.forward));
   forward_transient_.reserve(stores.forward_opens.size());
   for (const Bytes transient : bytes.forward_transient[stage.index()])
     forward_transient_.push_back(transient.count());
   fill_backwards(stores, bytes.backward_transient[stage.index()]);
-  enabled_.reserve(held_.size());
-  std::int32_t b = 0;
-  for (std::int32_t f = 0; f <= forwards_; ++f) {
-    while (b < backwards_ && needed[static_cast<std::size_t>(b)] <= f) ++b;
-    enabled_.push_back(b);
-  }
+  enabled_ = by_forwards(needed);
+  arrived_ = by_forwards(inputs.arriving);
 }
 
-void MemoryGuard::fill_forwards(const StageStores& stores, const std::vector<Bytes>& inputs,
-                                bool none) {
-  const Inputs waiting = inputs_of(inputs, none);
+/// By f: how many of the ascending needs f forwards meet.
+std::vector<std::int32_t> MemoryGuard::by_forwards(const std::vector<std::int32_t>& needs) const {
+  std::vector<std::int32_t> met;
+  met.reserve(held_.size());
+  std::int32_t b = 0;
+  for (std::int32_t f = 0; f <= forwards_; ++f) {
+    while (b < backwards_ && needs[static_cast<std::size_t>(b)] <= f) ++b;
+    met.push_back(b);
+  }
+  return met;
+}
+
+void MemoryGuard::fill_forwards(const StageStores& stores, const InputBytes& waiting) {
   held_.reserve(stores.forward_opens.size() + 1);
   std::int64_t opened = 0;
   for (std::int32_t f = 0; f <= forwards_; ++f) {
@@ -86,17 +93,18 @@ Bytes MemoryGuard::level_of_forward(std::int32_t f, std::int32_t b) const {
 Bytes MemoryGuard::level_of_backward(std::int32_t f, std::int32_t b) const {
   if (b >= backwards_) return level(f, b);
   f = std::min(f, forwards_);
-  const std::int32_t enabled = enabled_[static_cast<std::size_t>(f)];
+  const std::int32_t arrived = arrived_[static_cast<std::size_t>(f)];
   return Bytes(held_[static_cast<std::size_t>(f)] + backward_peak_[static_cast<std::size_t>(b)] +
-               backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, enabled)));
+               backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, arrived)));
 }
 
-std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t to) {
-  // For backwards far enough from the end of the window all slots can be full. Their levels do not
-  // change with the window, so a monotone queue holds their running maximum. Near its end all
-  // inputs up to there can be waiting.
+std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t to,
+                                                 std::int32_t arrived) {
+  // For backwards far enough from the last input all slots can be full. Their levels do not change
+  // with it, so a monotone queue holds their running maximum. Near it all inputs up to it can be
+  // waiting.
   const std::vector<std::int64_t>& full = guard_->backward_full_;
-  const std::int32_t fixed = std::max(from, to - guard_->slots_);
+  const std::int32_t fixed = std::min(to, std::max(from, arrived - guard_->slots_));
   for (; window_end_ < fixed; ++window_end_) {
     const std::int64_t level = full[static_cast<std::size_t>(window_end_)];
     while (falling_.size() > falling_begin_ &&
@@ -110,7 +118,7 @@ std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t
     highest = std::max(highest, full[static_cast<std::size_t>(falling_[falling_begin_])]);
   if (fixed >= to) return highest;
   const auto open = guard_->backward_open_.begin();
-  return std::max(highest, guard_->backward_inputs_.before[static_cast<std::size_t>(to)] +
+  return std::max(highest, guard_->backward_inputs_.before[static_cast<std::size_t>(arrived)] +
                                *std::max_element(open + fixed, open + to));
 }
 
@@ -119,26 +127,40 @@ Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
   if (f >= g.forwards_) return Bytes(0);
   b = std::min(b, g.backwards_);
   const auto after = static_cast<std::size_t>(f) + 1;
-  return std::max(g.level_of_forward(f, b),
-                  Bytes(g.held_[after] + highest_backward(b, g.enabled_[after])));
+  return std::max(
+      g.level_of_forward(f, b),
+      Bytes(g.held_[after] + highest_backward(b, g.enabled_[after], g.arrived_[after])));
 }
 
-Bytes MemoryGuard::least_cap() const {
+Bytes MemoryGuard::least_cap(const std::vector<std::int32_t>& fitting) const {
   Bytes highest = before_start();
   Walk walk(*this);
-  for (std::int32_t f = 0; f < forwards_; ++f)
-    highest = std::max(highest, walk.peak_after_forward(f, enabled_[static_cast<std::size_t>(f)]));
+  std::int32_t b = 0;
+  for (std::int32_t f = 0; f < forwards_; ++f) {
+    while (b < backwards_ && fitting[static_cast<std::size_t>(b)] <= f) ++b;
+    highest = std::max(highest, walk.peak_after_forward(f, b));
+  }
   return highest;
 }
 
 std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
-                                       const std::vector<std::int32_t>& needed, int slots) {
+                                       const std::vector<std::int32_t>& needed, int slots,
+                                       const FoldedMessages* folded) {
   const RowFlow flow = row_flow(packs);
-  const int stages = static_cast<int>(bytes.rows.size());
+  const std::size_t stages = bytes.rows.size();
   std::vector<MemoryGuard> guards;
-  guards.reserve(bytes.rows.size());
-  for (int s = 0; s < stages; ++s)
-    guards.emplace_back(flow, bytes, StageId(s), stages, needed, slots);
+  guards.reserve(stages);
+  for (std::size_t s = 0; s < stages; ++s) {
+    if (folded == nullptr) {
+      const MemoryGuard::Inputs inputs{{s > 0}, {s + 1 < stages}, needed};
+      guards.emplace_back(flow, bytes, StageId(s), inputs, needed, slots);
+    } else {
+      const MemoryGuard::Inputs inputs{{true, &folded->forward.source[s]},
+                                       {true, &folded->backward.source[s]},
+                                       folded->arriving};
+      guards.emplace_back(flow, bytes, StageId(s), inputs, needed, folded->waiting);
+    }
+  }
   return guards;
 }
 

@@ -10,23 +10,40 @@
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/activation_ledger.h"
+#include "slimpack/schedule/folded_ranks.h"
 
 namespace slimpack {
 
 /// By backward: the forwards that have run before it, the running maximum of forwards_needed.
 [[nodiscard]] std::vector<std::int32_t> running_needs(const PackPlan& packs);
 
-/// One stage of a pipeline. Its bytes depend only on how many forwards (f) and backwards (b) it has
-/// started, so a run is a walk from (0, 0) to (all, all). A forward is safe if it fits and if every
-/// backward that it enables fits after it.
+/// Which packs of a stage have an input that can wait for them.
+struct HasInput {
+  bool any = true;
+  const std::vector<FoldedLink>* sources = nullptr;  ///< of a folded rank; else null
+
+  [[nodiscard]] bool operator()(std::size_t pack) const {
+    return any && (sources == nullptr || (*sources)[pack].rank >= 0);
+  }
+};
+
+/// One stage of a pipeline, or a folded rank. Its bytes depend only on how many forwards (f) and
+/// backwards (b) it has started, so a run is a walk from (0, 0) to (all, all). A forward is safe if
+/// it fits and if every backward that it enables fits after it.
 class MemoryGuard {
  public:
-  /// `needed`: running_needs of the packs.
-  MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage, int stages,
+  struct Inputs {
+    HasInput forward, backward;
+    /// By backward: how many forwards have run once its input or that of a later one can wait.
+    const std::vector<std::int32_t>& arriving;
+  };
+  /// `needed`: running_needs of the packs. `slots`: inputs of each pass that can wait.
+  MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage, const Inputs& inputs,
               const std::vector<std::int32_t>& needed, int slots);
 
-  /// The least cap that lets the stage finish.
-  [[nodiscard]] Bytes least_cap() const;
+  /// The least cap under which the first `fitting[b]` forwards fit before backward b. With the
+  /// needs that the guard was made with it is the least that lets the stage finish.
+  [[nodiscard]] Bytes least_cap(const std::vector<std::int32_t>& fitting) const;
 
   /// Inputs that may be waiting before the first action.
   [[nodiscard]] Bytes before_start() const { return Bytes(held_.front()); }
@@ -51,7 +68,8 @@ class MemoryGuard {
     [[nodiscard]] Bytes peak_after_forward(std::int32_t f, std::int32_t b);
 
    private:
-    [[nodiscard]] std::int64_t highest_backward(std::int32_t from, std::int32_t to);
+    [[nodiscard]] std::int64_t highest_backward(std::int32_t from, std::int32_t to,
+                                                std::int32_t arrived);
 
     const MemoryGuard* guard_;
     std::vector<std::int32_t> falling_;  ///< window of backwards whose levels fall
@@ -61,7 +79,7 @@ class MemoryGuard {
 
  private:
   /// Bytes of inputs [from, to) of a pass.
-  struct Inputs {
+  struct InputBytes {
     std::vector<std::int64_t> before;  ///< prefix sums
     [[nodiscard]] std::int64_t sum(std::int32_t from, std::int32_t to) const {
       return to <= from
@@ -70,18 +88,19 @@ class MemoryGuard {
     }
   };
 
-  static Inputs inputs_of(const std::vector<Bytes>& bytes, bool none);
+  static InputBytes input_bytes(const std::vector<Bytes>& bytes, const HasInput& has_input);
   /// Inputs of backwards that can be waiting, from b on, when f forwards have run.
   [[nodiscard]] std::int64_t waiting_backwards(std::int32_t f, std::int32_t b) const {
-    return backward_inputs_.sum(b, std::min(b + slots_, enabled_[static_cast<std::size_t>(f)]));
+    return backward_inputs_.sum(b, std::min(b + slots_, arrived_[static_cast<std::size_t>(f)]));
   }
-  void fill_forwards(const StageStores& stores, const std::vector<Bytes>& inputs, bool none);
+  void fill_forwards(const StageStores& stores, const InputBytes& inputs);
   void fill_backwards(const StageStores& stores, const std::vector<Bytes>& transients);
+  [[nodiscard]] std::vector<std::int32_t> by_forwards(const std::vector<std::int32_t>& needs) const;
 
   std::int32_t slots_;
   std::int32_t forwards_;
   std::int32_t backwards_;
-  Inputs backward_inputs_;
+  InputBytes backward_inputs_;
   /// By f: stores that the first f forwards open, and the inputs that can wait after them.
   std::vector<std::int64_t> held_;
   std::vector<std::int64_t> forward_transient_;
@@ -92,11 +111,22 @@ class MemoryGuard {
   std::vector<std::int64_t> backward_full_;
   std::vector<std::int64_t> backward_open_;
   std::vector<std::int32_t> enabled_;  ///< by f: backwards that f forwards enable
+  std::vector<std::int32_t> arrived_;  ///< by f: backwards up to the last whose input can wait
 };
 
-/// One guard for each stage.
+/// The links of folded ranks in both directions.
+struct FoldedMessages {
+  FoldedLinks forward, backward;
+  std::vector<std::int32_t> arriving;  ///< by folded backward, as MemoryGuard::Inputs
+  /// Inputs of a pass that can wait at a rank: in each stage's slots, and over a round in which the
+  /// first stage, or backward the last, has none.
+  std::int32_t waiting = 0;
+};
+
+/// One guard for each stage, or for each folded rank.
 [[nodiscard]] std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
                                                      const std::vector<std::int32_t>& needed,
-                                                     int slots);
+                                                     int slots,
+                                                     const FoldedMessages* folded = nullptr);
 
 }  // namespace slimpack

@@ -121,8 +121,8 @@ struct ParallelConfig : ParallelGrid {
   /// 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;
   double timeout = 300;  ///< seconds to wait for ranks in other processes
-  /// The speed of each rank, replica by replica and pipeline rank by pipeline rank; 1 = as the costs
-  /// say; empty = all 1.
+  /// The speed of each rank, replica by replica and pipeline rank by pipeline rank; 1 = as the
+  /// costs say; empty = all 1.
   std::vector<double> speed = {};
 
   bool operator==(const ParallelConfig&) const = default;

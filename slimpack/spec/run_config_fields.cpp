@@ -152,12 +152,13 @@ ConfigField speed() {
   const auto print = [](const RunConfig& config) {
     return fmt::format("speed = [{}]", fmt::join(config.parallel.speed, ", "));
   };
-  return {"parallel",
-          "speed",
-          "of each rank, replica by replica, pipeline rank by rank; 1 = as the costs say; [] = all 1",
-          rule,
-          assign,
-          print};
+  return {
+      "parallel",
+      "speed",
+      "of each rank, replica by replica, pipeline rank by rank; 1 = as the costs say; [] = all 1",
+      rule,
+      assign,
+      print};
 }
 
 std::vector<ConfigField> train_fields() {

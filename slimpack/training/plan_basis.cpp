@@ -33,8 +33,7 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
   ProfileOptions options =
       configured_profile(config, shape, /*gpu_each=*/!agreement.alone(), neighbours);
   const ParallelConfig& p = config.parallel;
-  if (!agreement.alone())
-    options.job = {agreement.process(), rank_grid(p)};
+  if (!agreement.alone()) options.job = {agreement.process(), rank_grid(p)};
   return measured_costs(std::move(options), [&](const std::string& line) {
     if (agreement.first()) listener.note("", line);
   });

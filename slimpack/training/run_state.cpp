@@ -98,7 +98,8 @@ StageLayout stage_layout_from_json(const JsonFields& fields) {
     layout.layer_begin.push_back(static_cast<std::int32_t>(
         json_integer(layer, fields.origin() + ": layer_begin", 0, INT32_MAX)));
   if (fields.has("stages_per_rank"))  // older runs had one
-    layout.stages_per_rank = static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxRanks));
+    layout.stages_per_rank =
+        static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxRanks));
   return layout;
 }
 

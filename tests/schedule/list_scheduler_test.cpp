@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/random_step.h"
 
 namespace slimpack {
@@ -20,6 +22,9 @@ struct Case {
       out.push_back({plan.replicas[r].packs, times[r], bytes[r]});
     return out;
   }
+  [[nodiscard]] ListScheduler scheduler(const std::vector<ReplicaPacks>& replicas) const {
+    return ListScheduler(replicas, slots, plan.layout.stages_per_rank);
+  }
   [[nodiscard]] std::vector<Schedule> own_orders(const Schedule& common) const {
     std::vector<Schedule> out;
     for (const ReplicaPlan& replica : plan.replicas)
@@ -28,11 +33,16 @@ struct Case {
   }
 };
 
+/// One to four ranks; in one case of three two or more, with two or three stages each.
 Case random_case(Rng& rng) {
   Case out;
-  const int stages = 1 + static_cast<int>(rng.below(4));
-  out.slots = 1 + static_cast<int>(rng.below(4));
-  out.plan = testing::random_step(rng, stages, testing::MergedAt::kSameIndex);
+  auto ranks = 1 + static_cast<std::int32_t>(rng.below(4));
+  const std::int32_t stages_per_rank =
+      rng.below(3) == 0 ? 2 + static_cast<std::int32_t>(rng.below(2)) : 1;
+  if (stages_per_rank > 1) ranks = std::max(ranks, 2);
+  out.slots = (stages_per_rank > 1 ? 2 : 1) + static_cast<int>(rng.below(4));
+  out.plan = testing::random_step(rng, ranks * stages_per_rank, testing::MergedAt::kSameIndex);
+  out.plan.layout.stages_per_rank = stages_per_rank;
   out.times = testing::random_step_times(rng, out.plan);
   out.bytes = testing::random_step_bytes(rng, out.plan);
   return out;
@@ -50,7 +60,7 @@ RC_GTEST_PROP(ListScheduler, ReplicasMeetInTheirPartsOfTheCommonOrder, (std::uin
   RC_ASSERT(check_plan(c.plan).empty());
   const auto replicas = c.replicas();
   const ListPolicy policy = random_policy(rng);
-  const auto result = ListScheduler(replicas, c.slots).run({}, policy);
+  const auto result = c.scheduler(replicas).run({}, policy);
   RC_ASSERT(result.has_value());
   RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
 }
@@ -59,7 +69,7 @@ RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::u
   Rng rng(seed);
   const Case c = random_case(rng);
   const auto replicas = c.replicas();
-  const ListScheduler scheduler(replicas, c.slots);
+  const ListScheduler scheduler = c.scheduler(replicas);
   std::vector<Bytes> cap = scheduler.least_memory();
   const bool least = rng.below(2) == 0;
   for (Bytes& bytes : cap) bytes += Bytes(least ? 0 : static_cast<std::int64_t>(rng.below(100)));
@@ -74,7 +84,7 @@ RC_GTEST_PROP(ListScheduler, GivesUpOnlyWhatTakesTooLong, (std::uint64_t seed)) 
   Rng rng(seed);
   const Case c = random_case(rng);
   const auto replicas = c.replicas();
-  const ListScheduler scheduler(replicas, c.slots);
+  const ListScheduler scheduler = c.scheduler(replicas);
   ListPolicy policy = random_policy(rng);
   const auto result = scheduler.run({}, policy);
   policy.give_up_above = result->makespan;
@@ -91,7 +101,7 @@ RC_GTEST_PROP(ListScheduler, FindsNothingBelowTheLeastMemory, (std::uint64_t see
   Rng rng(seed);
   const Case c = random_case(rng);
   const auto replicas = c.replicas();
-  const ListScheduler scheduler(replicas, c.slots);
+  const ListScheduler scheduler = c.scheduler(replicas);
   std::vector<Bytes> cap = scheduler.least_memory();
   cap[rng.below(cap.size())] -= Bytes(1);
   RC_ASSERT(!scheduler.run(cap).has_value());

@@ -124,15 +124,19 @@ struct ListedCase {
 
 ListedCase random_listed_case(Rng& rng) {
   StepCase c;
-  const int stages = 1 + static_cast<int>(rng.below(4));
-  c.slots = 1 + static_cast<int>(rng.below(3));
-  c.plan = testing::random_step(rng, stages, MergedAt::kSameIndex);
+  auto ranks = 1 + static_cast<std::int32_t>(rng.below(4));
+  const std::int32_t stages_per_rank =
+      rng.below(3) == 0 ? 2 + static_cast<std::int32_t>(rng.below(2)) : 1;
+  if (stages_per_rank > 1) ranks = std::max(ranks, 2);
+  c.slots = (stages_per_rank > 1 ? 2 : 1) + static_cast<int>(rng.below(3));
+  c.plan = testing::random_step(rng, ranks * stages_per_rank, MergedAt::kSameIndex);
+  c.plan.layout.stages_per_rank = stages_per_rank;
   c.times = testing::random_step_times(rng, c.plan);
   c.bytes = testing::random_step_bytes(rng, c.plan);
   std::vector<ReplicaPacks> replicas;
   for (std::size_t r = 0; r < c.plan.replicas.size(); ++r)
     replicas.push_back({c.plan.replicas[r].packs, c.times[r], c.bytes[r]});
-  const ListScheduler scheduler(replicas, c.slots);
+  const ListScheduler scheduler(replicas, c.slots, stages_per_rank);
   std::vector<Bytes> cap = scheduler.least_memory();
   for (Bytes& bytes : cap) bytes += Bytes(static_cast<std::int64_t>(rng.below(100)));
   const auto split_from =
@@ -148,8 +152,8 @@ RC_GTEST_PROP(SimulateStep, IsNoSlowerThanItsListScheduleSays, (std::uint64_t se
   Rng rng(seed);
   auto [c, listed] = random_listed_case(rng);
   for (TaskTimes& times : c.times) {
-    times.reduce.assign(c.stages(), Nanos(0));
-    times.step_end.assign(c.stages(), Nanos(0));
+    times.reduce.assign(c.ranks(), Nanos(0));
+    times.step_end.assign(c.ranks(), Nanos(0));
   }
   RC_ASSERT(c.simulated(false).makespan <= listed.makespan);
 }
@@ -161,7 +165,7 @@ RC_GTEST_PROP(SimulateStep, ListSchedulesHoldTheirMemoryInEveryTiming, (std::uin
     if (trial > 0) c.times = testing::random_step_times(rng, c.plan);
     const SimulationResult result = c.simulated(false);
     for (std::size_t rank = 0; rank < result.peak_activation.size(); ++rank)
-      RC_ASSERT(result.peak_activation[rank] <= listed.memory[rank % c.stages()]);
+      RC_ASSERT(result.peak_activation[rank] <= listed.memory[rank % c.ranks()]);
   }
 }
 

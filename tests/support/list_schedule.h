@@ -30,7 +30,7 @@ struct ListScheduleOptions {
                                                      int slots = kChannelSlots) {
   std::vector<Bytes> least;
   for (const MemoryGuard& guard : memory_guards(packs, bytes, running_needs(packs), slots))
-    least.push_back(guard.least_cap());
+    least.push_back(guard.least_cap(running_needs(packs)));
   return least;
 }
 

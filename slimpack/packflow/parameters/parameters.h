@@ -127,10 +127,10 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
 [[nodiscard]] std::map<std::string, std::vector<std::int64_t>> tensor_sizes(
     const ModelShape& shape);
 
-/// Allocates and initialises what the rank at `place` holds of one of its stages: matrices normal(0,
-/// initializer_range) from a generator seeded by (seed, Hugging Face name), so that the weights do
-/// not depend on the grid; norms 1, biases 0; gradients and moments 0. REQUIRES: the grid has the
-/// layout's stages.
+/// Allocates and initialises what the rank at `place` holds of one of its stages: matrices
+/// normal(0, initializer_range) from a generator seeded by (seed, Hugging Face name), so that the
+/// weights do not depend on the grid; norms 1, biases 0; gradients and moments 0. REQUIRES: the
+/// grid has the layout's stages.
 [[nodiscard]] StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
                                                     const StageLayout& layout, const RankGrid& grid,
                                                     const RankPlace& place, StageId stage,

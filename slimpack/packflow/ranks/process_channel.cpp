@@ -10,8 +10,9 @@ namespace slimpack {
 
 void ProcessChannel::post_receive(std::int32_t local_stage, const MessageForm& form) {
   SLIMPACK_CHECK(source_ != nullptr);
-  incoming_.at(static_cast<std::size_t>(local_stage)).push_back(
-      source_->receive(at::empty({form.rows, form.width}, form.options), 1 - source_->index()));
+  incoming_.at(static_cast<std::size_t>(local_stage))
+      .push_back(
+          source_->receive(at::empty({form.rows, form.width}, form.options), 1 - source_->index()));
 }
 
 void ProcessChannel::send(at::Tensor rows_TH) {

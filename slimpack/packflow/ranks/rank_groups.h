@@ -11,9 +11,9 @@
 
 namespace slimpack {
 
-/// The groups of Communicator, and of two neighbouring pipeline ranks one for each direction, so that
-/// no message waits for another one that a different rank or action has to send first. Where the
-/// pipeline is a ring, its last rank and its first are neighbours, too: two ranks so have four.
+/// The groups of Communicator, and of two neighbouring pipeline ranks one for each direction, so
+/// that no message waits for another one that a different rank or action has to send first. Where
+/// the pipeline is a ring, its last rank and its first are neighbours, too: two ranks so have four.
 enum class GroupKind : std::uint8_t {
   kWorld,
   kData,

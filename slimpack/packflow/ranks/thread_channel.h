@@ -1,5 +1,5 @@
-// A channel between two neighbouring stages whose ranks are threads. Tensors are handed over without a
-// copy.
+// A channel between two neighbouring stages whose ranks are threads. Tensors are handed over
+// without a copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>

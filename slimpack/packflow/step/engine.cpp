@@ -119,7 +119,8 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
     const std::span<StageParameters> parameters = this->parameters(rank);
     std::deque<StageStep> stages;
     for (StageParameters& of_stage : parameters) {
-      const StageId stage(place.pipeline + static_cast<std::int32_t>(stages.size()) * grid.pipeline);
+      const StageId stage(place.pipeline +
+                          static_cast<std::int32_t>(stages.size()) * grid.pipeline);
       stages.emplace_back(options_.shape,
                           StagePlace{stage.value() == 0,
                                      stage.value() == grid.stages() - 1,

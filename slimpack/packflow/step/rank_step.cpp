@@ -51,9 +51,8 @@ class RankRunner {
   double evaluate() {
     for (const Instruction& i : rank_.instructions)
       if (forward(i.action))
-        run_instruction(i, [&] {
-          rows_TH_ = stage_of(i.action).evaluate(i.action.pack, std::move(rows_TH_));
-        });
+        run_instruction(
+            i, [&] { rows_TH_ = stage_of(i.action).evaluate(i.action.pack, std::move(rows_TH_)); });
     require_drained();
     return rank_.communicator.world().gathering().sum(rank_.stages.back().loss_sum());
   }
@@ -102,9 +101,8 @@ class RankRunner {
       case Operation::kCompute:
         return run_action(i.action, std::move(work));
       case Operation::kSend:
-        return timed(SpanKind::kWaitSend, i.action, [&] {
-          rank_.communicator.send(next_inbox(i.action), std::move(rows_TH_));
-        });
+        return timed(SpanKind::kWaitSend, i.action,
+                     [&] { rank_.communicator.send(next_inbox(i.action), std::move(rows_TH_)); });
     }
   }
 
@@ -153,8 +151,9 @@ class RankRunner {
         return timed(SpanKind::kForward, action,
                      [&] { rows_TH_ = stage.forward(action.pack, std::move(rows_TH_)); });
       case Pass::kBackward:
-        return timed(SpanKind::kBackward, action,
-                     [&] { rows_TH_ = stage.backward(action.pack, std::move(rows_TH_), complete); });
+        return timed(SpanKind::kBackward, action, [&] {
+          rows_TH_ = stage.backward(action.pack, std::move(rows_TH_), complete);
+        });
       case Pass::kInputGradient:
         return timed(SpanKind::kInputGradient, action,
                      [&] { rows_TH_ = stage.input_gradients(action.pack, std::move(rows_TH_)); });
@@ -257,7 +256,7 @@ class RankRunner {
   RankMemory memory_;
   StepRecord record_;
   RankResult result_;
-  at::Tensor rows_TH_;        ///< input, then output of the action that runs
+  at::Tensor rows_TH_;                           ///< input, then output of the action that runs
   std::vector<const ParameterBucket*> buckets_;  ///< in the order of their reduction
   std::size_t reducing_ = 0;                     ///< of these, how many reductions have begun
 };

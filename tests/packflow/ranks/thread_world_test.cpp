@@ -93,8 +93,7 @@ TEST(ThreadWorld, ASenderWaitsForAFreeSlotAndNoLonger) {
   const auto sender = group.rank(0), receiver = group.rank(1);
   sender->send(forward_to(1), number(1));
   sender->send(forward_to(1), number(2));
-  auto third =
-      std::async(std::launch::async, [&] { sender->send(forward_to(1), number(3)); });
+  auto third = std::async(std::launch::async, [&] { sender->send(forward_to(1), number(3)); });
   EXPECT_TRUE(waits(third));
   receiver->send(backward_to(0), number(0));  // the other direction has slots of its own
   EXPECT_EQ(value_of(receiver->receive(forward_to(1))), 1);
@@ -106,8 +105,8 @@ TEST(ThreadWorld, ASenderWaitsForAFreeSlotAndNoLonger) {
 TEST(ThreadWorld, AReceiverWaitsForAMessage) {
   Job group(stages(2), 1);
   const auto sender = group.rank(1), receiver = group.rank(0);
-  auto call = std::async(std::launch::async,
-                         [&] { return value_of(receiver->receive(backward_to(0))); });
+  auto call =
+      std::async(std::launch::async, [&] { return value_of(receiver->receive(backward_to(0))); });
   EXPECT_TRUE(waits(call));
   sender->send(backward_to(0), number(5));
   ASSERT_TRUE(returns(call));
@@ -121,8 +120,7 @@ TEST(ThreadWorld, MessagesKeepTheirOrderThroughAFullChannel) {
   auto sending = std::async(std::launch::async, [&] {
     for (int i = 0; i < kMessages; ++i) sender->send(forward_to(1), number(i));
   });
-  for (int i = 0; i < kMessages; ++i)
-    ASSERT_EQ(value_of(receiver->receive(forward_to(1))), i);
+  for (int i = 0; i < kMessages; ++i) ASSERT_EQ(value_of(receiver->receive(forward_to(1))), i);
   EXPECT_TRUE(returns(sending));
 }
 

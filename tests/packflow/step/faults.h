@@ -136,7 +136,8 @@ class Faults final : public CommunicatorWatch {
       rank = rank_of_.at(std::this_thread::get_id());
       const RankPlace stands = grid_.place(rank);
       const Action& action =
-          schedules_[stands.replica.index()].ranks[static_cast<std::size_t>(stands.pipeline)][at(rank).actions++];
+          schedules_[stands.replica.index()]
+              .ranks[static_cast<std::size_t>(stands.pipeline)][at(rank).actions++];
       constexpr std::array<const char*, 4> kNames{"F", "B", "I", "W"};
       place = at(rank).doing = kNames[static_cast<std::size_t>(action.pass)];
     }

@@ -105,8 +105,7 @@ class OrderedRanks {
     left.pop_front();
     if (pack_of(first).replicas == 1 || first.kind == SpanKind::kWeightGradient) return together;
     std::erase_if(left, [&](const Span& other) {
-      const bool same = other.kind == first.kind &&
-                        stage_of(other) == stage_of(first) &&
+      const bool same = other.kind == first.kind && stage_of(other) == stage_of(first) &&
                         pack_of(other) == pack_of(first);
       if (same) together.push_back(other);
       return same;

@@ -76,7 +76,8 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
       ASSERT_EQ(step.packs().forward.size(), 1U);
       Rng rng(5);
       const StepTokens tokens = random_tokens(rng, shape, lengths());
-      StageParameters parameters = make_stage_parameters(shape, dtype, step.plan.layout, {}, {}, StageId(0), 1);
+      StageParameters parameters =
+          make_stage_parameters(shape, dtype, step.plan.layout, {}, {}, StageId(0), 1);
       const Rope rope(shape, dtype, step.longest());
       const at::Tensor x_TH =
           slimpack::testing::random_tensor(rng, {115, shape.hidden_size}).to(compute_type(dtype));

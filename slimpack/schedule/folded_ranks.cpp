@@ -1,0 +1,223 @@
+#include "slimpack/schedule/folded_ranks.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+/// The pack `p` of a pass as its folded rank has it, or one without slices.
+MicroPack pack_of(const std::vector<MicroPack>& packs, FoldedPack of,
+                  std::int32_t stages_per_rank) {
+  if (of.pack.index() >= packs.size()) return {};
+  MicroPack pack = packs[of.pack.index()];
+  for (Slice& slice : pack.slices)
+    slice.sequence = SequenceId(slice.sequence.index() * static_cast<std::size_t>(stages_per_rank) +
+                                static_cast<std::size_t>(of.local_stage));
+  return pack;
+}
+
+/// [stage][pack] → [rank][folded pack]. Empty if nothing is known.
+template <class Value>
+std::vector<std::vector<Value>> by_rank(const std::vector<std::vector<Value>>& by_stage,
+                                        const FoldedOrder& order, std::int32_t ranks) {
+  std::vector<std::vector<Value>> out;
+  for (std::int32_t r = 0; r < ranks && !by_stage.empty(); ++r) {
+    auto& of_rank = out.emplace_back();
+    of_rank.reserve(order.all().size());
+    for (const FoldedPack& folded : order.all()) {
+      const auto& packs = by_stage[static_cast<std::size_t>(folded.local_stage * ranks + r)];
+      const std::size_t p = folded.pack.index();
+      of_rank.push_back(p < packs.size() ? packs[p] : Value());
+    }
+  }
+  return out;
+}
+
+/// What is the same on all stages, by folded pack.
+template <class Value>
+std::vector<Value> by_folded(const std::vector<Value>& by_pack, const FoldedOrder& order) {
+  std::vector<Value> out;
+  out.reserve(order.all().size());
+  for (const FoldedPack& folded : order.all()) {
+    const std::size_t p = folded.pack.index();
+    out.push_back(p < by_pack.size() ? by_pack[p] : Value());
+  }
+  return out;
+}
+
+/// [stage][sequence] → [rank][sequence · stages_per_rank + local stage].
+std::vector<std::vector<Bytes>> stores_by_rank(const std::vector<std::vector<Bytes>>& by_stage,
+                                               std::int32_t ranks, std::int32_t stages_per_rank) {
+  std::vector<std::vector<Bytes>> out;
+  for (std::int32_t r = 0; r < ranks && !by_stage.empty(); ++r) {
+    auto& of_rank = out.emplace_back();
+    for (std::size_t q = 0; q < by_stage.front().size(); ++q)
+      for (std::int32_t l = 0; l < stages_per_rank; ++l)
+        of_rank.push_back(by_stage[static_cast<std::size_t>(l * ranks + r)][q]);
+  }
+  return out;
+}
+
+TaskTimes folded_times(const TaskTimes& times, const FoldedOrders& orders) {
+  TaskTimes out;
+  out.forward = by_rank(times.forward, orders.forward, orders.ranks);
+  out.backward = by_rank(times.backward, orders.backward, orders.ranks);
+  out.input_gradient = by_rank(times.input_gradient, orders.backward, orders.ranks);
+  out.weight_gradient = by_rank(times.weight_gradient, orders.backward, orders.ranks);
+  out.forward_transfer = by_folded(times.forward_transfer, orders.forward);
+  out.backward_transfer = by_folded(times.backward_transfer, orders.backward);
+  out.reduce = times.reduce;
+  out.reduce_after_weights = times.reduce_after_weights;
+  out.step_end = times.step_end;
+  return out;
+}
+
+TaskBytes folded_bytes(const TaskBytes& bytes, const FoldedOrders& orders) {
+  TaskBytes out;
+  out.rows = by_rank(bytes.rows, orders.forward, orders.ranks);
+  out.kv = stores_by_rank(bytes.kv, orders.ranks, orders.stages_per_rank);
+  out.dkv = stores_by_rank(bytes.dkv, orders.ranks, orders.stages_per_rank);
+  out.forward_transient = by_rank(bytes.forward_transient, orders.forward, orders.ranks);
+  out.backward_transient = by_rank(bytes.backward_transient, orders.backward, orders.ranks);
+  out.weight_operands = by_rank(bytes.weight_operands, orders.backward, orders.ranks);
+  out.input_transient = by_rank(bytes.input_transient, orders.backward, orders.ranks);
+  out.weight_transient = by_rank(bytes.weight_transient, orders.backward, orders.ranks);
+  out.forward_input = by_folded(bytes.forward_input, orders.forward);
+  out.backward_input = by_folded(bytes.backward_input, orders.backward);
+  return out;
+}
+
+/// By folded backward: up to the last forward of the last pack that its own pack needs.
+std::vector<std::int32_t> own_needs(const std::vector<std::int32_t>& needed,
+                                    const FoldedOrders& orders) {
+  std::vector<std::int32_t> out;
+  for (const FoldedPack& of : orders.backward.all()) {
+    const std::int32_t packs = needed[of.pack.index()];
+    const FoldedPack last{PackId(packs - 1), orders.stages_per_rank - 1};
+    out.push_back(packs == 0 ? 0 : orders.forward.place(last).value() + 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+// As many rounds as have a pack for each rank, as even as they go.
+FoldedOrder::FoldedOrder(Pass pass, std::int32_t packs, std::int32_t ranks,
+                         std::int32_t stages_per_rank)
+    : place_(static_cast<std::size_t>(packs * stages_per_rank)), packs_(packs) {
+  order_.reserve(place_.size());
+  const std::int32_t rounds = std::max(1, packs / ranks);
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    const auto begin = [&](std::int64_t i) {
+      return static_cast<std::int32_t>(i * packs / rounds);
+    };
+    largest_round_ = std::max(largest_round_, begin(round + 1) - begin(round));
+    for (std::int32_t i = 0; i < stages_per_rank; ++i) {
+      const std::int32_t local = pass == Pass::kForward ? i : stages_per_rank - 1 - i;
+      for (std::int32_t p = begin(round); p < begin(round + 1); ++p) {
+        place_[static_cast<std::size_t>(local * packs + p)] =
+            static_cast<std::int32_t>(order_.size());
+        order_.push_back({PackId(p), local});
+      }
+    }
+  }
+}
+
+PackId FoldedOrder::place(FoldedPack of) const {
+  return PackId(place_[static_cast<std::size_t>(of.local_stage * packs_) + of.pack.index()]);
+}
+
+FoldedOrders::FoldedOrders(std::int32_t forwards, std::int32_t backwards, std::int32_t of_ranks,
+                           std::int32_t of_stages)
+    : forward(Pass::kForward, forwards, of_ranks, of_stages),
+      backward(Pass::kBackward, backwards, of_ranks, of_stages),
+      ranks(of_ranks),
+      stages_per_rank(of_stages) {}
+
+ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders) {
+  ReplicaPacks out;
+  for (const Pass pass : kWholePasses)
+    for (const FoldedPack& of : orders.of(pass).all())
+      out.packs.of(pass).push_back(pack_of(replica.packs.of(pass), of, orders.stages_per_rank));
+  out.times = folded_times(replica.times, orders);
+  out.bytes = folded_bytes(replica.bytes, orders);
+  return out;
+}
+
+std::vector<std::int32_t> folded_needs(const std::vector<std::int32_t>& needed,
+                                       const FoldedOrders& orders) {
+  std::vector<std::int32_t> out = own_needs(needed, orders);
+  std::partial_sum(out.begin(), out.end(), out.begin(),
+                   [](std::int32_t a, std::int32_t b) { return std::max(a, b); });
+  return out;
+}
+
+std::vector<std::int32_t> arriving_needs(const std::vector<std::int32_t>& needed,
+                                         const FoldedOrders& orders) {
+  std::vector<std::int32_t> out = own_needs(needed, orders);
+  std::partial_sum(out.rbegin(), out.rend(), out.rbegin(),
+                   [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
+  return out;
+}
+
+// Ranks that are all stuck lead to a contradiction. The rank with the fewest forwards has its input
+// and, unless it is the last, a slot; so it lacks memory, or waits for a slot of the first rank, or
+// of ranks in between each of which is as many slots ahead as a channel has: and as a round is
+// shorter than that times the ranks, one of these lacks memory. Either way all ranks have run the
+// forwards that the backward of the rank with the fewest backwards needs, and as many more
+// backwards as a round is longer than the slots. That rank has its input. So it waits for a slot,
+// and is the first rank; and the last, which is no further ahead, has its input and forwards, too.
+std::vector<std::int32_t> fitting_needs(const std::vector<std::int32_t>& needed,
+                                        const FoldedOrders& orders, std::int32_t slots) {
+  const auto beyond = [&](Pass pass) {
+    return std::max(0, orders.of(pass).largest_round() - slots);
+  };
+  const auto all = static_cast<std::int32_t>(orders.forward.all().size());
+  std::vector<std::int32_t> out;
+  for (std::size_t b = 0; b < needed.size(); ++b) {
+    const std::size_t later = b + static_cast<std::size_t>(beyond(Pass::kBackward));
+    out.push_back(
+        std::min(all, needed[std::min(later, needed.size() - 1)] + beyond(Pass::kForward)));
+  }
+  return out;
+}
+
+Schedule unfolded(const Schedule& folded, const FoldedOrders& orders) {
+  Schedule out{{}, orders.stages_per_rank};
+  for (std::size_t r = 0; r < folded.ranks.size(); ++r) {
+    auto& list = out.ranks.emplace_back();
+    list.reserve(folded.ranks[r].size());
+    for (const Action& action : folded.ranks[r]) {
+      const FoldedPack of = orders.of(action.pass)[action.pack];
+      const auto stage = of.local_stage * orders.ranks + static_cast<std::int32_t>(r);
+      list.push_back({StageId(stage), action.pass, of.pack});
+    }
+  }
+  return out;
+}
+
+FoldedLinks::FoldedLinks(const FoldedOrder& order, Pass pass, std::int32_t ranks,
+                         std::int32_t slots)
+    : source(static_cast<std::size_t>(ranks)), target(source.size()) {
+  const std::int32_t step = pass == Pass::kForward ? 1 : -1;
+  std::int32_t last = 0;  // local stage
+  for (const FoldedPack& of : order.all()) last = std::max(last, of.local_stage);
+  const std::int32_t stages = (last + 1) * ranks;
+  const auto link = [&](const FoldedPack& of, std::int32_t stage) -> FoldedLink {
+    if (stage < 0 || stage >= stages) return {};
+    const std::int32_t local = stage / ranks, oldest = of.pack.value() - slots;
+    const std::int32_t begun = oldest < 0 ? 0 : order.place({PackId(oldest), local}).value() + 1;
+    return {stage % ranks, order.place({of.pack, local}).value(), begun};
+  };
+  for (std::int32_t r = 0; r < ranks; ++r)
+    for (const FoldedPack& of : order.all()) {
+      const std::int32_t stage = of.local_stage * ranks + r;
+      source[static_cast<std::size_t>(r)].push_back(link(of, stage - step));
+      target[static_cast<std::size_t>(r)].push_back(link(of, stage + step));
+    }
+}
+
+}  // namespace slimpack

@@ -1,0 +1,97 @@
+// Folded ranks: the stages of a rank as one stage, which runs the MicroPacks of all of them. What
+// orders one stage a rank so orders several.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/cost/task_costs.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+/// A MicroPack on one of a rank's stages: what a folded rank has as a MicroPack.
+struct FoldedPack {
+  PackId pack;
+  std::int32_t local_stage = 0;
+
+  bool operator==(const FoldedPack&) const = default;
+};
+
+/// The order in which every rank runs its stages' MicroPacks of one pass: in rounds. Each round
+/// passes one stage of a rank after the other, forward from the first, backward from the last. A
+/// round has as many MicroPacks as there are ranks or a few more, so that its first one arrives at
+/// the rank's next stage when its last one has left this one (Megatron's interleaved schedule,
+/// arXiv:2104.04473, section 2.2; SlimPipe, arXiv:2504.14519).
+class FoldedOrder {
+ public:
+  FoldedOrder(Pass pass, std::int32_t packs, std::int32_t ranks, std::int32_t stages_per_rank);
+
+  [[nodiscard]] const std::vector<FoldedPack>& all() const { return order_; }
+  [[nodiscard]] FoldedPack operator[](PackId folded) const { return order_[folded.index()]; }
+  [[nodiscard]] PackId place(FoldedPack of) const;
+  [[nodiscard]] std::int32_t largest_round() const { return largest_round_; }
+
+ private:
+  std::vector<FoldedPack> order_;
+  std::vector<std::int32_t> place_;  ///< [local stage · packs + pack]
+  std::int32_t packs_;
+  std::int32_t largest_round_ = 0;
+};
+
+/// Both passes of a step in which some replica has so many packs.
+struct FoldedOrders {
+  FoldedOrders(std::int32_t forwards, std::int32_t backwards, std::int32_t ranks,
+               std::int32_t stages_per_rank);
+
+  [[nodiscard]] const FoldedOrder& of(Pass pass) const {
+    return pass == Pass::kForward ? forward : backward;
+  }
+
+  FoldedOrder forward, backward;
+  std::int32_t ranks, stages_per_rank;
+};
+
+/// A replica's packs, times and bytes by folded rank. Sequence q on local stage l is sequence q ·
+/// stages_per_rank + l. A pack that the replica lacks is empty and free. Inputs are by folded pack:
+/// whether a rank has them says FoldedLinks.
+[[nodiscard]] ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders);
+
+/// By folded backward: how many folded forwards must run before it on its rank. All stages of the
+/// rank need the packs, as a pack passes all stages before it comes back. `needed`: by backward
+/// pack, as running_needs.
+[[nodiscard]] std::vector<std::int32_t> folded_needs(const std::vector<std::int32_t>& needed,
+                                                     const FoldedOrders& orders);
+
+/// By folded backward: how many folded forwards have run on its rank once its input or that of a
+/// later one can wait there, which only needs its own pack. `needed` as for folded_needs.
+[[nodiscard]] std::vector<std::int32_t> arriving_needs(const std::vector<std::int32_t>& needed,
+                                                       const FoldedOrders& orders);
+
+/// By folded backward: how many forwards must fit into memory before it, so that no ranks wait for
+/// each other in a circle. Where a round is longer than the slots of an inbox, the last rank may
+/// wait for a slot of the first, which is then up to the difference ahead of it, and backward the
+/// first for the last. `needed`: folded_needs.
+[[nodiscard]] std::vector<std::int32_t> fitting_needs(const std::vector<std::int32_t>& needed,
+                                                      const FoldedOrders& orders,
+                                                      std::int32_t slots);
+
+/// The actions of folded ranks by the stages that they stand for.
+[[nodiscard]] Schedule unfolded(const Schedule& folded, const FoldedOrders& orders);
+
+/// How a message passes between folded ranks.
+struct FoldedLink {
+  std::int32_t rank = -1;  ///< of the other end; -1: there is none
+  std::int32_t place = 0;  ///< its folded pack there
+  std::int32_t begun = 0;  ///< of a target: so many folded packs must have begun for a free slot
+};
+
+/// By rank and folded pack of a pass.
+struct FoldedLinks {
+  FoldedLinks(const FoldedOrder& order, Pass pass, std::int32_t ranks, std::int32_t slots);
+
+  std::vector<std::vector<FoldedLink>> source, target;  ///< [rank][folded pack]
+};
+
+}  // namespace slimpack
