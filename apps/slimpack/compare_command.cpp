@@ -70,8 +70,11 @@ Comparison comparison(const CompareArguments& arguments) {
 }
 
 std::string job_text(const Job& job, const Costs& cost) {
-  return fmt::format("{}, {}, tensor parallel {}; costs from {}",
-                     counted(job.layout.stages(), "stage"), counted(job.replicas, "replica"),
+  const StageLayout& layout = job.layout;
+  const std::string on =
+      layout.stages_per_rank > 1 ? fmt::format(" on {} ranks", layout.ranks()) : "";
+  return fmt::format("{}{}, {}, tensor parallel {}; costs from {}",
+                     counted(layout.stages(), "stage"), on, counted(job.replicas, "replica"),
                      cost.tp, cost.source);
 }
 

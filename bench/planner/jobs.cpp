@@ -15,7 +15,7 @@ namespace slimpack::bench {
 Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32_t replicas) {
   Bytes state;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
-    state = std::max(state, model_state_bytes(cost, layout, StageId(s), replicas));
+    state = std::max(state, model_state_bytes(cost, layout, s, replicas));
   return (cost.memory - state) * 95 / 100;
 }
 

@@ -18,7 +18,7 @@ namespace slimpack {
 
 /// How the runtime of the rebuilt system orders a stage.
 enum class Discipline : std::uint8_t {
-  kOneFOneB,        ///< Megatron's 1F1B
+  kOneFOneB,        ///< Megatron's 1F1B, interleaved where a rank has several stages
   kSlicedOneFOneB,  ///< 1F1B over slices, a pack's backward slices in reverse
   kCyclic,          ///< DynaPipe's wait-free cyclic schedule, with the best order of the packs
 };
@@ -66,6 +66,7 @@ struct Baseline {
   bool cuts = false;                        ///< cuts sequences at any token
   bool merges = false;                      ///< makes merged MicroPacks
   bool mixes = true;                        ///< layers of a stage may differ in their recomputation
+  bool interleaves = false;                 ///< runs several stages on a rank
   /// The replicas of a share; null: one.
   std::int32_t (*group)(const BaselineInput& input) = nullptr;
 };
@@ -97,7 +98,8 @@ struct MadePacks {
 
 /// The baseline's plan of `lengths`, which may be empty. check_plan accepts it. With fewer packs
 /// than replicas some replicas have none. Deterministic. Throws InvalidInput as require_packable,
-/// and where a pack of the tuning is too small for a sequence.
+/// and where a pack of the tuning is too small for a sequence. REQUIRES: a baseline that interleaves
+/// where the job has several stages a rank.
 [[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input);
 
 }  // namespace slimpack

@@ -11,7 +11,7 @@
 namespace slimpack {
 namespace {
 
-/// As published, a pack has at least so many slices, and at least as many as there are stages.
+/// As published, a pack has at least so many slices, and at least as many as there are ranks.
 constexpr std::int32_t kLeastSlices = 4;
 
 constexpr std::int32_t kSlices[] = {2, 4, 8, 16, 32, 64};
@@ -76,7 +76,7 @@ BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequenceP
                          const Weight& weight, std::int32_t ahead_per_stage) {
   const std::int32_t count = input.tuning.slices > 0
                                  ? input.tuning.slices
-                                 : std::max(input.job.layout.stages(), kLeastSlices);
+                                 : std::max(input.job.layout.ranks(), kLeastSlices);
   std::vector<PackPlan> replicas;
   for (const SequencePacks& own : shares) {
     PackPlan& plan = replicas.emplace_back();
@@ -96,7 +96,7 @@ BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequenceP
 std::vector<Tuning> sliced_tunings(const BaselineInput& input, std::int32_t least) {
   std::vector<std::int32_t> counts{0};
   for (const std::int32_t count : kSlices)
-    if (count >= least && count != std::max(input.job.layout.stages(), kLeastSlices))
+    if (count >= least && count != std::max(input.job.layout.ranks(), kLeastSlices))
       counts.push_back(count);
   return varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, counts);
 }
@@ -112,12 +112,13 @@ BaselinePlan seq1f1b_plan(const BaselineInput& input, const std::vector<Sequence
     weight.per_window_pair += stage.per_window_pair;
     weight.window = std::max(weight.window, stage.window);
   }
-  return sliced_plan(input, shares, weight, 1);
+  return sliced_plan(input, shares, weight, input.job.layout.stages_per_rank > 1 ? 2 : 1);
 }
 
 std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input) {
   const std::vector<Tuning> whole = sliced_tunings(input, 2);
-  if (input.cost.weight_gradient == EdgeTime()) return whole;
+  if (input.cost.weight_gradient == EdgeTime() || input.job.layout.stages_per_rank > 1)
+    return whole;
   return varied(whole, &Tuning::split, {false, true});
 }
 
@@ -127,7 +128,7 @@ BaselinePlan uniform_slices_plan(const BaselineInput& input,
 }
 
 std::vector<Tuning> uniform_slices_tunings(const BaselineInput& input) {
-  return sliced_tunings(input, input.job.layout.stages());
+  return sliced_tunings(input, input.job.layout.ranks());
 }
 
 }  // namespace slimpack

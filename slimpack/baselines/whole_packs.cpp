@@ -92,7 +92,7 @@ std::vector<Tuning> balanced_tunings(const BaselineInput& input) {
   if (input.lengths.size() == 1) return {Tuning{}};
   std::vector<std::int32_t> packs{0};
   for (const std::int32_t per_stage : kPacksPerStage)
-    packs.push_back(per_stage * input.job.layout.stages());
+    packs.push_back(per_stage * input.job.layout.ranks());
   const std::vector<PackOrder> orders{PackOrder::kPublished, PackOrder::kHeaviestFirst,
                                       PackOrder::kLightestFirst};
   return varied(varied({Tuning{}}, &Tuning::packs, packs), &Tuning::order, orders);

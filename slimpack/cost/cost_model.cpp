@@ -158,6 +158,14 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .window = time.window};
 }
 
+PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
+                   Pass pass, std::int32_t replicas) {
+  PackCost sum;
+  for (const StageId stage : layout.stages_of(rank))
+    sum = sum + stage_cost(cost, layout, stage, pass, replicas);
+  return sum;
+}
+
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
                             std::int32_t stages_per_rank, LastStage last) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);

@@ -144,6 +144,10 @@ struct RecomputingCosts : Costs {
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                   StageId stage, Pass pass, std::int32_t replicas = 1);
 
+/// The same of a MicroPack that passes all stages of a rank of the pipeline.
+[[nodiscard]] PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout,
+                                 std::int32_t rank, Pass pass, std::int32_t replicas = 1);
+
 /// What counts of the last stage's work. Without a graph it runs forward only for the keys and
 /// values that other slices need (AutogradCosts), so of whole sequences nothing.
 enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };

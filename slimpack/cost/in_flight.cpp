@@ -37,11 +37,11 @@ Bytes reductions(Bytes gradients, std::int32_t replicas) {
 
 }  // namespace
 
-Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, StageId stage,
+Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                           std::int32_t replicas) {
   // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
   if (!cost.gpu || cost.autograd || cost.zero > 1) return Bytes(0);
-  return reductions(model_state(cost, layout, stage, replicas).gradients, replicas);
+  return reductions(model_state(cost, layout, rank, replicas).gradients, replicas);
 }
 
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
@@ -63,8 +63,9 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
       if (transients->empty()) continue;
       for (Bytes& transient : (*transients)[stage]) transient += messages;
     }
-    if (counted < Counted::kAll) continue;
-    const Bytes reduced = gradients_in_flight(cost, layout, StageId(s), replicas);
+    // A rank reduces the gradients of all its stages once the first of them has run its last action.
+    if (counted < Counted::kAll || s >= layout.ranks()) continue;
+    const Bytes reduced = gradients_in_flight(cost, layout, s, replicas);
     const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {
       const bool any = !transients.empty() && !transients[stage].empty();
       return any ? &transients[stage].back() : nullptr;

@@ -18,11 +18,11 @@ inline constexpr int kHeldSends = 2;
 
 /// Adds what travels to the peaks of actions; nothing where ranks have no GPUs of their own, or run
 /// a model's own layers, which torch reduces.
-///  - Messages, at all actions: for each stage beside the rank's, kHeldSends that leave, and one
+///  - Messages, at all actions: for each neighbour of the rank, kHeldSends that leave, and one
 ///    that comes. A message that leaves stays until the other rank has it; those count that are
 ///    largest together. One that comes has its memory before it is sent; inputs count it only once
 ///    it has been sent (TaskBytes::forward_input). The largest counts.
-///  - Gradients, at the last action: those of the other replicas for the own shard of every layer;
+///  - Gradients, at the last action of the rank's first stage: those of the other replicas for the own shard of every layer;
 ///    in large groups copies of what is sent, and parts of what the rank sums for others.
 ///    Sums begin as its layers complete, or after it if it sends an output. The slowest replica may
 ///    be late for all of them.
@@ -30,8 +30,9 @@ inline constexpr int kHeldSends = 2;
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
                    std::int32_t replicas, Counted counted = Counted::kAll);
 
-/// Gradients as add_in_flight adds them to a rank of the stage: every plan has them at some moment.
-[[nodiscard]] Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, StageId stage,
-                                        std::int32_t replicas);
+/// Gradients as add_in_flight adds them to a rank of the pipeline: every plan has them at some
+/// moment.
+[[nodiscard]] Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout,
+                                        std::int32_t rank, std::int32_t replicas);
 
 }  // namespace slimpack

@@ -381,16 +381,8 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
       weights[p] = std::max(weights[p], kinds[run.kind].transients.weights[p]);
 }
 
-}  // namespace
-
-Tokens head_block(const ModelShape& shape, DeviceKind device) {
-  const bool gpu = device == DeviceKind::kCuda;
-  const std::int64_t logits = std::int64_t{1} << (gpu ? 28 : 20);  // in fp32: 1 GiB, 4 MiB
-  return Tokens(std::clamp<std::int64_t>(logits / shape.vocab_size, gpu ? 2048 : 64, 4096));
-}
-
-Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
-                     Tokens tokens) {
+Bytes stage_sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+                           Tokens tokens) {
   if (cost.autograd) return autograd_sequence_bytes(cost, layout, stage, tokens);
   require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
   const std::vector<LayerWidths> widths = widths_of(cost);
@@ -401,6 +393,22 @@ Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, St
     return Bytes(whole_bytes(cost.row_bytes * static_cast<double>(rows) / row) * tokens.count());
   const std::int64_t kv = sum_of(runs, [&](const LayerRun& run) { return 2 * widths[run.kind].k; });
   return Bytes((rows + kv) * tokens.count());
+}
+
+}  // namespace
+
+Tokens head_block(const ModelShape& shape, DeviceKind device) {
+  const bool gpu = device == DeviceKind::kCuda;
+  const std::int64_t logits = std::int64_t{1} << (gpu ? 28 : 20);  // in fp32: 1 GiB, 4 MiB
+  return Tokens(std::clamp<std::int64_t>(logits / shape.vocab_size, gpu ? 2048 : 64, 4096));
+}
+
+Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
+                     Tokens tokens) {
+  Bytes sum;
+  for (const StageId stage : layout.stages_of(rank))
+    sum += stage_sequence_bytes(cost, layout, stage, tokens);
+  return sum;
 }
 
 TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
@@ -447,9 +455,13 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   return bytes;
 }
 
-ModelState model_state(const Costs& cost, const StageLayout& layout, StageId stage,
+ModelState model_state(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                        std::int32_t replicas) {
-  const std::int64_t held = share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
+  std::int64_t held = 0, bucket = 0;
+  for (const StageId stage : layout.stages_of(rank)) {
+    held += share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
+    bucket = std::max(bucket, largest_bucket(cost.shape, layout, stage));
+  }
   if (cost.autograd) {
     const StateBytes& state = cost.autograd->state;
     const auto parameters = static_cast<double>(held);
@@ -462,15 +474,15 @@ ModelState model_state(const Costs& cost, const StageLayout& layout, StageId sta
   const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
   const std::int64_t share = share_of(held, replicas);
   // Of what is shared out a rank has two buckets whole: one that runs and one that travels.
-  const std::int64_t whole = 2 * share_of(largest_bucket(cost.shape, layout, stage), cost.tp);
+  const std::int64_t whole = 2 * share_of(bucket, cost.tp);
   const std::int64_t shared = std::min(held, share + whole);
   return {Bytes((cost.zero == 3 ? shared : held) * element),
           Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
 }
 
-Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, StageId stage,
+Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                         std::int32_t replicas) {
-  return model_state(cost, layout, stage, replicas).total();
+  return model_state(cost, layout, rank, replicas).total();
 }
 
 }  // namespace slimpack

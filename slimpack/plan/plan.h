@@ -71,6 +71,8 @@ struct StageLayout {
   /// Of a pipeline.
   [[nodiscard]] std::int32_t ranks() const { return stages() / stages_per_rank; }
   [[nodiscard]] std::int32_t rank_of(StageId s) const { return s.value() % ranks(); }
+  /// Ascending.
+  [[nodiscard]] std::vector<StageId> stages_of(std::int32_t rank) const;
   [[nodiscard]] std::int32_t layers(StageId s) const {
     return layer_begin[s.index() + 1] - layer_begin[s.index()];
   }

@@ -30,14 +30,14 @@ std::optional<ActivationBudget> activation_budget(const Costs& cost, const Stage
   budget.reserve = Bytes(cost.memory.count() / 100 * budget.reserved_percent);
   budget.gpu = gpu_share(cost, {.placement = {.ranks_per_node = cost.ranks_per_node,
                                               .tensor = cost.tp,
-                                              .stages = layout.stages(),
+                                              .stages = layout.ranks(),
                                               .replicas = replicas},
                                 .most_merged = most_merged});
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const Bytes states = model_state_bytes(cost, layout, StageId(s), replicas);
+  for (std::int32_t r = 0; r < layout.ranks(); ++r) {
+    const Bytes states = model_state_bytes(cost, layout, r, replicas);
     if (states <= budget.states) continue;
     budget.states = states;
-    budget.stage = StageId(s);
+    budget.rank = r;
   }
   return budget;
 }
@@ -48,9 +48,9 @@ std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout
   if (!budget) return std::nullopt;
   if (budget->available() < Bytes(1))
     invalid_input(
-        "weights, gradients and optimizer need {} on a rank of stage {}, which has {}, {}% of it "
+        "weights, gradients and optimizer need {} on pipeline rank {}, which has {}, {}% of it "
         "kept free{}; raise parallel.tp, pp or dp, as 'slimpack fit' advises",
-        human_bytes(budget->states), budget->stage.value(), human_bytes(budget->memory),
+        human_bytes(budget->states), budget->rank, human_bytes(budget->memory),
         budget->reserved_percent,
         cost.gpu ? fmt::format(" and {} taken by CUDA, its allocator and NCCL",
                                human_bytes(budget->gpu.total()))

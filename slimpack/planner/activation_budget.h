@@ -26,14 +26,14 @@ struct GpuShare {
   bool operator==(const GpuShare&) const = default;
 };
 
-/// The same for every stage, so the stage with the largest states decides.
+/// The same for every rank of a pipeline, so the one with the largest states decides.
 struct ActivationBudget {
   Bytes memory;                       ///< of a rank
   std::int64_t reserved_percent = 0;  ///< of it
   Bytes reserve;                      ///< so much is that
   GpuShare gpu;
-  Bytes states;   ///< weights, gradients and optimizer of a rank of `stage`
-  StageId stage;  ///< the stage whose ranks hold the largest states; the first of several
+  Bytes states;           ///< weights, gradients and optimizer of `rank`
+  std::int32_t rank = 0;  ///< of the pipeline, with the largest states; the first of several
 
   /// What states and activations may fill.
   [[nodiscard]] Bytes capacity() const { return memory - reserve - gpu.total(); }

@@ -12,9 +12,10 @@ BaselineBounds::BaselineBounds(const Job& job, const SequenceLengths& lengths,
     : job_(job), lengths_(lengths), cost_(cost) {
   job_.memory_cap.reset();
   for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
+    const auto rank = static_cast<std::size_t>(job.layout.rank_of(StageId(s)));
     fastest_.push_back(job.speed.empty() ? 1.0 : 0.0);
     for (const auto& replica : job.speed)
-      fastest_.back() = std::max(fastest_.back(), replica[static_cast<std::size_t>(s)]);
+      fastest_.back() = std::max(fastest_.back(), replica[rank]);
   }
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   whole_ = step_lower_bound(job_, lengths, cost, {1, longest});

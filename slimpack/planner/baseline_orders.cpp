@@ -140,14 +140,16 @@ class CyclicOrder {
 
 Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const PackPlan& packs = made.plan.replicas[replica].packs;
-  const std::int32_t stages = made.plan.layout.stages();
+  const StageLayout& layout = made.plan.layout;
+  if (layout.stages_per_rank > 1)
+    return sliced_one_f_one_b(packs, layout.ranks(), 2, layout.stages_per_rank);
   Schedule order;
   if (made.discipline == Discipline::kSlicedOneFOneB)
-    order = sliced_one_f_one_b(packs, stages, made.ahead_per_stage);
+    order = sliced_one_f_one_b(packs, layout.ranks(), made.ahead_per_stage);
   else if (made.columns.empty())
-    order = one_f_one_b(packs, stages);
+    order = one_f_one_b(packs, layout.ranks());
   else
-    order = columned_one_f_one_b(made.columns[replica], stages);
+    order = columned_one_f_one_b(made.columns[replica], layout.ranks());
   return made.split ? split_backwards(order) : order;
 }
 

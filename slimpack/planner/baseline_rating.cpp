@@ -13,12 +13,12 @@
 namespace slimpack {
 namespace {
 
-/// What the longest sequence keeps on the fullest stage.
+/// What the longest sequence keeps on the fullest rank.
 Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
   const Tokens longest = *std::ranges::max_element(question.lengths);
   Bytes most;
-  for (std::int32_t s = 0; s < question.job.layout.stages(); ++s)
-    most = std::max(most, sequence_bytes(cost, question.job.layout, StageId(s), longest));
+  for (std::int32_t r = 0; r < question.job.layout.ranks(); ++r)
+    most = std::max(most, sequence_bytes(cost, question.job.layout, r, longest));
   return most;
 }
 
@@ -93,7 +93,7 @@ BaselineRating::Rated BaselineRating::simulated(RatedPlan step) const {
 }
 
 void BaselineRating::measure(Rated& rated) const {
-  if (question_.job.memory_cap) rated.need = largest_need(stage_needs(rated.step, rated.replicas));
+  if (question_.job.memory_cap) rated.need = largest_need(rank_needs(rated.step, rated.replicas));
 }
 
 bool BaselineRating::fits(const Rated& rated) const {

@@ -35,7 +35,7 @@ class BaselineRating {
   struct Rated {
     RatedPlan step;
     std::vector<ReplicaPacks> replicas;
-    StageNeed need;
+    RankNeed need;
   };
 
   /// Whether this order of a replica's packs leaves a chance with these costs.

@@ -51,6 +51,7 @@ class BaselineSearch {
 
   BaselineSearchResult run() {
     for (const Baseline& baseline : question_.baselines) {
+      if (question_.job.layout.stages_per_rank > 1 && !baseline.interleaves) continue;
       if (!rating_.has_chance(bounds_.of_kind(baseline))) continue;
       std::vector<Tuning> tunings{Tuning{}};
       if (question_.tuned) tunings = baseline.tunings(input({}));

@@ -36,7 +36,7 @@ struct BaselineSearchResult {
   std::optional<RatedPlan> step;  ///< keeps the cap; with its prediction
   /// Without a step, where the question has no `below`: the step that is least above the cap.
   std::optional<RatedPlan> leanest;
-  std::optional<StageNeed> least_need;  ///< of `leanest`
+  std::optional<RankNeed> least_need;  ///< of `leanest`
   Tuning tuning;                        ///< of the one or the other
 };
 

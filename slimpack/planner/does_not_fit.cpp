@@ -40,11 +40,11 @@ bool fits_alone(const StepProblem& problem, Tokens length) {
 
 }  // namespace
 
-DoesNotFit refusal(const StepProblem& problem, const StageNeed& need) {
+DoesNotFit refusal(const StepProblem& problem, const RankNeed& need) {
   DoesNotFit out;
   out.cap = *problem.job.memory_cap;
   out.needed = need.bytes;
-  out.stage = need.stage;
+  out.rank = need.rank;
   out.longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
   std::int64_t fits = 0;
   std::int64_t too_long = out.longest.count() + 1;
@@ -67,9 +67,9 @@ std::string DoesNotFit::message(std::string_view remedy) const {
                         grouped(longest.count()), grouped(longest_that_fits.count()))
           : std::string("not even a sequence of one token would fit");
   return fmt::format(
-      "activations need {} bytes ({}) on stage {}, the cap is {} bytes ({}) per stage; {}; {}",
-      grouped(needed.count()), human_bytes(needed), stage.value(), grouped(cap.count()),
-      human_bytes(cap), would_fit, remedy);
+      "activations need {} bytes ({}) on pipeline rank {}, the cap is {} bytes ({}); {}; {}",
+      grouped(needed.count()), human_bytes(needed), rank, grouped(cap.count()), human_bytes(cap),
+      would_fit, remedy);
 }
 
 }  // namespace slimpack

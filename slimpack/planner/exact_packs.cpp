@@ -84,8 +84,7 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
       std::min(kMaxGranules, problem.depth.exact.size / static_cast<std::size_t>(packs));
   if (share.lengths.empty() || share.lengths.size() > most) return std::nullopt;
 
-  const StageId stage = problem.pacing[share.replica.index()].stage;
-  const UnitCost cost = unit_cost(problem, stage);
+  const UnitCost cost = unit_cost(problem, problem.pacing[share.replica.index()].rank);
   const Tokens grid =
       finest_grid(share.lengths, problem.choices.granularity, static_cast<std::int64_t>(most));
   const auto granules = static_cast<int>(total_granules(share.lengths, grid));
@@ -95,7 +94,7 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
       fluid_cut(share.lengths, fluid_order(share.lengths, ids, 0), cost.forward.front(),
                 cost.backward.front(), {.packs = packs, .granularity = grid});
   const auto solved = [&](Pass pass) {
-    return exact_cut({share.lengths, ids, pass, cost.of(pass).front(), problem.job.layout.stages(),
+    return exact_cut({share.lengths, ids, pass, cost.of(pass).front(), problem.job.layout.ranks(),
                       grid, packs},
                      fluid.of(pass), limits)
         .packs;

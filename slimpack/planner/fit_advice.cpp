@@ -46,12 +46,12 @@ PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
   return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
 }
 
-/// By stage. `needs`: of all that counts.
+/// By rank. `needs`: of all that counts.
 std::vector<GpuActivations> gpu_activations(const PlannedJob& planned, const RatedPlan& step,
                                             const std::vector<Bytes>& needs) {
   std::vector<GpuActivations> out(needs.size());
   if (!planned.cost.gpu) return out;
-  const auto of = [&](Counted counted) { return stage_needs(step, planned.cost, counted); };
+  const auto of = [&](Counted counted) { return rank_needs(step, planned.cost, counted); };
   const std::vector<Bytes> tensors = of(Counted::kTensors), kernels = of(Counted::kKernels),
                            messages = of(Counted::kMessages);
   for (std::size_t s = 0; s < needs.size(); ++s)
@@ -59,24 +59,26 @@ std::vector<GpuActivations> gpu_activations(const PlannedJob& planned, const Rat
   return out;
 }
 
-std::vector<StageMemory> stage_memory(const PlannedJob& planned, const RatedPlan& step,
+std::vector<RankMemoryUse> rank_memory(const PlannedJob& planned, const RatedPlan& step,
                                       const std::optional<Bytes>& cap) {
-  const std::vector<Bytes> needs = stage_needs(step, planned.cost);
+  const std::vector<Bytes> needs = rank_needs(step, planned.cost);
   const std::vector<GpuActivations> gpu = gpu_activations(planned, step, needs);
-  std::vector<StageMemory> stages;
-  for (std::size_t s = 0; s < needs.size(); ++s) {
-    const StageLayout& layout = step.plan.layout;
-    StageMemory stage{layout.layers(StageId(s)),
-                      model_state(planned.cost, layout, StageId(s), planned.job.replicas), needs[s],
-                      gpu[s], std::nullopt};
-    if (planned.budget) stage.capacity = planned.budget->capacity();
+  std::vector<RankMemoryUse> ranks;
+  const StageLayout& layout = step.plan.layout;
+  for (std::int32_t rank = 0; rank < layout.ranks(); ++rank) {
+    const auto s = static_cast<std::size_t>(rank);
+    std::int32_t layers = 0;
+    for (const StageId stage : layout.stages_of(rank)) layers += layout.layers(stage);
+    RankMemoryUse use{layers, model_state(planned.cost, layout, rank, planned.job.replicas),
+                      needs[s], gpu[s], std::nullopt};
+    if (planned.budget) use.capacity = planned.budget->capacity();
     if (cap) {
-      const Bytes capped = stage.states.total() + *cap;
-      stage.capacity = std::min(stage.capacity.value_or(capped), capped);
+      const Bytes capped = use.states.total() + *cap;
+      use.capacity = std::min(use.capacity.value_or(capped), capped);
     }
-    stages.push_back(stage);
+    ranks.push_back(use);
   }
-  return stages;
+  return ranks;
 }
 
 /// Whether the states alone leave no room, which is known before anything is planned.
@@ -109,23 +111,23 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   if (!report.fits) report.longest_that_fits = outcome.does_not_fit->longest_that_fits;
   const RatedPlan step =
       report.fits ? *std::move(outcome.step) : least_step(question, planned, *outcome.does_not_fit);
-  report.stages = stage_memory(planned, step, job.memory_cap);
+  report.ranks = rank_memory(planned, step, job.memory_cap);
   report.recompute = step.plan.recompute;
   report.host = host_need(step, planned.cost);
   report.makespan = step.prediction.makespan;
   return report;
 }
 
-/// The cap is one for all stages. Where the fullest activations and the largest states are not on
-/// the same stage, or the cap was set too low, a higher one does.
+/// The cap is one for all ranks. Where the fullest activations and the largest states are not on the
+/// same rank, or the cap was set too low, a higher one does.
 std::optional<FitReport> with_higher_cap(const FitReport& wish) {
   if (!wish.budget) return std::nullopt;
   FitReport report = wish;
   report.job.memory_cap = Bytes(0);
-  for (StageMemory& stage : report.stages) {
-    stage.capacity = wish.budget->capacity();
-    if (stage.headroom() < Bytes(0)) return std::nullopt;
-    report.job.memory_cap = std::max(*report.job.memory_cap, stage.activations);
+  for (RankMemoryUse& rank : report.ranks) {
+    rank.capacity = wish.budget->capacity();
+    if (rank.headroom() < Bytes(0)) return std::nullopt;
+    report.job.memory_cap = std::max(*report.job.memory_cap, rank.activations);
   }
   report.fits = true;
   report.longest_that_fits = report.longest;
@@ -169,11 +171,11 @@ std::vector<FitOption> fitting(const FitQuestion& question,
 }  // namespace
 
 std::size_t FitReport::worst() const {
-  return static_cast<std::size_t>(std::min_element(stages.begin(), stages.end(),
-                                                   [](const StageMemory& a, const StageMemory& b) {
+  return static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.end(),
+                                                   [](const RankMemoryUse& a, const RankMemoryUse& b) {
                                                      return a.headroom() < b.headroom();
                                                    }) -
-                                  stages.begin());
+                                  ranks.begin());
 }
 
 FitAdvice fit_advice(const FitQuestion& question) {

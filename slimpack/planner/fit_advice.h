@@ -31,7 +31,7 @@ struct FitQuestion {
   };
 };
 
-/// What the highest activations of a stage's rank have on a GPU besides the tensors of layers, as
+/// What the highest activations of a rank have on a GPU besides the tensors of layers, as
 /// what each adds to them. Where another moment is the highest, that may be less than it takes.
 struct GpuActivations {
   Bytes kernels;     ///< FlashAttention-2's own
@@ -42,8 +42,8 @@ struct GpuActivations {
   bool operator==(const GpuActivations&) const = default;
 };
 
-/// The fullest rank of a stage.
-struct StageMemory {
+/// The fullest of the ranks that have the same stages.
+struct RankMemoryUse {
   std::int32_t layers = 0;
   ModelState states;
   Bytes activations;              ///< highest in any timing of the plan
@@ -61,14 +61,14 @@ struct FitReport {
   FitJob job;
   bool fits = false;
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
-  std::vector<StageMemory> stages;
+  std::vector<RankMemoryUse> ranks;  ///< of the pipeline
   RecomputeByLayer recompute;  ///< of that plan
   Bytes host;                  ///< of that plan: pinned host memory of a rank, which is not checked
   Nanos makespan;              ///< of that plan
   Tokens longest;              ///< the longest sequence
   Tokens longest_that_fits;    ///< the longest sequence that would fit alone
 
-  /// Index of the stage with the least headroom.
+  /// Index of the rank with the least headroom.
   [[nodiscard]] std::size_t worst() const;
 };
 

@@ -56,7 +56,7 @@ RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
   step.schedules.resize(step.plan.replicas.size());
   step.speed = job.speed;
   step.plan.recompute = problem.cost.recompute;
-  step.memory.resize(static_cast<std::size_t>(job.layout.stages()));
+  step.memory.resize(static_cast<std::size_t>(job.layout.ranks()));
   for (std::size_t u = 0; u < solution.units.size(); ++u) {
     RatedUnit& rated = solution.rated[u];
     for (std::size_t s = 0; s < step.memory.size(); ++s)
@@ -113,7 +113,7 @@ Common common_of(const Job& job, const SequenceLengths& lengths, const Choices& 
 }
 
 /// What a choice of recomputation needs at least.
-using LeastNeed = std::pair<StageNeed, RecomputeByLayer>;
+using LeastNeed = std::pair<RankNeed, RecomputeByLayer>;
 
 /// The best step of all choices of recomputation.
 struct Attempt {
@@ -354,7 +354,7 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
                     const Costs& cost) {
   Attempt out;
   out.step = baseline_step(packed_baseline(), job, lengths, choices, cost);
-  const StageNeed need = step_need(*out.step, cost);
+  const RankNeed need = step_need(*out.step, cost);
   if (!job.memory_cap || need.bytes <= *job.memory_cap) return out;
   out.least = {need, out.step->plan.recompute};
   out.step.reset();

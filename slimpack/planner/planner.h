@@ -67,7 +67,7 @@ struct RatedPlan {
   /// Name of the baseline that made the plan (baselines/baseline.h); empty = the search found it,
   /// or it was read from a file.
   std::string_view baseline = {};
-  /// By stage: the most that any rank holds in any timing. It counts that replicas which run
+  /// By rank of the pipeline: the most that any replica's holds in any timing. It counts that replicas which run
   /// MicroPacks together wait for each other. Empty unless the search found the step.
   std::vector<Bytes> memory = {};
   /// makespan / lower_bound − 1.
@@ -78,13 +78,13 @@ struct RatedPlan {
 struct DoesNotFit {
   Bytes cap;
   Bytes needed;              ///< the least peak of activations of any candidate
-  StageId stage;             ///< where that peak is
+  std::int32_t rank = 0;     ///< of the pipeline: where that peak is
   Tokens longest;            ///< the longest sequence
   Tokens longest_that_fits;  ///< the longest single sequence that would fit this cap, 0 = none
   /// One line for people: what is needed, what the cap is, what would fit, what to do.
   [[nodiscard]] std::string message(
       std::string_view remedy =
-          "raise plan.memory_cap, use more stages (parallel.pp) or a shorter "
+          "raise plan.memory_cap, use more pipeline ranks (parallel.pp) or a shorter "
           "data.context") const;
 };
 

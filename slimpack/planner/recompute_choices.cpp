@@ -34,7 +34,7 @@ LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequen
     const StageLayout one{{layer, layer + 1}};
     policy.bytes +=
         share *
-        static_cast<double>(sequence_bytes(cost, one, StageId(std::int32_t{0}), Tokens(1)).count());
+        static_cast<double>(sequence_bytes(cost, one, 0, Tokens(1)).count());
   }
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     for (const Pass pass : kWholePasses)
@@ -120,10 +120,9 @@ bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& c
   if (!job.memory_cap) return false;
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens held = (longest + Tokens(choices.most_merged - 1)) / choices.most_merged;
-  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
-    const StageId stage(s);
-    if (sequence_bytes(cost, job.layout, stage, held) > *job.memory_cap) return true;
-    if (gradients_in_flight(cost, job.layout, stage, job.replicas) > *job.memory_cap) return true;
+  for (std::int32_t r = 0; r < job.layout.ranks(); ++r) {
+    if (sequence_bytes(cost, job.layout, r, held) > *job.memory_cap) return true;
+    if (gradients_in_flight(cost, job.layout, r, job.replicas) > *job.memory_cap) return true;
   }
   return false;
 }

@@ -51,11 +51,11 @@ std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& co
   return out;
 }
 
-std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost, Counted counted) {
-  return stage_needs(step, costed_replicas(step, cost, counted));
+std::vector<Bytes> rank_needs(const RatedPlan& step, const Costs& cost, Counted counted) {
+  return rank_needs(step, costed_replicas(step, cost, counted));
 }
 
-std::vector<Bytes> stage_needs(const RatedPlan& step, std::span<const ReplicaPacks> replicas) {
+std::vector<Bytes> rank_needs(const RatedPlan& step, std::span<const ReplicaPacks> replicas) {
   std::vector<Bytes> needs(static_cast<std::size_t>(step.plan.layout.ranks()));
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     const std::vector<Bytes> memory =
@@ -68,8 +68,8 @@ std::vector<Bytes> stage_needs(const RatedPlan& step, std::span<const ReplicaPac
   return needs;
 }
 
-StageNeed step_need(const RatedPlan& step, const Costs& cost) {
-  return largest_need(stage_needs(step, cost));
+RankNeed step_need(const RatedPlan& step, const Costs& cost) {
+  return largest_need(rank_needs(step, cost));
 }
 
 Bytes host_need(const RatedPlan& step, const Costs& cost) {

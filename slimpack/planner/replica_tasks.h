@@ -21,14 +21,14 @@ namespace slimpack {
                                                         Counted counted = Counted::kAll);
 
 /// By rank of the pipeline: the most that any replica's holds in any timing.
-[[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step, const Costs& cost,
+[[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step, const Costs& cost,
                                              Counted counted = Counted::kAll);
 /// The same, for costed_replicas of the step.
-[[nodiscard]] std::vector<Bytes> stage_needs(const RatedPlan& step,
+[[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step,
                                              std::span<const ReplicaPacks> replicas);
 
 /// The most that any rank of the step holds in any timing.
-[[nodiscard]] StageNeed step_need(const RatedPlan& step, const Costs& cost);
+[[nodiscard]] RankNeed step_need(const RatedPlan& step, const Costs& cost);
 
 /// The most pinned host memory that any rank of the step needs for offloaded rows, in any timing;
 /// 0 = no rows are offloaded.

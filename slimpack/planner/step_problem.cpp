@@ -9,15 +9,13 @@
 namespace slimpack {
 namespace {
 
-/// By stage: time of all sequences at speed 1.
+/// By rank: time of all sequences at speed 1.
 std::vector<double> works_of(const StepProblem& problem) {
   const WholeSequences sequences(problem.lengths);
   std::vector<double> works;
-  for (std::int32_t s = 0; s < problem.job.layout.stages(); ++s) {
-    const PackCost forward =
-        stage_cost(problem.cost, problem.job.layout, StageId(s), Pass::kForward);
-    const PackCost backward =
-        stage_cost(problem.cost, problem.job.layout, StageId(s), Pass::kBackward);
+  for (std::int32_t r = 0; r < problem.job.layout.ranks(); ++r) {
+    const PackCost forward = rank_cost(problem.cost, problem.job.layout, r, Pass::kForward);
+    const PackCost backward = rank_cost(problem.cost, problem.job.layout, r, Pass::kBackward);
     works.push_back(sequences.time(forward) + sequences.time(backward));
   }
   return works;
@@ -26,11 +24,11 @@ std::vector<double> works_of(const StepProblem& problem) {
 Pacing pacing_of(const std::vector<double>& works, std::span<const double> speed) {
   Pacing pacing;
   double longest = -1;
-  for (std::size_t s = 0; s < works.size(); ++s) {
-    const double time = works[s] / (speed.empty() ? 1.0 : speed[s]);
+  for (std::size_t r = 0; r < works.size(); ++r) {
+    const double time = works[r] / (speed.empty() ? 1.0 : speed[r]);
     if (time > longest) {
       longest = time;
-      pacing.stage = StageId(s);
+      pacing.rank = static_cast<std::int32_t>(r);
     }
   }
   if (longest > 0) pacing.speed = *std::max_element(works.begin(), works.end()) / longest;
@@ -47,9 +45,9 @@ bool out_of_time(const SearchDepth& depth) {
   return depth.deadline && monotonic_now() >= *depth.deadline;
 }
 
-StageNeed largest_need(const std::vector<Bytes>& by_stage) {
-  const auto largest = std::max_element(by_stage.begin(), by_stage.end());
-  return {*largest, StageId(static_cast<std::size_t>(largest - by_stage.begin()))};
+RankNeed largest_need(const std::vector<Bytes>& by_rank) {
+  const auto largest = std::max_element(by_rank.begin(), by_rank.end());
+  return {*largest, static_cast<std::int32_t>(largest - by_rank.begin())};
 }
 
 Replication replication_of(const Job& job, ReplicaId replica) {
@@ -66,13 +64,13 @@ StepProblem paced(StepProblem problem) {
   return problem;
 }
 
-UnitCost unit_cost(const StepProblem& problem, StageId stage) {
+UnitCost unit_cost(const StepProblem& problem, std::int32_t rank) {
   UnitCost cost;
   for (std::int32_t group = 1; group <= problem.choices.most_merged; group *= 2) {
     cost.forward.push_back(
-        stage_cost(problem.cost, problem.job.layout, stage, Pass::kForward, group));
+        rank_cost(problem.cost, problem.job.layout, rank, Pass::kForward, group));
     cost.backward.push_back(
-        stage_cost(problem.cost, problem.job.layout, stage, Pass::kBackward, group));
+        rank_cost(problem.cost, problem.job.layout, rank, Pass::kBackward, group));
   }
   return cost;
 }

@@ -15,10 +15,10 @@
 
 namespace slimpack {
 
-/// The stage of a replica that needs the most time for all sequences of the step, and the replica's
-/// speed: the time of the slowest stage at speed 1, divided by the time of this stage.
+/// The rank of a replica's pipeline that needs the most time for all sequences of the step, and the
+/// replica's speed: the time of the slowest rank at speed 1, divided by the time of this one.
 struct Pacing {
-  StageId stage;
+  std::int32_t rank = 0;
   double speed = 1;
 };
 
@@ -80,16 +80,16 @@ void report_progress(const StepProblem& problem);
 /// Whether the deadline has passed.
 [[nodiscard]] bool out_of_time(const SearchDepth& depth);
 
-/// The most bytes that any stage needs, and that stage (ties: the first).
-struct StageNeed {
+/// The most bytes that any rank of a pipeline needs, and that rank (ties: the first).
+struct RankNeed {
   Bytes bytes;
-  StageId stage;
+  std::int32_t rank = 0;
 };
-[[nodiscard]] StageNeed largest_need(const std::vector<Bytes>& by_stage);
+[[nodiscard]] RankNeed largest_need(const std::vector<Bytes>& by_rank);
 
 [[nodiscard]] Replication replication_of(const Job& job, ReplicaId replica);
 
-/// The costs of slices on a stage, for groups of 2^k replicas up to most_merged.
-[[nodiscard]] UnitCost unit_cost(const StepProblem& problem, StageId stage);
+/// The costs of slices on a rank, for groups of 2^k replicas up to most_merged.
+[[nodiscard]] UnitCost unit_cost(const StepProblem& problem, std::int32_t rank);
 
 }  // namespace slimpack

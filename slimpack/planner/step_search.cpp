@@ -28,7 +28,7 @@ constexpr std::size_t kManyHeld = 200'000;
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
     if (out_of_time(problem.depth) || !problem.wants_need) return;
-    const StageNeed need = least_need(problem, variant);
+    const RankNeed need = least_need(problem, variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;
     if (need.bytes > Bytes(0)) return;
@@ -90,7 +90,7 @@ void add_costs(const UnitCost& cost, const Unit& unit, const RatedUnit& rated,
 /// are taken to be like the next smaller one.
 std::vector<PackCost> cut_group_costs(const StepProblem& problem, const StepSolution& solution) {
   std::vector<PackCost> groups = group_costs(problem);
-  const UnitCost cost = unit_cost(problem, problem.pacing.front().stage);
+  const UnitCost cost = unit_cost(problem, problem.pacing.front().rank);
   std::vector<double> cut(groups.size()), uncut(groups.size());
   for (std::size_t u = 0; u < solution.units.size(); ++u)
     add_costs(cost, solution.units[u], solution.rated[u], cut, uncut);

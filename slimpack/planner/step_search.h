@@ -26,7 +26,7 @@ struct StepSearchResult {
   std::optional<StepSolution> solution;
   /// Without a solution: what the units that do not fit need at least, in the variant that needs
   /// least. 0 = not known: the time ran out, or the problem does not want it.
-  StageNeed least_need;
+  RankNeed least_need;
   /// UnitSearch::favourites of the heaviest unit of the assignment that is looked at first.
   std::vector<Candidate> favourites;
   /// Nanoseconds: the heaviest unit's makespan without a memory cap, in the quickest variant.

@@ -12,7 +12,7 @@ std::vector<double> replica_speeds(const StepProblem& problem) {
 }
 
 std::vector<PackCost> group_costs(const StepProblem& problem) {
-  const UnitCost cost = unit_cost(problem, problem.pacing.front().stage);
+  const UnitCost cost = unit_cost(problem, problem.pacing.front().rank);
   std::vector<PackCost> out;
   for (std::size_t k = 0; k < cost.forward.size(); ++k)
     out.push_back(cost.forward[k] + cost.backward[k]);

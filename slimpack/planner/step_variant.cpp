@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-/// Exact packs are made with as many MicroPacks as stages, and with twice as many; no more than so
+/// Exact packs are made with as many MicroPacks as ranks, and with twice as many; no more than so
 /// many, for which no useful grid has a solvable program.
 constexpr int kMostExactPacks = 8;
 
@@ -69,8 +69,8 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
   for (;;) {
     UnitSearch& search = slowest(variant);
     if (!done.insert(&search).second) return;
-    const int stages = problem.job.layout.stages();
-    for (const int wanted : {stages, 2 * stages}) {
+    const int ranks = problem.job.layout.ranks();
+    for (const int wanted : {ranks, 2 * ranks}) {
       if (out_of_time(problem.depth)) return;
       const int packs = std::clamp(wanted, 2, kMostExactPacks);
       if (auto exact = exact_packs(problem, search.unit(), packs,
@@ -135,8 +135,8 @@ void search_variant(const StepProblem& problem, Variant& variant) {
   if (rates_exact(problem)) consider_exact(problem, variant);
 }
 
-StageNeed least_need(const StepProblem& problem, const Variant& variant) {
-  StageNeed most;
+RankNeed least_need(const StepProblem& problem, const Variant& variant) {
+  RankNeed most;
   for (const auto& search : variant.searches) {
     while (!search->best() && !search->exhausted()) advance(problem, *search);
     if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();

@@ -46,7 +46,7 @@ void search_variant(const StepProblem& problem, Variant& variant);
 
 /// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
 /// all do.
-[[nodiscard]] StageNeed least_need(const StepProblem& problem, const Variant& variant);
+[[nodiscard]] RankNeed least_need(const StepProblem& problem, const Variant& variant);
 
 /// Whether exact answers are rated.
 [[nodiscard]] bool rates_exact(const StepProblem& problem);

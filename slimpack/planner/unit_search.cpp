@@ -18,7 +18,7 @@ Bytes times_factor(Bytes bytes, double factor) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(bytes.count()) * factor));
 }
 
-/// The same cap on every stage.
+/// The same cap on every rank.
 std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
   return std::vector<Bytes>(scheduler.least_memory().size(), cap);
 }
@@ -59,9 +59,9 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
                        const std::vector<Candidate>& hints)
     : problem_(problem),
       unit_(unit),
-      space_(candidate_space(unit, problem.job.layout.stages(), problem.choices.granularity,
+      space_(candidate_space(unit, problem.job.layout.ranks(), problem.choices.granularity,
                              problem.choices.search)),
-      cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].stage)),
+      cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].rank)),
       last_phase_(problem.candidates.empty() ? problem.choices.search.directions.size() *
                                                    static_cast<std::size_t>(problem.depth.effort)
                                              : 0) {
@@ -136,7 +136,7 @@ void UnitSearch::glance(Nanos enough) {
   Trial trial = trial_of(queue_.front(), cut_unit(unit_, cost_, queue_.front().cut));
   if (trial.bound > enough) return;
   add_bytes(trial);
-  const ListScheduler scheduler(trial.replicas);
+  const ListScheduler scheduler = scheduler_of(trial);
   std::vector<Bytes> caps;
   if (problem_.job.memory_cap) caps = uniform(scheduler, *problem_.job.memory_cap);
   keep(trial, scheduler.run(caps, policy(trial.candidate, scheduler, Pass::kBackward, enough)));
@@ -162,7 +162,7 @@ void UnitSearch::consider_extra(PackPlan packs) {
   Trial trial = trial_of(favourite(), {std::move(packs)});
   if (best_ && trial.bound >= best_->makespan) return;
   add_bytes(trial);
-  const ListScheduler scheduler(trial.replicas);
+  const ListScheduler scheduler = scheduler_of(trial);
   keep(trial, scheduler.run({}, policy(trial.candidate, scheduler, Pass::kBackward)));
   climb_ladder(trial);
 }
@@ -178,6 +178,10 @@ UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
     trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times));
   }
   return trial;
+}
+
+ListScheduler UnitSearch::scheduler_of(const Trial& trial) const {
+  return ListScheduler(trial.replicas, kChannelSlots, problem_.job.layout.stages_per_rank);
 }
 
 void UnitSearch::add_bytes(Trial& trial) const {
@@ -226,7 +230,7 @@ bool UnitSearch::explore(const Candidate& candidate) {
     return false;
   }
   add_bytes(trial);
-  trial.score = score(trial, ListScheduler(trial.replicas));
+  trial.score = score(trial, scheduler_of(trial));
   narrow(trial);
   for (ReplicaPacks& replica : trial.replicas) replica.bytes = {};
   return true;
@@ -241,10 +245,10 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
     return score;
   };
   const SearchCaps& caps = problem_.choices.search.caps;
-  const auto run = [&](const std::vector<Bytes>& by_stage, Pass first, double give_up_above) {
+  const auto run = [&](const std::vector<Bytes>& by_rank, Pass first, double give_up_above) {
     const ListPolicy how = policy(trial.candidate, scheduler, first,
                                   larger(give_up_above, best_makespan()), best_makespan());
-    return scheduler.run(by_stage, how);
+    return scheduler.run(by_rank, how);
   };
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   auto free = scheduler.run(
@@ -320,8 +324,8 @@ void UnitSearch::climb_ladder(Trial& trial) {
     trial = trial_of(trial.candidate, cut_unit(unit_, cost_, trial.candidate.cut));
   if (trial.bound >= best_makespan()) return;
   add_bytes(trial);
-  const ListScheduler scheduler(trial.replicas);
-  const StageNeed need = largest_need(scheduler.least_memory());
+  const ListScheduler scheduler = scheduler_of(trial);
+  const RankNeed need = largest_need(scheduler.least_memory());
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
   if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
 

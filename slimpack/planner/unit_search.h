@@ -66,7 +66,7 @@ class UnitSearch {
   /// The shortest makespan found without a cap. REQUIRES: advanced at least once.
   [[nodiscard]] double free_makespan() const { return favourites_.uncapped.score; }
   /// The least memory of any candidate. REQUIRES: exhausted and none fits.
-  [[nodiscard]] const StageNeed& least_need() const { return *least_need_; }
+  [[nodiscard]] const RankNeed& least_need() const { return *least_need_; }
   [[nodiscard]] const Unit& unit() const { return unit_; }
 
  private:
@@ -100,6 +100,7 @@ class UnitSearch {
   };
 
   [[nodiscard]] Trial trial_of(const Candidate& candidate, std::vector<PackPlan> packs) const;
+  [[nodiscard]] ListScheduler scheduler_of(const Trial& trial) const;
   /// Fills in the bytes of its packs, for a list scheduler. Trials are kept without, to save
   /// memory.
   void add_bytes(Trial& trial) const;
@@ -147,7 +148,7 @@ class UnitSearch {
   Favourites favourites_;
   Favourite leanest_;  ///< by its least memory
   std::optional<RatedUnit> best_;
-  std::optional<StageNeed> least_need_;
+  std::optional<RankNeed> least_need_;
 };
 
 }  // namespace slimpack

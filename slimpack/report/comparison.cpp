@@ -20,7 +20,8 @@ constexpr const char* kOurs = "slimpack";
 nlohmann::json job_figures(const Job& job, const Choices& choices, const Costs& cost) {
   nlohmann::json recompute = nlohmann::json::array();
   for (const Recompute allowed : choices.recompute) recompute.push_back(to_string(allowed));
-  nlohmann::json figures{{"pp", job.layout.stages()},
+  nlohmann::json figures{{"pp", job.layout.ranks()},
+                         {"stages_per_rank", job.layout.stages_per_rank},
                          {"dp", job.replicas},
                          {"tp", cost.tp},
                          {"memory_cap_bytes", nullptr},

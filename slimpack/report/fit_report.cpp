@@ -35,8 +35,13 @@ std::string memory_line(const FitReport& wish, Reader reader) {
   return text;
 }
 
-std::string stage_table(const FitReport& report, int columns) {
-  Table table({{"stage"},
+/// How people call a rank of the pipeline: it is its stage's where it has one.
+const char* rank_word(const FitReport& report) {
+  return report.job.grid.stages_per_rank > 1 ? "rank" : "stage";
+}
+
+std::string rank_table(const FitReport& report, int columns) {
+  Table table({{rank_word(report)},
                {"layers", Align::kRight, 2},
                {"weights, gradients"},
                {"optimizer"},
@@ -44,32 +49,32 @@ std::string stage_table(const FitReport& report, int columns) {
                {"total"},
                {"capacity", Align::kRight, 1},
                {"headroom"}});
-  for (std::size_t s = 0; s < report.stages.size(); ++s) {
-    const StageMemory& stage = report.stages[s];
-    table.add_row({std::to_string(s), std::to_string(stage.layers),
-                   human_bytes(stage.states.weights + stage.states.gradients),
-                   human_bytes(stage.states.optimizer), human_bytes(stage.activations),
-                   human_bytes(stage.total()), human_bytes(*stage.capacity),
-                   signed_bytes(stage.headroom())});
+  for (std::size_t s = 0; s < report.ranks.size(); ++s) {
+    const RankMemoryUse& rank = report.ranks[s];
+    table.add_row({std::to_string(s), std::to_string(rank.layers),
+                   human_bytes(rank.states.weights + rank.states.gradients),
+                   human_bytes(rank.states.optimizer), human_bytes(rank.activations),
+                   human_bytes(rank.total()), human_bytes(*rank.capacity),
+                   signed_bytes(rank.headroom())});
   }
   return table.text(columns);
 }
 
 /// What the activations have on a GPU; empty on a CPU.
 std::string gpu_table(const FitReport& report, int columns) {
-  if (std::ranges::all_of(report.stages,
-                          [](const StageMemory& s) { return s.gpu == GpuActivations(); }))
+  if (std::ranges::all_of(report.ranks,
+                          [](const RankMemoryUse& s) { return s.gpu == GpuActivations(); }))
     return {};
-  Table table({{"stage"},
+  Table table({{rank_word(report)},
                {"tensors of layers"},
                {"FlashAttention-2"},
                {"messages"},
                {"sums of gradients"}});
-  for (std::size_t s = 0; s < report.stages.size(); ++s) {
-    const StageMemory& stage = report.stages[s];
-    table.add_row({std::to_string(s), human_bytes(stage.activations - stage.gpu.total()),
-                   human_bytes(stage.gpu.kernels), human_bytes(stage.gpu.messages),
-                   human_bytes(stage.gpu.reductions)});
+  for (std::size_t s = 0; s < report.ranks.size(); ++s) {
+    const RankMemoryUse& rank = report.ranks[s];
+    table.add_row({std::to_string(s), human_bytes(rank.activations - rank.gpu.total()),
+                   human_bytes(rank.gpu.kernels), human_bytes(rank.gpu.messages),
+                   human_bytes(rank.gpu.reductions)});
   }
   return fmt::format("the activations, by what adds to their highest:\n\n{}\n",
                      table.text(columns));
@@ -77,23 +82,23 @@ std::string gpu_table(const FitReport& report, int columns) {
 
 std::string verdict(const FitReport& wish) {
   const std::size_t worst = wish.worst();
-  const Bytes headroom = wish.stages[worst].headroom();
+  const Bytes headroom = wish.ranks[worst].headroom();
   std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
                                  describe(wish.recompute));
   if (wish.host > Bytes(0))
     step += fmt::format(", pinned host memory of a rank: {}", human_bytes(wish.host));
   if (wish.fits)
-    return fmt::format("fits: the fullest rank, of stage {}, has {} to spare; a step takes {}",
-                       worst, human_bytes(headroom), step);
+    return fmt::format("fits: the fullest rank, of {} {}, has {} to spare; a step takes {}",
+                       rank_word(wish), worst, human_bytes(headroom), step);
   if (headroom >= Bytes(0))
     return fmt::format(
         "does not fit: the cap is one for all stages, and too low for the step that needs least, "
         "shown above ({})",
         step);
   return fmt::format(
-      "does not fit: the fullest rank, of stage {}, is {} bytes ({}) over in the step that needs "
+      "does not fit: the fullest rank, of {} {}, is {} bytes ({}) over in the step that needs "
       "least, shown above ({})",
-      worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())), step);
+      rank_word(wish), worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())), step);
 }
 
 double relative_time(const FitAdvice& advice, const FitOption& option) {
@@ -112,7 +117,7 @@ std::string option_table(const FitAdvice& advice, int columns, Reader reader) {
     table.add_row({setting_text(option.settings, report.job.grid, reader),
                    grouped(report.job.grid.ranks()), human_duration(report.makespan),
                    fmt::format("{:.2f} ×", relative_time(advice, option)),
-                   human_bytes(report.stages[report.worst()].headroom())});
+                   human_bytes(report.ranks[report.worst()].headroom())});
   }
   return table.text(columns);
 }
@@ -134,18 +139,18 @@ std::string longest_text(const FitReport& wish, Reader reader) {
 
 nlohmann::json report_figures(const FitReport& report) {
   nlohmann::json stages = nlohmann::json::array();
-  for (const StageMemory& stage : report.stages)
-    stages.push_back({{"layers", stage.layers},
-                      {"weight_bytes", stage.states.weights.count()},
-                      {"gradient_bytes", stage.states.gradients.count()},
-                      {"optimizer_bytes", stage.states.optimizer.count()},
-                      {"activation_bytes", stage.activations.count()},
-                      {"kernel_bytes", stage.gpu.kernels.count()},
-                      {"message_bytes", stage.gpu.messages.count()},
-                      {"reduction_bytes", stage.gpu.reductions.count()},
-                      {"total_bytes", stage.total().count()},
-                      {"capacity_bytes", stage.capacity->count()},
-                      {"headroom_bytes", stage.headroom().count()}});
+  for (const RankMemoryUse& rank : report.ranks)
+    stages.push_back({{"layers", rank.layers},
+                      {"weight_bytes", rank.states.weights.count()},
+                      {"gradient_bytes", rank.states.gradients.count()},
+                      {"optimizer_bytes", rank.states.optimizer.count()},
+                      {"activation_bytes", rank.activations.count()},
+                      {"kernel_bytes", rank.gpu.kernels.count()},
+                      {"message_bytes", rank.gpu.messages.count()},
+                      {"reduction_bytes", rank.gpu.reductions.count()},
+                      {"total_bytes", rank.total().count()},
+                      {"capacity_bytes", rank.capacity->count()},
+                      {"headroom_bytes", rank.headroom().count()}});
   return {{"fits", report.fits},
           {"pp", report.job.grid.pp},
           {"dp", report.job.grid.dp},
@@ -164,7 +169,7 @@ std::string fit_text(const FitAdvice& advice, std::string_view fixed_tp, int col
                      Reader reader) {
   const FitReport& wish = advice.wish;
   std::string text = fmt::format("{}\n\n{}\n{}{}\n", folded(memory_line(wish, reader), columns),
-                                 stage_table(wish, columns), gpu_table(wish, columns),
+                                 rank_table(wish, columns), gpu_table(wish, columns),
                                  folded(verdict(wish), columns));
   if (wish.fits) return text;
   if (!fixed_tp.empty()) text += folded(fixed_tp, columns) + "\n";

@@ -146,8 +146,8 @@ std::string why(const RatedLayout& layout, const RatedLayout& best) {
             "that "
             "are left for activations",
             human_bytes(layout.left));
-      return fmt::format("a step needs {} for activations on stage {}, {} are left",
-                         human_bytes(layout.why->needed), layout.why->stage.index(),
+      return fmt::format("a step needs {} for activations on pipeline rank {}, {} are left",
+                         human_bytes(layout.why->needed), layout.why->rank,
                          human_bytes(layout.left));
     case LayoutOutcome::kBehind:
       return fmt::format("no plan takes less than {}", human_duration(layout.bound));

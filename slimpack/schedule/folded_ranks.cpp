@@ -1,12 +1,18 @@
 #include "slimpack/schedule/folded_ranks.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "slimpack/base/error.h"
 
 namespace slimpack {
 namespace {
+
+/// Rounds of equally many packs if that goes (SlimPipe's public code), else as even as it goes.
+std::int64_t rounds_of(std::int64_t packs, std::int64_t ranks) {
+  for (std::int64_t round = ranks; round < std::min(2 * ranks, ranks + kChannelSlots); ++round)
+    if (packs % round == 0) return packs / round;
+  return std::max<std::int64_t>(1, packs / ranks);
+}
 
 /// The pack `p` of a pass as its folded rank has it, or one without slices.
 MicroPack pack_of(const std::vector<MicroPack>& packs, FoldedPack of,
@@ -104,24 +110,31 @@ std::vector<std::int32_t> own_needs(const std::vector<std::int32_t>& needed,
 
 }  // namespace
 
-// As many rounds as have a pack for each rank, as even as they go.
-FoldedOrder::FoldedOrder(Pass pass, std::int32_t packs, std::int32_t ranks,
-                         std::int32_t stages_per_rank)
-    : place_(static_cast<std::size_t>(packs * stages_per_rank)), packs_(packs) {
+FoldedOrder::FoldedOrder(Pass pass, const std::vector<std::int32_t>& batch_ends,
+                         std::int32_t ranks, std::int32_t stages_per_rank)
+    : packs_(batch_ends.empty() ? 0 : batch_ends.back()) {
+  place_.resize(static_cast<std::size_t>(packs_ * stages_per_rank));
   order_.reserve(place_.size());
-  const std::int32_t rounds = std::max(1, packs / ranks);
-  for (std::int32_t round = 0; round < rounds; ++round) {
-    const auto begin = [&](std::int64_t i) {
-      return static_cast<std::int32_t>(i * packs / rounds);
-    };
-    largest_round_ = std::max(largest_round_, begin(round + 1) - begin(round));
-    for (std::int32_t i = 0; i < stages_per_rank; ++i) {
-      const std::int32_t local = pass == Pass::kForward ? i : stages_per_rank - 1 - i;
-      for (std::int32_t p = begin(round); p < begin(round + 1); ++p) {
-        place_[static_cast<std::size_t>(local * packs + p)] =
-            static_cast<std::int32_t>(order_.size());
-        order_.push_back({PackId(p), local});
-      }
+  std::int32_t first = 0;
+  for (const std::int32_t end : batch_ends) {
+    const std::int64_t packs = end - first;
+    const std::int64_t rounds = rounds_of(packs, ranks);
+    for (std::int64_t i = 0; i < rounds; ++i)
+      add_round(pass, first + static_cast<std::int32_t>(i * packs / rounds),
+                first + static_cast<std::int32_t>((i + 1) * packs / rounds), stages_per_rank);
+    first = end;
+  }
+}
+
+void FoldedOrder::add_round(Pass pass, std::int32_t begin, std::int32_t end,
+                            std::int32_t stages_per_rank) {
+  largest_round_ = std::max(largest_round_, end - begin);
+  for (std::int32_t i = 0; i < stages_per_rank; ++i) {
+    const std::int32_t local = pass == Pass::kForward ? i : stages_per_rank - 1 - i;
+    for (std::int32_t p = begin; p < end; ++p) {
+      place_[static_cast<std::size_t>(local * packs_ + p)] =
+          static_cast<std::int32_t>(order_.size());
+      order_.push_back({PackId(p), local});
     }
   }
 }
@@ -130,10 +143,11 @@ PackId FoldedOrder::place(FoldedPack of) const {
   return PackId(place_[static_cast<std::size_t>(of.local_stage * packs_) + of.pack.index()]);
 }
 
-FoldedOrders::FoldedOrders(std::int32_t forwards, std::int32_t backwards, std::int32_t of_ranks,
+FoldedOrders::FoldedOrders(const std::vector<std::int32_t>& forward_ends,
+                           const std::vector<std::int32_t>& backward_ends, std::int32_t of_ranks,
                            std::int32_t of_stages)
-    : forward(Pass::kForward, forwards, of_ranks, of_stages),
-      backward(Pass::kBackward, backwards, of_ranks, of_stages),
+    : forward(Pass::kForward, forward_ends, of_ranks, of_stages),
+      backward(Pass::kBackward, backward_ends, of_ranks, of_stages),
       ranks(of_ranks),
       stages_per_rank(of_stages) {}
 
@@ -147,22 +161,6 @@ ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders) {
   return out;
 }
 
-std::vector<std::int32_t> folded_needs(const std::vector<std::int32_t>& needed,
-                                       const FoldedOrders& orders) {
-  std::vector<std::int32_t> out = own_needs(needed, orders);
-  std::partial_sum(out.begin(), out.end(), out.begin(),
-                   [](std::int32_t a, std::int32_t b) { return std::max(a, b); });
-  return out;
-}
-
-std::vector<std::int32_t> arriving_needs(const std::vector<std::int32_t>& needed,
-                                         const FoldedOrders& orders) {
-  std::vector<std::int32_t> out = own_needs(needed, orders);
-  std::partial_sum(out.rbegin(), out.rend(), out.rbegin(),
-                   [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
-  return out;
-}
-
 // Ranks that are all stuck lead to a contradiction. The rank with the fewest forwards has its input
 // and, unless it is the last, a slot; so it lacks memory, or waits for a slot of the first rank, or
 // of ranks in between each of which is as many slots ahead as a channel has: and as a round is
@@ -170,19 +168,26 @@ std::vector<std::int32_t> arriving_needs(const std::vector<std::int32_t>& needed
 // forwards that the backward of the rank with the fewest backwards needs, and as many more
 // backwards as a round is longer than the slots. That rank has its input. So it waits for a slot,
 // and is the first rank; and the last, which is no further ahead, has its input and forwards, too.
-std::vector<std::int32_t> fitting_needs(const std::vector<std::int32_t>& needed,
-                                        const FoldedOrders& orders, std::int32_t slots) {
+ForwardNeeds folded_needs(const std::vector<std::int32_t>& needed, const FoldedOrders& orders,
+                          std::int32_t slots) {
+  ForwardNeeds needs;
+  needs.running = needs.arriving = own_needs(needed, orders);
+  const std::size_t count = needs.running.size();
+  for (std::size_t b = 1; b < count; ++b) {
+    needs.running[b] = std::max(needs.running[b], needs.running[b - 1]);
+    const std::size_t back = count - 1 - b;
+    needs.arriving[back] = std::min(needs.arriving[back], needs.arriving[back + 1]);
+  }
   const auto beyond = [&](Pass pass) {
     return std::max(0, orders.of(pass).largest_round() - slots);
   };
   const auto all = static_cast<std::int32_t>(orders.forward.all().size());
-  std::vector<std::int32_t> out;
-  for (std::size_t b = 0; b < needed.size(); ++b) {
+  for (std::size_t b = 0; b < count; ++b) {
     const std::size_t later = b + static_cast<std::size_t>(beyond(Pass::kBackward));
-    out.push_back(
-        std::min(all, needed[std::min(later, needed.size() - 1)] + beyond(Pass::kForward)));
+    needs.fitting.push_back(
+        std::min(all, needs.running[std::min(later, count - 1)] + beyond(Pass::kForward)));
   }
-  return out;
+  return needs;
 }
 
 Schedule unfolded(const Schedule& folded, const FoldedOrders& orders) {

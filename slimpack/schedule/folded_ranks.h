@@ -19,14 +19,16 @@ struct FoldedPack {
   bool operator==(const FoldedPack&) const = default;
 };
 
-/// The order in which every rank runs its stages' MicroPacks of one pass: in rounds. Each round
-/// passes one stage of a rank after the other, forward from the first, backward from the last. A
-/// round has as many MicroPacks as there are ranks or a few more, so that its first one arrives at
-/// the rank's next stage when its last one has left this one (Megatron's interleaved schedule,
-/// arXiv:2104.04473, section 2.2; SlimPipe, arXiv:2504.14519).
+/// The order in which every rank runs its stages' MicroPacks of one pass: batch by batch, in rounds.
+/// Each round passes one stage of a rank after the other, forward from the first, backward from the
+/// last. A round has as many MicroPacks as there are ranks or a few more, less than twice as many,
+/// so that its first one arrives at the rank's next stage when its last one has left this one
+/// (Megatron's interleaved schedule, arXiv:2104.04473, section 2.2; SlimPipe, arXiv:2504.14519).
 class FoldedOrder {
  public:
-  FoldedOrder(Pass pass, std::int32_t packs, std::int32_t ranks, std::int32_t stages_per_rank);
+  /// `batch_ends`: batches of consecutive packs, each up to its end.
+  FoldedOrder(Pass pass, const std::vector<std::int32_t>& batch_ends, std::int32_t ranks,
+              std::int32_t stages_per_rank);
 
   [[nodiscard]] const std::vector<FoldedPack>& all() const { return order_; }
   [[nodiscard]] FoldedPack operator[](PackId folded) const { return order_[folded.index()]; }
@@ -34,15 +36,18 @@ class FoldedOrder {
   [[nodiscard]] std::int32_t largest_round() const { return largest_round_; }
 
  private:
+  void add_round(Pass pass, std::int32_t begin, std::int32_t end, std::int32_t stages_per_rank);
+
   std::vector<FoldedPack> order_;
   std::vector<std::int32_t> place_;  ///< [local stage · packs + pack]
   std::int32_t packs_;
   std::int32_t largest_round_ = 0;
 };
 
-/// Both passes of a step in which some replica has so many packs.
+/// Both passes of a step, with the batches of each.
 struct FoldedOrders {
-  FoldedOrders(std::int32_t forwards, std::int32_t backwards, std::int32_t ranks,
+  FoldedOrders(const std::vector<std::int32_t>& forward_ends,
+               const std::vector<std::int32_t>& backward_ends, std::int32_t ranks,
                std::int32_t stages_per_rank);
 
   [[nodiscard]] const FoldedOrder& of(Pass pass) const {
@@ -58,24 +63,20 @@ struct FoldedOrders {
 /// whether a rank has them says FoldedLinks.
 [[nodiscard]] ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders);
 
-/// By folded backward: how many folded forwards must run before it on its rank. All stages of the
-/// rank need the packs, as a pack passes all stages before it comes back. `needed`: by backward
+/// By backward of a rank: how many forwards come before it there.
+struct ForwardNeeds {
+  std::vector<std::int32_t> running;   ///< run before it
+  std::vector<std::int32_t> arriving;  ///< have run once its input, or a later one's, can wait
+  std::vector<std::int32_t> fitting;   ///< have to fit into memory before it
+};
+
+/// Of a folded rank. All its stages need a backward's packs, as they pass all stages before it comes
+/// back. More forwards have to fit where a round is longer than the slots of an inbox, so that no
+/// ranks wait for each other in a circle: the last may then wait for a slot of the first, which is
+/// up to the difference ahead of it, and backward the first for the last. `needed`: by backward
 /// pack, as running_needs.
-[[nodiscard]] std::vector<std::int32_t> folded_needs(const std::vector<std::int32_t>& needed,
-                                                     const FoldedOrders& orders);
-
-/// By folded backward: how many folded forwards have run on its rank once its input or that of a
-/// later one can wait there, which only needs its own pack. `needed` as for folded_needs.
-[[nodiscard]] std::vector<std::int32_t> arriving_needs(const std::vector<std::int32_t>& needed,
-                                                       const FoldedOrders& orders);
-
-/// By folded backward: how many forwards must fit into memory before it, so that no ranks wait for
-/// each other in a circle. Where a round is longer than the slots of an inbox, the last rank may
-/// wait for a slot of the first, which is then up to the difference ahead of it, and backward the
-/// first for the last. `needed`: folded_needs.
-[[nodiscard]] std::vector<std::int32_t> fitting_needs(const std::vector<std::int32_t>& needed,
-                                                      const FoldedOrders& orders,
-                                                      std::int32_t slots);
+[[nodiscard]] ForwardNeeds folded_needs(const std::vector<std::int32_t>& needed,
+                                        const FoldedOrders& orders, std::int32_t slots);
 
 /// The actions of folded ranks by the stages that they stand for.
 [[nodiscard]] Schedule unfolded(const Schedule& folded, const FoldedOrders& orders);

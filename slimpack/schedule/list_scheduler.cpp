@@ -32,16 +32,6 @@ TaskTimes slowest_times(std::span<const ReplicaPacks> replicas) {
   return slowest;
 }
 
-/// The common order's needs, cut to the replica's packs. A replica whose own packs need fewer
-/// forwards still follows the common order.
-std::vector<std::int32_t> needs_of(const std::vector<std::int32_t>& common, const PackPlan& packs) {
-  std::vector<std::int32_t> needed(
-      common.begin(), common.begin() + static_cast<std::ptrdiff_t>(packs.backward.size()));
-  for (std::int32_t& forwards : needed)
-    forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
-  return needed;
-}
-
 }  // namespace
 
 ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots,
@@ -49,59 +39,70 @@ ListScheduler::ListScheduler(std::span<const ReplicaPacks> replicas, int slots,
     : slots_(slots) {
   SLIMPACK_CHECK(!replicas.empty() && slots >= 1);
   set_needs(replicas);
-  replicas = fold(replicas, stages_per_rank);
-  if (replicas.size() > 1) slowest_ = slowest_times(replicas);
-  times_ = slowest_ ? &*slowest_ : &replicas.front().times;
-  set_memory(replicas);
+  const std::span<const ReplicaPacks> own = fold(replicas, stages_per_rank);
+  if (own.size() > 1) slowest_ = slowest_times(own);
+  times_ = slowest_ ? &*slowest_ : &own.front().times;
+  set_memory(replicas, own);
 }
 
 void ListScheduler::set_needs(std::span<const ReplicaPacks> replicas) {
   for (const ReplicaPacks& replica : replicas) {
     const std::vector<std::int32_t> own = running_needs(replica.packs);
-    if (needed_.size() < own.size())
-      needed_.resize(own.size(), needed_.empty() ? 0 : needed_.back());
-    for (std::size_t b = 0; b < needed_.size(); ++b)
-      needed_[b] = std::max(needed_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
+    if (pack_needs_.size() < own.size())
+      pack_needs_.resize(own.size(), pack_needs_.empty() ? 0 : pack_needs_.back());
+    for (std::size_t b = 0; b < pack_needs_.size(); ++b)
+      pack_needs_[b] =
+          std::max(pack_needs_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
     forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
   }
-  backwards_ = static_cast<std::int32_t>(needed_.size());
+  backwards_ = static_cast<std::int32_t>(pack_needs_.size());
 }
 
 std::span<const ReplicaPacks> ListScheduler::fold(std::span<const ReplicaPacks> replicas,
                                                   std::int32_t stages_per_rank) {
-  if (stages_per_rank == 1) return replicas;
+  if (stages_per_rank == 1) {
+    needed_ = pack_needs_;
+    return replicas;
+  }
   SLIMPACK_CHECK(slots_ >= 2);
   const std::int32_t ranks = replicas.front().times.stages() / stages_per_rank;
-  orders_.emplace(forwards_, backwards_, ranks, stages_per_rank);
+  const std::vector<std::int32_t> all_forwards{forwards_}, all_backwards{backwards_};
+  orders_.emplace(all_forwards, all_backwards, ranks, stages_per_rank);
   const std::int32_t round =
       std::max(orders_->forward.largest_round(), orders_->backward.largest_round());
   messages_.emplace(FoldedMessages{FoldedLinks(orders_->forward, Pass::kForward, ranks, slots_),
                                    FoldedLinks(orders_->backward, Pass::kBackward, ranks, slots_),
-                                   arriving_needs(needed_, *orders_),
                                    stages_per_rank * slots_ + round});
   for (const ReplicaPacks& replica : replicas) folded_.push_back(folded(replica, *orders_));
-  needed_ = folded_needs(needed_, *orders_);
-  forwards_ *= stages_per_rank;
+  needed_ = folded_needs(pack_needs_, *orders_, slots_).running;
   return folded_;
 }
 
-void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas) {
+/// The common order's needs, cut to a replica's packs. A replica whose own packs need fewer
+/// forwards still follows the common order.
+ForwardNeeds ListScheduler::needs_of(const PackPlan& packs) const {
+  std::vector<std::int32_t> needed = pack_needs_;
+  if (!orders_) needed.resize(packs.backward.size());
+  for (std::int32_t& forwards : needed)
+    forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
+  return orders_ ? folded_needs(needed, *orders_, slots_) : unfolded_needs(needed);
+}
+
+void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas,
+                               std::span<const ReplicaPacks> folded) {
   const std::size_t stages = times_->forward.size();
   memory_.resize(stages);
   least_memory_.resize(stages);
   all_memory_.resize(stages);
   first_to_fill_.resize(stages);
   std::vector<Bytes> least;  // [replica · stages + stage]
-  for (const ReplicaPacks& replica : replicas) {
-    const std::vector<std::int32_t> needed = needs_of(needed_, replica.packs);
-    auto guards = memory_guards(replica.packs, replica.bytes, needed, slots_,
-                                messages_ ? &*messages_ : nullptr);
-    const std::vector<std::int32_t> fitting =
-        orders_ ? fitting_needs(needed, *orders_, slots_) : needed;
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    auto guards = memory_guards(folded[r].packs, folded[r].bytes, needs_of(replicas[r].packs),
+                                slots_, messages_ ? &*messages_ : nullptr);
     SLIMPACK_CHECK(guards.size() == stages);
     for (std::size_t s = 0; s < stages; ++s) {
-      least.push_back(guards[s].least_cap(fitting));
-      memory_[s].emplace_back(std::move(guards[s]), replica.bytes, StageId(s));
+      least.push_back(guards[s].least_cap());
+      memory_[s].emplace_back(std::move(guards[s]), folded[r].bytes, StageId(s));
     }
   }
   for (std::size_t s = 0; s < stages; ++s) {
@@ -149,8 +150,8 @@ std::optional<ListScheduler::Result> ListScheduler::run_with(
     const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
     const ListPolicy& policy) const {
   const FoldedMessages* const messages = messages_ ? &*messages_ : nullptr;
-  auto result =
-      ListRun({*times_, needed_, forwards_, slots_, memory, messages}, caps, policy).run();
+  const auto forwards = static_cast<std::int32_t>(times_->forward.front().size());
+  auto result = ListRun({*times_, needed_, forwards, slots_, memory, messages}, caps, policy).run();
   if (!result) return result;
   if (result->makespan >= policy.count_memory_below)
     result->memory.clear();

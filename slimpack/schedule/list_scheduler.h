@@ -83,7 +83,8 @@ class ListScheduler {
   [[nodiscard]] std::span<const ReplicaPacks> fold(std::span<const ReplicaPacks> replicas,
                                                    std::int32_t stages_per_rank);
   void set_needs(std::span<const ReplicaPacks> replicas);
-  void set_memory(std::span<const ReplicaPacks> replicas);
+  [[nodiscard]] ForwardNeeds needs_of(const PackPlan& packs) const;
+  void set_memory(std::span<const ReplicaPacks> replicas, std::span<const ReplicaPacks> folded);
   [[nodiscard]] std::optional<Result> folded_run(const std::vector<Bytes>& caps,
                                                  const ListPolicy& policy) const;
   [[nodiscard]] std::vector<Bytes> memory_of(const Schedule& common) const;
@@ -92,14 +93,15 @@ class ListScheduler {
       const ListPolicy& policy) const;
 
   std::int32_t slots_;
-  std::int32_t forwards_ = 0;
-  std::int32_t backwards_ = 0;
+  std::int32_t forwards_ = 0;             ///< packs
+  std::int32_t backwards_ = 0;            ///< packs
+  std::vector<std::int32_t> pack_needs_;  ///< by backward pack: forward packs before it
   std::optional<FoldedOrders> orders_;  ///< with several stages a rank, and what follows from them
   std::optional<FoldedMessages> messages_;
   std::vector<ReplicaPacks> folded_;
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
-  std::vector<std::int32_t> needed_;              ///< by backward: forwards that must run before
+  std::vector<std::int32_t> needed_;              ///< the same by folded packs
   std::vector<std::vector<StageMemory>> memory_;  ///< [stage][replica]
   std::vector<std::vector<const StageMemory*>> all_memory_;     ///< the same
   std::vector<std::vector<const StageMemory*>> first_to_fill_;  ///< [stage]: who needs most

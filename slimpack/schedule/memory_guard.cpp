@@ -10,6 +10,10 @@ std::vector<std::int32_t> running_needs(const PackPlan& packs) {
   return needed;
 }
 
+ForwardNeeds unfolded_needs(const std::vector<std::int32_t>& needed) {
+  return {needed, needed, needed};
+}
+
 MemoryGuard::InputBytes MemoryGuard::input_bytes(const std::vector<Bytes>& bytes,
                                                  const HasInput& has_input) {
   InputBytes inputs{std::vector<std::int64_t>(bytes.size() + 1, 0)};
@@ -19,10 +23,10 @@ MemoryGuard::InputBytes MemoryGuard::input_bytes(const std::vector<Bytes>& bytes
 }
 
 MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage,
-                         const Inputs& inputs, const std::vector<std::int32_t>& needed, int slots)
+                         const Inputs& inputs, const ForwardNeeds& needs, int slots)
     : slots_(slots),
       forwards_(static_cast<std::int32_t>(flow.kv_begin.packs())),
-      backwards_(static_cast<std::int32_t>(needed.size())),
+      backwards_(static_cast<std::int32_t>(needs.running.size())),
       backward_inputs_(input_bytes(bytes.backward_input, inputs.backward)) {
   const StageStores stores = stage_stores(flow, bytes, stage);
   fill_forwards(stores, input_bytes(bytes.forward_input, inputs.forward));
@@ -30,8 +34,9 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
   for (const Bytes transient : bytes.forward_transient[stage.index()])
     forward_transient_.push_back(transient.count());
   fill_backwards(stores, bytes.backward_transient[stage.index()]);
-  enabled_ = by_forwards(needed);
-  arrived_ = by_forwards(inputs.arriving);
+  enabled_ = by_forwards(needs.running);
+  arrived_ = by_forwards(needs.arriving);
+  least_cap_ = least_cap_for(needs.fitting);
 }
 
 /// By f: how many of the ascending needs f forwards meet.
@@ -132,7 +137,7 @@ Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
       Bytes(g.held_[after] + highest_backward(b, g.enabled_[after], g.arrived_[after])));
 }
 
-Bytes MemoryGuard::least_cap(const std::vector<std::int32_t>& fitting) const {
+Bytes MemoryGuard::least_cap_for(const std::vector<std::int32_t>& fitting) const {
   Bytes highest = before_start();
   Walk walk(*this);
   std::int32_t b = 0;
@@ -144,7 +149,7 @@ Bytes MemoryGuard::least_cap(const std::vector<std::int32_t>& fitting) const {
 }
 
 std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
-                                       const std::vector<std::int32_t>& needed, int slots,
+                                       const ForwardNeeds& needs, int slots,
                                        const FoldedMessages* folded) {
   const RowFlow flow = row_flow(packs);
   const std::size_t stages = bytes.rows.size();
@@ -152,13 +157,12 @@ std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& b
   guards.reserve(stages);
   for (std::size_t s = 0; s < stages; ++s) {
     if (folded == nullptr) {
-      const MemoryGuard::Inputs inputs{{s > 0}, {s + 1 < stages}, needed};
-      guards.emplace_back(flow, bytes, StageId(s), inputs, needed, slots);
+      const MemoryGuard::Inputs inputs{{s > 0}, {s + 1 < stages}};
+      guards.emplace_back(flow, bytes, StageId(s), inputs, needs, slots);
     } else {
       const MemoryGuard::Inputs inputs{{true, &folded->forward.source[s]},
-                                       {true, &folded->backward.source[s]},
-                                       folded->arriving};
-      guards.emplace_back(flow, bytes, StageId(s), inputs, needed, folded->waiting);
+                                       {true, &folded->backward.source[s]}};
+      guards.emplace_back(flow, bytes, StageId(s), inputs, needs, folded->waiting);
     }
   }
   return guards;

@@ -34,16 +34,13 @@ class MemoryGuard {
  public:
   struct Inputs {
     HasInput forward, backward;
-    /// By backward: how many forwards have run once its input or that of a later one can wait.
-    const std::vector<std::int32_t>& arriving;
   };
-  /// `needed`: running_needs of the packs. `slots`: inputs of each pass that can wait.
+  /// `slots`: inputs of each pass that can wait.
   MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId stage, const Inputs& inputs,
-              const std::vector<std::int32_t>& needed, int slots);
+              const ForwardNeeds& needs, int slots);
 
-  /// The least cap under which the first `fitting[b]` forwards fit before backward b. With the
-  /// needs that the guard was made with it is the least that lets the stage finish.
-  [[nodiscard]] Bytes least_cap(const std::vector<std::int32_t>& fitting) const;
+  /// The least cap that lets the stage finish.
+  [[nodiscard]] Bytes least_cap() const { return least_cap_; }
 
   /// Inputs that may be waiting before the first action.
   [[nodiscard]] Bytes before_start() const { return Bytes(held_.front()); }
@@ -96,6 +93,7 @@ class MemoryGuard {
   void fill_forwards(const StageStores& stores, const InputBytes& inputs);
   void fill_backwards(const StageStores& stores, const std::vector<Bytes>& transients);
   [[nodiscard]] std::vector<std::int32_t> by_forwards(const std::vector<std::int32_t>& needs) const;
+  [[nodiscard]] Bytes least_cap_for(const std::vector<std::int32_t>& fitting) const;
 
   std::int32_t slots_;
   std::int32_t forwards_;
@@ -112,12 +110,15 @@ class MemoryGuard {
   std::vector<std::int64_t> backward_open_;
   std::vector<std::int32_t> enabled_;  ///< by f: backwards that f forwards enable
   std::vector<std::int32_t> arrived_;  ///< by f: backwards up to the last whose input can wait
+  Bytes least_cap_;
 };
+
+/// The needs of a stage that is its rank's only one. `needed`: running_needs.
+[[nodiscard]] ForwardNeeds unfolded_needs(const std::vector<std::int32_t>& needed);
 
 /// The links of folded ranks in both directions.
 struct FoldedMessages {
   FoldedLinks forward, backward;
-  std::vector<std::int32_t> arriving;  ///< by folded backward, as MemoryGuard::Inputs
   /// Inputs of a pass that can wait at a rank: in each stage's slots, and over a round in which the
   /// first stage, or backward the last, has none.
   std::int32_t waiting = 0;
@@ -125,8 +126,7 @@ struct FoldedMessages {
 
 /// One guard for each stage, or for each folded rank.
 [[nodiscard]] std::vector<MemoryGuard> memory_guards(const PackPlan& packs, const TaskBytes& bytes,
-                                                     const std::vector<std::int32_t>& needed,
-                                                     int slots,
+                                                     const ForwardNeeds& needs, int slots,
                                                      const FoldedMessages* folded = nullptr);
 
 }  // namespace slimpack

@@ -85,10 +85,11 @@ inline constexpr int kChannelSlots = 8;
 /// its first backward, rank r of p runs n · v + ahead_per_rank · (p − 1 − r) forwards; then one
 /// forward precedes each backward. n is the slices of the largest micro-batch, whose backwards
 /// start when all of them have passed forward; v is stages_per_rank. Slices pass in rounds of at
-/// least p: each round passes all stages of a rank before the next. With packs of whole sequences,
-/// ahead_per_rank 1 and one stage a rank this is one_f_one_b. REQUIRES: check_plan is empty; as
-/// many forward as backward packs; a micro-batch's backward packs take the places of its forward
-/// packs.
+/// least p (folded_ranks.h), for which micro-batches of fewer slices are joined. Of whole sequences
+/// it is one_f_one_b with ahead_per_rank 1 and one stage a rank, and with 2 and several Megatron's
+/// interleaved schedule. REQUIRES: check_plan is empty; as many forward as backward packs; a
+/// micro-batch's backward packs take the places of its forward packs; 2 ahead with several stages a
+/// rank.
 [[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks,
                                           std::int32_t ahead_per_rank,
                                           std::int32_t stages_per_rank = 1);

@@ -2,51 +2,32 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
+#include "slimpack/schedule/folded_ranks.h"
+#include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
 namespace {
 
-/// Packs [begin, end) whose backwards start when all of them have passed forward.
-struct MicroBatch {
-  std::int32_t begin, end;
-
-  [[nodiscard]] std::int32_t size() const { return end - begin; }
-  /// So many packs pass one of a rank's stages before they pass the next: the smallest divisor of
-  /// the size that is at least the number of ranks. The first of them then arrives at the rank's
-  /// next stage when the last has left this one. All, if there are too few.
-  [[nodiscard]] std::int32_t round(std::int32_t ranks) const {
-    for (std::int32_t g = ranks; g < size(); ++g)
-      if (size() % g == 0) return g;
-    return size();
-  }
-};
-
-std::vector<MicroBatch> micro_batches(const PackPlan& packs) {
-  std::vector<MicroBatch> batches;
-  std::int32_t begin = 0;
-  for (const std::int32_t end : forwards_needed(packs)) {
-    if (end <= begin) continue;
-    batches.push_back({begin, end});
-    begin = end;
-  }
-  return batches;
+/// Whether so many packs can pass in rounds of at least a pack for each rank, and of less than the
+/// slots of an inbox more.
+bool has_rounds(std::int32_t packs, std::int32_t ranks) {
+  const std::int32_t rounds = packs / ranks;
+  return rounds > 0 && packs <= rounds * (ranks + kChannelSlots - 1);
 }
 
-/// The order of one pass on a rank: round by round, in each of them stage by stage.
-std::vector<Action> rank_order(const std::vector<MicroBatch>& batches, Pass pass, std::int32_t rank,
-                               std::int32_t ranks, std::int32_t stages_per_rank) {
-  std::vector<Action> order;
-  for (const MicroBatch& batch : batches) {
-    const std::int32_t round = batch.round(ranks);
-    for (std::int32_t first = batch.begin; first < batch.end; first += round)
-      for (std::int32_t i = 0; i < stages_per_rank; ++i) {
-        const std::int32_t local = pass == Pass::kForward ? i : stages_per_rank - 1 - i;
-        for (std::int32_t p = first; p < first + round; ++p)
-          order.push_back({StageId(local * ranks + rank), pass, PackId(p)});
-      }
+/// Ends of batches of packs whose backwards start when all of them have passed forward. Those
+/// without such rounds are joined, if that leaves any.
+std::vector<std::int32_t> batch_ends(const std::vector<std::int32_t>& needed, std::int32_t ranks) {
+  std::vector<std::int32_t> ends;
+  std::int32_t before = 0;  // the end of the last batch
+  for (const std::int32_t end : needed) {
+    const std::int32_t left = needed.back() - end;
+    if (has_rounds(end - before, ranks) && (left == 0 || has_rounds(left, ranks)))
+      ends.push_back(before = end);
   }
-  return order;
+  if (before < (needed.empty() ? 0 : needed.back())) ends.push_back(needed.back());
+  return ends;
 }
 
 }  // namespace
@@ -54,37 +35,37 @@ std::vector<Action> rank_order(const std::vector<MicroBatch>& batches, Pass pass
 // The last rank runs `in_flight` forwards ahead throughout the step: the most that any backward
 // needs beyond one for each backward before it. Each rank is a constant number of forwards ahead
 // of the next, never behind. So a forward never waits for a backward that comes after it, and the
-// ranks cannot wait for each other in a circle. With several stages a rank that also holds around
-// the ring if the first rank is at most two rounds ahead of the last.
+// ranks cannot wait for each other in a circle. With several stages a rank the first waits for the
+// last, too: forward for what that has sent a round before, backward for slots. The first leads by
+// 2 (p − 1) forwards. Two rounds are more than that, so it does not wait for what comes after its
+// own backward; and less than that and the slots of both directions, so the two do not wait for
+// each other's slots. Where there are no such rounds, all forwards run before the first backward.
 Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead_per_rank,
                             std::int32_t stages_per_rank) {
   SLIMPACK_CHECK(packs.forward.size() == packs.backward.size() && ranks >= 1 &&
-                 ahead_per_rank >= 0 && stages_per_rank >= 1);
-  const std::vector<MicroBatch> batches = micro_batches(packs);
-  const std::vector<std::int32_t> needed = forwards_needed(packs);
+                 ahead_per_rank >= 0 && stages_per_rank >= 1 &&
+                 (stages_per_rank == 1 || ahead_per_rank == 2));
+  const std::vector<std::int32_t> needed = running_needs(packs);
+  const std::vector<std::int32_t> ends = batch_ends(needed, ranks);
+  const FoldedOrders orders(ends, ends, ranks, stages_per_rank);
+  const std::vector<std::int32_t> folded = folded_needs(needed, orders, kChannelSlots).running;
+  const auto count = static_cast<std::int32_t>(folded.size());
   std::int32_t in_flight = 0;
-  for (std::size_t b = 0; b < needed.size(); ++b)
-    in_flight = std::max(in_flight, stages_per_rank * (needed[b] - static_cast<std::int32_t>(b)));
-  std::int32_t most_ahead = ahead_per_rank * ranks;
-  for (const MicroBatch& batch : batches)
-    if (stages_per_rank > 1) most_ahead = std::min(most_ahead, 2 * batch.round(ranks));
-  Schedule schedule{{}, stages_per_rank};
+  for (std::int32_t b = 0; b < count; ++b)
+    in_flight = std::max(in_flight, folded[static_cast<std::size_t>(b)] - b);
+  if (stages_per_rank > 1 && !has_rounds(ends.empty() ? 0 : ends.front(), ranks)) in_flight = count;
+  Schedule schedule;
   for (std::int32_t r = 0; r < ranks; ++r) {
-    const std::vector<Action> forward =
-        rank_order(batches, Pass::kForward, r, ranks, stages_per_rank);
-    const std::vector<Action> backward =
-        rank_order(batches, Pass::kBackward, r, ranks, stages_per_rank);
-    const auto count = static_cast<std::int32_t>(forward.size());
-    const std::int32_t ahead = in_flight + std::min(ahead_per_rank * (ranks - 1 - r), most_ahead);
+    const std::int32_t ahead = in_flight + ahead_per_rank * (ranks - 1 - r);
     auto& actions = schedule.ranks.emplace_back();
     std::int32_t f = 0;
     for (std::int32_t b = 0; b < count; ++b) {
-      while (f < std::min(ahead + b, count))
-        actions.push_back(forward[static_cast<std::size_t>(f++)]);
-      actions.push_back(backward[static_cast<std::size_t>(b)]);
+      for (; f < std::min(ahead + b, count); ++f)
+        actions.push_back({StageId(r), Pass::kForward, PackId(f)});
+      actions.push_back({StageId(r), Pass::kBackward, PackId(b)});
     }
   }
-  return schedule;
+  return unfolded(schedule, orders);
 }
 
 }  // namespace slimpack

@@ -40,12 +40,13 @@ BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const Rec
     head_ = std::min(head_, shortest_head(length, limits_.granularity));
     tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
   }
+  for (std::int32_t r = 0; r < ranks(); ++r) fastest_.push_back(std::ranges::max(speed_on(r)));
   for (std::int32_t s = 0; s < stages(); ++s) {
-    fastest_.push_back(std::ranges::max(speed_on(s)));
+    const double fastest = fastest_[static_cast<std::size_t>(job.layout.rank_of(StageId(s)))];
     for (const Pass pass : kPasses) {
       auto& costs = fastest_cost_.emplace_back();
       for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
-        costs.push_back(cost_at_speed_1(s, pass, group) / fastest_.back());
+        costs.push_back(cost_at_speed_1(s, pass, group) / fastest);
     }
   }
   for (const Pass pass : kPasses) {
@@ -56,10 +57,10 @@ BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const Rec
   }
 }
 
-std::vector<double> BoundTimes::speed_on(std::int32_t s) const {
+std::vector<double> BoundTimes::speed_on(std::int32_t rank) const {
   std::vector<double> speed(static_cast<std::size_t>(job_.replicas), 1.0);
   for (std::size_t r = 0; r < job_.speed.size(); ++r)
-    speed[r] = job_.speed[r][static_cast<std::size_t>(s)];
+    speed[r] = job_.speed[r][static_cast<std::size_t>(rank)];
   return speed;
 }
 
@@ -77,6 +78,12 @@ PackCost BoundTimes::cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t rep
 
 const PackCost& BoundTimes::cost(std::int32_t s, Pass pass, std::size_t k) const {
   return fastest_cost_[place(s, pass)][k];
+}
+
+PackCost BoundTimes::cost_on(std::int32_t rank, Pass pass, std::size_t k) const {
+  PackCost sum;
+  for (const StageId stage : job_.layout.stages_of(rank)) sum = sum + cost(stage.value(), pass, k);
+  return sum;
 }
 
 /// Whether a stage under autograd can leave a forward to its backward.
@@ -114,15 +121,15 @@ double BoundTimes::shortest_action() const {
   return least;
 }
 
-PackCost BoundTimes::load(std::int32_t s, Pass backward, std::size_t k) const {
-  return fastest_[static_cast<std::size_t>(s)] *
-         (cost(s, Pass::kForward, k) + cost(s, backward, k));
+PackCost BoundTimes::load(std::int32_t rank, Pass backward, std::size_t k) const {
+  return fastest_[static_cast<std::size_t>(rank)] *
+         (cost_on(rank, Pass::kForward, k) + cost_on(rank, backward, k));
 }
 
-double BoundTimes::around(std::int32_t s, Pass backward) const {
-  return way(s, Pass::kForward) + cost(s, Pass::kForward, 0).per_pack +
-         cost(s, backward, 0).per_pack +
-         (backward == Pass::kInputGradient ? way(s, Pass::kInputGradient) : 0);
+double BoundTimes::around(std::int32_t rank, Pass backward) const {
+  return way(rank, Pass::kForward) + cost_on(rank, Pass::kForward, 0).per_pack +
+         cost_on(rank, backward, 0).per_pack +
+         (backward == Pass::kInputGradient ? way(rank, Pass::kInputGradient) : 0);
 }
 
 /// n slices take work + n · overhead, and the largest of them work / n + overhead again at each of
@@ -131,7 +138,7 @@ double BoundTimes::through(Tokens length, Pass pass, std::size_t k) const {
   const PackCost& cost = cheapest_[static_cast<std::size_t>(pass)][k];
   const double overhead = cost.per_pack + cost.per_slice;
   const double work = cost(Slice{SequenceId(), Tokens(0), length}) - cost.per_slice;
-  const double hops = stages() - 1;
+  const double hops = this->hops();
   const double slices = std::max(
       1.0, overhead > 0 ? std::sqrt(hops * work / overhead) : static_cast<double>(length.count()));
   return work + slices * overhead + hops * (work / slices + overhead + cost_.transfer_latency);

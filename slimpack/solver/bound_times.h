@@ -22,20 +22,22 @@ class BoundTimes {
   BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
              const CutLimits& limits);
 
-  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
+  [[nodiscard]] std::int32_t ranks() const { return job_.layout.ranks(); }
+  /// The times that a sequence passes from one stage to the next.
+  [[nodiscard]] std::int32_t hops() const { return stages() - 1; }
   [[nodiscard]] std::size_t groups() const { return fastest_cost_.front().size(); }
 
   /// By replica.
-  [[nodiscard]] std::vector<double> speed_on(std::int32_t s) const;
-  /// The time of a sequence, forward and `backward`, on a stage of each replica of the group,
-  /// uncut, at speed 1.
-  [[nodiscard]] PackCost load(std::int32_t s, Pass backward, std::size_t k) const;
+  [[nodiscard]] std::vector<double> speed_on(std::int32_t rank) const;
+  /// The time of a sequence, forward and `backward`, on all stages of a rank of each replica of the
+  /// group, uncut, at speed 1.
+  [[nodiscard]] PackCost load(std::int32_t rank, Pass backward, std::size_t k) const;
   /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
   /// first forwards and the last backwards of a replica are of first slices.
   [[nodiscard]] double way(std::int32_t s, Pass pass) const;
-  /// What a stage of a replica that runs anything has beside its sequences: the way in, a MicroPack
-  /// each way and, after what is sent, the way out.
-  [[nodiscard]] double around(std::int32_t s, Pass backward) const;
+  /// What a rank of a replica that runs anything has beside its sequences: the way to its first
+  /// stage, a MicroPack each way on each stage and, after what is sent, the way back from the first.
+  [[nodiscard]] double around(std::int32_t rank, Pass backward) const;
   /// The way of a sequence through the pipeline and back. The greater of two bounds:
   ///  - its forward slices follow each other on the first stage, and the last of them passes all
   ///    other stages; its backward slices follow each other on the last stage, and the last of them
@@ -47,6 +49,9 @@ class BoundTimes {
   [[nodiscard]] double shortest_action() const;
 
  private:
+  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
+  /// At the speed of the fastest replica.
+  [[nodiscard]] PackCost cost_on(std::int32_t rank, Pass pass, std::size_t k) const;
   [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
   /// At the speed of the fastest replica.
   [[nodiscard]] const PackCost& cost(std::int32_t s, Pass pass, std::size_t k) const;
@@ -59,7 +64,7 @@ class BoundTimes {
   CutLimits limits_;
   Tokens head_;                                      ///< of the shortest first slice
   Tokens tail_;                                      ///< of the shortest last slice
-  std::vector<double> fastest_;                      ///< by stage
+  std::vector<double> fastest_;                      ///< by rank
   std::vector<std::vector<PackCost>> fastest_cost_;  ///< [stage · 3 + pass][k]
   std::vector<std::vector<PackCost>> cheapest_;      ///< [pass][k]: the least terms of any stage
 };

@@ -12,11 +12,11 @@
 namespace slimpack {
 namespace {
 
-/// Forward and backward of all sequences on a stage.
-double time_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
+/// Forward and backward of all sequences on a rank.
+double time_of(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
                const WholeSequences& sequences) {
-  return sequences.time(stage_cost(cost, layout, stage, Pass::kForward) +
-                        stage_cost(cost, layout, stage, Pass::kBackward));
+  return sequences.time(rank_cost(cost, layout, rank, Pass::kForward) +
+                        rank_cost(cost, layout, rank, Pass::kBackward));
 }
 
 }  // namespace
@@ -27,19 +27,18 @@ MemoryFit::MemoryFit(const Job& job, const SequenceLengths& lengths, const Recom
   if (!job.memory_cap || cost.autograd) return;
   cap_ = static_cast<double>(job.memory_cap->count());
   const WholeSequences sequences(lengths);
-  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
-    const StageId stage(s);
+  for (std::int32_t r = 0; r < job.layout.ranks(); ++r) {
     // Less the byte that a mixture of policies may be rounded up by.
     const auto bytes = [&](const RecomputingCosts& costs) {
-      return static_cast<double>(sequence_bytes(costs, job.layout, stage, Tokens(1)).count() - 1);
+      return static_cast<double>(sequence_bytes(costs, job.layout, r, Tokens(1)).count() - 1);
     };
     std::vector<Policy> policies;
     if (limits.recompute.empty()) policies.push_back({bytes(cost), 0});
-    const double least = time_of(cost, job.layout, stage, sequences);
+    const double least = time_of(cost, job.layout, r, sequences);
     for (const Recompute recompute : limits.recompute) {
       const RecomputingCosts costs = with_recompute(static_cast<const Costs&>(cost), recompute);
       policies.push_back(
-          {bytes(costs), std::max(0.0, time_of(costs, job.layout, stage, sequences) - least)});
+          {bytes(costs), std::max(0.0, time_of(costs, job.layout, r, sequences) - least)});
     }
     policies_.push_back(lower_hull(std::move(policies)));
   }
@@ -54,12 +53,12 @@ double MemoryFit::most_bytes(Tokens length, std::size_t k) const {
 bool MemoryFit::holds(Tokens length, std::size_t k) const {
   const double most = most_bytes(length, k);
   return std::ranges::all_of(policies_,
-                             [&](const auto& of_stage) { return of_stage.front().bytes <= most; });
+                             [&](const auto& of_rank) { return of_rank.front().bytes <= most; });
 }
 
-double MemoryFit::again(std::int32_t s, Tokens length, std::size_t k) const {
+double MemoryFit::again(std::int32_t rank, Tokens length, std::size_t k) const {
   if (policies_.empty()) return 0;
-  const std::vector<Policy>& hull = policies_[static_cast<std::size_t>(s)];
+  const std::vector<Policy>& hull = policies_[static_cast<std::size_t>(rank)];
   const double most = most_bytes(length, k);
   const auto next =
       std::ranges::find_if(hull, [&](const Policy& policy) { return policy.bytes > most; });

@@ -20,27 +20,27 @@ class MemoryFit {
   MemoryFit(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
             const CutLimits& limits);
 
-  /// Whether 2^k replicas can hold a sequence, on every stage, with the policies that keep least.
+  /// Whether 2^k replicas can hold a sequence, on every rank, with the policies that keep least.
   [[nodiscard]] bool holds(Tokens length, std::size_t k) const;
 
-  /// Nanoseconds at speed 1 that a stage computes again at least, on all replicas together, if 2^k
+  /// Nanoseconds at speed 1 that a rank computes again at least, on all replicas together, if 2^k
   /// replicas hold a sequence there: the least time for all sequences of any mixture of policies in
   /// its layers that keeps as little as that takes, less the time that the costs say. REQUIRES: it
   /// holds.
-  [[nodiscard]] double again(std::int32_t s, Tokens length, std::size_t k) const;
+  [[nodiscard]] double again(std::int32_t rank, Tokens length, std::size_t k) const;
 
  private:
-  /// A policy in all layers of a stage.
+  /// A policy in all layers of a rank.
   struct Policy {
     double bytes = 0;  ///< of a token, from its forward to its backward
     double time = 0;   ///< of all sequences, more than the costs say
   };
 
-  /// Bytes of a token on a stage that leave room for the sequence.
+  /// Bytes of a token on a rank that leave room for the sequence.
   [[nodiscard]] double most_bytes(Tokens length, std::size_t k) const;
 
   double cap_;
-  std::vector<std::vector<Policy>> policies_;  ///< by stage: efficient ones, fewest bytes first
+  std::vector<std::vector<Policy>> policies_;  ///< by rank: efficient ones, fewest bytes first
 };
 
 }  // namespace slimpack

@@ -40,15 +40,15 @@ class Bound {
     constexpr double kFloatingPoint = 1e-12;
     double bound = chain_of_longest();
     for (const Pass backward : kBackwards) {
-      for (std::int32_t s = 0; s < times_.stages(); ++s) bound = std::max(bound, work(s, backward));
-      if (times_.groups() == 1) bound = std::max(bound, balance_of_stages(backward));
+      for (std::int32_t r = 0; r < times_.ranks(); ++r) bound = std::max(bound, work(r, backward));
+      if (times_.groups() == 1) bound = std::max(bound, balance_of_ranks(backward));
     }
     for (const Pass backward : kBackwards) bound = shared(backward, bound);
     // What is sent of a split backward is the difference of two rounded times.
     const double off = splits_ ? 1 : 0.5;
     const double rounding = std::min(1.0, off / times_.shortest_action() + kFloatingPoint);
-    const double hops = times_.stages() - 1;  // there and back, half a nanosecond each
-    return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - hops)));
+    // There and back, half a nanosecond each.
+    return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - times_.hops())));
   }
 
  private:
@@ -61,8 +61,8 @@ class Bound {
   }
 
   /// By sequence, the longest first.
-  [[nodiscard]] std::vector<double> works(std::int32_t s, Pass backward) const {
-    const PackCost load = times_.load(s, backward, 0);
+  [[nodiscard]] std::vector<double> works(std::int32_t rank, Pass backward) const {
+    const PackCost load = times_.load(rank, backward, 0);
     std::vector<double> works;
     works.reserve(longest_first_.size());
     for (const Tokens length : longest_first_)
@@ -70,39 +70,39 @@ class Bound {
     return works;
   }
 
-  /// Of a stage, with all sequences evenly shared out.
-  [[nodiscard]] double work(std::int32_t s, Pass backward) const {
-    return times_.around(s, backward) + sum(works(s, backward)) / sum(times_.speed_on(s));
+  /// Of a rank, with all sequences evenly shared out.
+  [[nodiscard]] double work(std::int32_t rank, Pass backward) const {
+    return times_.around(rank, backward) + sum(works(rank, backward)) / sum(times_.speed_on(rank));
   }
 
-  [[nodiscard]] double balance_of_stages(Pass backward) const {
+  [[nodiscard]] double balance_of_ranks(Pass backward) const {
     double bound = 0;
-    for (std::int32_t s = 0; s < times_.stages(); ++s) {
-      BalanceProblem balance{works(s, backward), {}};
-      for (const double speed : times_.speed_on(s)) balance.replicas.push_back({speed, 0.0});
-      bound = std::max(bound, times_.around(s, backward) + balance_bound(balance));
+    for (std::int32_t r = 0; r < times_.ranks(); ++r) {
+      BalanceProblem balance{works(r, backward), {}};
+      for (const double speed : times_.speed_on(r)) balance.replicas.push_back({speed, 0.0});
+      bound = std::max(bound, times_.around(r, backward) + balance_bound(balance));
     }
     return bound;
   }
 
-  /// The share bound of the stage with the most work; at least `known`.
+  /// The share bound of the rank with the most work; at least `known`.
   [[nodiscard]] double shared(Pass backward, double known) const {
     std::vector<double> works;
-    for (std::int32_t s = 0; s < times_.stages(); ++s) works.push_back(work(s, backward));
+    for (std::int32_t r = 0; r < times_.ranks(); ++r) works.push_back(work(r, backward));
     const auto busiest = static_cast<std::int32_t>(std::ranges::max_element(works) - works.begin());
     return least_recomputing(share_problem(busiest, backward, known), busiest, known);
   }
 
   /// Its items are sequences that may have to be merged or that fill much of a replica, the longest
   /// first. What the others take is shared out anyhow.
-  [[nodiscard]] ShareProblem share_problem(std::int32_t s, Pass backward, double known) const {
-    ShareProblem problem{{}, {}, times_.speed_on(s), times_.around(s, backward)};
+  [[nodiscard]] ShareProblem share_problem(std::int32_t rank, Pass backward, double known) const {
+    ShareProblem problem{{}, {}, times_.speed_on(rank), times_.around(rank, backward)};
     problem.load.resize(times_.groups());
     problem.step.resize(times_.groups());
     const double fastest = std::ranges::max(problem.speed);
     const auto whole = [](Tokens length) { return Slice{SequenceId(), Tokens(0), length}; };
     const auto load = [&](Tokens length, std::size_t k) {
-      return times_.load(s, backward, k)(whole(length));
+      return times_.load(rank, backward, k)(whole(length));
     };
     const auto step = [&](Tokens length, std::size_t k) {
       return memory_.holds(length, k)
@@ -125,12 +125,12 @@ class Bound {
 
   /// The longest sequence takes the least memory and the most time on a large group. The group that
   /// it runs on says what layers have to compute again.
-  [[nodiscard]] double least_recomputing(const ShareProblem& problem, std::int32_t s,
+  [[nodiscard]] double least_recomputing(const ShareProblem& problem, std::int32_t rank,
                                          double known) const {
     double least = kNever;
     for (std::size_t k = 0; k < times_.groups(); ++k) {
       if (problem.step[k].front() == kNever) continue;
-      const double again = memory_.again(s, longest_first_.front(), k);
+      const double again = memory_.again(rank, longest_first_.front(), k);
       const bool free = again == 0;
       ShareProblem on_group = problem;
       on_group.more += again;

@@ -66,48 +66,59 @@ SimulationResult simulated(const RatedPlan& step, const Costs& cost,
   return simulate(replicas, step.schedules, {.timeline = timeline});
 }
 
-/// Nanoseconds that tokens and pairs alone take a stage at speed 1, forward and backward.
-double work_of(const StepPlan& plan, const Costs& cost, std::size_t stage) {
+/// Nanoseconds that tokens and pairs alone take a rank's stages at speed 1, forward and backward.
+double work_of(const StepPlan& plan, const Costs& cost, std::size_t rank) {
   double work = 0;
-  for (const Pass pass : kWholePasses) {
-    PackCost terms = stage_cost(RecomputingCosts{cost}, plan.layout, StageId(stage), pass);
-    terms.per_slice = 0;
-    for (const Tokens length : plan.lengths) work += terms(Slice{SequenceId(), Tokens(0), length});
-  }
+  const auto stages = static_cast<std::size_t>(plan.layout.stages());
+  for (std::size_t s = rank; s < stages; s += static_cast<std::size_t>(plan.layout.ranks()))
+    for (const Pass pass : kWholePasses) {
+      PackCost terms = stage_cost(RecomputingCosts{cost}, plan.layout, StageId(s), pass);
+      terms.per_slice = 0;
+      for (const Tokens length : plan.lengths)
+        work += terms(Slice{SequenceId(), Tokens(0), length});
+    }
   return work;
 }
 
-/// [start, end) of every pass of every pack on every rank; of a split backward, its input
+/// [start, end) of every pass of every pack on every stage; of a split backward, its input
 /// gradients, and its weight gradients apart.
 class Times {
  public:
   Times(const RatedPlan& step, const Timeline& timeline)
-      : stages_(static_cast<std::size_t>(step.plan.layout.stages())) {
+      : stages_(static_cast<std::size_t>(step.plan.layout.stages())),
+        ranks_(static_cast<std::size_t>(step.plan.layout.ranks())) {
     for (const ReplicaPlan& replica : step.plan.replicas)
       for (std::size_t s = 0; s < stages_; ++s)
-        ranks_.push_back({std::vector<Span>(replica.packs.forward.size()),
+        spans_.push_back({std::vector<Span>(replica.packs.forward.size()),
                           std::vector<Span>(replica.packs.backward.size())});
     for (const Span& span : timeline.spans) {
-      auto& rank = ranks_.at(static_cast<std::size_t>(span.rank));
-      if (span.kind == SpanKind::kForward) rank[0].at(span.pack.index()) = span;
+      auto& stage = stage_of(span);
+      if (span.kind == SpanKind::kForward) stage[0].at(span.pack.index()) = span;
       if (span.kind == SpanKind::kBackward || span.kind == SpanKind::kInputGradient)
-        rank[1].at(span.pack.index()) = span;
+        stage[1].at(span.pack.index()) = span;
       if (span.kind == SpanKind::kWeightGradient) put_off_.push_back(span);
     }
   }
   [[nodiscard]] const Span& of(std::size_t replica, std::size_t stage, Pass pass,
                                std::size_t pack) const {
-    return ranks_[replica * stages_ + stage][pass == Pass::kBackward][pack];
+    return spans_[replica * stages_ + stage][pass == Pass::kBackward][pack];
   }
-  void require_weights_after_inputs() const {
+  void require_weights_after_inputs() {
     for (const Span& weights : put_off_)
-      RC_ASSERT(ranks_[static_cast<std::size_t>(weights.rank)][1].at(weights.pack.index()).end <=
-                weights.start);
+      RC_ASSERT(stage_of(weights)[1].at(weights.pack.index()).end <= weights.start);
   }
 
  private:
-  std::size_t stages_;
-  std::vector<std::array<std::vector<Span>, 2>> ranks_;  ///< [rank][pass][pack]
+  using ByPass = std::array<std::vector<Span>, 2>;  ///< [pass][pack]
+  [[nodiscard]] ByPass& stage_of(const Span& span) {
+    const auto rank = static_cast<std::size_t>(span.rank);
+    const std::size_t stage =
+        static_cast<std::size_t>(span.local_stage) * ranks_ + rank % ranks_;
+    return spans_.at(rank / ranks_ * stages_ + stage);
+  }
+
+  std::size_t stages_, ranks_;  ///< of a replica
+  std::vector<ByPass> spans_;   ///< by stage of each replica
   std::vector<Span> put_off_;
 };
 
@@ -156,7 +167,8 @@ void require_correct(const MadeStep& made) {
   const PlanRequest& request = made.request;
   const RatedPlan& step = made.step;
   RC_ASSERT(step.plan.lengths == request.lengths);
-  RC_ASSERT(step.plan.layout.stages() == request.pp);
+  RC_ASSERT(step.plan.layout.ranks() == request.pp);
+  RC_ASSERT(step.plan.layout.stages_per_rank == request.stages_per_rank);
   RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
   RC_ASSERT(step.speed == request.speed);
   RC_ASSERT(step.plan.recompute.size() ==
@@ -185,7 +197,7 @@ void require_correct(const MadeStep& made) {
 }
 
 void require_causal(const RatedPlan& step, const Costs& cost) {
-  const Times times(step, simulated(step, cost, step.speed, true).timeline);
+  Times times(step, simulated(step, cost, step.speed, true).timeline);
   times.require_weights_after_inputs();
   const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
@@ -213,17 +225,19 @@ void require_predicted(const MadeStep& made, const Costs& cost) {
   RC_ASSERT(step.prediction.makespan == again.makespan);
   RC_ASSERT(step.prediction.peak_activation == again.peak_activation);
   RC_ASSERT(step.prediction.busy == again.busy);
-  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
-  for (std::size_t s = 0; s < stages; ++s) {
-    const double work = work_of(step.plan, cost, s);
+  const StageLayout& layout = step.plan.layout;
+  const auto ranks = static_cast<std::size_t>(layout.ranks());
+  for (std::size_t p = 0; p < ranks; ++p) {
+    const double work = work_of(step.plan, cost, p);
     double speed = 0;  // of all replicas
     double done = 0;   // work at speed 1, and roundings of half a nanosecond
     for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-      const double own = step.speed.empty() ? 1 : step.speed[r][s];
+      const double own = step.speed.empty() ? 1 : step.speed[r][p];
       const PackPlan& packs = step.plan.replicas[r].packs;
       speed += own;
-      done += own * (static_cast<double>(again.busy[r * stages + s].count()) +
-                     static_cast<double>(packs.forward.size() + packs.backward.size()));
+      done += own * (static_cast<double>(again.busy[r * ranks + p].count()) +
+                     layout.stages_per_rank *
+                         static_cast<double>(packs.forward.size() + packs.backward.size()));
     }
     RC_ASSERT(done >= work * (1 - 1e-9));
     // The bound leaves out what rounding may save.
@@ -239,13 +253,13 @@ void require_predicted(const MadeStep& made, const Costs& cost) {
 void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift) {
   const RatedPlan& step = made.step;
-  const auto stages = static_cast<std::size_t>(step.plan.layout.stages());
-  const std::vector<Bytes> needs = stage_needs(step, cost);
+  const auto ranks = static_cast<std::size_t>(step.plan.layout.ranks());
+  const std::vector<Bytes> needs = rank_needs(step, cost);
   const std::vector<Bytes> drifted = simulated(step, cost, drift, false).peak_activation;
-  RC_ASSERT(step.prediction.peak_activation.size() == stages * step.plan.replicas.size());
+  RC_ASSERT(step.prediction.peak_activation.size() == ranks * step.plan.replicas.size());
   for (std::size_t rank = 0; rank < drifted.size(); ++rank) {
-    RC_ASSERT(step.prediction.peak_activation[rank] <= needs[rank % stages]);
-    RC_ASSERT(drifted[rank] <= needs[rank % stages]);
+    RC_ASSERT(step.prediction.peak_activation[rank] <= needs[rank % ranks]);
+    RC_ASSERT(drifted[rank] <= needs[rank % ranks]);
   }
   if (!made.request.memory_cap) return;
   const Bytes cap = *made.request.memory_cap;

@@ -23,7 +23,7 @@ void require_causal(const RatedPlan& step, const Costs& cost);
 /// the lower bound, which is no less than the work of any stage; and the gap is their ratio.
 void require_predicted(const MadeStep& made, const Costs& cost);
 
-/// No rank holds more than `stage_needs` says, planned or when ranks are as fast as `drift`; and
+/// No rank holds more than `rank_needs` says, planned or when ranks are as fast as `drift`; and
 /// none more than the request's cap; nor, where nothing may be merged, in any timing.
 void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift);

@@ -24,6 +24,7 @@ PlanRequest plain_request(const Workload& workload) {
   PlanRequest request;
   request.lengths = workload.lengths;
   request.pp = workload.pp;
+  request.stages_per_rank = workload.stages_per_rank;
   request.dp = workload.dp;
   request.granularity = workload.granularity;
   request.context = workload.context;
@@ -55,6 +56,13 @@ StepMaker budgeted(const Planner& planner) {
   return maker;
 }
 
+/// A system that does not interleave has one stage on each rank.
+PlanRequest request_for(const Baseline& baseline, const Workload& workload) {
+  PlanRequest request = plain_request(workload);
+  if (!baseline.interleaves) request.stages_per_rank = 1;
+  return request;
+}
+
 MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline, const Costs& cost) {
   MadeStep made{request, baseline_step(baseline, request, cost)};
   made.most_merged = request.dp;
@@ -64,7 +72,7 @@ MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline, 
 
 StepMaker baseline(const Baseline& baseline) {
   return {.name = std::string(baseline.name), .make = [&baseline](const Workload& workload) {
-            return made_by_baseline(plain_request(workload), baseline, workload.cost);
+            return made_by_baseline(request_for(baseline, workload), baseline, workload.cost);
           }};
 }
 
@@ -72,7 +80,7 @@ StepMaker baseline(const Baseline& baseline) {
 StepMaker short_of_memory(const Baseline& listed) {
   return {.name = std::string(listed.name) + " capped",
           .make = [&listed](const Workload& workload) {
-            PlanRequest request = plain_request(workload);
+            PlanRequest request = request_for(listed, workload);
             const RatedPlan free = baseline_step(listed, request, workload.cost);
             request.memory_cap = step_need(free, workload.cost).bytes * 3 / 4;
             return made_by_baseline(request, listed, workload.cost);

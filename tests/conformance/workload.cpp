@@ -85,6 +85,7 @@ Workload drawn(const Extent& extent) {
       *std::max_element(workload.lengths.begin(), workload.lengths.end()) * *any_of(1, 3);
   workload.pp = *any_of(1, 8);
   workload.dp = *any_of(1, 8);
+  if (workload.pp > 1 && workload.pp <= 4) workload.stages_per_rank = *any_of(1, 8 / workload.pp);
   workload.uneven = *any_of(0, 2) == 2;
   const auto speeds = *rc::gen::container<std::vector<int>>(
       static_cast<std::size_t>(workload.pp * workload.dp), any_of(0, 15));
@@ -125,9 +126,9 @@ Costs cost_of(CostKind kind) {
 void showValue(const Workload& workload, std::ostream& out) {
   std::vector<std::int64_t> lengths;
   for (const Tokens length : workload.lengths) lengths.push_back(length.count());
-  out << fmt::format("{}: {} tokens, granularity {}, context {}, pp {}, dp {}, {} speeds {}",
+  out << fmt::format("{}: {} tokens, granularity {}, context {}, pp {} × {}, dp {}, {} speeds {}",
                      workload.kind, lengths, workload.granularity.count(), workload.context.count(),
-                     workload.pp, workload.dp, workload.uneven ? "known" : "unknown",
+                     workload.pp, workload.stages_per_rank, workload.dp, workload.uneven ? "known" : "unknown",
                      workload.speed);
 }
 

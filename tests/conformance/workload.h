@@ -21,8 +21,9 @@ struct Workload {
   Tokens context{1};  ///< holds the longest sequence, at times just so
   std::int32_t pp = 1;
   std::int32_t dp = 1;
+  std::int32_t stages_per_rank = 1;
   Costs cost;  ///< knows groups of up to 8 replicas
-  /// [replica][stage]: how fast the ranks are in truth …
+  /// [replica][rank of its pipeline]: how fast the ranks are in truth …
   std::vector<std::vector<double>> speed;
   bool uneven = false;  ///< … and whether the planner knows; else it takes all as equal
 };
@@ -41,7 +42,8 @@ struct Extent {
   std::int64_t longest = 48;   ///< granules
 };
 
-/// Log-normal, Pareto, bimodal or equal lengths on up to 8 stages of up to 8 replicas, with costs
+/// Log-normal, Pareto, bimodal or equal lengths on up to 8 stages of up to 8 replicas, at times
+/// several on a rank, with costs
 /// in which compute, overheads or links are most. Shrinks to fewer, shorter sequences on fewer
 /// ranks.
 [[nodiscard]] rc::Gen<Workload> workloads(const Extent& extent);

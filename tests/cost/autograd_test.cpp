@@ -188,9 +188,9 @@ TEST(AutogradMemory, OfTheModelCountsEveryParameterOnEveryReplica) {
   const Costs cost = counted_costs({0, 0, 0});
   // 100 of a layer and 40 before it; 200 and 44 after them.
   for (const std::int32_t replicas : {1, 4}) {
-    EXPECT_EQ(model_state(cost, kTwoStages, StageId(0), replicas),
+    EXPECT_EQ(model_state(cost, kTwoStages, 0, replicas),
               (ModelState{Bytes(560), Bytes(560), Bytes(1120)}));
-    EXPECT_EQ(model_state_bytes(cost, kTwoStages, StageId(1), replicas), Bytes(244 * 16));
+    EXPECT_EQ(model_state_bytes(cost, kTwoStages, 1, replicas), Bytes(244 * 16));
   }
   EXPECT_EQ(cost.shape.parameters(), 300 + 44);
   EXPECT_EQ(stage_parameters(cost.shape, {{0, 3}}, StageId(0)), 300 + 44);

@@ -59,7 +59,7 @@ TEST(InFlight, IsCountedStepByStep) {
 }
 
 TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
-  const Bytes gradients = model_state(on_gpus(), kLayout, StageId(1), 4).gradients;
+  const Bytes gradients = model_state(on_gpus(), kLayout, 1, 4).gradients;
   ASSERT_GT(gradients, Bytes(0));
   TaskBytes bytes = bytes_of_two_packs();
   for (auto* transients : {&bytes.backward_transient, &bytes.weight_transient})
@@ -72,7 +72,7 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   EXPECT_EQ(bytes.weight_transient[1][1], Bytes(1570) + gradients / 4 * 3);
   EXPECT_EQ(bytes.input_transient[1][1], Bytes(570));
   // The first stage sends nothing backward.
-  const Bytes first = model_state(on_gpus(), kLayout, StageId(0), 4).gradients;
+  const Bytes first = model_state(on_gpus(), kLayout, 0, 4).gradients;
   EXPECT_EQ(bytes.backward_transient[0][1], Bytes(1240) + first / 4 * 3);
   // In two rounds: copies of all. Of 32 members in blocks of eight, each sums its own shard and
   // those of three others, and gets seven parts of the four.

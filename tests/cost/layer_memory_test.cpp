@@ -153,9 +153,9 @@ TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
   const auto token = [&](Recompute recompute) {
     return row_bytes(cost.shape, cost.dtype, recompute) + kv_bytes(cost.shape, cost.dtype);
   };
-  EXPECT_EQ(sequence_bytes(cost, layout, StageId(std::int32_t{0}), Tokens(7)),
+  EXPECT_EQ(sequence_bytes(cost, layout, 0, Tokens(7)),
             token(Recompute::kFull) * 7);
-  EXPECT_EQ(sequence_bytes(cost, layout, StageId(std::int32_t{1}), Tokens(7)),
+  EXPECT_EQ(sequence_bytes(cost, layout, 1, Tokens(7)),
             (token(Recompute::kMlp) + token(Recompute::kElementwise)) * 7);
 }
 
@@ -208,7 +208,7 @@ TEST(LayerMemory, OfAnotherAccountingIsInProportion) {
   const RecomputingCosts mixed =
       with_recompute(cost, {Recompute::kMlp, Recompute::kElementwise, Recompute::kElementwise});
   const Bytes token(static_cast<std::int64_t>(std::ceil(200 + 100 * share)));
-  EXPECT_EQ(sequence_bytes(mixed, layout, StageId(std::int32_t{0}), Tokens(5)), token * 5);
+  EXPECT_EQ(sequence_bytes(mixed, layout, 0, Tokens(5)), token * 5);
   const PackPlan packs{{{{{SequenceId(0), Tokens(0), Tokens(5)}}}},
                        {{{{SequenceId(0), Tokens(0), Tokens(5)}}}}};
   EXPECT_EQ(task_bytes(mixed, layout, packs, {Tokens(5)}).rows[0][0], token * 5);

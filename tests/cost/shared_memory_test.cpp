@@ -181,7 +181,7 @@ TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
   const auto state = [&](std::int32_t tp, Dtype dtype, std::int32_t replicas) {
     cost.tp = tp;
     cost.dtype = dtype;
-    return model_state_bytes(cost, layout, StageId(std::int32_t{0}), replicas);
+    return model_state_bytes(cost, layout, 0, replicas);
   };
   // 3008 of a layer and 1000 of the embedding. fp32: weight and gradient 4 + 4, moments 4 + 4.
   EXPECT_EQ(state(1, Dtype::kFp32, 1), Bytes(4008 * 16));
@@ -194,7 +194,7 @@ TEST(ModelState, HoldsParametersGradientsAndAShareOfTheOptimizer) {
   EXPECT_EQ(state(7, Dtype::kFp32, 5), Bytes(573 * 8 + 115 * 8));
   cost.tp = 2;
   cost.dtype = Dtype::kBf16;
-  const ModelState parts = model_state(cost, layout, StageId(std::int32_t{0}), 3);
+  const ModelState parts = model_state(cost, layout, 0, 3);
   EXPECT_EQ(parts, (ModelState{Bytes(2004 * 2), Bytes(2004 * 4), Bytes(668 * 12)}));
 }
 
@@ -207,7 +207,7 @@ TEST(ModelState, IsSharedOutAsFarAsZeroSays) {
   const StageLayout layout{{0, 8}};
   const auto state = [&](std::int32_t zero, std::int32_t replicas) {
     cost.zero = zero;
-    return model_state(cost, layout, StageId(std::int32_t{0}), replicas);
+    return model_state(cost, layout, 0, replicas);
   };
   const std::int64_t whole = 26084, share = 6521, shared = share + 2 * 3008;
   EXPECT_EQ(state(1, 4), (ModelState{Bytes(whole * 2), Bytes(whole * 4), Bytes(share * 12)}));

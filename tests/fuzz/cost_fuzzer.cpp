@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)fuzz::accepted(
         [&] { return task_times(model, layout, packs, {.replicas = 4}).stages(); });
     (void)fuzz::accepted([&] { return task_bytes(model, layout, packs, lengths).rows.size(); });
-    (void)model_state_bytes(model, layout, StageId(stages - 1), 4);
+    (void)model_state_bytes(model, layout, stages - 1, 4);
   }
   return 0;
 }

@@ -28,7 +28,7 @@ TEST(ActivationBudget, IsMemoryLessAReserveAndTheLargestStates) {
   ASSERT_TRUE(budget.has_value());
   EXPECT_EQ(budget->reserve, Bytes(500'000));
   EXPECT_EQ(budget->states, kStates);
-  EXPECT_EQ(budget->stage, StageId(std::int32_t{1}));
+  EXPECT_EQ(budget->rank, 1);
   EXPECT_EQ(budget->available(), Bytes(10'000'000 - 500'000 - 1'861'632));
   EXPECT_EQ(activation_cap(cost_with(Bytes(10'000'000)), kHalves, 2), budget->available());
 }

@@ -36,13 +36,14 @@ RC_GTEST_PROP(DoesNotFit, NamesTheLongestSequenceThatFits, (std::uint64_t seed))
 TEST(DoesNotFit, TellsInOneLineWhatIsNeededAndWhatWouldFit) {
   DoesNotFit why{.cap = Bytes(1 << 20),
                  .needed = Bytes(3 << 20),
-                 .stage = StageId(std::int32_t{2}),
+                 .rank = 2,
                  .longest = Tokens(8192),
                  .longest_that_fits = Tokens(4000)};
   EXPECT_EQ(why.message(),
-            "activations need 3,145,728 bytes (3.0 MiB) on stage 2, the cap is 1,048,576 bytes "
-            "(1.0 MiB) per stage; the longest sequence has 8,192 tokens, one of up to 4,000 would "
-            "fit; raise plan.memory_cap, use more stages (parallel.pp) or a shorter data.context");
+            "activations need 3,145,728 bytes (3.0 MiB) on pipeline rank 2, the cap is 1,048,576 "
+            "bytes (1.0 MiB); the longest sequence has 8,192 tokens, one of up to 4,000 would fit; "
+            "raise plan.memory_cap, use more pipeline ranks (parallel.pp) or a shorter "
+            "data.context");
   why.longest_that_fits = Tokens(8192);
   EXPECT_NE(why.message().find("each sequence fits alone"), std::string::npos);
   why.longest_that_fits = Tokens(0);

@@ -37,7 +37,7 @@ bool fits(const FitQuestion& question, const FitJob& job) {
   const StageLayout layout = balanced_layout(cost, question.lengths, job.grid.pp);
   Bytes states;
   for (std::int32_t s = 0; s < job.grid.pp; ++s)
-    states = std::max(states, model_state_bytes(cost, layout, StageId(s), job.grid.dp));
+    states = std::max(states, model_state_bytes(cost, layout, s, job.grid.dp));
   if (states >= memory) return false;
   const Job planned{.layout = layout,
                     .replicas = job.grid.dp,
@@ -45,9 +45,9 @@ bool fits(const FitQuestion& question, const FitJob& job) {
                     .context = question.context};
   const PlanOutcome outcome = plan_step(planned, question.lengths, choices, cost);
   if (!outcome.step) return false;
-  const std::vector<Bytes> needs = stage_needs(*outcome.step, cost);
+  const std::vector<Bytes> needs = rank_needs(*outcome.step, cost);
   for (std::size_t s = 0; s < needs.size(); ++s)
-    if (needs[s] + model_state_bytes(cost, layout, StageId(s), job.grid.dp) > memory) return false;
+    if (needs[s] + model_state_bytes(cost, layout, s, job.grid.dp) > memory) return false;
   return true;
 }
 
@@ -58,14 +58,14 @@ TEST(FitAdvice, SaysWhatAJobThatFitsNeeds) {
   EXPECT_TRUE(advice.wish.fits);
   EXPECT_TRUE(advice.options.empty());
   EXPECT_EQ(advice.unlimited, advice.wish.makespan);
-  ASSERT_EQ(advice.wish.stages.size(), 2U);
-  for (const StageMemory& stage : advice.wish.stages) {
+  ASSERT_EQ(advice.wish.ranks.size(), 2U);
+  for (const RankMemoryUse& stage : advice.wish.ranks) {
     EXPECT_GT(stage.activations, Bytes(0));
     EXPECT_EQ(stage.capacity, Bytes(950'000'000));
     EXPECT_EQ(stage.total() + stage.headroom(), Bytes(950'000'000));
   }
   const std::size_t worst = advice.wish.worst();
-  EXPECT_LE(advice.wish.stages[worst].headroom(), advice.wish.stages[1 - worst].headroom());
+  EXPECT_LE(advice.wish.ranks[worst].headroom(), advice.wish.ranks[1 - worst].headroom());
 }
 
 RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t seed)) {
@@ -81,7 +81,7 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
   RC_ASSERT(advice.wish.fits == fits(question, question.job));
   RC_CLASSIFY(advice.wish.fits, "fits");
   RC_CLASSIFY(!advice.options.empty(), "has advice");
-  const StageMemory& worst = advice.wish.stages[advice.wish.worst()];
+  const RankMemoryUse& worst = advice.wish.ranks[advice.wish.worst()];
   if (advice.wish.fits) {
     RC_ASSERT(worst.headroom() >= Bytes(0));
     return;
@@ -93,7 +93,7 @@ RC_GTEST_PROP(FitAdvice, IsRightAboutTheJobAndAboutWhatItAdvises, (std::uint64_t
     RC_ASSERT(!option.settings.empty());
     RC_ASSERT(option.settings == changed_settings(question.job, option.report.job));
     RC_ASSERT(fits(question, option.report.job));
-    RC_ASSERT(option.report.stages[option.report.worst()].headroom() >= Bytes(0));
+    RC_ASSERT(option.report.ranks[option.report.worst()].headroom() >= Bytes(0));
     RC_ASSERT(option.report.job.grid.ranks() >= ranks);
     ranks = option.report.job.grid.ranks();
   }
@@ -197,9 +197,9 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   const FitReport forgetful = fit_advice(question).wish;
   EXPECT_FALSE(forgetful.fits);
   // The cap grows by eighths, from below the least for which it does.
-  const Bytes least = found.stages.front().activations;
-  EXPECT_GE(forgetful.stages.front().activations, least);
-  EXPECT_LE(forgetful.stages.front().activations, least + least / 8 + Bytes(1));
+  const Bytes least = found.ranks.front().activations;
+  EXPECT_GE(forgetful.ranks.front().activations, least);
+  EXPECT_LE(forgetful.ranks.front().activations, least + least / 8 + Bytes(1));
 }
 
 /// Two replicas of two stages in bf16 on GPUs.
@@ -219,7 +219,7 @@ FitQuestion question_of_gpus() {
 TEST(FitAdvice, SaysWhatKernelsMessagesAndReductionsAddOnAGpu) {
   const FitQuestion question = question_of_gpus();
   const FitAdvice advice = fit_advice(question);
-  for (const StageMemory& stage : advice.wish.stages) {
+  for (const RankMemoryUse& stage : advice.wish.ranks) {
     EXPECT_GT(stage.gpu.kernels, Bytes(0));
     // The longest sequence's hidden states are 4,000 · 64 · 2 bytes; no pack has more, or most have
     // a good part of them.
@@ -236,7 +236,7 @@ TEST(FitAdvice, SaysWhatKernelsMessagesAndReductionsAddOnAGpu) {
     cost.gpu.reset();
     return cost;
   };
-  for (const StageMemory& stage : fit_advice(cpu).wish.stages)
+  for (const RankMemoryUse& stage : fit_advice(cpu).wish.ranks)
     EXPECT_EQ(stage.gpu, GpuActivations());
 }
 
@@ -246,7 +246,7 @@ TEST(FitAdvice, NeedsAMemoryOrACap) {
   question.job.memory_cap = Bytes(1'000'000'000);
   const FitAdvice advice = fit_advice(question);
   EXPECT_TRUE(advice.wish.fits);
-  const StageMemory& stage = advice.wish.stages.front();
+  const RankMemoryUse& stage = advice.wish.ranks.front();
   EXPECT_EQ(stage.capacity, stage.states.total() + Bytes(1'000'000'000));
 }
 

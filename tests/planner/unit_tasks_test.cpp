@@ -34,7 +34,7 @@ TEST(UnitTasks, OfReplicasThatShareSequencesAreThoseOfEachAlone) {
     const StepProblem problem = paced({job, request.lengths, choices, cost});
     for (const Assignment& assignment : step_shares(problem).assignments)
       for (const Unit& unit : units_of(request.lengths, assignment)) {
-        const UnitCost of_unit = unit_cost(problem, problem.pacing.front().stage);
+        const UnitCost of_unit = unit_cost(problem, problem.pacing.front().rank);
         UnitCutOptions options;
         options.fluid.packs = 1 + static_cast<std::int32_t>(rng.below(8));
         const std::vector<PackPlan> packs = cut_unit(unit, of_unit, options);

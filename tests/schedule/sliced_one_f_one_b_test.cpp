@@ -49,6 +49,14 @@ TEST(SlicedOneFOneB, RoundsDivideThePacksEvenly) {
   EXPECT_EQ(first(9), "0F0,0F1,0F2,2F0,2F1");
 }
 
+TEST(SlicedOneFOneB, OfWholeSequencesIsMegatronsInterleavedOrder) {
+  // Two ranks of two stages, four packs: rounds of two. Rank r runs 2 · (2 − 1 − r) + 2 forwards
+  // before the first pair of a forward and a backward (arXiv:2104.04473, figure 4).
+  EXPECT_EQ(schedule_to_text(sliced_one_f_one_b(sliced_packs({1, 1, 1, 1}), 2, 2, 2)),
+            "0F0,0F1,2F0,2F1,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,2B2,2B3,0B2,0B3\n"
+            "1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,1B2,1B3\n");
+}
+
 TEST(SlicedOneFOneB, OfWholeSequencesIsPlainOneFOneB) {
   for (int stages = 1; stages <= 5; ++stages)
     for (int count = 0; count <= 7; ++count) {
@@ -69,8 +77,7 @@ RC_GTEST_PROP(SlicedOneFOneB, RunsSeveralStagesARankToTheirEnd, ()) {
   const auto counts = *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 9));
   const PackPlan packs = sliced_packs(counts);
   const Schedule schedule =
-      sliced_one_f_one_b(packs, *rc::gen::inRange(2, 7), *rc::gen::inRange<std::int32_t>(0, 3),
-                         *rc::gen::inRange<std::int32_t>(2, 5));
+      sliced_one_f_one_b(packs, *rc::gen::inRange(2, 20), 2, *rc::gen::inRange<std::int32_t>(2, 5));
   RC_ASSERT(check_schedule(packs, schedule) == std::vector<std::string>{});
 }
 

@@ -9,8 +9,8 @@
 
 namespace slimpack::testing {
 
-/// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 stages with a layer or two
-/// each; costs of the magnitude of a small model; groups of up to `most_merged` replicas.
+/// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 ranks with a stage or two of
+/// a layer or two each; costs of the magnitude of a small model; groups of up to `most_merged` replicas.
 struct RandomJob : Job, CutLimits {
   RecomputingCosts cost;
   SequenceLengths lengths;
@@ -60,7 +60,10 @@ inline RandomJob random_job(Rng& rng) {
     cost.merge.push_back(
         {{500 * rng.uniform(), 10 * rng.uniform()}, {500 * rng.uniform(), 20 * rng.uniform()}});
   job.layout.layer_begin = {0};
-  for (std::uint64_t stages = 1 + rng.below(3); stages > 0; --stages)
+  const std::uint64_t ranks = 1 + rng.below(3);
+  if (ranks > 1 && rng.below(3) == 0) job.layout.stages_per_rank = 2;
+  for (auto stages = ranks * static_cast<std::uint64_t>(job.layout.stages_per_rank); stages > 0;
+       --stages)
     job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
                                      static_cast<std::int32_t>(rng.below(2)));
   cost.shape.num_layers = job.layout.layer_begin.back();
@@ -74,7 +77,7 @@ inline RandomJob random_job(Rng& rng) {
   if (rng.below(2) == 0)
     for (std::int32_t r = 0; r < job.replicas; ++r) {
       auto& speeds = job.speed.emplace_back();
-      for (std::int32_t s = 0; s < job.layout.stages(); ++s)
+      for (std::int32_t s = 0; s < job.layout.ranks(); ++s)
         speeds.push_back(0.3 + 1.5 * rng.uniform());
     }
   for (MergeTime& merge : cost.merge)

@@ -42,7 +42,7 @@ Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
       bytes[r] = task_bytes(job.cost, job.layout, packs[r], share.lengths);
       views.push_back({packs[r], times[r], bytes[r]});
     }
-    const ListScheduler scheduler(views);
+    const ListScheduler scheduler(views, kChannelSlots, job.layout.stages_per_rank);
     ListPolicy policy;
     if (job.cost.weight_gradient != EdgeTime())
       policy.split_from = static_cast<std::int32_t>(rng.below(4));
@@ -97,7 +97,7 @@ RandomJob long_sequences(Rng& rng) {
   job.speed.clear();
   job.cost.weight_gradient = {};
   job.cost.transfer_latency = job.cost.transfer_per_byte = 0;
-  job.layout.layer_begin = {0};
+  job.layout = {{0}};
   for (std::uint64_t stages = 2 + rng.below(5); stages > 0; --stages)
     job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
                                      static_cast<std::int32_t>(rng.below(4) == 0));
@@ -319,7 +319,7 @@ TEST(StepBound, LeavesOutGroupsThatCannotHoldASequence) {
   job.lengths = {Tokens(64)};
   job.replicas = job.most_merged = 2;
   job.cost.merge = {{{0, 5000}, {0, 5000}}};
-  job.memory_cap = sequence_bytes(job.cost, job.layout, StageId(std::int32_t{0}), Tokens(64));
+  job.memory_cap = sequence_bytes(job.cost, job.layout, 0, Tokens(64));
   expect_bound(job, 240'000);
   *job.memory_cap -= Bytes(65);  // more than the byte a token that may be rounding
   expect_bound(job, 920'000);
@@ -333,7 +333,7 @@ TEST(StepBound, AddsWhatLayersComputeAgainToHoldTheLongestSequence) {
   job.recompute = {Recompute::kElementwise, Recompute::kFull};
   const auto bytes = [&](Recompute recompute) {
     return sequence_bytes(with_recompute(static_cast<const Costs&>(job.cost), recompute),
-                          job.layout, StageId(std::int32_t{0}), Tokens(16));
+                          job.layout, 0, Tokens(16));
   };
   EXPECT_EQ(bytes(Recompute::kElementwise) - bytes(Recompute::kFull), Bytes(16 * 232));
   job.memory_cap = bytes(Recompute::kElementwise);

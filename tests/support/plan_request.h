@@ -27,9 +27,10 @@ struct PlanRequest {
   Nanos time_budget{0};
   std::vector<Recompute> recompute = {Recompute::kElementwise};
   bool mixed_recompute = false;
+  std::int32_t stages_per_rank = 1;
 
   [[nodiscard]] Job job(const Costs& cost) const {
-    return {.layout = layout ? *layout : balanced_layout(cost, lengths, pp),
+    return {.layout = layout ? *layout : balanced_layout(cost, lengths, pp, stages_per_rank),
             .replicas = dp,
             .speed = speed,
             .memory_cap = memory_cap,

@@ -68,7 +68,7 @@ Bytes predicted_bytes(const ProfileOptions& options, const ProfilePoint& point) 
   const Bytes stored = sum_of(bytes.kv[stage]) + sum_of(bytes.dkv[stage]) +
                        bytes.rows[stage].back() + bytes.forward_input.back() +
                        bytes.backward_input.front();
-  return model_state_bytes(cost, one_each, kMiddle, 1) + stored +
+  return model_state_bytes(cost, one_each, kMiddle.value(), 1) + stored +
          std::max(bytes.forward_transient[stage].back(), bytes.backward_transient[stage].front());
 }
 
