@@ -88,12 +88,13 @@ std::string other_layouts_text(int columns) {
 void compare_step(const CompareArguments& arguments, const Comparison& asked) {
   const StepPlanning& planning = asked.planning;
   const StepLengths step = step_lengths(arguments.source, planning.config, arguments.config);
-  const Job job = planning.job(step.lengths);
+  const std::vector<Job> jobs = planning.jobs_to_try(step.lengths);
+  const Job& job = jobs.front();
   std::vector<ComparedPlanner> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
                     static_cast<std::int64_t>(asked.planners.size()));
   for (const std::string& planner : asked.planners) {
-    rows.push_back(compared(planner, job, step.lengths, asked.choices, planning.cost));
+    rows.push_back(compared(planner, jobs, step.lengths, asked.choices, planning.cost));
     progress.advance();
   }
   progress.finish();
@@ -113,15 +114,17 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked) {
   StepPlanning& planning = asked.planning;
   const StepSamples samples =
       step_samples(arguments.source, planning.config, arguments.config, arguments.steps);
-  planning.layout = planning.layout_for(samples.steps.front());
-  const Job job = planning.job(samples.steps.front());
+  if (!planning.config.parallel.chooses_stages)
+    planning.layout = planning.layout_for(samples.steps.front());
+  const std::vector<Job> jobs = planning.jobs_to_try(samples.steps.front());
+  const Job& job = jobs.front();
   std::vector<PlannerSteps> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
                     arguments.steps * static_cast<std::int64_t>(asked.planners.size()));
   for (const std::string& planner : asked.planners) {
     PlannerSteps& row = rows.emplace_back(PlannerSteps{planner, {}});
     for (const SequenceLengths& lengths : samples.steps) {
-      row.steps.push_back(compared(planner, job, lengths, asked.choices, planning.cost));
+      row.steps.push_back(compared(planner, jobs, lengths, asked.choices, planning.cost));
       progress.advance();
     }
   }

@@ -14,8 +14,8 @@ namespace slimpack::bench {
 
 Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32_t replicas) {
   Bytes state;
-  for (std::int32_t s = 0; s < layout.stages(); ++s)
-    state = std::max(state, model_state_bytes(cost, layout, s, replicas));
+  for (std::int32_t r = 0; r < layout.ranks(); ++r)
+    state = std::max(state, model_state_bytes(cost, layout, r, replicas));
   return (cost.memory - state) * 95 / 100;
 }
 

@@ -33,6 +33,8 @@ struct BenchOptions {
 void run_setting_a(const BenchOptions& options, Report& report);
 /// Setting B: 32 ranks in 8 replicas; how far from the ideal step.
 void run_setting_b(const BenchOptions& options, Report& report);
+/// Settings A and B with several stages a rank.
+void run_stages(const BenchOptions& options, Report& report);
 /// How long planning takes.
 void run_speed(const BenchOptions& options, Report& report);
 /// Planning time beside the step that is planned, on clusters and for large steps; all options on.

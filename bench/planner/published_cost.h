@@ -23,8 +23,8 @@ struct PublishedSpeeds {
 /// setting B.
 [[nodiscard]] Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1);
 
-/// The 32 layers in `pp` equal stages. REQUIRES: pp divides 32.
-[[nodiscard]] StageLayout equal_stages(std::int32_t pp);
+/// The 32 layers in equal stages of `pp` ranks. REQUIRES: they divide 32.
+[[nodiscard]] StageLayout equal_stages(std::int32_t pp, std::int32_t stages_per_rank = 1);
 
 /// Forward and backward of these sequences uncut on one stage of `layers` layers, in nanoseconds,
 /// without what MicroPacks cost by themselves.

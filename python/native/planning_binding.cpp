@@ -127,7 +127,8 @@ std::vector<std::int32_t> stages_for(const StepPlanning& planning, const Lengths
 }
 
 StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_begin) {
-  const auto stages = static_cast<std::size_t>(planning.config.parallel.pp);
+  const ParallelConfig& p = planning.config.parallel;
+  const auto stages = static_cast<std::size_t>(p.pp) * static_cast<std::size_t>(p.stages_per_rank);
   const auto layers = static_cast<std::int32_t>(planning.cost.shape.num_layers);
   const bool rises =
       std::ranges::adjacent_find(layer_begin, std::ranges::greater_equal()) == layer_begin.end();
@@ -137,7 +138,7 @@ StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_
         "layer_begin is [{}], must rise from 0 to the model's {} layers in {} stages; "
         "take one from Job.stages_for",
         fmt::join(layer_begin, ", "), layers, stages);
-  planning.layout = StageLayout{std::move(layer_begin)};
+  planning.layout = StageLayout{std::move(layer_begin), p.stages_per_rank};
   return planning;
 }
 
@@ -160,17 +161,17 @@ std::pair<std::string, std::string> compare(const StepPlanning& planning, const 
                                             const nb::callable& told) {
   const SequenceLengths lengths = checked_lengths(given);
   const StepPlanning step = with_context(planning, lengths, context);
-  const Job job = step.job(lengths);
+  const std::vector<Job> jobs = step.jobs_to_try(lengths);
   Choices choices = step.choices;
   choices.planner = PlannerKind::kSlimpack;
   std::vector<ComparedPlanner> rows;
   for (const std::string& planner : planners) {
     told(planner);
     const nb::gil_scoped_release unlocked;
-    rows.push_back(compared(planner, job, lengths, choices, step.cost));
+    rows.push_back(compared(planner, jobs, lengths, choices, step.cost));
   }
-  return {comparison_json(rows, "lengths", job, choices, step.cost).dump(),
-          comparison_text(rows, job.memory_cap, kAnyColumns)};
+  return {comparison_json(rows, "lengths", jobs.front(), choices, step.cost).dump(),
+          comparison_text(rows, jobs.front().memory_cap, kAnyColumns)};
 }
 
 }  // namespace

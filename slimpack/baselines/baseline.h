@@ -98,8 +98,8 @@ struct MadePacks {
 
 /// The baseline's plan of `lengths`, which may be empty. check_plan accepts it. With fewer packs
 /// than replicas some replicas have none. Deterministic. Throws InvalidInput as require_packable,
-/// and where a pack of the tuning is too small for a sequence. REQUIRES: a baseline that interleaves
-/// where the job has several stages a rank.
+/// and where a pack of the tuning is too small for a sequence. REQUIRES: a baseline that
+/// interleaves where the job has several stages a rank.
 [[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input);
 
 }  // namespace slimpack

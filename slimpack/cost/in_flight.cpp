@@ -63,7 +63,8 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
       if (transients->empty()) continue;
       for (Bytes& transient : (*transients)[stage]) transient += messages;
     }
-    // A rank reduces the gradients of all its stages once the first of them has run its last action.
+    // A rank reduces the gradients of all its stages once the first of them has run its last
+    // action.
     if (counted < Counted::kAll || s >= layout.ranks()) continue;
     const Bytes reduced = gradients_in_flight(cost, layout, s, replicas);
     const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {

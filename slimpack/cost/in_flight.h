@@ -22,7 +22,8 @@ inline constexpr int kHeldSends = 2;
 ///    that comes. A message that leaves stays until the other rank has it; those count that are
 ///    largest together. One that comes has its memory before it is sent; inputs count it only once
 ///    it has been sent (TaskBytes::forward_input). The largest counts.
-///  - Gradients, at the last action of the rank's first stage: those of the other replicas for the own shard of every layer;
+///  - Gradients, at the last action of the rank's first stage: those of the other replicas for the
+///  own shard of every layer;
 ///    in large groups copies of what is sent, and parts of what the rank sums for others.
 ///    Sums begin as its layers complete, or after it if it sends an output. The slowest replica may
 ///    be late for all of them.

@@ -17,9 +17,9 @@ namespace slimpack {
 /// On a GPU it is as large as a product must be to run at full speed.
 [[nodiscard]] Tokens head_block(const ModelShape& shape, DeviceKind device);
 
-/// Bytes of rows, keys and values that a rank of the pipeline holds on its stages for `tokens` tokens
-/// between their forward and their backward. Every plan holds this for a whole sequence at some
-/// moment. Throws as task_bytes.
+/// Bytes of rows, keys and values that a rank of the pipeline holds on its stages for `tokens`
+/// tokens between their forward and their backward. Every plan holds this for a whole sequence at
+/// some moment. Throws as task_bytes.
 [[nodiscard]] Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                    std::int32_t rank, Tokens tokens);
 
@@ -52,8 +52,8 @@ struct ModelState {
   [[nodiscard]] Bytes total() const { return weights + gradients + optimizer; }
   bool operator==(const ModelState&) const = default;
 };
-/// Of a rank of the pipeline with all its stages. `replicas` replicas share out the optimizer's part,
-/// with ZeRO-2 gradients and with ZeRO-3 weights, too.
+/// Of a rank of the pipeline with all its stages. `replicas` replicas share out the optimizer's
+/// part, with ZeRO-2 gradients and with ZeRO-3 weights, too.
 [[nodiscard]] ModelState model_state(const Costs& cost, const StageLayout& layout,
                                      std::int32_t rank, std::int32_t replicas);
 /// The total of model_state.

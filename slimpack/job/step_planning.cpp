@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "slimpack/job/chosen_layout.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
 #include "slimpack/job/configured_model.h"
@@ -21,10 +22,10 @@ StepPlanning planning_of(const RunConfig& config, PlannableModel model, std::str
 
 StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
   const ParallelConfig& p = config.parallel;
-  StageLayout usual = balanced_layout(cost, lengths, p.pp, p.stages_per_rank);
+  StageLayout usual = chosen_layout(config, cost, lengths, choices);
   if (!cost.autograd) return usual;
   StageLayout light =
-      balanced_layout(cost, lengths, p.pp, p.stages_per_rank, LastStage::kBackwardAlone);
+      balanced_layout(cost, lengths, p.pp, usual.stages_per_rank, LastStage::kBackwardAlone);
   if (light == usual) return usual;
   const auto step = [&](const StageLayout& tried) {
     return plan_step(configured_job(config, cost, tried), lengths, choices, cost).step;
@@ -36,9 +37,17 @@ StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
 }
 
 Job StepPlanning::job(const SequenceLengths& lengths) const {
-  const ParallelConfig& p = config.parallel;
   return configured_job(config, cost,
-                        layout ? *layout : balanced_layout(cost, lengths, p.pp, p.stages_per_rank));
+                        layout ? *layout : chosen_layout(config, cost, lengths, choices));
+}
+
+std::vector<Job> StepPlanning::jobs_to_try(const SequenceLengths& lengths) const {
+  if (layout) return {job(lengths)};
+  std::vector<Job> jobs;
+  for (const StageLayout& tried : layouts_to_try(config, cost, lengths))
+    if (jobs.empty() || states_fit(config, cost, tried))
+      jobs.push_back(configured_job(config, cost, tried));
+  return jobs;
 }
 
 RatedPlan StepPlanning::plan(const SequenceLengths& lengths,

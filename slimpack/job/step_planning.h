@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/planner.h"
@@ -18,14 +19,16 @@ struct StepPlanning {
   PlannableModel model;
   Costs cost;
   Choices choices;
-  /// Of every step; none: balanced_layout for its own lengths.
+  /// Of every step; none: chosen_layout for its own lengths.
   std::optional<StageLayout> layout = {};
 
-  /// The layers of each stage that suit a run of steps like one of these lengths: balanced_layout.
+  /// The layers of each stage that suit a run of steps like one of these lengths: chosen_layout.
   /// Under autograd it depends on the plan what the last stage runs forward, so two are planned and
   /// the shorter step decides.
   [[nodiscard]] StageLayout layout_for(const SequenceLengths& lengths) const;
   [[nodiscard]] Job job(const SequenceLengths& lengths) const;
+  /// The same with every layout of layouts_to_try.
+  [[nodiscard]] std::vector<Job> jobs_to_try(const SequenceLengths& lengths) const;
   /// As plan_step. Throws InvalidInput also where the job's memory is too small for any plan.
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths,
                                const std::function<void()>& progress = nullptr) const;

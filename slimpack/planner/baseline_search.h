@@ -37,7 +37,7 @@ struct BaselineSearchResult {
   /// Without a step, where the question has no `below`: the step that is least above the cap.
   std::optional<RatedPlan> leanest;
   std::optional<RankNeed> least_need;  ///< of `leanest`
-  Tuning tuning;                        ///< of the one or the other
+  Tuning tuning;                       ///< of the one or the other
 };
 
 /// The shortest step of a baseline that keeps the cap, merges no more replicas than asked and is

@@ -60,7 +60,7 @@ std::vector<GpuActivations> gpu_activations(const PlannedJob& planned, const Rat
 }
 
 std::vector<RankMemoryUse> rank_memory(const PlannedJob& planned, const RatedPlan& step,
-                                      const std::optional<Bytes>& cap) {
+                                       const std::optional<Bytes>& cap) {
   const std::vector<Bytes> needs = rank_needs(step, planned.cost);
   const std::vector<GpuActivations> gpu = gpu_activations(planned, step, needs);
   std::vector<RankMemoryUse> ranks;
@@ -118,8 +118,8 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   return report;
 }
 
-/// The cap is one for all ranks. Where the fullest activations and the largest states are not on the
-/// same rank, or the cap was set too low, a higher one does.
+/// The cap is one for all ranks. Where the fullest activations and the largest states are not on
+/// the same rank, or the cap was set too low, a higher one does.
 std::optional<FitReport> with_higher_cap(const FitReport& wish) {
   if (!wish.budget) return std::nullopt;
   FitReport report = wish;
@@ -171,11 +171,12 @@ std::vector<FitOption> fitting(const FitQuestion& question,
 }  // namespace
 
 std::size_t FitReport::worst() const {
-  return static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.end(),
-                                                   [](const RankMemoryUse& a, const RankMemoryUse& b) {
-                                                     return a.headroom() < b.headroom();
-                                                   }) -
-                                  ranks.begin());
+  return static_cast<std::size_t>(
+      std::min_element(ranks.begin(), ranks.end(),
+                       [](const RankMemoryUse& a, const RankMemoryUse& b) {
+                         return a.headroom() < b.headroom();
+                       }) -
+      ranks.begin());
 }
 
 FitAdvice fit_advice(const FitQuestion& question) {

@@ -61,12 +61,12 @@ struct FitReport {
   FitJob job;
   bool fits = false;
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
-  std::vector<RankMemoryUse> ranks;  ///< of the pipeline
-  RecomputeByLayer recompute;  ///< of that plan
-  Bytes host;                  ///< of that plan: pinned host memory of a rank, which is not checked
-  Nanos makespan;              ///< of that plan
-  Tokens longest;              ///< the longest sequence
-  Tokens longest_that_fits;    ///< the longest sequence that would fit alone
+  std::vector<RankMemoryUse> ranks;        ///< of the pipeline
+  RecomputeByLayer recompute;              ///< of that plan
+  Bytes host;                ///< of that plan: pinned host memory of a rank, which is not checked
+  Nanos makespan;            ///< of that plan
+  Tokens longest;            ///< the longest sequence
+  Tokens longest_that_fits;  ///< the longest sequence that would fit alone
 
   /// Index of the rank with the least headroom.
   [[nodiscard]] std::size_t worst() const;

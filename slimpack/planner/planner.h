@@ -67,8 +67,9 @@ struct RatedPlan {
   /// Name of the baseline that made the plan (baselines/baseline.h); empty = the search found it,
   /// or it was read from a file.
   std::string_view baseline = {};
-  /// By rank of the pipeline: the most that any replica's holds in any timing. It counts that replicas which run
-  /// MicroPacks together wait for each other. Empty unless the search found the step.
+  /// By rank of the pipeline: the most that any replica's holds in any timing. It counts that
+  /// replicas which run MicroPacks together wait for each other. Empty unless the search found the
+  /// step.
   std::vector<Bytes> memory = {};
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;

@@ -32,9 +32,7 @@ LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequen
     ++seen;
     const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);
     const StageLayout one{{layer, layer + 1}};
-    policy.bytes +=
-        share *
-        static_cast<double>(sequence_bytes(cost, one, 0, Tokens(1)).count());
+    policy.bytes += share * static_cast<double>(sequence_bytes(cost, one, 0, Tokens(1)).count());
   }
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     for (const Pass pass : kWholePasses)

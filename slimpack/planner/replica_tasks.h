@@ -22,10 +22,10 @@ namespace slimpack {
 
 /// By rank of the pipeline: the most that any replica's holds in any timing.
 [[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step, const Costs& cost,
-                                             Counted counted = Counted::kAll);
+                                            Counted counted = Counted::kAll);
 /// The same, for costed_replicas of the step.
 [[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step,
-                                             std::span<const ReplicaPacks> replicas);
+                                            std::span<const ReplicaPacks> replicas);
 
 /// The most that any rank of the step holds in any timing.
 [[nodiscard]] RankNeed step_need(const RatedPlan& step, const Costs& cost);

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct ComparedPlanner {
   std::string tuning = {};
   Nanos published = {};
   Bytes published_peak = {};
+  std::int32_t stages_per_rank = 1;
 };
 
 /// The names of all planners: "slimpack" and the baselines.
@@ -55,9 +57,10 @@ struct SpeedUp {
 /// How ours compares with the fastest other planner. Absent if `times` lacks ours or has no other.
 [[nodiscard]] std::optional<SpeedUp> our_speed_up(const std::vector<PlannerTime>& times);
 
-/// Plans the step. `planner` is one of planner_names; baselines are tuned (tuned_baseline). Throws
-/// InvalidInput as plan_step.
-[[nodiscard]] ComparedPlanner compared(const std::string& planner, const Job& job,
+/// Plans the step for each of `jobs`, which differ in their layouts, and takes the best. `planner`
+/// is one of planner_names; baselines are tuned (tuned_baseline), and those that do not interleave
+/// have one stage a rank. Throws InvalidInput as plan_step.
+[[nodiscard]] ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
                                        const SequenceLengths& lengths, const Choices& choices,
                                        const Costs& cost);
 

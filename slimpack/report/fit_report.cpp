@@ -98,7 +98,8 @@ std::string verdict(const FitReport& wish) {
   return fmt::format(
       "does not fit: the fullest rank, of {} {}, is {} bytes ({}) over in the step that needs "
       "least, shown above ({})",
-      rank_word(wish), worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())), step);
+      rank_word(wish), worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())),
+      step);
 }
 
 double relative_time(const FitAdvice& advice, const FitOption& option) {

@@ -110,8 +110,8 @@ std::vector<std::int32_t> own_needs(const std::vector<std::int32_t>& needed,
 
 }  // namespace
 
-FoldedOrder::FoldedOrder(Pass pass, const std::vector<std::int32_t>& batch_ends,
-                         std::int32_t ranks, std::int32_t stages_per_rank)
+FoldedOrder::FoldedOrder(Pass pass, const std::vector<std::int32_t>& batch_ends, std::int32_t ranks,
+                         std::int32_t stages_per_rank)
     : packs_(batch_ends.empty() ? 0 : batch_ends.back()) {
   place_.resize(static_cast<std::size_t>(packs_ * stages_per_rank));
   order_.reserve(place_.size());

@@ -19,11 +19,12 @@ struct FoldedPack {
   bool operator==(const FoldedPack&) const = default;
 };
 
-/// The order in which every rank runs its stages' MicroPacks of one pass: batch by batch, in rounds.
-/// Each round passes one stage of a rank after the other, forward from the first, backward from the
-/// last. A round has as many MicroPacks as there are ranks or a few more, less than twice as many,
-/// so that its first one arrives at the rank's next stage when its last one has left this one
-/// (Megatron's interleaved schedule, arXiv:2104.04473, section 2.2; SlimPipe, arXiv:2504.14519).
+/// The order in which every rank runs its stages' MicroPacks of one pass: batch by batch, in
+/// rounds. Each round passes one stage of a rank after the other, forward from the first, backward
+/// from the last. A round has as many MicroPacks as there are ranks or a few more, less than twice
+/// as many, so that its first one arrives at the rank's next stage when its last one has left this
+/// one (Megatron's interleaved schedule, arXiv:2104.04473, section 2.2; SlimPipe,
+/// arXiv:2504.14519).
 class FoldedOrder {
  public:
   /// `batch_ends`: batches of consecutive packs, each up to its end.
@@ -70,11 +71,11 @@ struct ForwardNeeds {
   std::vector<std::int32_t> fitting;   ///< have to fit into memory before it
 };
 
-/// Of a folded rank. All its stages need a backward's packs, as they pass all stages before it comes
-/// back. More forwards have to fit where a round is longer than the slots of an inbox, so that no
-/// ranks wait for each other in a circle: the last may then wait for a slot of the first, which is
-/// up to the difference ahead of it, and backward the first for the last. `needed`: by backward
-/// pack, as running_needs.
+/// Of a folded rank. All its stages need a backward's packs, as they pass all stages before it
+/// comes back. More forwards have to fit where a round is longer than the slots of an inbox, so
+/// that no ranks wait for each other in a circle: the last may then wait for a slot of the first,
+/// which is up to the difference ahead of it, and backward the first for the last. `needed`: by
+/// backward pack, as running_needs.
 [[nodiscard]] ForwardNeeds folded_needs(const std::vector<std::int32_t>& needed,
                                         const FoldedOrders& orders, std::int32_t slots);
 

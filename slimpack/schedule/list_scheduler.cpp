@@ -51,8 +51,7 @@ void ListScheduler::set_needs(std::span<const ReplicaPacks> replicas) {
     if (pack_needs_.size() < own.size())
       pack_needs_.resize(own.size(), pack_needs_.empty() ? 0 : pack_needs_.back());
     for (std::size_t b = 0; b < pack_needs_.size(); ++b)
-      pack_needs_[b] =
-          std::max(pack_needs_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
+      pack_needs_[b] = std::max(pack_needs_[b], own.empty() ? 0 : own[std::min(b, own.size() - 1)]);
     forwards_ = std::max(forwards_, static_cast<std::int32_t>(replica.packs.forward.size()));
   }
   backwards_ = static_cast<std::int32_t>(pack_needs_.size());

@@ -101,8 +101,8 @@ class ListScheduler {
   std::vector<ReplicaPacks> folded_;
   std::optional<TaskTimes> slowest_;  ///< of several replicas
   const TaskTimes* times_;
-  std::vector<std::int32_t> needed_;              ///< the same by folded packs
-  std::vector<std::vector<StageMemory>> memory_;  ///< [stage][replica]
+  std::vector<std::int32_t> needed_;                            ///< the same by folded packs
+  std::vector<std::vector<StageMemory>> memory_;                ///< [stage][replica]
   std::vector<std::vector<const StageMemory*>> all_memory_;     ///< the same
   std::vector<std::vector<const StageMemory*>> first_to_fill_;  ///< [stage]: who needs most
   std::vector<Bytes> least_memory_;

@@ -36,7 +36,8 @@ class BoundTimes {
   /// first forwards and the last backwards of a replica are of first slices.
   [[nodiscard]] double way(std::int32_t s, Pass pass) const;
   /// What a rank of a replica that runs anything has beside its sequences: the way to its first
-  /// stage, a MicroPack each way on each stage and, after what is sent, the way back from the first.
+  /// stage, a MicroPack each way on each stage and, after what is sent, the way back from the
+  /// first.
   [[nodiscard]] double around(std::int32_t rank, Pass backward) const;
   /// The way of a sequence through the pipeline and back. The greater of two bounds:
   ///  - its forward slices follow each other on the first stage, and the last of them passes all

@@ -117,6 +117,8 @@ struct ParallelGrid {
 };
 
 struct ParallelConfig : ParallelGrid {
+  /// TOML: stages_per_rank = "auto": the planner chooses it, where pp is above 1.
+  bool chooses_stages = false;
   /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
   /// 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;

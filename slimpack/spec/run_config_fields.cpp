@@ -144,6 +144,29 @@ ConfigField memory_cap() {
       rule,   assign,       print};
 }
 
+ConfigField stages_per_rank() {
+  const std::string rule = fmt::format("an integer from 1 to {}, or \"auto\"", kMaxStages);
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    config.parallel.chooses_stages = text != nullptr && *text == "auto";
+    config.parallel.stages_per_rank =
+        config.parallel.chooses_stages
+            ? 1
+            : static_cast<std::int32_t>(read_integer(entry, 1, kMaxStages, rule));
+  };
+  const auto print = [](const RunConfig& config) {
+    return config.parallel.chooses_stages
+               ? std::string("stages_per_rank = \"auto\"")
+               : fmt::format("stages_per_rank = {}", config.parallel.stages_per_rank);
+  };
+  return {"parallel",
+          "stages_per_rank",
+          "model chunks of a pipeline rank, interleaved; auto = as suits the step",
+          rule,
+          assign,
+          print};
+}
+
 ConfigField speed() {
   const std::string rule = fmt::format("an array, each element {}", kAboveZero.text);
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
@@ -212,8 +235,7 @@ std::vector<ConfigField> parallel_fields() {
       integer({"parallel", "dp", "replicas of the pipeline"}, &R::parallel, &P::dp, 1, kMaxStages),
       integer({"parallel", "tp", "tensor-parallel ranks of a pipeline rank"}, &R::parallel, &P::tp,
               1, kMaxStages),
-      integer({"parallel", "stages_per_rank", "model chunks of a pipeline rank, interleaved"},
-              &R::parallel, &P::stages_per_rank, 1, kMaxStages),
+      stages_per_rank(),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),

@@ -11,7 +11,9 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/job/chosen_layout.h"
 #include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_job.h"
 #include "slimpack/training/configured_profile.h"
 
 namespace slimpack {
@@ -39,6 +41,12 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
   });
 }
 
+/// Whether a run of such ranks can go on with stages as these ranks had them.
+bool runs_on(const ParallelConfig& p, const RankGrid& grid) {
+  return p.pp == grid.pipeline && p.dp == grid.replicas && p.tp == grid.tensor &&
+         (p.chooses_stages || p.stages_per_rank == grid.stages_per_rank);
+}
+
 std::string basis_to_json(const PlanBasis& basis) {
   return nlohmann::json{{"cost", cost_to_json(basis.cost)},
                         {"layer_begin", basis.layout.layer_begin},
@@ -59,10 +67,10 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                             const SequenceLengths& lengths, const JobAgreement& agreement,
                             TrainingListener& listener) {
   const ParallelConfig& p = config.parallel;
-  const bool goes_on_alike = saved != nullptr && saved->grid == rank_grid(p);
+  const bool goes_on_alike = saved != nullptr && runs_on(p, saved->grid);
   PlanBasis basis;
   const auto decide = [&](const Costs& cost) {
-    basis = {cost, balanced_layout(cost, lengths, p.pp, p.stages_per_rank)};
+    basis = {cost, chosen_layout(config, cost, lengths, configured_choices(config, cost))};
     return agreement.alone() ? "known" : basis_to_json(basis);
   };
   std::string text = agreement.from_first([&]() -> std::string {

@@ -112,8 +112,7 @@ class Times {
   using ByPass = std::array<std::vector<Span>, 2>;  ///< [pass][pack]
   [[nodiscard]] ByPass& stage_of(const Span& span) {
     const auto rank = static_cast<std::size_t>(span.rank);
-    const std::size_t stage =
-        static_cast<std::size_t>(span.local_stage) * ranks_ + rank % ranks_;
+    const std::size_t stage = static_cast<std::size_t>(span.local_stage) * ranks_ + rank % ranks_;
     return spans_.at(rank / ranks_ * stages_ + stage);
   }
 

@@ -128,8 +128,8 @@ void showValue(const Workload& workload, std::ostream& out) {
   for (const Tokens length : workload.lengths) lengths.push_back(length.count());
   out << fmt::format("{}: {} tokens, granularity {}, context {}, pp {} × {}, dp {}, {} speeds {}",
                      workload.kind, lengths, workload.granularity.count(), workload.context.count(),
-                     workload.pp, workload.stages_per_rank, workload.dp, workload.uneven ? "known" : "unknown",
-                     workload.speed);
+                     workload.pp, workload.stages_per_rank, workload.dp,
+                     workload.uneven ? "known" : "unknown", workload.speed);
 }
 
 rc::Gen<Workload> workloads(const Extent& extent) {

@@ -153,8 +153,7 @@ TEST(LayerMemory, OfASequenceIsItsRowsWithItsKeysAndValues) {
   const auto token = [&](Recompute recompute) {
     return row_bytes(cost.shape, cost.dtype, recompute) + kv_bytes(cost.shape, cost.dtype);
   };
-  EXPECT_EQ(sequence_bytes(cost, layout, 0, Tokens(7)),
-            token(Recompute::kFull) * 7);
+  EXPECT_EQ(sequence_bytes(cost, layout, 0, Tokens(7)), token(Recompute::kFull) * 7);
   EXPECT_EQ(sequence_bytes(cost, layout, 1, Tokens(7)),
             (token(Recompute::kMlp) + token(Recompute::kElementwise)) * 7);
 }

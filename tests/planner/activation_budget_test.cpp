@@ -63,7 +63,7 @@ TEST(ActivationBudget, RefusesStatesThatLeaveNothing) {
   } catch (const InvalidInput& e) {
     const std::string message = e.what();
     EXPECT_EQ(message.find('\n'), std::string::npos);
-    EXPECT_NE(message.find("stage 1"), std::string::npos) << message;
+    EXPECT_NE(message.find("pipeline rank 1"), std::string::npos) << message;
     EXPECT_NE(message.find("slimpack fit"), std::string::npos) << message;
   }
 }

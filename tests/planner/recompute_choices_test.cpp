@@ -115,10 +115,9 @@ TEST(NeverFits, IsTrueBelowWhatTheLongestSequenceKeeps) {
                       with_recompute(asked.cost, recompute));
   };
   EXPECT_FALSE(never());  // no cap
-  const Bytes kept = std::max(sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
-                                             0, Tokens(700)),
-                              sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
-                                             1, Tokens(700)));
+  const Bytes kept =
+      std::max(sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout, 0, Tokens(700)),
+               sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout, 1, Tokens(700)));
   asked.request.memory_cap = kept;
   EXPECT_FALSE(never());
   asked.request.memory_cap = kept - Bytes(1);
@@ -158,8 +157,8 @@ TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
   asked.request.lengths.assign(1, Tokens(16384));
   asked.request.mixed_recompute = false;
   asked.request.recompute = {R::kElementwise, R::kMlp};
-  const Bytes kept = sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
-                                    0, Tokens(16384));
+  const Bytes kept =
+      sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout, 0, Tokens(16384));
   asked.request.memory_cap = kept * 95 / 100;
   const RatedPlan one = *plan_step(asked.request, asked.cost).step;
   EXPECT_EQ(one.plan.recompute, RecomputeByLayer(6, R::kMlp));
@@ -177,8 +176,8 @@ RatedPlan tight_step(double host_per_byte) {
   asked.cost.host_per_byte = host_per_byte;
   asked.request.lengths.assign(1, Tokens(16384));
   asked.request.recompute = known_recomputations(asked.cost);
-  const Bytes kept = sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout,
-                                    0, Tokens(16384));
+  const Bytes kept =
+      sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout, 0, Tokens(16384));
   asked.request.memory_cap = kept * 9 / 10;
   RatedPlan step = *plan_step(asked.request, asked.cost).step;
   EXPECT_LE(step_need(step, asked.cost).bytes, *asked.request.memory_cap);

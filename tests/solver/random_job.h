@@ -9,8 +9,9 @@
 
 namespace slimpack::testing {
 
-/// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 ranks with a stage or two of
-/// a layer or two each; costs of the magnitude of a small model; groups of up to `most_merged` replicas.
+/// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 ranks with a stage or two
+/// of a layer or two each; costs of the magnitude of a small model; groups of up to `most_merged`
+/// replicas.
 struct RandomJob : Job, CutLimits {
   RecomputingCosts cost;
   SequenceLengths lengths;

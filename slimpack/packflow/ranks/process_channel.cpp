@@ -10,9 +10,8 @@ namespace slimpack {
 
 void ProcessChannel::post_receive(std::int32_t local_stage, const MessageForm& form) {
   SLIMPACK_CHECK(source_ != nullptr);
-  incoming_.at(static_cast<std::size_t>(local_stage))
-      .push_back(
-          source_->receive(at::empty({form.rows, form.width}, form.options), 1 - source_->index()));
+  incoming_[local_stage].push_back(
+      source_->receive(at::empty({form.rows, form.width}, form.options), 1 - source_->index()));
 }
 
 void ProcessChannel::send(at::Tensor rows_TH) {
@@ -26,7 +25,7 @@ void ProcessChannel::send(at::Tensor rows_TH) {
 }
 
 at::Tensor ProcessChannel::receive(std::int32_t local_stage) {
-  std::deque<ProcessPeers::Message>& posted = incoming_.at(static_cast<std::size_t>(local_stage));
+  std::deque<ProcessPeers::Message>& posted = incoming_[local_stage];
   SLIMPACK_CHECK(!posted.empty(), "a message is awaited whose receive was not posted");
   posted.front().wait();
   at::Tensor rows_TH = posted.front().tensor();

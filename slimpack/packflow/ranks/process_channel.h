@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <deque>
-#include <vector>
+#include <map>
 
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/process_exchange.h"
@@ -17,13 +17,9 @@ namespace slimpack {
 class ProcessChannel {
  public:
   /// The groups with the rank that sends and with the rank that receives; null where there is none.
-  /// `held`: sends that may wait for their receives, each with its memory. `stages`: of this rank,
-  /// which the messages are for.
-  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int held, std::int32_t stages = 1)
-      : source_(source),
-        target_(target),
-        held_(static_cast<std::size_t>(held)),
-        incoming_(static_cast<std::size_t>(stages)) {}
+  /// `held`: sends that may wait for their receives, each with its memory.
+  ProcessChannel(ProcessPeers* source, ProcessPeers* target, int held)
+      : source_(source), target_(target), held_(static_cast<std::size_t>(held)) {}
 
   /// REQUIRES: receives of all stages are posted in the order in which the other rank sends.
   void post_receive(std::int32_t local_stage, const MessageForm& form);
@@ -37,7 +33,7 @@ class ProcessChannel {
   ProcessPeers* source_;
   ProcessPeers* target_;
   std::size_t held_;
-  std::vector<std::deque<ProcessPeers::Message>> incoming_;  ///< by local stage
+  std::map<std::int32_t, std::deque<ProcessPeers::Message>> incoming_;  ///< by local stage
   std::deque<ProcessPeers::Message> outgoing_;
 };
 

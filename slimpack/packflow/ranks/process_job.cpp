@@ -45,7 +45,7 @@ struct ProcessJob::Ends {
     }
     if (edges.empty()) return;
     for (const std::size_t way : {0, 1})
-      channels.emplace_back(sources[way], targets[way], kHeldSends, grid.stages_per_rank);
+      channels.emplace_back(sources[way], targets[way], kHeldSends);
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }

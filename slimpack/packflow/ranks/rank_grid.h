@@ -38,8 +38,11 @@ struct RankGrid {
   bool operator==(const RankGrid&) const = default;
 };
 
-[[nodiscard]] inline RankGrid rank_grid(const ParallelGrid& parallel) {
-  return {parallel.pp, parallel.dp, parallel.tp, parallel.stages_per_rank};
+/// Of a run. Where the planner chooses the stages, as if there were several on each rank: what
+/// connects them must be there before it has chosen.
+[[nodiscard]] inline RankGrid rank_grid(const ParallelConfig& parallel) {
+  const bool any = parallel.chooses_stages && parallel.pp > 1;
+  return {parallel.pp, parallel.dp, parallel.tp, any ? 2 : parallel.stages_per_rank};
 }
 
 }  // namespace slimpack

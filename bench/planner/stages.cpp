@@ -1,0 +1,120 @@
+// What several stages a rank are worth: the same steps with one, two and four.
+#include <fmt/format.h>
+
+#include "bench/planner/jobs.h"
+#include "bench/planner/parts.h"
+#include "bench/planner/published_cost.h"
+#include "bench/planner/workloads.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+
+namespace slimpack::bench {
+namespace {
+
+constexpr int kStagesPerRank[] = {1, 2, 4, 8};
+constexpr int kSeeds = 5;
+
+class Stages {
+ public:
+  Stages(const BenchOptions& options, Report& report)
+      : options_(options),
+        report_(report),
+        progress_("stages", 20),
+        table_({{"step", Align::kLeft},
+                {"stages a rank"},
+                {"step ÷ work"},
+                {"bubble"},
+                {"peak"},
+                {"MicroPacks F/B"},
+                {"planned in"}}) {}
+
+  void run() {
+    const SequenceLengths lengths =
+        real_lengths(options_.lengths, kSettingASequences, kSettingAContext);
+    for (const int gigabytes : {0, 80, 60}) setting_a(lengths, gigabytes);
+    for (const std::int64_t context : {65'536, 262'144}) setting_b(Tokens(context));
+    progress_.finish();
+    fmt::print(
+        "\nSeveral stages a rank: settings A (with overheads) and B (means of {} seeds)\n\n{}",
+        kSeeds, table_.text());
+  }
+
+ private:
+  /// Means over steps that are planned alike.
+  struct Means {
+    double ratio = 0, bubble = 0, seconds = 0;
+    Bytes peak;
+    double forward = 0, backward = 0;
+    int planned = 0;
+  };
+
+  void setting_a(const SequenceLengths& lengths, int gigabytes) {
+    for (const int stages_per_rank : kStagesPerRank) {
+      StepJob job = setting_a_job({lengths, true, gigabytes});
+      job.job.layout = equal_stages(kSettingAStages, stages_per_rank);
+      const double work = stage_work(job.cost, lengths, 32 / kSettingAStages);
+      const std::string cap = gigabytes > 0 ? fmt::format("{} GB", gigabytes) : "no cap";
+      Means means;
+      add(means, fmt::format("stages/a/cap-{}", gigabytes), job, work);
+      row("A, " + cap, stages_per_rank, means);
+    }
+  }
+
+  void setting_b(Tokens context) {
+    for (const int stages_per_rank : kStagesPerRank) {
+      Means means;
+      for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+        StepJob job = setting_b_job({seed, 512, context});
+        job.job.layout = equal_stages(kSettingBStages, stages_per_rank);
+        const double work =
+            stage_work(job.cost, job.lengths, 32 / kSettingBStages) / kSettingBReplicas;
+        add(means, fmt::format("stages/b/{}/seed-{}", in_k(context), seed), job, work);
+      }
+      row(fmt::format("B, {}", in_k(context)), stages_per_rank, means);
+    }
+  }
+
+  void add(Means& means, const std::string& name, StepJob job, double work) {
+    job.choices.effort = options_.effort;
+    const RatedStep step = rated(job);
+    const std::int32_t stages_per_rank = job.job.layout.stages_per_rank;
+    if (!step.step) return report_.add(name, step, {{"stages_per_rank", stages_per_rank}});
+    const StepFigures& f = step.figures;
+    const double ratio = static_cast<double>(f.makespan.count()) / work;
+    ++means.planned;
+    means.ratio += ratio;
+    means.bubble += f.bubble;
+    means.seconds += step.planning_seconds;
+    means.peak = std::max(means.peak, f.peak);
+    means.forward += static_cast<double>(f.forward_packs);
+    means.backward += static_cast<double>(f.backward_packs);
+    report_.add(name, step, {{"step_over_work", ratio}, {"stages_per_rank", stages_per_rank}});
+  }
+
+  void row(const std::string& name, int stages_per_rank, const Means& means) {
+    progress_.advance();
+    const std::string stages = fmt::to_string(stages_per_rank);
+    if (means.planned == 0) {
+      table_.add_row({name, stages, "does not fit", "", "", "", ""});
+      return;
+    }
+    const double n = means.planned;
+    table_.add_row({name, stages, fmt::format("{:.4f}", means.ratio / n),
+                    text_of(means.bubble / n, Unit::kShare), human_bytes(means.peak),
+                    fmt::format("{:.0f}/{:.0f}", means.forward / n, means.backward / n),
+                    text_of(means.seconds / n, Unit::kSeconds)});
+  }
+
+  const BenchOptions& options_;
+  Report& report_;
+  PartProgress progress_;
+  Table table_;
+};
+
+}  // namespace
+
+void run_stages(const BenchOptions& options, Report& report) {
+  Stages(options, report).run();
+}
+
+}  // namespace slimpack::bench

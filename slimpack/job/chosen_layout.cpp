@@ -1,0 +1,43 @@
+#include "slimpack/job/chosen_layout.h"
+
+#include <optional>
+#include <utility>
+
+#include "slimpack/job/configured_job.h"
+
+namespace slimpack {
+namespace {
+
+/// Steps went on getting shorter up to a stage for each layer (bench/planner, part "stages").
+constexpr std::int32_t kStagesPerRank[] = {1, 2, 4, 8};
+
+}  // namespace
+
+std::vector<StageLayout> layouts_to_try(const RunConfig& config, const Costs& cost,
+                                        const SequenceLengths& lengths) {
+  const ParallelConfig& p = config.parallel;
+  if (!p.chooses_stages) return {balanced_layout(cost, lengths, p.pp, p.stages_per_rank)};
+  std::vector<StageLayout> layouts;
+  for (const std::int32_t stages : kStagesPerRank)
+    if (stages == 1 || (p.pp > 1 && std::int64_t{p.pp} * stages <= cost.shape.num_layers))
+      layouts.push_back(balanced_layout(cost, lengths, p.pp, stages));
+  return layouts;
+}
+
+StageLayout chosen_layout(const RunConfig& config, const Costs& cost,
+                          const SequenceLengths& lengths, const Choices& choices) {
+  std::vector<StageLayout> layouts = layouts_to_try(config, cost, lengths);
+  std::size_t best = 0;
+  std::optional<Nanos> shortest;
+  for (std::size_t i = 0; layouts.size() > 1 && i < layouts.size(); ++i) {
+    if (!states_fit(config, cost, layouts[i])) continue;
+    const PlanOutcome outcome =
+        plan_step(configured_job(config, cost, layouts[i]), lengths, choices, cost);
+    if (!outcome.step || (shortest && outcome.step->prediction.makespan >= *shortest)) continue;
+    shortest = outcome.step->prediction.makespan;
+    best = i;
+  }
+  return std::move(layouts[best]);
+}
+
+}  // namespace slimpack
