@@ -83,7 +83,7 @@ class CountedStep {
       run_engine(nullptr);
       return std::move(moments_);
     }
-    testing::MailJob job({.stages = case_.stages, .tensor = case_.tensor});
+    testing::MailJob job({.pipeline = case_.stages, .tensor = case_.tensor});
     std::vector<std::jthread> processes;
     for (std::int32_t rank = 0; rank < job.grid().ranks(); ++rank)
       processes.emplace_back([this, &job, rank] { run_engine(&job.process(rank)); });

@@ -1,6 +1,11 @@
 // What several stages a rank are worth: the same steps with one, two and four.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
 #include "bench/planner/jobs.h"
 #include "bench/planner/parts.h"
 #include "bench/planner/published_cost.h"
@@ -12,26 +17,27 @@ namespace slimpack::bench {
 namespace {
 
 constexpr int kStagesPerRank[] = {1, 2, 4, 8};
-constexpr int kSeeds = 5;
+constexpr int kSeeds = 10;
 
 class Stages {
  public:
   Stages(const BenchOptions& options, Report& report)
       : options_(options),
         report_(report),
-        progress_("stages", 20),
+        progress_("stages", 16),
         table_({{"step", Align::kLeft},
                 {"stages a rank"},
                 {"step ÷ work"},
                 {"bubble"},
                 {"peak"},
                 {"MicroPacks F/B"},
-                {"planned in"}}) {}
+                {"planned in"},
+                {"nearest rival", Align::kLeft}}) {}
 
   void run() {
     const SequenceLengths lengths =
         real_lengths(options_.lengths, kSettingASequences, kSettingAContext);
-    for (const int gigabytes : {0, 80, 60}) setting_a(lengths, gigabytes);
+    for (const int gigabytes : {0, 80}) setting_a(lengths, gigabytes);
     for (const std::int64_t context : {65'536, 262'144}) setting_b(Tokens(context));
     progress_.finish();
     fmt::print(
@@ -46,6 +52,7 @@ class Stages {
     Bytes peak;
     double forward = 0, backward = 0;
     int planned = 0;
+    std::map<std::string, double> rivals;  ///< those within the cap in every step
   };
 
   void setting_a(const SequenceLengths& lengths, int gigabytes) {
@@ -89,20 +96,44 @@ class Stages {
     means.forward += static_cast<double>(f.forward_packs);
     means.backward += static_cast<double>(f.backward_packs);
     report_.add(name, step, {{"step_over_work", ratio}, {"stages_per_rank", stages_per_rank}});
+    add_rivals(means, name, job, work);
+  }
+
+  /// Tuned, with as many stages a rank.
+  void add_rivals(Means& means, const std::string& name, const StepJob& job, double work) {
+    for (const Baseline& baseline : baselines()) {
+      if (!baseline.interleaves) continue;
+      const RatedStep rival = rated(baseline, job);
+      const double ratio = static_cast<double>(rival.figures.makespan.count()) / work;
+      const bool fits = !job.job.memory_cap || rival.figures.peak <= *job.job.memory_cap;
+      means.rivals[std::string(baseline.name)] +=
+          fits ? ratio : std::numeric_limits<double>::infinity();
+      report_.add(name, rival,
+                  {{"step_over_work", ratio},
+                   {"stages_per_rank", job.job.layout.stages_per_rank},
+                   {"fits", fits}});
+    }
+  }
+
+  static std::string nearest(const Means& means) {
+    const auto best =
+        std::ranges::min_element(means.rivals, {}, [](const auto& rival) { return rival.second; });
+    if (best == means.rivals.end() || std::isinf(best->second)) return "none fits";
+    return fmt::format("{:.4f} {}", best->second / means.planned, best->first);
   }
 
   void row(const std::string& name, int stages_per_rank, const Means& means) {
     progress_.advance();
     const std::string stages = fmt::to_string(stages_per_rank);
     if (means.planned == 0) {
-      table_.add_row({name, stages, "does not fit", "", "", "", ""});
+      table_.add_row({name, stages, "does not fit", "", "", "", "", ""});
       return;
     }
     const double n = means.planned;
     table_.add_row({name, stages, fmt::format("{:.4f}", means.ratio / n),
                     text_of(means.bubble / n, Unit::kShare), human_bytes(means.peak),
                     fmt::format("{:.0f}/{:.0f}", means.forward / n, means.backward / n),
-                    text_of(means.seconds / n, Unit::kSeconds)});
+                    text_of(means.seconds / n, Unit::kSeconds), nearest(means)});
   }
 
   const BenchOptions& options_;

@@ -138,6 +138,37 @@ StageLayout layout_of_kinds(const std::vector<double>& work, const std::vector<d
   return layout;
 }
 
+/// The work of a layer, and of one on the last stage.
+struct LayerWork {
+  double usual, last;
+};
+
+/// Layers of equal work to stages. Each stage gets one. Every further layer goes to the rank that
+/// is lightest with it, to its stage with the fewest layers. A rank's layers are equal, so no
+/// exchange of layers can lower the largest load afterwards.
+StageLayout layout_of_equals(const LayerWork& work, const std::vector<double>& edge_work,
+                             std::int32_t stages_per_rank, std::int32_t layers) {
+  const std::size_t stages = edge_work.size();
+  const std::size_t ranks = stages / static_cast<std::size_t>(stages_per_rank);
+  std::vector<std::int32_t> count(stages, 1);
+  const auto with_one_more = [&](std::size_t s) {
+    double load = 0;  // of the rank
+    for (std::size_t own = s % ranks; own < stages; own += ranks)
+      load += edge_work[own] +
+              (own + 1 == stages ? work.last : work.usual) * (count[own] + (own == s ? 1 : 0));
+    return std::tuple(load, count[s], -static_cast<int>(s));
+  };
+  for (auto assigned = static_cast<std::int32_t>(stages); assigned < layers; ++assigned) {
+    std::size_t lightest = 0;
+    for (std::size_t s = 1; s < stages; ++s)
+      if (with_one_more(s) < with_one_more(lightest)) lightest = s;
+    ++count[lightest];
+  }
+  StageLayout layout{{0}, stages_per_rank};
+  for (const std::int32_t n : count) layout.layer_begin.push_back(layout.layer_begin.back() + n);
+  return layout;
+}
+
 }  // namespace
 
 const LayerCosts& layer_costs(const Costs& cost, std::size_t kind) {
@@ -206,30 +237,8 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     return layout;
   }
 
-  // 2. Each stage gets one layer. Every further layer goes to the rank that is lightest with it, to
-  //    its stage with the fewest layers. A rank's layers are equal, so no exchange of layers can
-  //    lower the largest load afterwards.
-  std::vector<std::int32_t> count(edge_work.size(), 1);
-  const auto layer_work = [&](std::size_t s) {
-    return (s + 1 == count.size() ? last_work_of_kind : work_of_kind).front();
-  };
-  std::vector<double> load(static_cast<std::size_t>(ranks), 0.0);
-  for (std::size_t s = 0; s < count.size(); ++s)
-    load[s % load.size()] += edge_work[s] + layer_work(s);
-  for (std::int32_t assigned = stages; assigned < layers; ++assigned) {
-    const auto with_one_more = [&](std::size_t s) {
-      return std::tuple(load[s % load.size()] + layer_work(s), count[s], -static_cast<int>(s));
-    };
-    std::size_t lightest = 0;
-    for (std::size_t s = 1; s < count.size(); ++s) {
-      if (with_one_more(s) < with_one_more(lightest)) lightest = s;
-    }
-    ++count[lightest];
-    load[lightest % load.size()] += layer_work(lightest);
-  }
-  StageLayout layout{{0}, stages_per_rank};
-  for (const std::int32_t n : count) layout.layer_begin.push_back(layout.layer_begin.back() + n);
-  return layout;
+  return layout_of_equals({work_of_kind.front(), last_work_of_kind.front()}, edge_work,
+                          stages_per_rank, layers);
 }
 
 }  // namespace slimpack

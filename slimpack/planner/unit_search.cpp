@@ -65,6 +65,8 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
       last_phase_(problem.candidates.empty() ? problem.choices.search.directions.size() *
                                                    static_cast<std::size_t>(problem.depth.effort)
                                              : 0) {
+  // Around a ring of stages unequal MicroPacks wait for each other, and it fills quickly anyhow.
+  if (problem.job.layout.stages_per_rank > 1) space_.first.taper_per_stage = 0;
   space_.split = problem.cost.weight_gradient != EdgeTime();
   space_.paired = problem.paired();
   enqueue(hints);

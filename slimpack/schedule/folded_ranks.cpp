@@ -143,11 +143,33 @@ PackId FoldedOrder::place(FoldedPack of) const {
   return PackId(place_[static_cast<std::size_t>(of.local_stage * packs_) + of.pack.index()]);
 }
 
-FoldedOrders::FoldedOrders(const std::vector<std::int32_t>& forward_ends,
-                           const std::vector<std::int32_t>& backward_ends, std::int32_t of_ranks,
-                           std::int32_t of_stages)
-    : forward(Pass::kForward, forward_ends, of_ranks, of_stages),
-      backward(Pass::kBackward, backward_ends, of_ranks, of_stages),
+bool has_rounds(std::int32_t packs, std::int32_t ranks) {
+  const std::int32_t rounds = packs / ranks;
+  return rounds > 0 && packs <= rounds * (ranks + kChannelSlots - 1);
+}
+
+Batches batches_of(const std::vector<std::int32_t>& needed, std::int32_t forwards,
+                   std::int32_t ranks) {
+  const auto backwards = static_cast<std::int32_t>(needed.size());
+  Batches batches;
+  std::int32_t f = 0, b = 0;  // the ends of the last batch
+  const auto fits = [&](std::int32_t packs) { return has_rounds(packs, ranks); };
+  for (std::int32_t end = 1; end < backwards; ++end) {
+    const std::int32_t run = needed[static_cast<std::size_t>(end) - 1];
+    if (needed[static_cast<std::size_t>(end)] == run) continue;
+    if (!fits(run - f) || !fits(end - b) || !fits(forwards - run) || !fits(backwards - end))
+      continue;
+    batches.forward.push_back(f = run);
+    batches.backward.push_back(b = end);
+  }
+  if (f < forwards) batches.forward.push_back(forwards);
+  if (b < backwards) batches.backward.push_back(backwards);
+  return batches;
+}
+
+FoldedOrders::FoldedOrders(const Batches& batches, std::int32_t of_ranks, std::int32_t of_stages)
+    : forward(Pass::kForward, batches.forward, of_ranks, of_stages),
+      backward(Pass::kBackward, batches.backward, of_ranks, of_stages),
       ranks(of_ranks),
       stages_per_rank(of_stages) {}
 

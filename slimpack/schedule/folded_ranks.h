@@ -45,11 +45,22 @@ class FoldedOrder {
   std::int32_t largest_round_ = 0;
 };
 
-/// Both passes of a step, with the batches of each.
+/// Whether so many packs can pass in rounds of at least a pack for each rank, and of less than the
+/// slots of an inbox more.
+[[nodiscard]] bool has_rounds(std::int32_t packs, std::int32_t ranks);
+
+/// Ends of batches of either pass: the forwards of a batch are what its backwards need beside
+/// earlier batches. Those without rounds are joined with the next, if that leaves any.
+struct Batches {
+  std::vector<std::int32_t> forward, backward;
+};
+/// `needed`: running_needs of the packs.
+[[nodiscard]] Batches batches_of(const std::vector<std::int32_t>& needed, std::int32_t forwards,
+                                 std::int32_t ranks);
+
+/// Both passes of a step.
 struct FoldedOrders {
-  FoldedOrders(const std::vector<std::int32_t>& forward_ends,
-               const std::vector<std::int32_t>& backward_ends, std::int32_t ranks,
-               std::int32_t stages_per_rank);
+  FoldedOrders(const Batches& batches, std::int32_t ranks, std::int32_t stages_per_rank);
 
   [[nodiscard]] const FoldedOrder& of(Pass pass) const {
     return pass == Pass::kForward ? forward : backward;

@@ -28,6 +28,7 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
       policy_(policy),
       backwards_(static_cast<std::int32_t>(tasks.needed.size())),
       look_at_(tasks.memory.size()) {
+  if (tasks.folded != nullptr) set_pace();
   const std::size_t stages = tasks.memory.size();
   const auto forwards = static_cast<std::size_t>(tasks.forwards);
   const auto packs = forwards + static_cast<std::size_t>(backwards_);
@@ -47,6 +48,14 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
       stage.memory = std::max(stage.memory, replica->guard->before_start());
     }
   }
+}
+
+void ListRun::set_pace() {
+  if (backwards_ == 0) return;
+  forwards_per_backward_ = static_cast<double>(tasks_.forwards) / backwards_;
+  for (std::int32_t b = 0; b < backwards_; ++b)
+    ahead_ = std::max(ahead_, tasks_.needed[static_cast<std::size_t>(b)] -
+                                  forwards_per_backward_ * static_cast<double>(b));
 }
 
 FoldedLink ListRun::source(std::size_t s, bool forward, std::int32_t pack) const {
@@ -156,6 +165,17 @@ bool ListRun::backward_fits(std::size_t s, bool split) {
   return stage.pending <= caps_[s];
 }
 
+/// Folded ranks pass messages around a ring, where a backward too early delays forwards that
+/// another rank waits for, and the other way round. So they keep to the pace of 1F1B: a rank is two
+/// forwards ahead of the next, and of the last as many as its backwards need.
+Pass ListRun::preferred(std::size_t s) const {
+  if (tasks_.folded == nullptr || policy_.first == Pass::kForward) return policy_.first;
+  const Stage& stage = stages_[s];
+  const double lead = 2.0 * static_cast<double>(stages_.size() - 1 - s);
+  const double wanted = ahead_ + lead + forwards_per_backward_ * stage.next_backward;
+  return stage.next_forward < wanted ? Pass::kForward : Pass::kBackward;
+}
+
 std::optional<Pass> ListRun::backward_ready(std::size_t s) {
   const Stage& stage = stages_[s];
   if (stage.next_backward >= backwards_ ||
@@ -172,9 +192,10 @@ std::optional<Pass> ListRun::backward_ready(std::size_t s) {
 }
 
 std::optional<Pass> ListRun::startable(std::size_t s) {
-  if (policy_.first == Pass::kForward && forward_ready(s)) return Pass::kForward;
+  const Pass first = preferred(s);
+  if (first == Pass::kForward && forward_ready(s)) return Pass::kForward;
   if (const std::optional<Pass> backward = backward_ready(s)) return backward;
-  if (policy_.first == Pass::kBackward && forward_ready(s)) return Pass::kForward;
+  if (first == Pass::kBackward && forward_ready(s)) return Pass::kForward;
   if (stages_[s].has_put_off()) return Pass::kWeightGradient;
   return std::nullopt;
 }

@@ -61,6 +61,8 @@ class ListRun {
   };
 
   void set_left();
+  void set_pace();
+  [[nodiscard]] Pass preferred(std::size_t s) const;
   /// The other end of a pack's message: who sends its input, and who receives its output.
   [[nodiscard]] FoldedLink source(std::size_t s, bool forward, std::int32_t pack) const;
   [[nodiscard]] FoldedLink target(std::size_t s, bool forward, std::int32_t pack) const;
@@ -89,6 +91,8 @@ class ListRun {
   std::unique_ptr<std::int64_t[]> arrivals_;  ///< of all stages
   std::vector<Stage> stages_;
   std::vector<std::int64_t> look_at_;  ///< by stage: when to look at it next
+  double forwards_per_backward_ = 1;   ///< of folded ranks
+  double ahead_ = 0;                   ///< forwards that backwards need beyond that pace
 };
 
 }  // namespace slimpack

@@ -65,8 +65,7 @@ std::span<const ReplicaPacks> ListScheduler::fold(std::span<const ReplicaPacks> 
   }
   SLIMPACK_CHECK(slots_ >= 2);
   const std::int32_t ranks = replicas.front().times.stages() / stages_per_rank;
-  const std::vector<std::int32_t> all_forwards{forwards_}, all_backwards{backwards_};
-  orders_.emplace(all_forwards, all_backwards, ranks, stages_per_rank);
+  orders_.emplace(batches_of(pack_needs_, forwards_, ranks), ranks, stages_per_rank);
   const std::int32_t round =
       std::max(orders_->forward.largest_round(), orders_->backward.largest_round());
   messages_.emplace(FoldedMessages{FoldedLinks(orders_->forward, Pass::kForward, ranks, slots_),

@@ -19,7 +19,9 @@ namespace slimpack {
 
 /// Which of several possible actions a stage starts.
 struct ListPolicy {
-  Pass first = Pass::kBackward;  ///< kForward or kBackward: which starts if both could
+  /// kForward or kBackward: which starts if both could. With several stages a rank kBackward means
+  /// the pace of 1F1B.
+  Pass first = Pass::kBackward;
   /// Backward packs from this one on are split if memory allows. Their weight gradients run when
   /// the stage would otherwise wait, or when memory is short.
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
@@ -44,7 +46,8 @@ struct ListPolicy {
 /// the memory for it. A replica with fewer packs skips the missing ones.
 ///
 /// A rank with several stages runs each pass in the rounds of FoldedOrder, so it still chooses
-/// between one forward and one backward. Stages here are then ranks (folded_ranks.h).
+/// between one forward and one backward. It keeps to the pace of interleaved 1F1B: a backward first
+/// if enough forwards are ahead, else a forward first. Stages here are then ranks (folded_ranks.h).
 class ListScheduler {
  public:
   /// Keeps references to the replicas. REQUIRES: at least one replica, all with the same number of

@@ -7,31 +7,6 @@
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
-namespace {
-
-/// Whether so many packs can pass in rounds of at least a pack for each rank, and of less than the
-/// slots of an inbox more.
-bool has_rounds(std::int32_t packs, std::int32_t ranks) {
-  const std::int32_t rounds = packs / ranks;
-  return rounds > 0 && packs <= rounds * (ranks + kChannelSlots - 1);
-}
-
-/// Ends of batches of packs whose backwards start when all of them have passed forward. Those
-/// without such rounds are joined, if that leaves any.
-std::vector<std::int32_t> batch_ends(const std::vector<std::int32_t>& needed, std::int32_t ranks) {
-  std::vector<std::int32_t> ends;
-  std::int32_t before = 0;  // the end of the last batch
-  for (const std::int32_t end : needed) {
-    const std::int32_t left = needed.back() - end;
-    if (has_rounds(end - before, ranks) && (left == 0 || has_rounds(left, ranks)))
-      ends.push_back(before = end);
-  }
-  if (before < (needed.empty() ? 0 : needed.back())) ends.push_back(needed.back());
-  return ends;
-}
-
-}  // namespace
-
 // The last rank runs `in_flight` forwards ahead throughout the step: the most that any backward
 // needs beyond one for each backward before it. Each rank is a constant number of forwards ahead
 // of the next, never behind. So a forward never waits for a backward that comes after it, and the
@@ -46,14 +21,14 @@ Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead
                  ahead_per_rank >= 0 && stages_per_rank >= 1 &&
                  (stages_per_rank == 1 || ahead_per_rank == 2));
   const std::vector<std::int32_t> needed = running_needs(packs);
-  const std::vector<std::int32_t> ends = batch_ends(needed, ranks);
-  const FoldedOrders orders(ends, ends, ranks, stages_per_rank);
+  const auto count_of_packs = static_cast<std::int32_t>(packs.forward.size());
+  const FoldedOrders orders(batches_of(needed, count_of_packs, ranks), ranks, stages_per_rank);
   const std::vector<std::int32_t> folded = folded_needs(needed, orders, kChannelSlots).running;
   const auto count = static_cast<std::int32_t>(folded.size());
   std::int32_t in_flight = 0;
   for (std::int32_t b = 0; b < count; ++b)
     in_flight = std::max(in_flight, folded[static_cast<std::size_t>(b)] - b);
-  if (stages_per_rank > 1 && !has_rounds(ends.empty() ? 0 : ends.front(), ranks)) in_flight = count;
+  if (stages_per_rank > 1 && !has_rounds(orders.forward.largest_round(), ranks)) in_flight = count;
   Schedule schedule;
   for (std::int32_t r = 0; r < ranks; ++r) {
     const std::int32_t ahead = in_flight + ahead_per_rank * (ranks - 1 - r);

@@ -1,0 +1,137 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/ranks/thread_world.h"
+
+namespace slimpack {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLong = 20s;  // a hang, on any machine
+
+at::Tensor number(double value) {
+  return at::full({1}, value, at::kDouble);
+}
+
+/// Of two ranks.
+Inbox forward_to_second() {
+  return {Direction::kForward, StageId(1)};
+}
+Inbox backward_to_first() {
+  return {Direction::kBackward, StageId(0)};
+}
+
+template <class T>
+bool waits(std::future<T>& call) {
+  return call.wait_for(50ms) == std::future_status::timeout;
+}
+template <class T>
+bool returns(std::future<T>& call) {
+  return call.wait_for(kLong) == std::future_status::ready;
+}
+
+/// Spends processor time.
+void work(Nanos time) {
+  const RankClock clock(ClockKind::kVirtual, Nanos(0));
+  while (clock.now() < time) {
+  }
+}
+
+TEST(VirtualClock, CountsOwnWorkAndWaitsForOthersWork) {
+  // Whoever shares a processor with whom: 30 ms of work before a message, then 10 ms of another on
+  // it, whose answer comes back at 40; so both meet at 40.
+  ThreadWorld world({.pipeline = 2}, 1);
+  Nanos sent, received, answered, met;
+  std::jthread first([&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0));
+    const auto c = world.communicator(0, clock);
+    work(from_seconds(0.030));
+    c->send(forward_to_second(), number(1));
+    sent = clock.now();
+    static_cast<void>(c->receive(backward_to_first()));
+    answered = clock.now();
+    c->world().barrier();
+  });
+  std::jthread second([&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0));
+    const auto c = world.communicator(1, clock);
+    static_cast<void>(c->receive(forward_to_second()));
+    received = clock.now();
+    work(from_seconds(0.010));
+    c->send(backward_to_first(), number(1));
+    c->world().barrier();
+    met = clock.now();
+  });
+  first.join();
+  second.join();
+  // A little is spent on the calls themselves.
+  const auto expect_near = [](Nanos time, double seconds) {
+    EXPECT_GE(time, from_seconds(seconds));
+    EXPECT_LT(time, from_seconds(seconds + 0.005));
+  };
+  expect_near(sent, 0.030);
+  expect_near(received, 0.030);
+  expect_near(answered, 0.040);
+  expect_near(met, 0.040);
+}
+
+TEST(VirtualClock, ASenderWaitsUntilItsSlotWasFree) {
+  // One slot: the second message can go only when the first was received, 20 ms late.
+  ThreadWorld world({.pipeline = 2}, 1);
+  Nanos sent{};
+  std::jthread receiver([&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0));
+    const auto c = world.communicator(1, clock);
+    work(from_seconds(0.020));
+    for (int i = 0; i < 2; ++i) static_cast<void>(c->receive(forward_to_second()));
+  });
+  std::jthread sender([&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0));
+    const auto c = world.communicator(0, clock);
+    for (int i = 0; i < 2; ++i) c->send(forward_to_second(), number(i));
+    sent = clock.now();
+  });
+  receiver.join();
+  sender.join();
+  EXPECT_GE(sent, from_seconds(0.020));
+  EXPECT_LT(sent, from_seconds(0.025));
+}
+
+TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {
+  ThreadWorld world({.pipeline = 2}, 1);
+  ProcessorTurns turns;
+  std::vector<std::unique_ptr<RankClock>> computing;
+  for (std::int32_t p = 0; p < processors(); ++p)
+    computing.push_back(std::make_unique<RankClock>(ClockKind::kVirtual, Nanos(0), &turns));
+  auto late = std::async(std::launch::async, [&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
+    static_cast<void>(world.communicator(1, clock)->receive(forward_to_second()));
+  });
+  EXPECT_TRUE(waits(late));
+  // One is done; the late rank computes, and while it waits for its message another one may.
+  computing.pop_back();
+  auto other = std::async(std::launch::async, [&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
+    world.communicator(0, clock)->send(forward_to_second(), number(1));
+  });
+  EXPECT_TRUE(returns(other));
+  EXPECT_TRUE(returns(late));
+}
+
+TEST(VirtualClock, WallTimeNeedsNoTurn) {
+  ProcessorTurns turns;
+  std::deque<RankClock> clocks;
+  for (int r = 0; r < 1000; ++r) clocks.emplace_back(ClockKind::kWall, Nanos(0), &turns);
+}
+
+}  // namespace
+}  // namespace slimpack
