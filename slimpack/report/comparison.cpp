@@ -49,12 +49,19 @@ std::string conclusion(const std::vector<ComparedPlanner>& planners,
                      speed_up->times, speed_up->other, cap ? " within the memory cap" : "");
 }
 
-/// How the baselines are tuned. Empty without any.
+std::string stages_text(std::int32_t stages_per_rank) {
+  return fmt::format("{} stages a rank", stages_per_rank);
+}
+
+/// How the baselines are tuned, and how many stages our ranks have if they have several. Empty
+/// without any.
 std::string tuning_text(const std::vector<ComparedPlanner>& planners,
                         const std::optional<Bytes>& cap, int columns) {
   Table table({{"tuned", Align::kLeft}, {"as published"}, {"best with", Align::kLeft}});
   bool any = false;
   for (const ComparedPlanner& planner : planners) {
+    if (planner.planner == kOurs && planner.stages_per_rank > 1)
+      table.add_row({kOurs, "", stages_text(planner.stages_per_rank)});
     if (planner.tuning.empty()) continue;
     any = true;
     const char* above = cap && planner.published_peak > *cap ? " !" : "";
@@ -105,7 +112,7 @@ void compare_baseline(ComparedPlanner& out, const Baseline& baseline, std::span<
     if (!keep_better(out, tuned.step, job, cost)) continue;
     out.tuning = describe(tuned.tuning);
     if (job.layout.stages_per_rank > 1)
-      out.tuning += fmt::format(", {} stages a rank", job.layout.stages_per_rank);
+      out.tuning += ", " + stages_text(job.layout.stages_per_rank);
   }
 }
 

@@ -83,23 +83,23 @@ std::string gpu_table(const FitReport& report, int columns) {
 std::string verdict(const FitReport& wish) {
   const std::size_t worst = wish.worst();
   const Bytes headroom = wish.ranks[worst].headroom();
+  const char* const which = wish.job.grid.stages_per_rank > 1 ? "number" : "of stage";
   std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
                                  describe(wish.recompute));
   if (wish.host > Bytes(0))
     step += fmt::format(", pinned host memory of a rank: {}", human_bytes(wish.host));
   if (wish.fits)
-    return fmt::format("fits: the fullest rank, of {} {}, has {} to spare; a step takes {}",
-                       rank_word(wish), worst, human_bytes(headroom), step);
+    return fmt::format("fits: the fullest rank, {} {}, has {} to spare; a step takes {}", which,
+                       worst, human_bytes(headroom), step);
   if (headroom >= Bytes(0))
     return fmt::format(
         "does not fit: the cap is one for all stages, and too low for the step that needs least, "
         "shown above ({})",
         step);
   return fmt::format(
-      "does not fit: the fullest rank, of {} {}, is {} bytes ({}) over in the step that needs "
-      "least, shown above ({})",
-      rank_word(wish), worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())),
-      step);
+      "does not fit: the fullest rank, {} {}, is {} bytes ({}) over in the step that needs least, "
+      "shown above ({})",
+      which, worst, grouped(-headroom.count()), human_bytes(Bytes(-headroom.count())), step);
 }
 
 double relative_time(const FitAdvice& advice, const FitOption& option) {

@@ -42,12 +42,18 @@ const RunConfig& require_trainable(const RunConfig& config, bool alone) {
 
 ModelShape checked_shape(const RunConfig& config) {
   ModelShape shape = trained_model(config);
-  if (config.parallel.pp > shape.num_layers)
+  const ParallelConfig& p = config.parallel;
+  if (p.stages_per_rank > 1 && std::int64_t{p.pp} * p.stages_per_rank > shape.num_layers)
+    invalid_input(
+        "parallel.pp × stages_per_rank is {} × {} stages, the model has {} layers; a stage needs "
+        "at least one: lower one of the two",
+        p.pp, p.stages_per_rank, shape.num_layers);
+  if (p.pp > shape.num_layers)
     invalid_input(
         "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
         "parallel.pp",
-        config.parallel.pp, shape.num_layers);
-  static_cast<void>(tensor_parallel_part(shape, config.parallel.tp));  // throws for a bad tp
+        p.pp, shape.num_layers);
+  static_cast<void>(tensor_parallel_part(shape, p.tp));  // throws for a bad tp
   return shape;
 }
 

@@ -41,6 +41,7 @@ def train_and_kill(file, overrides, r):
 @pytest.mark.parametrize("name, grid", [
     ("fp32", ["parallel.pp=2"]),
     ("bf16", ["parallel.pp=2", "parallel.dp=2", "train.dtype=bf16"]),
+    ("stages", ["parallel.pp=2", "parallel.stages_per_rank=2"]),
 ])
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspace, name, grid):
     steps = 45  # ten kills after at most three steps, and what is left to do
@@ -156,6 +157,27 @@ def test_costs_that_are_other_ones_now_do_not_change_the_plans(workspace):
               for f in (whole, halfway, otherwise)]
     layers = [state["run"]["layer_begin"] for state in states]
     assert layers[0] == layers[1] != layers[2]
+
+
+@pytest.mark.parametrize("before, after", [(2, 1), (1, 2), (2, '"auto"')])
+def test_a_checkpoint_resumes_on_another_number_of_stages_a_rank(workspace, before, after):
+    """Weights and moments are those of a run that never changed, but for the order of sums."""
+    usual = ["parallel.pp=2", "data.step_tokens=300", "train.dtype=fp64", "train.steps=4",
+             "checkpoint.every=2"]
+    stages = f"parallel.stages_per_rank={before}"
+    name = f"stages-{before}-{str(after).strip(chr(34))}"
+    whole = workspace.train(name, *usual, stages)
+    halfway = workspace.folder / f"{name}-halfway"
+    shutil.copytree(whole / "checkpoints" / "step-00000002",
+                    halfway / "checkpoints" / "step-00000002")
+    done = resume(workspace, halfway.name, *usual, f"parallel.stages_per_rank={after}")
+    assert done.returncode == 0, done.stderr
+    losses = [line["loss"] for line in metrics(halfway)]
+    assert losses == pytest.approx([line["loss"] for line in metrics(whole)][2:], rel=1e-9)
+    files = [sorted(p.name for p in newest_checkpoint(f).glob("model*.safetensors"))
+             for f in (whole, halfway)]
+    if after != '"auto"':  # which goes on with the checkpoint's stages
+        assert len(files[0]) != len(files[1])
 
 
 def test_a_finished_run_has_nothing_to_go_on_with(workspace, six_steps):

@@ -148,6 +148,19 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
             (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
 }
 
+TEST(BalancedLayout, BalancesRanksThenTheirStages) {
+  // Eleven layers of 3 and a head of 6 on two ranks of two stages. Six layers on the rank of stages
+  // 0 and 2, five and the head on the other: 18 and 21. Seven and four would be 21 and 18, but
+  // fuller stages. Stages 0 and 2 have three layers each, 1 and 3 two and three.
+  Costs cost;
+  cost.shape = small_gqa();
+  cost.shape.num_layers = 11;
+  cost.forward.per_token = 1;
+  cost.backward.per_token = 2;
+  cost.head_backward.per_token = 6;
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 2), (StageLayout{{0, 3, 5, 8, 11}, 2}));
+}
+
 TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
   // Forward 1, backward 2 a layer. Both passes: 4 and 4 layers. Backward alone: 3 layers are 9 and
   // 5 are 10; 4 on the first stage would be 12.

@@ -42,10 +42,11 @@ struct Grid {
   std::int32_t merged = 1;  ///< replicas that run the long documents together
   Widest widest = Widest::kAttention;
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
+  std::int32_t stages_per_rank = 1;
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("pp {}, dp {}, tp {}, merged over {}, widest {}, split from {}", pp, dp, tp,
-                       merged, static_cast<int>(widest), split_from);
+    return fmt::format("pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}", pp,
+                       stages_per_rank, dp, tp, merged, static_cast<int>(widest), split_from);
   }
 };
 
@@ -98,7 +99,7 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
   GridStep step;
   step.cost = cost_from_hardware(shape, dtype, HardwareSpec{}, grid.tp, grid.dp);
   step.plan.lengths = docs.lengths;
-  step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp);
+  step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp, grid.stages_per_rank);
   step.plan.recompute = std::move(recompute);
   const RecomputingCosts cost = with_recompute(step.cost, step.plan.recompute);
   std::vector<TaskTimes> times;
@@ -124,8 +125,9 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
   std::vector<ReplicaPacks> replicas;
   for (std::size_t r = 0; r < docs.own.size(); ++r)
     replicas.push_back({step.plan.replicas[r].packs, times[r], bytes[r]});
-  const Schedule common =
-      ListScheduler(replicas).run({}, {.split_from = grid.split_from})->schedule;
+  const Schedule common = ListScheduler(replicas, kChannelSlots, grid.stages_per_rank)
+                              .run({}, {.split_from = grid.split_from})
+                              ->schedule;
   for (const ReplicaPlan& replica : step.plan.replicas)
     step.schedules.push_back(own_order(common, replica.packs));
   return step;
@@ -141,7 +143,7 @@ void compare_on(const std::vector<Grid>& grids, const std::string& what) {
     for (const Dtype dtype : {Dtype::kFp32, Dtype::kFp64})
       for (std::size_t policy = 0; policy <= each.size(); ++policy) {
         const bool qk_norm = (policy + (dtype == Dtype::kFp32 ? 0 : 1)) % 2 == 1;
-        const std::int64_t layers = 2 * grid.pp;
+        const std::int64_t layers = 2 * grid.pp * grid.stages_per_rank;
         RecomputeByLayer recompute;
         for (std::int64_t l = 0; l < layers; ++l)
           recompute.push_back(each[policy < each.size() ? policy : rng.below(each.size())]);
@@ -163,6 +165,13 @@ TEST(GridMemory, OfTensorParallelRanksIsWithinTwoPercent) {
               {.tp = 4, .widest = Widest::kStates},
               {.pp = 2, .tp = 2, .widest = Widest::kVocabulary}},
              "tensor-parallel");
+}
+
+TEST(GridMemory, OfRanksWithSeveralStagesIsWithinTwoPercent) {
+  compare_on({{.pp = 2, .stages_per_rank = 2},
+              {.pp = 3, .split_from = 1, .stages_per_rank = 2},
+              {.pp = 2, .dp = 2, .tp = 2, .merged = 2, .stages_per_rank = 3}},
+             "several stages a rank");
 }
 
 TEST(GridMemory, OfReplicasIsWithinTwoPercent) {
