@@ -47,6 +47,7 @@ namespace {
 struct Layout {
   std::int32_t pp = 1;
   std::int32_t dp = 1;
+  std::int32_t stages_per_rank = 1;
 };
 
 /// One way to run the documents.
@@ -111,7 +112,8 @@ class Bench {
   [[nodiscard]] std::unique_ptr<Engine> engine(const Case& c) const {
     return std::make_unique<Engine>(
         EngineOptions{.shape = shape_,
-                      .layout = balanced_layout(cost_, lengths_, c.layout.pp),
+                      .layout = balanced_layout(cost_, lengths_, c.layout.pp,
+                                                c.layout.stages_per_rank),
                       .replicas = c.layout.dp,
                       .context = a_.context,
                       .pin_threads = c.clock == ClockKind::kWall,
@@ -163,6 +165,7 @@ class Bench {
     return {{"name", c.name},
             {"pp", c.layout.pp},
             {"dp", c.layout.dp},
+            {"stages_per_rank", c.layout.stages_per_rank},
             {"clock", to_string(c.clock)},
             {"seconds", seconds},
             {"all_seconds", all_seconds},
@@ -202,8 +205,13 @@ Table result_table() {
                 {"stolen"}});
 }
 
+double quotient(const nlohmann::json& a, const nlohmann::json& b, const char* figure,
+                const char* other) {
+  return a[figure].get<double>() / b[other].get<double>();
+}
+
 double quotient(const nlohmann::json& a, const nlohmann::json& b, const char* figure) {
-  return a[figure].get<double>() / b[figure].get<double>();
+  return quotient(a, b, figure, figure);
 }
 
 /// `figure` is one by repetition.
@@ -254,6 +262,23 @@ nlohmann::json compare_slices(const StepOptions& a) {
           {"cases", cases}};
 }
 
+/// Four ranks with one, two and three stages each.
+nlohmann::json run_interleaved(const StepOptions& a) {
+  Table table = result_table();
+  nlohmann::json cases = Bench(a, equal_steps(a), 12)
+                             .run({{"one stage a rank", {.pp = 4}},
+                                   {"two stages a rank", {.pp = 4, .stages_per_rank = 2}},
+                                   {"three stages a rank", {.pp = 4, .stages_per_rank = 3}}},
+                                  table);
+  fmt::print("12 layers, 4 ranks\n\n{}\n", table.text());
+  for (nlohmann::json& c : cases) {
+    c["replayed_over_measured"] = quotient(c, c, "replayed_seconds", "seconds");
+    fmt::print("{}: replayed ÷ measured {:.3f}\n", c["name"].get<std::string>(),
+               c["replayed_over_measured"].get<double>());
+  }
+  return cases;
+}
+
 nlohmann::json run_eight_ranks(const StepOptions& a) {
   Table table = result_table();
   nlohmann::json cases =
@@ -297,6 +322,7 @@ struct Part {
   nlohmann::json (*run)(const StepOptions&);
 };
 constexpr std::array kParts{Part{"clocks", compare_clocks}, Part{"slices", compare_slices},
+                            Part{"interleaved", run_interleaved},
                             Part{"eight_ranks", run_eight_ranks},
                             Part{"heavy_document", merge_heavy_document}};
 

@@ -15,6 +15,8 @@ Costs sixteen_layers() {
   cost.shape.hidden_size = 8;
   cost.shape.num_heads = cost.shape.num_kv_heads = 2;
   cost.shape.head_dim = 4;
+  cost.shape.intermediate_size = 16;
+  cost.shape.vocab_size = 10;
   cost.forward = {.per_pack = 1000, .per_token = 10};
   cost.backward = {.per_pack = 2000, .per_token = 20};
   return cost;
