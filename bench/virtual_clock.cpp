@@ -110,15 +110,14 @@ class Bench {
 
  private:
   [[nodiscard]] std::unique_ptr<Engine> engine(const Case& c) const {
-    return std::make_unique<Engine>(
-        EngineOptions{.shape = shape_,
-                      .layout = balanced_layout(cost_, lengths_, c.layout.pp,
-                                                c.layout.stages_per_rank),
-                      .replicas = c.layout.dp,
-                      .context = a_.context,
-                      .pin_threads = c.clock == ClockKind::kWall,
-                      .clock = c.clock,
-                      .should_stop = {}});
+    return std::make_unique<Engine>(EngineOptions{
+        .shape = shape_,
+        .layout = balanced_layout(cost_, lengths_, c.layout.pp, c.layout.stages_per_rank),
+        .replicas = c.layout.dp,
+        .context = a_.context,
+        .pin_threads = c.clock == ClockKind::kWall,
+        .clock = c.clock,
+        .should_stop = {}});
   }
 
   [[nodiscard]] RatedPlan planned(const Case& c, const StageLayout& layout) const {

@@ -75,11 +75,12 @@ struct FoldedOrders {
 /// whether a rank has them says FoldedLinks.
 [[nodiscard]] ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders);
 
-/// By backward of a rank: how many forwards come before it there.
+/// By backward of a rank: how many forwards come before it there. With one stage a rank all three
+/// are the same, and the last two are left empty.
 struct ForwardNeeds {
-  std::vector<std::int32_t> running;   ///< run before it
-  std::vector<std::int32_t> arriving;  ///< have run once its input, or a later one's, can wait
-  std::vector<std::int32_t> fitting;   ///< have to fit into memory before it
+  std::vector<std::int32_t> running;        ///< run before it
+  std::vector<std::int32_t> arriving = {};  ///< have run once its input, or a later one's, can wait
+  std::vector<std::int32_t> fitting = {};   ///< have to fit into memory before it
 };
 
 /// Of a folded rank. All its stages need a backward's packs, as they pass all stages before it

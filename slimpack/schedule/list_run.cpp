@@ -58,22 +58,31 @@ void ListRun::set_pace() {
                                   forwards_per_backward_ * static_cast<double>(b));
 }
 
-FoldedLink ListRun::source(std::size_t s, bool forward, std::int32_t pack) const {
-  if (tasks_.folded != nullptr) {
-    const FoldedLinks& links = forward ? tasks_.folded->forward : tasks_.folded->backward;
-    return links.source[s][static_cast<std::size_t>(pack)];
-  }
-  if (forward ? s == 0 : s + 1 == stages_.size()) return {};
-  return {static_cast<std::int32_t>(forward ? s - 1 : s + 1), pack, 0};
+const FoldedLink& ListRun::source(std::size_t s, bool forward, std::int32_t pack) const {
+  const FoldedLinks& links = forward ? tasks_.folded->forward : tasks_.folded->backward;
+  return links.source[s][static_cast<std::size_t>(pack)];
 }
 
-FoldedLink ListRun::target(std::size_t s, bool forward, std::int32_t pack) const {
-  if (tasks_.folded != nullptr) {
-    const FoldedLinks& links = forward ? tasks_.folded->forward : tasks_.folded->backward;
-    return links.target[s][static_cast<std::size_t>(pack)];
-  }
-  if (forward ? s + 1 == stages_.size() : s == 0) return {};
-  return {static_cast<std::int32_t>(forward ? s + 1 : s - 1), pack, pack - tasks_.slots + 1};
+const FoldedLink& ListRun::target(std::size_t s, bool forward, std::int32_t pack) const {
+  const FoldedLinks& links = forward ? tasks_.folded->forward : tasks_.folded->backward;
+  return links.target[s][static_cast<std::size_t>(pack)];
+}
+
+bool ListRun::folded_slot(std::size_t s, bool forward, std::int32_t pack) const {
+  const FoldedLink& to = target(s, forward, pack);
+  if (to.rank < 0) return true;
+  const Stage& receiver = stages_[static_cast<std::size_t>(to.rank)];
+  return (forward ? receiver.next_forward : receiver.next_backward) >= to.begun;
+}
+
+std::int64_t ListRun::folded_arrival(std::size_t s, bool forward) const {
+  const Stage& stage = stages_[s];
+  const std::int32_t pack = forward ? stage.next_forward : stage.next_backward;
+  const FoldedLink& from = source(s, forward, pack);
+  if (from.rank < 0) return 0;
+  const Stage& sender = stages_[static_cast<std::size_t>(from.rank)];
+  if ((forward ? sender.next_forward : sender.next_backward) <= from.place) return kNever;
+  return (forward ? stage.forward_arrival : stage.backward_arrival)[pack];
 }
 
 /// Sets `left`: the stage's own actions, then the last backward's way through the stages before it.
@@ -147,8 +156,8 @@ bool ListRun::forward_fits(std::size_t s) {
 bool ListRun::forward_ready(std::size_t s) {
   const Stage& stage = stages_[s];
   if (stage.next_forward >= tasks_.forwards || forward_arrival(s) > look_at_[s]) return false;
-  const FoldedLink to = target(s, true, stage.next_forward);
-  if (to.rank >= 0 && stages_[static_cast<std::size_t>(to.rank)].next_forward < to.begun)
+  if (tasks_.folded != nullptr) return folded_slot(s, true, stage.next_forward) && forward_fits(s);
+  if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= tasks_.slots)
     return false;
   return forward_fits(s);
 }
@@ -182,8 +191,9 @@ std::optional<Pass> ListRun::backward_ready(std::size_t s) {
       stage.next_forward < tasks_.needed[static_cast<std::size_t>(stage.next_backward)] ||
       backward_arrival(s) > look_at_[s])
     return std::nullopt;
-  const FoldedLink to = target(s, false, stage.next_backward);
-  if (to.rank >= 0 && stages_[static_cast<std::size_t>(to.rank)].next_backward < to.begun)
+  if (tasks_.folded != nullptr
+          ? !folded_slot(s, false, stage.next_backward)
+          : s > 0 && stage.next_backward - stages_[s - 1].next_backward >= tasks_.slots)
     return std::nullopt;
   if (stage.next_backward >= policy_.split_from && backward_fits(s, true))
     return Pass::kInputGradient;
@@ -204,18 +214,18 @@ std::optional<Pass> ListRun::startable(std::size_t s) {
 std::int64_t ListRun::forward_arrival(std::size_t s) const {
   const Stage& stage = stages_[s];
   if (stage.next_forward >= tasks_.forwards) return kNever;
-  const FoldedLink from = source(s, true, stage.next_forward);
-  if (from.rank < 0) return 0;
-  if (stages_[static_cast<std::size_t>(from.rank)].next_forward <= from.place) return kNever;
+  if (tasks_.folded != nullptr) return folded_arrival(s, true);
+  if (s == 0) return 0;
+  if (stages_[s - 1].next_forward <= stage.next_forward) return kNever;
   return stage.forward_arrival[stage.next_forward];
 }
 
 std::int64_t ListRun::backward_arrival(std::size_t s) const {
   const Stage& stage = stages_[s];
   if (stage.next_backward >= backwards_) return kNever;
-  const FoldedLink from = source(s, false, stage.next_backward);
-  if (from.rank < 0) return 0;
-  if (stages_[static_cast<std::size_t>(from.rank)].next_backward <= from.place) return kNever;
+  if (tasks_.folded != nullptr) return folded_arrival(s, false);
+  if (s + 1 == stages_.size()) return 0;
+  if (stages_[s + 1].next_backward <= stage.next_backward) return kNever;
   return stage.backward_arrival[stage.next_backward];
 }
 
@@ -278,16 +288,26 @@ Action ListRun::start(std::size_t s, Pass pass) {
 /// the output gets a message.
 void ListRun::pass_on(std::size_t s, Pass pass, PackId pack, std::int64_t now) {
   const bool forward = pass == Pass::kForward;
-  const FoldedLink from = source(s, forward, pack.value());
-  if (from.rank >= 0) wake(static_cast<std::size_t>(from.rank), now);
-  const FoldedLink to = target(s, forward, pack.value());
-  if (to.rank < 0) return;
+  if (tasks_.folded != nullptr) {
+    const FoldedLink& from = source(s, forward, pack.value());
+    if (from.rank >= 0) wake(static_cast<std::size_t>(from.rank), now);
+    const FoldedLink& to = target(s, forward, pack.value());
+    if (to.rank >= 0) deliver(s, forward, pack, {static_cast<std::size_t>(to.rank), to.place});
+    return;
+  }
+  const bool has_source = forward ? s > 0 : s + 1 < stages_.size();
+  if (has_source) wake(forward ? s - 1 : s + 1, now);
+  const bool has_target = forward ? s + 1 < stages_.size() : s > 0;
+  if (has_target) deliver(s, forward, pack, {forward ? s + 1 : s - 1, pack.value()});
+}
+
+void ListRun::deliver(std::size_t s, bool forward, PackId pack, Arrival at) {
   const TaskTimes& times = tasks_.times;
   const Nanos transfer = (forward ? times.forward_transfer : times.backward_transfer)[pack.index()];
   const std::int64_t arrival = stages_[s].free_at + transfer.count();
-  Stage& receiver = stages_[static_cast<std::size_t>(to.rank)];
-  (forward ? receiver.forward_arrival : receiver.backward_arrival)[to.place] = arrival;
-  wake(static_cast<std::size_t>(to.rank), arrival);
+  Stage& receiver = stages_[at.stage];
+  (forward ? receiver.forward_arrival : receiver.backward_arrival)[at.pack] = arrival;
+  wake(at.stage, arrival);
 }
 
 }  // namespace slimpack

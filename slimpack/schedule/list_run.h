@@ -63,9 +63,12 @@ class ListRun {
   void set_left();
   void set_pace();
   [[nodiscard]] Pass preferred(std::size_t s) const;
-  /// The other end of a pack's message: who sends its input, and who receives its output.
-  [[nodiscard]] FoldedLink source(std::size_t s, bool forward, std::int32_t pack) const;
-  [[nodiscard]] FoldedLink target(std::size_t s, bool forward, std::int32_t pack) const;
+  /// Of folded ranks: who sends a pack's input, and who receives its output.
+  [[nodiscard]] const FoldedLink& source(std::size_t s, bool forward, std::int32_t pack) const;
+  [[nodiscard]] const FoldedLink& target(std::size_t s, bool forward, std::int32_t pack) const;
+  /// Whether the output of the next pack is sure of a slot, and when its input arrives.
+  [[nodiscard]] bool folded_slot(std::size_t s, bool forward, std::int32_t pack) const;
+  [[nodiscard]] std::int64_t folded_arrival(std::size_t s, bool forward) const;
   [[nodiscard]] bool splits() const { return policy_.split_from < backwards_; }
   [[nodiscard]] bool forward_ready(std::size_t s);
   /// Whether the next forward fits. Sets `pending`.
@@ -82,6 +85,11 @@ class ListRun {
   PackId take(Stage& stage, Pass pass);
   Action start(std::size_t s, Pass pass);
   void pass_on(std::size_t s, Pass pass, PackId pack, std::int64_t now);
+  struct Arrival {
+    std::size_t stage;
+    std::int32_t pack;
+  };
+  void deliver(std::size_t s, bool forward, PackId pack, Arrival at);
   [[nodiscard]] ListScheduler::Result result(Schedule schedule) const;
 
   ListTasks tasks_;

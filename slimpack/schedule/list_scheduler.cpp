@@ -1,6 +1,7 @@
 // List scheduler: prepares what depends on the plan alone, and starts the runs under caps.
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/list_run.h"
@@ -83,7 +84,7 @@ ForwardNeeds ListScheduler::needs_of(const PackPlan& packs) const {
   if (!orders_) needed.resize(packs.backward.size());
   for (std::int32_t& forwards : needed)
     forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
-  return orders_ ? folded_needs(needed, *orders_, slots_) : unfolded_needs(needed);
+  return orders_ ? folded_needs(needed, *orders_, slots_) : ForwardNeeds{std::move(needed)};
 }
 
 void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas,

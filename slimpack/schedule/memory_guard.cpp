@@ -10,10 +10,6 @@ std::vector<std::int32_t> running_needs(const PackPlan& packs) {
   return needed;
 }
 
-ForwardNeeds unfolded_needs(const std::vector<std::int32_t>& needed) {
-  return {needed, needed, needed};
-}
-
 MemoryGuard::InputBytes MemoryGuard::input_bytes(const std::vector<Bytes>& bytes,
                                                  const HasInput& has_input) {
   InputBytes inputs{std::vector<std::int64_t>(bytes.size() + 1, 0)};
@@ -35,8 +31,8 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
     forward_transient_.push_back(transient.count());
   fill_backwards(stores, bytes.backward_transient[stage.index()]);
   enabled_ = by_forwards(needs.running);
-  arrived_ = by_forwards(needs.arriving);
-  least_cap_ = least_cap_for(needs.fitting);
+  if (!needs.arriving.empty()) arrived_ = by_forwards(needs.arriving);
+  least_cap_ = least_cap_for(needs.fitting.empty() ? needs.running : needs.fitting);
 }
 
 /// By f: how many of the ascending needs f forwards meet.
@@ -98,7 +94,7 @@ Bytes MemoryGuard::level_of_forward(std::int32_t f, std::int32_t b) const {
 Bytes MemoryGuard::level_of_backward(std::int32_t f, std::int32_t b) const {
   if (b >= backwards_) return level(f, b);
   f = std::min(f, forwards_);
-  const std::int32_t arrived = arrived_[static_cast<std::size_t>(f)];
+  const std::int32_t arrived = this->arrived(static_cast<std::size_t>(f));
   return Bytes(held_[static_cast<std::size_t>(f)] + backward_peak_[static_cast<std::size_t>(b)] +
                backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, arrived)));
 }
@@ -132,9 +128,8 @@ Bytes MemoryGuard::Walk::peak_after_forward(std::int32_t f, std::int32_t b) {
   if (f >= g.forwards_) return Bytes(0);
   b = std::min(b, g.backwards_);
   const auto after = static_cast<std::size_t>(f) + 1;
-  return std::max(
-      g.level_of_forward(f, b),
-      Bytes(g.held_[after] + highest_backward(b, g.enabled_[after], g.arrived_[after])));
+  return std::max(g.level_of_forward(f, b),
+                  Bytes(g.held_[after] + highest_backward(b, g.enabled_[after], g.arrived(after))));
 }
 
 Bytes MemoryGuard::least_cap_for(const std::vector<std::int32_t>& fitting) const {

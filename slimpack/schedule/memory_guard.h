@@ -86,9 +86,12 @@ class MemoryGuard {
   };
 
   static InputBytes input_bytes(const std::vector<Bytes>& bytes, const HasInput& has_input);
+  [[nodiscard]] std::int32_t arrived(std::size_t f) const {
+    return arrived_.empty() ? enabled_[f] : arrived_[f];
+  }
   /// Inputs of backwards that can be waiting, from b on, when f forwards have run.
   [[nodiscard]] std::int64_t waiting_backwards(std::int32_t f, std::int32_t b) const {
-    return backward_inputs_.sum(b, std::min(b + slots_, arrived_[static_cast<std::size_t>(f)]));
+    return backward_inputs_.sum(b, std::min(b + slots_, arrived(static_cast<std::size_t>(f))));
   }
   void fill_forwards(const StageStores& stores, const InputBytes& inputs);
   void fill_backwards(const StageStores& stores, const std::vector<Bytes>& transients);
@@ -109,12 +112,10 @@ class MemoryGuard {
   std::vector<std::int64_t> backward_full_;
   std::vector<std::int64_t> backward_open_;
   std::vector<std::int32_t> enabled_;  ///< by f: backwards that f forwards enable
-  std::vector<std::int32_t> arrived_;  ///< by f: backwards up to the last whose input can wait
+  /// By f: backwards up to the last whose input can wait; empty: as enabled_.
+  std::vector<std::int32_t> arrived_;
   Bytes least_cap_;
 };
-
-/// The needs of a stage that is its rank's only one. `needed`: running_needs.
-[[nodiscard]] ForwardNeeds unfolded_needs(const std::vector<std::int32_t>& needed);
 
 /// The links of folded ranks in both directions.
 struct FoldedMessages {

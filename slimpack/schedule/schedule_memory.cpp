@@ -84,8 +84,7 @@ std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedu
                                    const TaskBytes& bytes, int slots) {
   SLIMPACK_CHECK(bytes.rows.size() == schedule.stages());
   if (schedule.stages_per_rank > 1) return shared_memory(packs, schedule, bytes, slots);
-  std::vector<MemoryGuard> guards =
-      memory_guards(packs, bytes, unfolded_needs(running_needs(packs)), slots);
+  std::vector<MemoryGuard> guards = memory_guards(packs, bytes, {running_needs(packs)}, slots);
   std::vector<Bytes> highest;
   for (std::size_t s = 0; s < guards.size(); ++s)
     highest.push_back(

@@ -29,8 +29,7 @@ struct ListScheduleOptions {
 [[nodiscard]] inline std::vector<Bytes> least_memory(const PackPlan& packs, const TaskBytes& bytes,
                                                      int slots = kChannelSlots) {
   std::vector<Bytes> least;
-  for (const MemoryGuard& guard :
-       memory_guards(packs, bytes, unfolded_needs(running_needs(packs)), slots))
+  for (const MemoryGuard& guard : memory_guards(packs, bytes, {running_needs(packs)}, slots))
     least.push_back(guard.least_cap());
   return least;
 }
