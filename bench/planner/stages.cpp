@@ -1,4 +1,4 @@
-// What several stages a rank are worth: the same steps with one, two and four.
+// What several stages a rank are worth: the same steps with one, two, four and eight.
 #include <fmt/format.h>
 
 #include <algorithm>

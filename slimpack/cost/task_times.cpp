@@ -212,8 +212,8 @@ double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
 void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                         std::int32_t rank, const Replication& replication) {
   double parameters = 0;
-  for (std::int32_t s = rank; s < layout.stages(); s += layout.ranks())
-    parameters += static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
+  for (const StageId stage : layout.stages_of(rank))
+    parameters += static_cast<double>(stage_parameters(cost.shape, layout, stage));
   const double gradient = cost.autograd->state.gradients;
   const bool edge = rank == 0 || rank == layout.ranks() - 1;
   const double tied = edge && layout.stages() > 1 && cost.shape.edges
@@ -233,20 +233,20 @@ double last_of(const std::vector<Nanos>& times) {
   return times.empty() ? 0 : static_cast<double>(times.back().count());
 }
 
-/// The reductions of the rank's other stages. Even these wait until the rank has sent all its
-/// messages: a device that synchronises waits for other replicas from then on.
+/// The reductions of the rank's stages after its first. Even these wait until the rank has sent all
+/// its messages: a device that synchronises waits for other replicas from then on.
 double other_reductions(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                         std::int32_t replicas) {
   double all = 0;
-  for (std::int32_t s = rank + layout.ranks(); s < layout.stages(); s += layout.ranks())
-    all += reduction_after(cost, layout, StageId(s), replicas, 0);
+  for (const StageId stage : layout.stages_of(rank))
+    if (stage.value() != rank) all += reduction_after(cost, layout, stage, replicas, 0);
   return all;
 }
 
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t r = 0; r < layout.ranks(); ++r) {
-    const StageId stage(r);
+    const StageId first(r);
     if (cost.autograd) {
       add_plain_step_end(times, cost, layout, r, replication);
       continue;
@@ -254,17 +254,17 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
     const std::int32_t replicas = replication.replicas;
     const double others = other_reductions(cost, layout, r, replicas);
     const auto left_after = [&](const std::vector<Nanos>& actions) {
-      return rounded(reduction_after(cost, layout, stage, replicas, last_of(actions), others));
+      return rounded(reduction_after(cost, layout, first, replicas, last_of(actions), others));
     };
     // Later stages send what their last backward gives before they reduce.
     times.reduce.push_back(left_after(r == 0 ? times.backward.front() : std::vector<Nanos>()));
     if (!times.weight_gradient.empty())
-      times.reduce_after_weights.push_back(left_after(times.weight_gradient[stage.index()]));
+      times.reduce_after_weights.push_back(left_after(times.weight_gradient[first.index()]));
     double end = 0;
-    for (std::int32_t s = r; s < layout.stages(); s += layout.ranks()) {
-      const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, StageId(s)));
+    for (const StageId stage : layout.stages_of(r)) {
+      const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
       end += cost.optimizer_per_parameter * parameters / replicas / speed_of(replication, r) +
-             parameter_gathering(cost, layout, StageId(s), replicas);
+             parameter_gathering(cost, layout, stage, replicas);
     }
     times.step_end.push_back(rounded(end));
   }

@@ -71,9 +71,9 @@ struct RankExtremes {
 RankExtremes extremes_of(const RatedPlan& step, std::int32_t rank) {
   const StageLayout& layout = step.plan.layout;
   RankExtremes most;
-  for (std::int32_t s = rank; s < layout.stages(); s += layout.ranks()) {
-    most.stages += fmt::format("{}{}", most.stages.empty() ? "" : ", ", s);
-    most.layers += layout.layers(StageId(s));
+  for (const StageId stage : layout.stages_of(rank)) {
+    most.stages += fmt::format("{}{}", most.stages.empty() ? "" : ", ", stage.value());
+    most.layers += layout.layers(stage);
   }
   const auto ranks = static_cast<std::size_t>(layout.ranks());
   for (auto r = static_cast<std::size_t>(rank); r < step.prediction.busy.size(); r += ranks) {

@@ -1,6 +1,7 @@
 #include "slimpack/schedule/folded_ranks.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "slimpack/base/error.h"
 
@@ -14,7 +15,7 @@ std::int64_t rounds_of(std::int64_t packs, std::int64_t ranks) {
   return std::max<std::int64_t>(1, packs / ranks);
 }
 
-/// The pack `p` of a pass as its folded rank has it, or one without slices.
+/// The pack that `of` names, with the sequences of a folded rank. Empty if the replica lacks it.
 MicroPack pack_of(const std::vector<MicroPack>& packs, FoldedPack of,
                   std::int32_t stages_per_rank) {
   if (of.pack.index() >= packs.size()) return {};
@@ -25,19 +26,18 @@ MicroPack pack_of(const std::vector<MicroPack>& packs, FoldedPack of,
   return pack;
 }
 
-/// [stage][pack] → [rank][folded pack]. Empty if nothing is known.
-template <class Value>
-std::vector<std::vector<Value>> by_rank(const std::vector<std::vector<Value>>& by_stage,
-                                        const FoldedOrder& order, std::int32_t ranks) {
-  std::vector<std::vector<Value>> out;
-  for (std::int32_t r = 0; r < ranks && !by_stage.empty(); ++r) {
-    auto& of_rank = out.emplace_back();
-    of_rank.reserve(order.all().size());
-    for (const FoldedPack& folded : order.all()) {
-      const auto& packs = by_stage[static_cast<std::size_t>(folded.local_stage * ranks + r)];
-      const std::size_t p = folded.pack.index();
-      of_rank.push_back(p < packs.size() ? packs[p] : Value());
-    }
+/// By folded pack. `of_stage(l)`: the packs of local stage l. Packs that it lacks are free.
+template <class OfStage>
+auto by_folded(const FoldedOrder& order, const OfStage& of_stage) {
+  std::decay_t<decltype(of_stage(0))> out;
+  out.reserve(order.all().size());
+  for (const FoldedPack& folded : order.all()) {
+    const auto& packs = of_stage(folded.local_stage);
+    const std::size_t p = folded.pack.index();
+    if (p < packs.size())
+      out.push_back(packs[p]);
+    else
+      out.emplace_back();
   }
   return out;
 }
@@ -45,12 +45,18 @@ std::vector<std::vector<Value>> by_rank(const std::vector<std::vector<Value>>& b
 /// What is the same on all stages, by folded pack.
 template <class Value>
 std::vector<Value> by_folded(const std::vector<Value>& by_pack, const FoldedOrder& order) {
-  std::vector<Value> out;
-  out.reserve(order.all().size());
-  for (const FoldedPack& folded : order.all()) {
-    const std::size_t p = folded.pack.index();
-    out.push_back(p < by_pack.size() ? by_pack[p] : Value());
-  }
+  return by_folded(order, [&](std::int32_t) -> const std::vector<Value>& { return by_pack; });
+}
+
+/// [stage][pack] → [rank][folded pack]. Empty if nothing is known.
+template <class Value>
+std::vector<std::vector<Value>> by_rank(const std::vector<std::vector<Value>>& by_stage,
+                                        const FoldedOrder& order, std::int32_t ranks) {
+  std::vector<std::vector<Value>> out;
+  for (std::int32_t r = 0; r < ranks && !by_stage.empty(); ++r)
+    out.push_back(by_folded(order, [&](std::int32_t local) -> const std::vector<Value>& {
+      return by_stage[static_cast<std::size_t>(local * ranks + r)];
+    }));
   return out;
 }
 

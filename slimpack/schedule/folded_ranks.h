@@ -71,8 +71,8 @@ struct FoldedOrders {
 };
 
 /// A replica's packs, times and bytes by folded rank. Sequence q on local stage l is sequence q ·
-/// stages_per_rank + l. A pack that the replica lacks is empty and free. Inputs are by folded pack:
-/// whether a rank has them says FoldedLinks.
+/// stages_per_rank + l. A pack that the replica lacks is empty and free. The inputs' bytes are
+/// the same for all ranks; FoldedLinks says whether a rank receives one.
 [[nodiscard]] ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders);
 
 /// By backward of a rank: how many forwards come before it there. With one stage a rank all three

@@ -7,6 +7,7 @@
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
+
 // The last rank runs `in_flight` forwards ahead throughout the step: the most that any backward
 // needs beyond one for each backward before it. Each rank is a constant number of forwards ahead
 // of the next, never behind. So a forward never waits for a backward that comes after it, and the
@@ -21,8 +22,8 @@ Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead
                  ahead_per_rank >= 0 && stages_per_rank >= 1 &&
                  (stages_per_rank == 1 || ahead_per_rank == 2));
   const std::vector<std::int32_t> needed = running_needs(packs);
-  const auto count_of_packs = static_cast<std::int32_t>(packs.forward.size());
-  const FoldedOrders orders(batches_of(needed, count_of_packs, ranks), ranks, stages_per_rank);
+  const auto forwards = static_cast<std::int32_t>(packs.forward.size());
+  const FoldedOrders orders(batches_of(needed, forwards, ranks), ranks, stages_per_rank);
   const std::vector<std::int32_t> folded = folded_needs(needed, orders, kChannelSlots).running;
   const auto count = static_cast<std::int32_t>(folded.size());
   std::int32_t in_flight = 0;

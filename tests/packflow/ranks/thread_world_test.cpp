@@ -17,17 +17,18 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/ranks/thread_room.h"
+#include "tests/packflow/support/messages.h"
 
 namespace slimpack {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::backward_to;
+using testing::forward_to;
+using testing::number;
+using testing::returns;
+using testing::waits;
 
-constexpr auto kLong = 20s;  // a hang, on any machine
-
-at::Tensor number(double value) {
-  return at::full({1}, value, at::kDouble);
-}
 double value_of(const at::Tensor& tensor) {
   return tensor.item<double>();
 }
@@ -48,22 +49,6 @@ struct Job {
 
 RankGrid stages(std::int32_t count) {
   return {.pipeline = count};
-}
-
-Inbox forward_to(std::int32_t stage) {
-  return {Direction::kForward, StageId(stage)};
-}
-Inbox backward_to(std::int32_t stage) {
-  return {Direction::kBackward, StageId(stage)};
-}
-
-template <class T>
-bool waits(std::future<T>& call) {
-  return call.wait_for(50ms) == std::future_status::timeout;
-}
-template <class T>
-bool returns(std::future<T>& call) {
-  return call.wait_for(kLong) == std::future_status::ready;
 }
 
 TEST(ThreadWorld, DeliversEachDirectionInItsOwnOrder) {

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <deque>
 #include <future>
 #include <memory>
@@ -10,34 +9,16 @@
 
 #include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/ranks/thread_world.h"
+#include "tests/packflow/support/messages.h"
 
 namespace slimpack {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto kLong = 20s;  // a hang, on any machine
-
-at::Tensor number(double value) {
-  return at::full({1}, value, at::kDouble);
-}
-
-/// Of two ranks.
-Inbox forward_to_second() {
-  return {Direction::kForward, StageId(1)};
-}
-Inbox backward_to_first() {
-  return {Direction::kBackward, StageId(0)};
-}
-
-template <class T>
-bool waits(std::future<T>& call) {
-  return call.wait_for(50ms) == std::future_status::timeout;
-}
-template <class T>
-bool returns(std::future<T>& call) {
-  return call.wait_for(kLong) == std::future_status::ready;
-}
+using testing::backward_to;
+using testing::forward_to;
+using testing::number;
+using testing::returns;
+using testing::waits;
 
 /// Spends processor time.
 void work(Nanos time) {
@@ -55,19 +36,19 @@ TEST(VirtualClock, CountsOwnWorkAndWaitsForOthersWork) {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(0, clock);
     work(from_seconds(0.030));
-    c->send(forward_to_second(), number(1));
+    c->send(forward_to(1), number(1));
     sent = clock.now();
-    static_cast<void>(c->receive(backward_to_first()));
+    static_cast<void>(c->receive(backward_to(0)));
     answered = clock.now();
     c->world().barrier();
   });
   std::jthread second([&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(1, clock);
-    static_cast<void>(c->receive(forward_to_second()));
+    static_cast<void>(c->receive(forward_to(1)));
     received = clock.now();
     work(from_seconds(0.010));
-    c->send(backward_to_first(), number(1));
+    c->send(backward_to(0), number(1));
     c->world().barrier();
     met = clock.now();
   });
@@ -92,12 +73,12 @@ TEST(VirtualClock, ASenderWaitsUntilItsSlotWasFree) {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(1, clock);
     work(from_seconds(0.020));
-    for (int i = 0; i < 2; ++i) static_cast<void>(c->receive(forward_to_second()));
+    for (int i = 0; i < 2; ++i) static_cast<void>(c->receive(forward_to(1)));
   });
   std::jthread sender([&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0));
     const auto c = world.communicator(0, clock);
-    for (int i = 0; i < 2; ++i) c->send(forward_to_second(), number(i));
+    for (int i = 0; i < 2; ++i) c->send(forward_to(1), number(i));
     sent = clock.now();
   });
   receiver.join();
@@ -114,14 +95,14 @@ TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {
     computing.push_back(std::make_unique<RankClock>(ClockKind::kVirtual, Nanos(0), &turns));
   auto late = std::async(std::launch::async, [&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
-    static_cast<void>(world.communicator(1, clock)->receive(forward_to_second()));
+    static_cast<void>(world.communicator(1, clock)->receive(forward_to(1)));
   });
   EXPECT_TRUE(waits(late));
   // One is done; the late rank computes, and while it waits for its message another one may.
   computing.pop_back();
   auto other = std::async(std::launch::async, [&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);
-    world.communicator(0, clock)->send(forward_to_second(), number(1));
+    world.communicator(0, clock)->send(forward_to(1), number(1));
   });
   EXPECT_TRUE(returns(other));
   EXPECT_TRUE(returns(late));
