@@ -22,15 +22,16 @@ void add(EdgeTime& sum, const EdgeTime& more, double times) {
 /// uncovered transfer of the last layer's rows.
 EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, StageId s, Pass pass) {
   const bool backward = pass == Pass::kBackward;
+  const bool whole = !layout.spread_vocabulary;
   EdgeTime edge;
-  if (s.value() == 0) edge = backward ? cost.embedding_backward : cost.embedding_forward;
+  if (s.value() == 0 && whole) edge = backward ? cost.embedding_backward : cost.embedding_forward;
   if (cost.autograd && (!backward || !keeps_graphs(cost, layout, s)))
     add(edge, cost.autograd->stage, 1);
   const bool last = s.value() == layout.stages() - 1;
-  if (last && backward) add(edge, cost.head_backward, 1);
+  if (last && backward && whole) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
   if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, pass, last, cost.shape.kind_of(last_layer));
+    edge.per_token += uncovered_transfer(cost, pass, last && whole, cost.shape.kind_of(last_layer));
   return edge;
 }
 
@@ -189,16 +190,37 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .window = time.window};
 }
 
+EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass) {
+  const double ranks = layout.ranks();
+  const double row = static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype)) *
+                     cost.transfer_per_byte;
+  // To all other ranks or from them: of H both.
+  const double ways = pass == Pass::kHead ? 2 : 1;
+  EdgeTime time{ways * cost.transfer_latency, ways * (ranks - 1) * row};
+  // Every rank writes a row for each token, of other ranks' tokens zeros.
+  if (pass == Pass::kEmbedding) add(time, cost.embedding_forward, 1);
+  if (pass == Pass::kEmbeddingGradient) add(time, cost.embedding_backward, 1);
+  if (pass == Pass::kHead) add(time, cost.head_backward, 1 / ranks);
+  return time;
+}
+
 PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
                    Pass pass, std::int32_t replicas) {
   PackCost sum;
   for (const StageId stage : layout.stages_of(rank))
     sum = sum + stage_cost(cost, layout, stage, pass, replicas);
+  if (!layout.spread_vocabulary) return sum;
+  for (const Pass joint : kJointPasses) {
+    if (runs_forward_packs(joint) != runs_forward_packs(pass)) continue;
+    const EdgeTime time = vocabulary_time(cost, layout, joint);
+    sum.per_pack += time.per_pack;
+    sum.per_token += time.per_token / replicas;
+  }
   return sum;
 }
 
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
-                            std::int32_t stages_per_rank, LastStage last) {
+                            std::int32_t stages_per_rank, LastStage last, bool spread_vocabulary) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   const std::int64_t all = std::int64_t{ranks} * stages_per_rank;
   if (all < 1 || all > layers) {
@@ -222,9 +244,11 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
   if (last == LastStage::kBothPasses) last_work_of_kind = work_of_kind;
   const auto token_count = static_cast<double>(total_tokens(lengths).count());
   std::vector<double> edge_work(static_cast<std::size_t>(stages), 0.0);
-  edge_work.front() +=
-      (cost.embedding_forward.per_token + cost.embedding_backward.per_token) * token_count;
-  edge_work.back() += cost.head_backward.per_token * token_count;
+  if (!spread_vocabulary) {
+    edge_work.front() +=
+        (cost.embedding_forward.per_token + cost.embedding_backward.per_token) * token_count;
+    edge_work.back() += cost.head_backward.per_token * token_count;
+  }
 
   if (work_of_kind.size() > 1) {
     std::vector<double> work, last_work;
@@ -234,11 +258,14 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     }
     StageLayout layout = layout_of_kinds(work, last_work, edge_work);
     layout.stages_per_rank = stages_per_rank;
+    layout.spread_vocabulary = spread_vocabulary;
     return layout;
   }
 
-  return layout_of_equals({work_of_kind.front(), last_work_of_kind.front()}, edge_work,
-                          stages_per_rank, layers);
+  StageLayout layout = layout_of_equals({work_of_kind.front(), last_work_of_kind.front()},
+                                        edge_work, stages_per_rank, layers);
+  layout.spread_vocabulary = spread_vocabulary;
+  return layout;
 }
 
 }  // namespace slimpack

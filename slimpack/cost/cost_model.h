@@ -136,7 +136,8 @@ struct RecomputingCosts : Costs {
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1, std::int32_t stages = 1);
 
-/// Time of a MicroPack on all layers of the stage, with embedding and head; of a forward that is
+/// Time of a MicroPack on all layers of the stage, with embedding and head unless the vocabulary is
+/// spread; of a forward that is
 /// not cut short (AutogradCosts). If `replicas` replicas run it together, each takes 1/replicas of
 /// the token, pair and prefix terms; the other terms and MergeTime stay whole. Throws
 /// InvalidInput if the cost model knows no merging of so many replicas. REQUIRES: kForward or
@@ -144,7 +145,13 @@ struct RecomputingCosts : Costs {
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                   StageId stage, Pass pass, std::int32_t replicas = 1);
 
-/// The same of a MicroPack that passes all stages of a rank of the pipeline.
+/// Time of E, H or G of a MicroPack on each rank of a pipeline that spreads the vocabulary: its
+/// part of the products, and the exchange of hidden states with the rank that has them (of the
+/// first stage, or of the last), over whose link those of all others pass. REQUIRES: several ranks.
+[[nodiscard]] EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass);
+
+/// stage_cost of a MicroPack that passes all stages of a rank of the pipeline, with E, or H and G,
+/// of a vocabulary that is spread.
 [[nodiscard]] PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                  std::int32_t rank, Pass pass, std::int32_t replicas = 1);
 
@@ -153,14 +160,15 @@ struct RecomputingCosts : Costs {
 enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 
 /// Divides the layers so that the most loaded rank of the pipeline (embedding and head included) is
-/// as light as possible for these lengths, and then its stages; where layers differ, the most
-/// loaded stage. Counts forward and backward together, without per-pack terms. Of equally loaded
-/// stages the later one gets the layer: earlier stages hold more activations. Throws InvalidInput
-/// unless 1 ≤ ranks · stages_per_rank ≤ layers. Cost: O(layers · stages) after one pass over the
-/// lengths; O(layers² · stages) if layers differ.
+/// as light as possible for these lengths, and then its stages; a vocabulary that is spread loads
+/// all ranks alike; where layers differ, the most loaded stage. Counts forward and backward
+/// together, without per-pack terms. Of equally loaded stages the later one gets the layer: earlier
+/// stages hold more activations. Throws InvalidInput unless 1 ≤ ranks · stages_per_rank ≤ layers.
+/// Cost: O(layers · stages) after one pass over the lengths; O(layers² · stages) if layers differ.
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t ranks, std::int32_t stages_per_rank = 1,
-                                          LastStage last = LastStage::kBothPasses);
+                                          LastStage last = LastStage::kBothPasses,
+                                          bool spread_vocabulary = false);
 
 /// The costs with a recomputation chosen. REQUIRES: an entry for every layer of the model, or none
 /// at all.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -12,6 +13,7 @@
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
+#include "slimpack/cost/vocabulary_memory.h"
 #include "slimpack/plan/regroup.h"
 
 namespace slimpack {
@@ -336,6 +338,7 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
 /// Adds a stage's rows, keys and values, and the transients of its actions.
 void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMemory>& kinds,
                const std::vector<LayerRun>& runs, bool last, bool split) {
+  // `last`: whether the stage has the head to itself.
   const auto sum = [&](auto of) {
     return sum_of(runs, [&](const LayerRun& run) { return of(kinds[run.kind].widths, run); });
   };
@@ -413,18 +416,24 @@ Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, st
 
 TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                      const SequenceLengths& lengths, Counted counted) {
-  if (cost.autograd) return autograd_bytes(cost, layout, packs, lengths);
+  if (cost.autograd)
+    return with_free_vocabulary(autograd_bytes(cost, layout, packs, lengths), layout, packs);
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths);
-  if (cost.row_bytes > 0) return bytes_of_rows(cost, layout, held);
+  if (cost.row_bytes > 0)
+    return with_free_vocabulary(bytes_of_rows(cost, layout, held), layout, packs);
   const std::vector<LayerWidths> widths = widths_of(cost, counted);
   std::vector<KindMemory> kinds;
   for (const LayerWidths& w : widths) kinds.push_back({w, pack_transients(w, cost, packs, held)});
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     add_stage(bytes, held, kinds, runs_of(cost, widths, layout, StageId(s)),
-              s == layout.stages() - 1, cost.weight_gradient != EdgeTime());
+              s == layout.stages() - 1 && !layout.spread_vocabulary,
+              cost.weight_gradient != EdgeTime());
+  if (layout.spread_vocabulary)
+    add_vocabulary(bytes, widths.front(), held.packs, layout.ranks(),
+                   cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   bytes.forward_input = per_pack(held.packs.forward, widths.front().hidden);
   bytes.backward_input = per_pack(held.packs.backward, widths.front().hidden);
   return bytes;
@@ -452,7 +461,7 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   }
   bytes.forward_input = per_pack(packs.forward, 0);
   bytes.backward_input = per_pack(packs.backward, 0);
-  return bytes;
+  return with_free_vocabulary(std::move(bytes), layout, packs);
 }
 
 ModelState model_state(const Costs& cost, const StageLayout& layout, std::int32_t rank,

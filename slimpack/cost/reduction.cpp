@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/member_blocks.h"
 
 namespace slimpack {
@@ -54,8 +55,11 @@ Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId
     layers += buckets.layers.back();
   }
   const double rest = static_cast<double>(stage_parameters(shape, layout, stage)) - layers;
-  if (stage.value() == 0)
-    buckets.embedding = std::min(rest, static_cast<double>(shape.embedding_parameters()));
+  if (stage.value() < (layout.spread_vocabulary ? layout.ranks() : 1)) {
+    const std::int64_t share =
+        share_of(shape.embedding_parameters(), layout.spread_vocabulary ? layout.ranks() : 1);
+    buckets.embedding = std::min(rest, static_cast<double>(share));
+  }
   buckets.head = rest - buckets.embedding;
   return buckets;
 }

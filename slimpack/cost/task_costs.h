@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct TaskTimes {
   /// backward cannot be split.
   std::vector<std::vector<Nanos>> input_gradient;
   std::vector<std::vector<Nanos>> weight_gradient;
+  /// [E, H, G][pack], which all ranks of the pipeline run together. Empty = the vocabulary is not
+  /// spread.
+  std::array<std::vector<Nanos>, kJointPasses.size()> joint;
   std::vector<Nanos> forward_transfer;   ///< by forward pack: to the next stage
   std::vector<Nanos> backward_transfer;  ///< by backward pack: to the previous stage
   /// By rank of the pipeline: what is left of the reduction of gradients between replicas once this
@@ -67,9 +71,18 @@ struct TaskBytes {
   std::vector<std::vector<Bytes>> input_transient;
   /// The peak of weight gradients beyond everything above.
   std::vector<std::vector<Bytes>> weight_transient;
-  /// Activations or their gradients, held from the sender's put until the action starts.
+  /// Activations or their gradients, held from the sender's put until the action starts. Where the
+  /// vocabulary is spread, also on the first stage's rank from E to F and from B to G, and on the
+  /// last's from F to H and from H to B; `rows` has the head's inputs only where it is not.
   std::vector<Bytes> forward_input;   ///< by forward pack
   std::vector<Bytes> backward_input;  ///< by backward pack
+  /// [E, H, G][pack]: the peak beyond everything above, on every rank. Empty = the vocabulary is
+  /// not spread.
+  std::array<std::vector<Bytes>, kJointPasses.size()> joint_transient;
+
+  [[nodiscard]] bool spread_vocabulary() const {
+    return !joint_transient[joint_index(Pass::kHead)].empty();
+  }
 };
 
 /// One replica's packs with what they cost. Sequence ids may be the replica's own.

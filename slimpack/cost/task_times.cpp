@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/plan/paired_packs.h"
 
@@ -33,9 +34,11 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
 /// Throws unless the times of `replicas` replicas like this one can be added up.
 void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
+  const double joint = static_cast<double>(times.ranks()) *
+                       (sum_of(times.joint[0]) + sum_of(times.joint[1]) + sum_of(times.joint[2]));
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
                      sum_of(times.reduce_after_weights) + sum_of(times.step_end) +
-                     times.stages() * transfers;
+                     times.stages() * transfers + joint;
   const double most = std::min(kLongest, 0x1p62 / replicas);
   if (all >= most)
     invalid_input(
@@ -189,6 +192,20 @@ std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, St
   return times;
 }
 
+/// Of E, H or G. The slowest rank of the pipeline sets the pace.
+std::vector<Nanos> joint_times(const Costs& cost, const StageLayout& layout, Pass pass,
+                               const std::vector<PackSums>& packs, const Replication& replication) {
+  const EdgeTime joint = vocabulary_time(cost, layout, pass);
+  double slowest = 1;
+  if (!replication.speed.empty()) slowest = std::ranges::min(replication.speed);
+  std::vector<Nanos> times;
+  times.reserve(packs.size());
+  for (const PackSums& pack : packs)
+    times.push_back(
+        rounded((joint.per_pack + joint.per_token * pack.tokens / pack.replicas) / slowest));
+  return times;
+}
+
 std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>& packs) {
   const double token_bytes =
       static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
@@ -257,7 +274,9 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
       return rounded(reduction_after(cost, layout, first, replicas, last_of(actions), others));
     };
     // Later stages send what their last backward gives before they reduce.
-    times.reduce.push_back(left_after(r == 0 ? times.backward.front() : std::vector<Nanos>()));
+    // Where the vocabulary is spread, the embedding's gradient comes last.
+    const bool hides = r == 0 && !layout.spread_vocabulary;
+    times.reduce.push_back(left_after(hides ? times.backward.front() : std::vector<Nanos>()));
     if (!times.weight_gradient.empty())
       times.reduce_after_weights.push_back(left_after(times.weight_gradient[first.index()]));
     double end = 0;
@@ -285,8 +304,15 @@ std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layo
     return count + (first ? edges.before : 0) + (last ? edges.after : 0) -
            (first && last ? edges.shared : 0);
   }
+  if (last) count += shape.hidden_size;
+  if (layout.spread_vocabulary) {
+    const std::int64_t share = share_of(shape.embedding_parameters(), layout.ranks());
+    if (stage.value() < layout.ranks()) count += share;
+    if (stage.value() >= layout.stages() - layout.ranks() && !shape.tie_embeddings) count += share;
+    return count;
+  }
   if (first) count += shape.embedding_parameters();
-  if (last) count += shape.hidden_size + (head_is_embedding ? 0 : shape.embedding_parameters());
+  if (last && !head_is_embedding) count += shape.embedding_parameters();
   return count;
 }
 
@@ -331,6 +357,10 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
         times.input_gradient.back()[b] -= times.weight_gradient.back()[b];
     }
   }
+  if (layout.spread_vocabulary)
+    for (const Pass pass : kJointPasses)
+      times.joint[joint_index(pass)] = joint_times(
+          cost, layout, pass, runs_forward_packs(pass) ? forward : backward, replication);
   times.forward_transfer = transfer_times(cost, forward);
   times.backward_transfer = transfer_times(cost, backward);
   add_step_end(times, cost, layout, replication);

@@ -52,6 +52,8 @@ void check_layout(const StageLayout& layout, Findings& findings) {
   else if (layout.stages_per_rank > 1 && layout.ranks() == 1)
     findings.add("one rank has {} stages; several stages a rank need two ranks or more",
                  layout.stages_per_rank);
+  else if (layout.spread_vocabulary && layout.ranks() == 1)
+    findings.add("the vocabulary is spread over one rank; that needs two ranks or more");
 }
 
 void check_recompute(const StepPlan& plan, Findings& findings) {

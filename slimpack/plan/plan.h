@@ -13,13 +13,39 @@
 
 namespace slimpack {
 
-/// What a stage does with a MicroPack. Backward runs whole (B) or split (zero bubble pipelines,
-/// arXiv:2401.10241): first its input gradients (I), for which the previous stage waits, and later
-/// its weight gradients (W), for which nobody waits.
-enum class Pass : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
+/// What is done with a MicroPack. A stage runs F, B, I and W. Backward runs whole (B) or split
+/// (zero bubble pipelines, arXiv:2401.10241): first its input gradients (I), for which the previous
+/// stage waits, and later its weight gradients (W), for which nobody waits. Where the vocabulary is
+/// spread over the pipeline (StageLayout), all ranks of a pipeline run E, H and G together.
+enum class Pass : std::uint8_t {
+  kForward,
+  kBackward,
+  kInputGradient,
+  kWeightGradient,
+  kEmbedding,          ///< E: looks a forward pack's tokens up, before F on the first stage
+  kHead,               ///< H: head and loss of a backward pack, both passes, before B on the last
+  kEmbeddingGradient,  ///< G: the embedding's gradient of a backward pack, after B on the first
+};
 
 /// The passes with MicroPacks of their own. I and W run the backward packs.
 inline constexpr std::array kWholePasses = {Pass::kForward, Pass::kBackward};
+
+/// Whether the pass is one of the vocabulary's, which all ranks of a pipeline run together.
+[[nodiscard]] constexpr bool is_joint(Pass pass) {
+  return pass >= Pass::kEmbedding;
+}
+
+/// E, H and G, and the place of one of them among these.
+inline constexpr std::array kJointPasses = {Pass::kEmbedding, Pass::kHead,
+                                            Pass::kEmbeddingGradient};
+[[nodiscard]] constexpr std::size_t joint_index(Pass pass) {
+  return static_cast<std::size_t>(pass) - static_cast<std::size_t>(Pass::kEmbedding);
+}
+
+/// Whether the pass runs the forward packs.
+[[nodiscard]] constexpr bool runs_forward_packs(Pass pass) {
+  return pass == Pass::kForward || pass == Pass::kEmbedding;
+}
 
 /// Whether the pass runs from the last stage to the first: B and I.
 [[nodiscard]] constexpr bool goes_back(Pass pass) {
@@ -50,10 +76,10 @@ struct PackPlan {
 
   /// The packs that `pass` runs.
   [[nodiscard]] const std::vector<MicroPack>& of(Pass pass) const {
-    return pass == Pass::kForward ? forward : backward;
+    return runs_forward_packs(pass) ? forward : backward;
   }
   [[nodiscard]] std::vector<MicroPack>& of(Pass pass) {
-    return pass == Pass::kForward ? forward : backward;
+    return runs_forward_packs(pass) ? forward : backward;
   }
   bool operator==(const PackPlan&) const = default;
 };
@@ -64,6 +90,9 @@ struct PackPlan {
 struct StageLayout {
   std::vector<std::int32_t> layer_begin;  ///< stages + 1 entries, from 0 to the layer count
   std::int32_t stages_per_rank = 1;       ///< divides the stages
+  /// Every rank of the pipeline has an equal part of the vocabulary, of embedding and head, instead
+  /// of the first and the last stage all of it (SlimPipe, arXiv:2504.14519).
+  bool spread_vocabulary = false;
 
   [[nodiscard]] std::int32_t stages() const {
     return static_cast<std::int32_t>(layer_begin.size()) - 1;
@@ -110,7 +139,7 @@ struct StepPlan {
 ///  - the replicas of a group have the same merged MicroPacks in the same order, including those of
 ///    larger groups around it, so that no two replicas wait for each other in a circle;
 ///  - layer_begin ascends strictly from 0; every rank has equally many stages, a single rank
-///    one; a recomputation for each layer, or none.
+///    one, and no vocabulary to spread; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
 
@@ -124,7 +153,7 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 
 /// JSON text with "format": "slimpack-plan" and "version": 3. from_json checks every field's
 /// presence, type and range, but does not call check_plan. It throws InvalidInput naming `origin`.
-/// Without "stages_per_rank" a rank has one stage.
+/// Without "stages_per_rank" a rank has one stage, without "spread_vocabulary" it is not spread.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
 

@@ -111,6 +111,7 @@ std::string plan_to_json(const StepPlan& plan) {
               {"lengths", std::move(lengths)},
               {"layer_begin", plan.layout.layer_begin},
               {"stages_per_rank", plan.layout.stages_per_rank},
+              {"spread_vocabulary", plan.layout.spread_vocabulary},
               {"recompute", std::move(recompute)},
               {"replicas", std::move(replicas)}}
       .dump();
@@ -131,6 +132,8 @@ StepPlan plan_from_json(std::string_view text, std::string_view origin) {
   if (fields.has("stages_per_rank"))
     plan.layout.stages_per_rank =
         static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxId));
+  plan.layout.spread_vocabulary =
+      fields.has("spread_vocabulary") && fields.boolean("spread_vocabulary");
   plan.recompute = recompute_from_json(fields);
   for (const json& replica : fields.array("replicas"))
     plan.replicas.push_back(replica_from_json(

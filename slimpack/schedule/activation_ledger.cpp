@@ -116,28 +116,62 @@ StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId st
 
 ActivationLedger::ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, std::size_t rank,
                                    std::size_t ranks)
-    : bytes_(bytes), ranks_(ranks) {
+    : flow_(flow), bytes_(bytes), rank_(rank), ranks_(ranks) {
   for (std::size_t s = rank; s < bytes.rows.size(); s += ranks)
     stores_.push_back(stage_stores(flow, bytes, StageId(s)));
 }
 
 Bytes ActivationLedger::peak_of(const Action& action) const {
+  const Bytes live = live_ - taken_from_vocabulary(action);
   const std::size_t s = action.stage.index();
   const std::size_t p = action.pack.index();
   switch (action.pass) {
     case Pass::kForward:
-      return live_ + stores_of(action.stage).forward_opens[p] + bytes_.forward_transient[s][p];
+      return live + stores_of(action.stage).forward_opens[p] + bytes_.forward_transient[s][p];
     case Pass::kBackward:
-      return live_ + bytes_.backward_transient[s][p];
+      return live + bytes_.backward_transient[s][p];
     case Pass::kInputGradient:
-      return live_ + bytes_.input_transient[s][p];
+      return live + bytes_.input_transient[s][p];
     case Pass::kWeightGradient:
-      return live_ + bytes_.weight_transient[s][p];
+      return live + bytes_.weight_transient[s][p];
+    case Pass::kEmbedding:
+    case Pass::kHead:
+    case Pass::kEmbeddingGradient:
+      return live + bytes_.joint_transient[joint_index(action.pass)][p];
   }
-  return live_;
+  return live;
+}
+
+Bytes ActivationLedger::taken_from_vocabulary(const Action& action) const {
+  if (!bytes_.spread_vocabulary()) return {};
+  const std::size_t s = action.stage.index();
+  if (action.pass == Pass::kForward && s == 0) return bytes_.forward_input[action.pack.index()];
+  if (goes_back(action.pass) && s + 1 == bytes_.rows.size())
+    return bytes_.backward_input[action.pack.index()];
+  return {};
+}
+
+// What the first and the last stage keep for E, H and G, or have from them.
+void ActivationLedger::run_vocabulary(const Action& action) {
+  if (!bytes_.spread_vocabulary()) return;
+  const std::size_t s = action.stage.index();
+  const std::size_t p = action.pack.index();
+  const std::size_t last = bytes_.rows.size() - 1;
+  const bool first_rank = rank_ == 0, last_rank = rank_ == last % ranks_;
+  if (action.pass == Pass::kEmbedding && first_rank) live_ += bytes_.forward_input[p];
+  live_ -= taken_from_vocabulary(action);
+  if (action.pass == Pass::kForward && s == last) live_ += bytes_.forward_input[p];
+  if (action.pass == Pass::kHead && last_rank) {
+    live_ += bytes_.backward_input[p];
+    for (const PackId f : flow_.rows_end[action.pack]) live_ -= bytes_.forward_input[f.index()];
+  }
+  if (goes_back(action.pass) && s == 0) live_ += bytes_.backward_input[p];
+  if (action.pass == Pass::kEmbeddingGradient && first_rank) live_ -= bytes_.backward_input[p];
 }
 
 void ActivationLedger::run(const Action& action) {
+  run_vocabulary(action);
+  if (is_joint(action.pass)) return;
   const std::size_t s = action.stage.index();
   const std::size_t p = action.pack.index();
   const StageStores& stores = stores_of(action.stage);

@@ -70,8 +70,8 @@ struct StageStores {
 /// gradients after their input gradients; sums of the bytes fit into 64 bits.
 class ActivationLedger {
  public:
-  /// Of stages `rank`, `rank` + `ranks` and so on. Keeps a reference: `bytes` must outlive the
-  /// ledger.
+  /// Of stages `rank`, `rank` + `ranks` and so on. Keeps references: `flow` and `bytes` must
+  /// outlive the ledger.
   ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, std::size_t rank,
                    std::size_t ranks);
 
@@ -83,11 +83,16 @@ class ActivationLedger {
   void run(const Action& action);
 
  private:
+  /// What E or H has made for the action.
+  [[nodiscard]] Bytes taken_from_vocabulary(const Action& action) const;
+  void run_vocabulary(const Action& action);
   [[nodiscard]] const StageStores& stores_of(StageId stage) const {
     return stores_[local_stage(stage, ranks_, bytes_.rows.size())];
   }
 
+  const RowFlow& flow_;
   const TaskBytes& bytes_;
+  std::size_t rank_;
   std::size_t ranks_;
   std::vector<StageStores> stores_;  ///< by stage of the rank
   Bytes live_;

@@ -166,6 +166,7 @@ class WorstCase {
 
   /// Runs an action on all replicas that share its pack, if all are ready.
   bool compute(std::size_t r, std::size_t p, const Action& action) {
+    if (is_joint(action.pass)) return compute_together(r, action);
     const MicroPack& pack = pack_of(r, action);
     const auto count =
         static_cast<std::size_t>(action.pass == Pass::kWeightGradient ? 1 : pack.replicas);
@@ -178,6 +179,19 @@ class WorstCase {
         return false;
     }
     for (std::size_t m = first; m < first + count; ++m) ++rank(m, p).next;
+    return true;
+  }
+
+  /// Runs an action on all ranks of a replica, if all are ready.
+  bool compute_together(std::size_t r, const Action& action) {
+    for (std::size_t p = 0; p < per_replica_; ++p) {
+      const Instruction* other = next(r, p);
+      if (other == nullptr || other->operation != Operation::kCompute ||
+          other->action.pass != action.pass || other->action.pack != action.pack ||
+          !nothing_open(r, p))
+        return false;
+    }
+    for (std::size_t p = 0; p < per_replica_; ++p) ++rank(r, p).next;
     return true;
   }
 
@@ -210,7 +224,8 @@ class WorstCase {
         return fmt::format("the send of {}, whose receive is not posted",
                            message(*sent.list[sent.met]));
     }
-    return "the other replicas of its MicroPack";
+    return is_joint(next(r, p)->action.pass) ? "the other ranks of its pipeline"
+                                             : "the other replicas of its MicroPack";
   }
   static std::string message(const Instruction& i) {
     return fmt::format("{}{}", i.action.pass == Pass::kForward ? 'F' : 'B', i.action.pack.value());

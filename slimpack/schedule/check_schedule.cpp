@@ -1,9 +1,12 @@
-// Steps: check the contents of each rank's list; then run the lists without a clock as far as they
-// go, and name every action that is stuck.
+// Steps: check the contents of each rank's list, and what all ranks run together; then run the
+// lists without a clock as far as they go, and name every action that is stuck.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
+#include <optional>
 
 #include "slimpack/schedule/schedule.h"
 
@@ -29,6 +32,7 @@ class DryRun {
       : schedule_(schedule),
         slots_(slots),
         stages_(schedule.stages()),
+        spread_(std::ranges::any_of(schedule.ranks.front(), is_joint, &Action::pass)),
         runs_(schedule.ranks.size()),
         forwards_(stages_),
         forward_(stages_),
@@ -64,19 +68,51 @@ class DryRun {
   /// gradients.
   Channel* input_of(const Action& action) {
     const std::size_t s = action.stage.index();
-    if (action.pass == Pass::kWeightGradient) return nullptr;
+    if (action.pass == Pass::kWeightGradient || is_joint(action.pass)) return nullptr;
     if (action.pass == Pass::kForward) return s == 0 ? nullptr : &forward_[s - 1];
     return s + 1 == stages_ ? nullptr : &backward_[s + 1];
   }
   Channel* output_of(const Action& action) {
     const std::size_t s = action.stage.index();
-    if (action.pass == Pass::kWeightGradient) return nullptr;
+    if (action.pass == Pass::kWeightGradient || is_joint(action.pass)) return nullptr;
     if (action.pass == Pass::kForward) return s + 1 == stages_ ? nullptr : &forward_[s];
     return s == 0 ? nullptr : &backward_[s];
   }
   [[nodiscard]] bool rows_there(const Action& action) const {
+    if (action.pass == Pass::kHead) return forwards_.back() >= needed_[action.pack.index()];
     return !goes_back(action.pass) ||
            forwards_[action.stage.index()] >= needed_[action.pack.index()];
+  }
+  /// The action that all ranks run together and that has to come before or is missing; none.
+  [[nodiscard]] std::optional<Action> vocabulary_missing(const Action& action) const {
+    const auto missing = [&](Pass pass, std::size_t done) -> std::optional<Action> {
+      if (!spread_ || done > action.pack.index()) return std::nullopt;
+      return Action{action.stage, pass, action.pack};
+    };
+    if (action.pass == Pass::kForward && action.stage.index() == 0)
+      return missing(Pass::kEmbedding, joint_[0]);
+    if (goes_back(action.pass) && action.stage.index() + 1 == stages_)
+      return missing(Pass::kHead, joint_[1]);
+    if (action.pass == Pass::kEmbeddingGradient && first_backwards_ <= action.pack.index())
+      return Action{StageId(0), Pass::kBackward, action.pack};
+    return std::nullopt;
+  }
+  /// The rank that does not run the action next, which all ranks run together; none.
+  [[nodiscard]] std::optional<std::size_t> rank_missing(const Action& action) const {
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      const auto& actions = schedule_.ranks[r];
+      if (runs_[r].holds_output || runs_[r].next == actions.size()) return r;
+      const Action& other = actions[runs_[r].next];
+      if (other.pass != action.pass || other.pack != action.pack) return r;
+    }
+    return std::nullopt;
+  }
+
+  bool step_together(const Action& action) {
+    if (rank_missing(action)) return false;
+    for (RankRun& run : runs_) ++run.next;
+    ++joint_[action.pass == Pass::kEmbedding ? 0 : action.pass == Pass::kHead ? 1 : 2];
+    return true;
   }
 
   bool step(std::size_t r) {
@@ -92,9 +128,11 @@ class DryRun {
     const Action& action = schedule_.ranks[r][run.next];
     Channel* input = input_of(action);
     if (input != nullptr && input->taken == input->put) return false;
-    if (!rows_there(action)) return false;
+    if (!rows_there(action) || vocabulary_missing(action)) return false;
+    if (is_joint(action.pass)) return step_together(action);
     if (input != nullptr) ++input->taken;
     if (action.pass == Pass::kForward) ++forwards_[action.stage.index()];
+    if (goes_back(action.pass) && action.stage.index() == 0) ++first_backwards_;
     ++run.next;
     run.holds_output = output_of(action) != nullptr;
     return true;
@@ -110,10 +148,16 @@ class DryRun {
           s, to_string(sent), slots_, sent.pass == Pass::kForward ? s + 1 : s - 1);
     }
     const Action& action = schedule_.ranks[r][runs_[r].next];
-    const std::size_t s = action.stage.index();
+    const std::size_t s = action.pass == Pass::kHead ? stages_ - 1 : action.stage.index();
     if (!rows_there(action))
       return fmt::format("deadlock: {} needs {} forwards on stage {} before it, the order has {}",
                          to_string(action), needed_[action.pack.index()], s, forwards_[s]);
+    if (const std::optional<Action> before = vocabulary_missing(action))
+      return fmt::format("deadlock: {} comes before {}, which it needs", to_string(action),
+                         to_string(*before));
+    if (is_joint(action.pass))
+      return fmt::format("deadlock: {} waits for rank {}, which runs something else next",
+                         to_string(action), *rank_missing(action));
     const bool forward = action.pass == Pass::kForward;
     const StageId from(forward ? s - 1 : s + 1);
     const auto& actions = schedule_.ranks[from.index() % schedule_.ranks.size()];
@@ -129,11 +173,14 @@ class DryRun {
   const Schedule& schedule_;
   std::size_t slots_;
   std::size_t stages_;
+  bool spread_;  ///< the vocabulary, over the ranks
   std::vector<RankRun> runs_;
   std::vector<std::size_t> forwards_;  ///< by stage: started
   std::vector<Channel> forward_;       ///< by sending stage
   std::vector<Channel> backward_;      ///< by sending stage
   std::vector<std::size_t> needed_;
+  std::array<std::size_t, 3> joint_ = {};  ///< E, H and G that all ranks have run
+  std::size_t first_backwards_ = 0;        ///< of the first stage: started
 };
 
 /// A broken list is often broken everywhere; the first lines suffice.
@@ -189,6 +236,35 @@ class ListCheck {
   std::vector<std::string>& errors_;
 };
 
+/// Checks what all ranks run together, on rank `r` as on the first.
+void check_joint(const PackPlan& packs, const Schedule& schedule, std::size_t r,
+                 std::vector<std::string>& errors) {
+  std::vector<Action> own, first;
+  std::ranges::copy_if(schedule.ranks[r], std::back_inserter(own), is_joint, &Action::pass);
+  std::ranges::copy_if(schedule.ranks[0], std::back_inserter(first), is_joint, &Action::pass);
+  const bool as_first = std::ranges::equal(own, first, [](const Action& a, const Action& b) {
+    return a.pass == b.pass && a.pack == b.pack;
+  });
+  if (!as_first)
+    errors.push_back(fmt::format("rank {} runs E, H and G in another order than rank 0", r));
+  if (r > 0 || first.empty()) return;
+  for (const Pass pass : {Pass::kEmbedding, Pass::kHead, Pass::kEmbeddingGradient}) {
+    std::size_t next = 0;
+    for (const Action& action : first) {
+      if (action.pass != pass) continue;
+      if (action.pack != PackId(next))
+        errors.push_back(
+            fmt::format("rank 0 lists {} where pack {} comes next", to_string(action), next));
+      ++next;
+    }
+    if (next != packs.of(pass).size())
+      errors.push_back(fmt::format("rank 0 runs {} of {} {}", next, packs.of(pass).size(),
+                                   pass == Pass::kEmbedding ? "E"
+                                   : pass == Pass::kHead    ? "H"
+                                                            : "G"));
+  }
+}
+
 void check_lists(const PackPlan& packs, const Schedule& schedule,
                  std::vector<std::string>& errors) {
   const std::size_t ranks = schedule.ranks.size();
@@ -201,10 +277,13 @@ void check_lists(const PackPlan& packs, const Schedule& schedule,
       const std::size_t s = action.stage.index();
       if (s % ranks != r || s >= schedule.stages())
         errors.push_back(fmt::format("rank {} lists {}", r, to_string(action)));
-      else
+      else if (!is_joint(action.pass))
         checks[s / ranks].add(action);
+      else if (s != r)
+        errors.push_back(fmt::format("rank {} lists {} for its stage {}", r, to_string(action), r));
     }
     for (ListCheck& check : checks) check.end();
+    check_joint(packs, schedule, r, errors);
   }
 }
 

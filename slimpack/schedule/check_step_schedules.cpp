@@ -2,6 +2,8 @@
 // unbounded time; a merged pack then starts on a stage only when it is next on all its replicas.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/schedule.h"
 
@@ -90,11 +92,24 @@ class JointRun {
     return action.pack.index() < run_of(r, forward ? s + 1 : s - 1).begun[forward ? 0 : 1] + slots_;
   }
 
+  /// Runs an action of all ranks of a replica if it is next on all of them.
+  bool step_together(std::size_t r, const Action& action) {
+    for (std::size_t p = 0; p < per_replica_; ++p) {
+      const Action* other = next(r, p);
+      if (other == nullptr || rank(r, p).started || other->pass != action.pass ||
+          other->pack != action.pack)
+        return false;
+    }
+    for (std::size_t p = 0; p < per_replica_; ++p) ++rank(r, p).next;
+    return true;
+  }
+
   bool step(std::size_t r, std::size_t p) {
     Rank& own = rank(r, p);
     const Action* action = next(r, p);
     if (action == nullptr) return false;
     if (action->pass == Pass::kWeightGradient) return ++own.next, true;
+    if (is_joint(action->pass)) return step_together(r, *action);
     const std::size_t pass = action->pass == Pass::kForward ? 0 : 1;
     const std::size_t s = action->stage.index();
     if (!own.started) {
@@ -122,6 +137,13 @@ class JointRun {
   std::vector<std::vector<std::int32_t>> needed_;
 };
 
+/// Whether the first rank runs E, H and G as the layout has it. Without packs nobody runs any.
+bool spread_as_planned(const StepPlan& plan, const Schedule& schedule) {
+  const auto& first = schedule.ranks.front();
+  return first.empty() ||
+         plan.layout.spread_vocabulary == std::ranges::any_of(first, is_joint, &Action::pass);
+}
+
 bool any_merged(const StepPlan& plan) {
   for (const ReplicaPlan& replica : plan.replicas)
     for (const MicroPack& pack : replica.packs.forward)
@@ -138,6 +160,14 @@ std::vector<std::string> check_step_schedules(const StepPlan& plan,
   for (std::size_t r = 0; r < schedules.size(); ++r)
     for (const std::string& line : check_schedule(plan.replicas[r].packs, schedules[r], slots))
       errors.push_back(schedules.size() == 1 ? line : fmt::format("replica {}: {}", r, line));
+  if (!errors.empty()) return errors;
+  for (std::size_t r = 0; r < schedules.size(); ++r)
+    if (!spread_as_planned(plan, schedules[r]))
+      errors.push_back(
+          fmt::format("replica {}: the plan {} the vocabulary over the pipeline, the schedule runs "
+                      "{} E, H and G",
+                      r, plan.layout.spread_vocabulary ? "spreads" : "does not spread",
+                      plan.layout.spread_vocabulary ? "no" : "some"));
   if (!errors.empty() || !any_merged(plan)) return errors;
   return JointRun(plan, schedules, slots).stuck();
 }

@@ -13,12 +13,12 @@ Schedule actions_of(const LoweredSchedule& lowered) {
 }
 
 bool has_input(const Action& action, std::size_t stages) {
-  if (action.pass == Pass::kWeightGradient) return false;
+  if (action.pass == Pass::kWeightGradient || is_joint(action.pass)) return false;
   return action.stage.index() != (action.pass == Pass::kForward ? 0 : stages - 1);
 }
 
 bool has_output(const Action& action, std::size_t stages) {
-  if (action.pass == Pass::kWeightGradient) return false;
+  if (action.pass == Pass::kWeightGradient || is_joint(action.pass)) return false;
   return action.stage.index() != (action.pass == Pass::kForward ? stages - 1 : 0);
 }
 

@@ -15,7 +15,8 @@
 namespace slimpack {
 
 /// One pass of one MicroPack on one stage. The text form is stage, pass letter, pack: "3F7". The
-/// letters are F, B, I and W; the pack of I and W is a backward pack.
+/// letters are F, B, I and W; the pack of I and W is a backward pack. Of E, H and G, which all
+/// ranks run together, the stage is the rank's first.
 struct Action {
   StageId stage;
   Pass pass = Pass::kForward;
@@ -55,7 +56,13 @@ inline constexpr int kChannelSlots = 8;
 ///  - a rank runs its own stages; every stage has every forward pack once and every backward pack
 ///    once, as B or as I and later W; a stage's forward packs, backward packs (B and I) and packs
 ///    of W are in ascending order;
-///  - with unbounded time and `slots` messages per channel every action starts. A forward needs its
+///  - either no rank has E, H and G, or every rank has all of them: E of every forward pack, H and
+///  G
+///    of every backward pack, each in ascending order, all in the same order on all ranks; E comes
+///    before F on the first stage, H before B on the last and after the forwards of all its rows, G
+///    after B on the first;
+///  - with unbounded time and `slots` messages per channel every action starts. E, H and G start
+///    when they are next on all ranks. A forward needs its
 ///    input from the stage before. A backward needs its input from the stage after, and the
 ///    forwards of all its rows on its own stage. A line names a stuck action and what it waits for.
 [[nodiscard]] std::vector<std::string> check_schedule(const PackPlan& packs,
@@ -87,9 +94,10 @@ inline constexpr int kChannelSlots = 8;
 /// start when all of them have passed forward; v is stages_per_rank. Slices pass in rounds of at
 /// least p (folded_ranks.h), for which micro-batches of fewer slices are joined. Of whole sequences
 /// it is one_f_one_b with ahead_per_rank 1 and one stage a rank, and with 2 and several Megatron's
-/// interleaved schedule. REQUIRES: check_plan is empty; as many forward as backward packs; a
-/// micro-batch's backward packs take the places of its forward packs; 2 ahead with several stages a
-/// rank.
+/// interleaved schedule. Ranks so far ahead run a forward and a backward in each tick of
+/// vocabulary_actions.h. REQUIRES: check_plan is empty; 2 ahead with several stages a rank. The
+/// order is correct with one stage a rank, and with several where a micro-batch's backward packs
+/// take the places of its forward packs; of other packs check_schedule says whether it is.
 [[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks,
                                           std::int32_t ahead_per_rank,
                                           std::int32_t stages_per_rank = 1);

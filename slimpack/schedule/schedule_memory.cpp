@@ -9,9 +9,9 @@
 namespace slimpack {
 namespace {
 
-/// One rank with several stages, whatever the timing: in every channel to it as many inputs wait as
-/// fit and can have been sent. A MemoryGuard knows one stage, and looks ahead for the list
-/// scheduler, which makes no such orders.
+/// One rank, whatever the timing: in every channel to it as many inputs wait as
+/// fit and can have been sent. A MemoryGuard knows one stage and no spread vocabulary, and looks
+/// ahead for the list scheduler, which makes no such orders.
 class SharedRank {
  public:
   SharedRank(const PackPlan& packs, const TaskBytes& bytes, ActivationLedger ledger,
@@ -28,12 +28,14 @@ class SharedRank {
   Bytes highest_of(const std::vector<Action>& order) {
     Bytes highest = waiting();
     for (const Action& action : order) {
+      if (is_joint(action.pass)) {
+        run(action, highest);
+        continue;
+      }
       Stage& stage = stages_[action.stage.index() / ranks_];
       if (action.pass == Pass::kForward) ++stage.forwards;
       if (goes_back(action.pass)) ++stage.backwards;
-      highest = std::max(highest, ledger_.peak_of(action) + waiting());
-      ledger_.run(action);
-      highest = std::max(highest, ledger_.live() + waiting());
+      run(action, highest);
     }
     return highest;
   }
@@ -43,6 +45,12 @@ class SharedRank {
     bool first, last;
     std::size_t forwards = 0, backwards = 0;  ///< begun
   };
+
+  void run(const Action& action, Bytes& highest) {
+    highest = std::max(highest, ledger_.peak_of(action) + waiting());
+    ledger_.run(action);
+    highest = std::max(highest, ledger_.live() + waiting());
+  }
 
   /// Inputs of a stage's next packs.
   [[nodiscard]] Bytes waiting() const {
@@ -83,7 +91,8 @@ std::vector<Bytes> shared_memory(const PackPlan& packs, const Schedule& schedule
 std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
                                    const TaskBytes& bytes, int slots) {
   SLIMPACK_CHECK(bytes.rows.size() == schedule.stages());
-  if (schedule.stages_per_rank > 1) return shared_memory(packs, schedule, bytes, slots);
+  if (schedule.stages_per_rank > 1 || bytes.spread_vocabulary())
+    return shared_memory(packs, schedule, bytes, slots);
   std::vector<MemoryGuard> guards = memory_guards(packs, bytes, {running_needs(packs)}, slots);
   std::vector<Bytes> highest;
   for (std::size_t s = 0; s < guards.size(); ++s)

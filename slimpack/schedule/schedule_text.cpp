@@ -9,7 +9,7 @@
 namespace slimpack {
 namespace {
 
-constexpr std::string_view kPassLetters = "FBIW";  // in the order of Pass
+constexpr std::string_view kPassLetters = "FBIWEHG";  // in the order of Pass
 
 /// Parses digits at the front of `text` and drops them; nullopt when there are none or too many.
 std::optional<std::int32_t> take_number(std::string_view& text) {
@@ -39,7 +39,8 @@ std::optional<Instruction> instruction_from_text(std::string_view cell) {
   const auto pack = take_number(cell);
   if (!pack || !cell.empty()) return std::nullopt;
   const Action action{StageId(*stage), static_cast<Pass>(pass), PackId(*pack)};
-  if (operation != Operation::kCompute && message_pass(action.pass) != action.pass)
+  if (operation != Operation::kCompute && action.pass != Pass::kForward &&
+      action.pass != Pass::kBackward)
     return std::nullopt;
   return Instruction{operation, action};
 }
@@ -145,7 +146,8 @@ std::string schedule_to_text(const Schedule& schedule) {
 
 Schedule schedule_from_text(std::string_view text, std::string_view origin,
                             std::int32_t stages_per_rank) {
-  constexpr const char* kRule = "action; write stage, F, B, I or W, and pack, as in 3F7";
+  constexpr const char* kRule =
+      "action; write stage, one of F, B, I, W, E, H and G, and pack, as in 3F7";
   return {ListReader<Action>{action_from_text, kRule, origin}.ranks(text, stages_per_rank),
           stages_per_rank};
 }
@@ -157,7 +159,8 @@ std::string lowered_to_text(const LoweredSchedule& lowered) {
 LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin,
                                   std::int32_t stages_per_rank) {
   constexpr const char* kRule =
-      "instruction; write stage, RECV_ or SEND_ for messages, F, B, I or W, and pack, as in "
+      "instruction; write stage, RECV_ or SEND_ for messages, one of F, B, I, W, E, H and G, and "
+      "pack, as in "
       "3RECV_F7 or 3F7";
   return {
       ListReader<Instruction>{instruction_from_text, kRule, origin}.ranks(text, stages_per_rank),

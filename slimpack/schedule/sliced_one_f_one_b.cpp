@@ -18,16 +18,16 @@ namespace slimpack {
 // each other's slots. Where there are no such rounds, all forwards run before the first backward.
 Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead_per_rank,
                             std::int32_t stages_per_rank) {
-  SLIMPACK_CHECK(packs.forward.size() == packs.backward.size() && ranks >= 1 &&
-                 ahead_per_rank >= 0 && stages_per_rank >= 1 &&
+  SLIMPACK_CHECK(ranks >= 1 && ahead_per_rank >= 0 && stages_per_rank >= 1 &&
                  (stages_per_rank == 1 || ahead_per_rank == 2));
   const std::vector<std::int32_t> needed = running_needs(packs);
   const auto forwards = static_cast<std::int32_t>(packs.forward.size());
   const FoldedOrders orders(batches_of(needed, forwards, ranks), ranks, stages_per_rank);
   const std::vector<std::int32_t> folded = folded_needs(needed, orders, kChannelSlots).running;
-  const auto count = static_cast<std::int32_t>(folded.size());
+  const auto count = static_cast<std::int32_t>(orders.forward.all().size());
+  const auto backwards = static_cast<std::int32_t>(folded.size());
   std::int32_t in_flight = 0;
-  for (std::int32_t b = 0; b < count; ++b)
+  for (std::int32_t b = 0; b < backwards; ++b)
     in_flight = std::max(in_flight, folded[static_cast<std::size_t>(b)] - b);
   if (stages_per_rank > 1 && !has_rounds(orders.forward.largest_round(), ranks)) in_flight = count;
   Schedule schedule;
@@ -35,7 +35,7 @@ Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead
     const std::int32_t ahead = in_flight + ahead_per_rank * (ranks - 1 - r);
     auto& actions = schedule.ranks.emplace_back();
     std::int32_t f = 0;
-    for (std::int32_t b = 0; b < count; ++b) {
+    for (std::int32_t b = 0; b < backwards; ++b) {
       for (; f < std::min(ahead + b, count); ++f)
         actions.push_back({StageId(r), Pass::kForward, PackId(f)});
       actions.push_back({StageId(r), Pass::kBackward, PackId(b)});

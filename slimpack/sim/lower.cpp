@@ -22,6 +22,7 @@ TaskTimes counted_times(const PackPlan& packs, std::size_t stages, std::size_t r
   times.forward = all(packs.forward, Nanos(1));
   times.backward = all(packs.backward, Nanos(2));
   times.input_gradient = times.weight_gradient = all(packs.backward, Nanos(1));
+  for (const Pass pass : kJointPasses) times.joint[joint_index(pass)].resize(packs.of(pass).size());
   times.forward_transfer.resize(packs.forward.size());
   times.backward_transfer.resize(packs.backward.size());
   times.reduce.resize(ranks);

@@ -87,6 +87,13 @@ std::vector<Nanos> rank_sums(const Table& table, std::size_t ranks) {
 
 /// A rank begins with its first stage and ends with it: what it has run forward on the others goes
 /// back through it.
+/// What every rank runs together with all others. None of them runs anything else meanwhile.
+Nanos joint_work(const TaskTimes& times) {
+  Nanos sum_of_all;
+  for (const std::vector<Nanos>& pass : times.joint) sum_of_all += sum(pass);
+  return sum_of_all;
+}
+
 Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
   Bounds bounds;
   if (packs.forward.empty()) return bounds;
@@ -100,7 +107,9 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
     if (s < ranks) {
       const Nanos forwards_done = cheapest(forward_way) + forward_work[s];
-      bounds.rank_ends.push_back(forwards_done + backward_work[s]);
+      // A message may travel meanwhile, so the way is left out.
+      const Nanos work = forward_work[s] + backward_work[s] + joint_work(times);
+      bounds.rank_ends.push_back(std::max(forwards_done + backward_work[s], work));
       bounds.first_rank =
           std::max(bounds.first_rank, forwards_done + backward_sent[s] + cheapest(backward_way));
     }

@@ -20,7 +20,8 @@ class Replay {
     for (const Action& action : times_.actions) {
       const std::size_t stage =
           local_stage(action.stage, times_.ranks, times_.ranks * times_.stages.size());
-      const ActionTimes& own = times_of(times_.stages[stage], action.pass);
+      const ActionTimes& own = is_joint(action.pass) ? times_.joint[joint_index(action.pass)]
+                                                     : times_of(times_.stages[stage], action.pass);
       const std::int64_t start = own.start[action.pack.index()];
       const std::int64_t end = own.end[action.pack.index()];
       take_puts_before(start);

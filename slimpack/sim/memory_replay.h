@@ -1,6 +1,7 @@
 // Memory replay: activation bytes of one rank over time, from the known times of all actions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -37,6 +38,7 @@ struct RankTimes {
   std::span<const Action> actions;
   std::size_t ranks = 1;           ///< of the pipeline
   std::vector<StageTimes> stages;  ///< of the rank: stage s is number s ÷ ranks
+  std::array<ActionTimes, kJointPasses.size()> joint;  ///< E, H and G
 };
 
 /// The highest bytes on the rank: the ledger's bytes, plus each input from its put until its

@@ -1,12 +1,14 @@
 // Steps:
 //  1. Sweep over the ranks of every replica, up and down the pipeline in turn. A rank runs
-//     actions until one lacks its input, its output slot or, for a merged pack, the other replicas.
+//     actions until one lacks its input, its output slot, for a merged pack the other replicas, or
+//     for E, H and G the other ranks.
 //     Every time is a maximum of times known before, so the order of sweeps does not matter and no
 //     event queue is needed.
 //  2. Replay the memory of each rank. Make the spans if they are wanted.
 #include "slimpack/sim/simulate.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "slimpack/base/error.h"
@@ -30,6 +32,14 @@ struct PassTimes {
   std::vector<std::int64_t> start;
   std::vector<std::int64_t> end;
   std::vector<std::int64_t> put;  ///< the end, or later if the channel was full
+
+  /// Of the durations of what has run.
+  [[nodiscard]] std::int64_t sum() const {
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < start.size(); ++k)
+      if (start[k] != kUnknown) sum += end[k] - start[k];
+    return sum;
+  }
 };
 
 struct StageState {
@@ -46,8 +56,19 @@ struct StageState {
 struct RankState {
   std::size_t next = 0;
   std::int64_t free_at = 0;
-  bool arrived = false;       ///< waits for the other replicas of the merged pack of action `next`
+  bool arrived = false;       ///< waits for those who run action `next` together with it
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
+};
+
+/// What all ranks of a replica run together: E, H and G.
+struct JointState {
+  explicit JointState(const PackPlan& packs)
+      : times{PassTimes(packs.forward.size()), PassTimes(packs.backward.size()),
+              PassTimes(packs.backward.size())} {}
+
+  std::array<PassTimes, kJointPasses.size()> times;
+  std::size_t arrived = 0;  ///< ranks that wait for the next one
+  std::int64_t ready = 0;   ///< when the last of them has arrived
 };
 
 /// The times of a pass on a stage, const or not.
@@ -67,6 +88,12 @@ SpanKind span_kind(Pass pass) {
       return SpanKind::kInputGradient;
     case Pass::kWeightGradient:
       return SpanKind::kWeightGradient;
+    case Pass::kEmbedding:
+      return SpanKind::kEmbedding;
+    case Pass::kHead:
+      return SpanKind::kHead;
+    case Pass::kEmbeddingGradient:
+      return SpanKind::kEmbeddingGradient;
   }
   return SpanKind::kBackward;
 }
@@ -94,6 +121,7 @@ class Simulator {
                      schedules_[r].stages() == stages_ && tasks.times.forward.size() == stages_);
       for (std::size_t s = 0; s < stages_; ++s)
         stage_states_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
+      joint_.emplace_back(tasks.packs);
     }
   }
 
@@ -172,8 +200,41 @@ class Simulator {
         return times.input_gradient[s][pack].count();
       case Pass::kWeightGradient:
         return times.weight_gradient[s][pack].count();
+      case Pass::kEmbedding:
+      case Pass::kHead:
+      case Pass::kEmbeddingGradient:
+        return times.joint[joint_index(action.pass)][pack].count();
     }
     return 0;
+  }
+
+  [[nodiscard]] const PassTimes& times_of_action(std::size_t r, const Action& action) const {
+    if (is_joint(action.pass)) return joint_[r].times[joint_index(action.pass)];
+    return times_of(state_of(r, action.stage.index()), action.pass);
+  }
+
+  /// Runs what all ranks of a replica run together, once the last one is there.
+  bool run_joint(std::size_t r, RankState& rank, const Action& action) {
+    JointState& joint = joint_[r];
+    PassTimes& own = joint.times[joint_index(action.pass)];
+    const std::size_t pack = action.pack.index();
+    if (!rank.arrived) {
+      rank.arrived = true;
+      joint.ready = std::max(joint.ready, rank.free_at);
+      if (++joint.arrived == per_replica_) {
+        own.start[pack] = joint.ready;
+        own.end[pack] = own.put[pack] = joint.ready + duration_of(r, action);
+        joint.arrived = 0;
+        joint.ready = 0;
+        for (std::size_t p = 0; p < per_replica_; ++p)
+          log(r, own.end[pack], {Operation::kCompute, {StageId(p), action.pass, action.pack}});
+      }
+    }
+    if (own.start[pack] == kUnknown) return false;
+    rank.arrived = false;
+    rank.free_at = own.end[pack];
+    ++rank.next;
+    return true;
   }
 
   /// Runs weight gradients, which wait for no other stage or replica.
@@ -239,6 +300,10 @@ class Simulator {
         run_weight(r, rank, action);
         continue;
       }
+      if (is_joint(action.pass)) {
+        if (!run_joint(r, rank, action)) break;
+        continue;
+      }
       PassTimes& own = times_of(state_of(r, action.stage.index()), action.pass);
       if (!rank.holds_output && !start(r, p, action, own)) break;
       const std::int64_t slot = slot_for(r, action);
@@ -262,7 +327,10 @@ class Simulator {
       if (!ranks_[i].arrived) continue;
       const std::size_t r = i / per_replica_;
       const Action action = schedules_[r].ranks[i % per_replica_][ranks_[i].next];
-      any |= barriers_.times(r, action.pass, action.pack.index(), action.stage.index()).known;
+      if (is_joint(action.pass))
+        any |= times_of_action(r, action).start[action.pack.index()] != kUnknown;
+      else
+        any |= barriers_.times(r, action.pass, action.pack.index(), action.stage.index()).known;
     }
     return any;
   }
@@ -285,8 +353,7 @@ class Simulator {
   [[nodiscard]] std::int64_t posted_at(std::size_t r, const Action& action) const {
     const Instruction* before = posts_.before(r, action);
     if (before == nullptr) return 0;
-    const PassTimes& times =
-        times_of(state_of(r, before->action.stage.index()), before->action.pass);
+    const PassTimes& times = times_of_action(r, before->action);
     const std::size_t pack = before->action.pack.index();
     if (before->operation == Operation::kSend) return times.put[pack];
     return times.start[pack] == kUnknown ? kUnknown : times.end[pack];
@@ -329,15 +396,17 @@ class Simulator {
     for (std::size_t s = p; s < stages_; s += per_replica_) {
       const StageState& stage = state_of(r, s);
       for (const PassTimes* pass : {&stage.forward, &stage.backward, &stage.weight})
-        for (std::size_t k = 0; k < pass->start.size(); ++k)
-          if (pass->start[k] != kUnknown) busy += pass->end[k] - pass->start[k];
+        busy += pass->sum();
     }
+    for (const PassTimes& pass : joint_[r].times) busy += pass.sum();
     return Nanos(busy);
   }
 
   [[nodiscard]] RankTimes rank_times(std::size_t r, std::size_t p) const {
     const TaskBytes& bytes = replicas_[r].bytes;
-    RankTimes out{schedules_[r].ranks[p], per_replica_, {}};
+    RankTimes out{schedules_[r].ranks[p], per_replica_, {}, {}};
+    for (std::size_t j = 0; j < out.joint.size(); ++j)
+      out.joint[j] = {joint_[r].times[j].start, joint_[r].times[j].end};
     for (std::size_t s = p; s < stages_; s += per_replica_) {
       const StageState& own = state_of(r, s);
       StageTimes& stage = out.stages.emplace_back();
@@ -362,7 +431,7 @@ class Simulator {
     };
     for (const Action& action : schedules_[r].ranks[p]) {
       const std::size_t local = local_stage(action.stage, per_replica_, stages_);
-      const PassTimes& own = times_of(state_of(r, action.stage.index()), action.pass);
+      const PassTimes& own = times_of_action(r, action);
       const std::size_t k = action.pack.index();
       until(SpanKind::kWaitReceive, action.pack, own.start[k], local);
       until(span_kind(action.pass), action.pack, own.end[k], local);
@@ -384,6 +453,7 @@ class Simulator {
   std::vector<LoggedEvent>* log_;
   std::vector<RankState> ranks_;            ///< [replica · per_replica + rank]
   std::vector<StageState> stage_states_;    ///< [replica · stages + stage]
+  std::vector<JointState> joint_;           ///< by replica
   std::vector<std::int64_t> reduce_start_;  ///< by rank: when the last replica's has run all
   std::vector<std::int64_t> reduced_;       ///< by rank
   std::int64_t all_reduced_ = 0;

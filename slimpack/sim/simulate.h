@@ -37,10 +37,11 @@ struct SimulationResult {
 /// Runs the actions in schedule order. A rank computes one action at a time. A finished action's
 /// output leaves at once if its channel has a free slot; else the rank waits. It arrives after the
 /// pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
-/// there, and takes as long as on the slowest. A rank's gradients are reduced when all replicas
-/// have run its stages. Optimizers start when all ranks are reduced. REQUIRES: at least one replica
-/// and a schedule for each, all with the same ranks and stages; check_plan and check_step_schedules
-/// are empty. Cost: O(actions + stages · slices), and one look at every rank for each merged pack.
+/// there, and takes as long as on the slowest; E, H and G when all ranks of the replica are. A
+/// rank's gradients are reduced when all replicas have run its stages. Optimizers start when all
+/// ranks are reduced. REQUIRES: at least one replica and a schedule for each, all with the same
+/// ranks and stages; check_plan and check_step_schedules are empty. Cost: O(actions + stages ·
+/// slices), and one look at every rank for each merged pack.
 [[nodiscard]] SimulationResult simulate(std::span<const ReplicaPacks> replicas,
                                         std::span<const Schedule> schedules,
                                         const SimulationOptions& options = {});
@@ -53,6 +54,7 @@ struct SimulationResult {
 /// starts when every rank is reduced, plus the largest of these:
 ///  - for each rank r, whose first stage is r: the cheapest way of any forward pack through the
 ///    stages before r, then the work of all its stages, then its reduction;
+///  - for each rank: the work of all its stages with E, H and G, then its reduction;
 ///  - for each rank r: the same way and work, but without weight gradients that can be put off,
 ///    then the cheapest way of any backward pack from stage r to the first stage, then the first
 ///    rank's reduction;

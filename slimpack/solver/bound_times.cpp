@@ -95,6 +95,8 @@ bool BoundTimes::may_skip(std::int32_t s, Pass pass) const {
 double BoundTimes::transfer(Tokens tokens, std::size_t k) const {
   const auto bytes =
       static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype) * tokens.count());
+  // While a message travels, its ranks may run E, H and G.
+  if (job_.layout.spread_vocabulary) return 0;
   return cost_.transfer_latency +
          cost_.transfer_per_byte * bytes / static_cast<double>(std::int64_t{1} << k);
 }
@@ -123,7 +125,19 @@ double BoundTimes::shortest_action() const {
 
 PackCost BoundTimes::load(std::int32_t rank, Pass backward, std::size_t k) const {
   return fastest_[static_cast<std::size_t>(rank)] *
-         (cost_on(rank, Pass::kForward, k) + cost_on(rank, backward, k));
+             (cost_on(rank, Pass::kForward, k) + cost_on(rank, backward, k)) +
+         vocabulary(backward, k);
+}
+
+/// No rank runs anything else meanwhile. G may run after what is sent.
+PackCost BoundTimes::vocabulary(Pass backward, std::size_t k) const {
+  PackCost sum;
+  if (!job_.layout.spread_vocabulary) return sum;
+  for (const Pass pass : kJointPasses)
+    if (pass != Pass::kEmbeddingGradient || backward == Pass::kBackward)
+      sum.per_token += vocabulary_time(cost_, job_.layout, pass).per_token /
+                       static_cast<double>(std::int64_t{1} << k);
+  return sum;
 }
 
 double BoundTimes::around(std::int32_t rank, Pass backward) const {
@@ -141,7 +155,7 @@ double BoundTimes::through(Tokens length, Pass pass, std::size_t k) const {
   const double hops = this->hops();
   const double slices = std::max(
       1.0, overhead > 0 ? std::sqrt(hops * work / overhead) : static_cast<double>(length.count()));
-  return work + slices * overhead + hops * (work / slices + overhead + cost_.transfer_latency);
+  return work + slices * overhead + hops * (work / slices + overhead + transfer(Tokens(0), k));
 }
 
 double BoundTimes::chain(Tokens length, std::size_t k) const {

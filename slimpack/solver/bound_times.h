@@ -30,7 +30,7 @@ class BoundTimes {
   /// By replica.
   [[nodiscard]] std::vector<double> speed_on(std::int32_t rank) const;
   /// The time of a sequence, forward and `backward`, on all stages of a rank of each replica of the
-  /// group, uncut, at speed 1.
+  /// group, uncut, at speed 1; with E, H and G of a vocabulary that is spread.
   [[nodiscard]] PackCost load(std::int32_t rank, Pass backward, std::size_t k) const;
   /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
   /// first forwards and the last backwards of a replica are of first slices.
@@ -56,6 +56,7 @@ class BoundTimes {
   [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
   /// At the speed of the fastest replica.
   [[nodiscard]] const PackCost& cost(std::int32_t s, Pass pass, std::size_t k) const;
+  [[nodiscard]] PackCost vocabulary(Pass backward, std::size_t k) const;
   [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;
   [[nodiscard]] double transfer(Tokens tokens, std::size_t k) const;
   [[nodiscard]] double through(Tokens length, Pass pass, std::size_t k) const;

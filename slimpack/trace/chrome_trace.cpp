@@ -60,10 +60,13 @@ const std::vector<std::string>* slices_of(const Span& span, const Place& place,
   const PackTexts& texts = replicas.at(static_cast<std::size_t>(place.replica));
   switch (span.kind) {
     case SpanKind::kForward:
+    case SpanKind::kEmbedding:
       return &texts.forward.at(span.pack.index());
     case SpanKind::kBackward:
     case SpanKind::kInputGradient:
     case SpanKind::kWeightGradient:
+    case SpanKind::kHead:
+    case SpanKind::kEmbeddingGradient:
       return &texts.backward.at(span.pack.index());
     case SpanKind::kOptimizer:
     case SpanKind::kReduce:

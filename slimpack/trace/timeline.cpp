@@ -15,14 +15,16 @@ RankMetrics& rank_of(std::vector<RankMetrics>& ranks, std::int32_t rank) {
 
 bool is_backward(SpanKind kind) {
   return kind == SpanKind::kBackward || kind == SpanKind::kInputGradient ||
-         kind == SpanKind::kWeightGradient;
+         kind == SpanKind::kWeightGradient || kind == SpanKind::kHead ||
+         kind == SpanKind::kEmbeddingGradient;
 }
 
 void add_span(RankMetrics& rank, const Span& span) {
   const Nanos duration = span.end - span.start;
   SLIMPACK_CHECK(duration >= Nanos(0), "span from {} to {}", span.start.count(), span.end.count());
   (is_busy(span.kind) ? rank.busy : rank.waiting) += duration;
-  if (span.kind == SpanKind::kForward) rank.forward += duration;
+  if (span.kind == SpanKind::kForward || span.kind == SpanKind::kEmbedding)
+    rank.forward += duration;
   if (is_backward(span.kind)) rank.backward += duration;
 }
 
@@ -42,6 +44,12 @@ std::string_view to_string(SpanKind kind) {
       return "input_gradient";
     case SpanKind::kWeightGradient:
       return "weight_gradient";
+    case SpanKind::kEmbedding:
+      return "embedding";
+    case SpanKind::kHead:
+      return "head";
+    case SpanKind::kEmbeddingGradient:
+      return "embedding_gradient";
     case SpanKind::kOptimizer:
       return "optimizer";
     case SpanKind::kReduce:

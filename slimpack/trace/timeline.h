@@ -17,10 +17,13 @@ enum class SpanKind : std::uint8_t {
   kBackward,        ///< whole
   kInputGradient,   ///< of a split backward
   kWeightGradient,  ///< of a split backward
-  kOptimizer,       ///< gradient norm, clipping, parameter update
-  kReduce,          ///< gradient reduction between ranks
-  kWaitReceive,     ///< waiting for activations or their gradients to arrive
-  kWaitSend,        ///< waiting for a free buffer at the receiver
+  kEmbedding,       ///< of a vocabulary that is spread over the pipeline, as the next two
+  kHead,            ///< with the loss, both passes
+  kEmbeddingGradient,
+  kOptimizer,    ///< gradient norm, clipping, parameter update
+  kReduce,       ///< gradient reduction between ranks
+  kWaitReceive,  ///< waiting for activations or their gradients to arrive
+  kWaitSend,     ///< waiting for a free buffer at the receiver
 };
 
 [[nodiscard]] std::string_view to_string(SpanKind kind);

@@ -20,9 +20,11 @@ constexpr std::int64_t kMaxRanks = 1 << 20;
 constexpr std::int64_t kMaxNanos = std::int64_t{1} << 53;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
 
-constexpr std::array<SpanKind, 8> kKinds{
-    SpanKind::kForward,   SpanKind::kBackward, SpanKind::kInputGradient, SpanKind::kWeightGradient,
-    SpanKind::kOptimizer, SpanKind::kReduce,   SpanKind::kWaitReceive,   SpanKind::kWaitSend};
+constexpr std::array<SpanKind, 11> kKinds{
+    SpanKind::kForward,           SpanKind::kBackward,  SpanKind::kInputGradient,
+    SpanKind::kWeightGradient,    SpanKind::kEmbedding, SpanKind::kHead,
+    SpanKind::kEmbeddingGradient, SpanKind::kOptimizer, SpanKind::kReduce,
+    SpanKind::kWaitReceive,       SpanKind::kWaitSend};
 
 SpanKind read_kind(const json& value, std::string_view where) {
   if (!value.is_string()) invalid_input("{}[1] must be a span kind in quotes", where);

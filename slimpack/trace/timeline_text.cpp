@@ -12,7 +12,7 @@ namespace slimpack {
 namespace {
 
 // The letters of the busy kinds, which come first in SpanKind.
-constexpr std::string_view kLetters = "FBIWOR";
+constexpr std::string_view kLetters = "FBIWEHGOR";
 /// Nanoseconds of a cell by busy kind. Real numbers: cells seldom start on whole nanoseconds.
 using Cell = std::array<double, kLetters.size()>;
 

@@ -19,6 +19,12 @@ inline std::optional<Pass> pass_of(SpanKind kind) {
       return Pass::kInputGradient;
     case SpanKind::kWeightGradient:
       return Pass::kWeightGradient;
+    case SpanKind::kEmbedding:
+      return Pass::kEmbedding;
+    case SpanKind::kHead:
+      return Pass::kHead;
+    case SpanKind::kEmbeddingGradient:
+      return Pass::kEmbeddingGradient;
     default:
       return std::nullopt;
   }

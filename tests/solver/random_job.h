@@ -68,6 +68,7 @@ inline RandomJob random_job(Rng& rng) {
     job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
                                      static_cast<std::int32_t>(rng.below(2)));
   cost.shape.num_layers = job.layout.layer_begin.back();
+  job.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
   job.replicas = 1 + static_cast<std::int32_t>(rng.below(8));
   while (2 * job.most_merged <= job.replicas && rng.below(3) > 0) job.most_merged *= 2;
   job.granularity =

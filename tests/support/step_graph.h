@@ -17,7 +17,7 @@
 namespace slimpack::testing {
 
 /// Two nodes for each action: it starts, and its output is put into the channel. All replicas of a
-/// merged pack share the node of the start.
+/// merged pack share the node of the start, and so do all ranks of a pipeline that of E, H and G.
 class StepGraph {
  public:
   /// `times` by replica. REQUIRES: check_plan is empty; every pass of every pack is once on every
@@ -42,6 +42,7 @@ class StepGraph {
   }
   /// As long as the slowest of its replicas needs.
   [[nodiscard]] std::int64_t duration(std::size_t r, const Action& a) const {
+    if (is_joint(a.pass)) return times_[r].joint[joint_index(a.pass)][a.pack.index()].count();
     std::int64_t longest = 0;
     for (const auto& [m, same] : replicas_of(r, a)) {
       const auto& table = table_of(times_[m], same.pass);
@@ -65,6 +66,10 @@ class StepGraph {
         return times.input_gradient;
       case Pass::kWeightGradient:
         return times.weight_gradient;
+      case Pass::kEmbedding:
+      case Pass::kHead:
+      case Pass::kEmbeddingGradient:
+        break;  // not by stage
     }
     return times.backward;
   }
@@ -74,7 +79,8 @@ class StepGraph {
     const std::vector<std::vector<Action>>& ranks = schedules_[r].ranks;
     for (const Action& other : ranks[static_cast<std::size_t>(s) % ranks.size()])
       if (other.stage == StageId(s) && other.pack == pack &&
-          goes_back(other.pass) == goes_back(a.pass) && other.pass != Pass::kWeightGradient)
+          goes_back(other.pass) == goes_back(a.pass) && other.pass != Pass::kWeightGradient &&
+          !is_joint(other.pass))
         return other;
     return {StageId(s), a.pass, pack};
   }
@@ -87,6 +93,7 @@ class StepGraph {
   /// The action on every replica of its pack, found by what is in the pack.
   [[nodiscard]] std::vector<std::pair<std::size_t, Action>> replicas_of(std::size_t r,
                                                                         const Action& a) const {
+    if (is_joint(a.pass)) return {{r, {StageId(std::int32_t{0}), a.pass, a.pack}}};
     // Weight gradients wait for nobody.
     if (a.pass == Pass::kWeightGradient) return {{r, a}};
     const MicroPack& pack = packs(r, a.pass)[a.pack.index()];
@@ -125,7 +132,7 @@ class StepGraph {
     node(start_key(r, a));
     edge(start_key(r, a), put_key(r, a), duration(r, a));
     if (before != nullptr) edge(put_key(r, *before), start_key(r, a), 0);
-    if (a.pass == Pass::kWeightGradient) return;
+    if (a.pass == Pass::kWeightGradient || is_joint(a.pass)) return;
     if (s + up >= 0 && s + up <= last)
       edge(put_key(r, on_stage(r, s + up, a, a.pack)), start_key(r, a),
            (forward ? times_[r].forward_transfer : times_[r].backward_transfer)[a.pack.index()]
