@@ -69,7 +69,8 @@ nlohmann::json to_json(const RunState& state) {
           {"evaluated_steps", state.evaluated_steps},
           {"parallel", {{"pp", grid.pipeline}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
           {"layer_begin", state.layout.layer_begin},
-          {"stages_per_rank", grid.stages_per_rank}};
+          {"stages_per_rank", grid.stages_per_rank},
+          {"spread_vocabulary", grid.spread_vocabulary}};
 }
 
 RunState run_state_from_json(const nlohmann::json& json, const std::string& origin) {
@@ -88,7 +89,8 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
     return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));
   };
   state.layout = stage_layout_from_json(fields);
-  state.grid = {ranks("pp"), ranks("dp"), ranks("tp"), state.layout.stages_per_rank};
+  state.grid = {ranks("pp"), ranks("dp"), ranks("tp"), state.layout.stages_per_rank,
+                state.layout.spread_vocabulary};
   return state;
 }
 
@@ -100,6 +102,7 @@ StageLayout stage_layout_from_json(const JsonFields& fields) {
   if (fields.has("stages_per_rank"))  // older runs had one
     layout.stages_per_rank =
         static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxRanks));
+  layout.spread_vocabulary = fields.has("spread_vocabulary") && fields.boolean("spread_vocabulary");
   return layout;
 }
 

@@ -42,7 +42,8 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
   for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
   const std::int32_t per_rank = options.layout.stages_per_rank;
-  const std::string chunks = per_rank > 1 ? fmt::format(" with {} stages each", per_rank) : "";
+  std::string chunks = per_rank > 1 ? fmt::format(" with {} stages each", per_rank) : "";
+  if (options.layout.spread_vocabulary) chunks += ", which share the vocabulary,";
   listener.note(
       "model",
       fmt::format("{} parameters, {} layers on pp {}{} × dp {} × tp {} ({} on {}), {}; times by "

@@ -9,13 +9,13 @@
 namespace slimpack {
 namespace {
 
-/// A bucket's elements at the stage's tensor-parallel ranks of replica 0; elsewhere undefined.
+/// A bucket's elements at the ranks of replica 0; elsewhere undefined.
 using BucketElements = std::function<at::Tensor(const ParameterBucket&)>;
 
-/// The public tensor of a part at tensor-parallel rank 0, elsewhere undefined. Neighbours may hold
-/// the same piece; the others stand in the order of the ranks.
-at::Tensor whole_part(const ParameterPart& part, const at::Tensor& rows, Collective& tensor) {
-  const std::vector<at::Tensor> pieces = tensor.gathering().gather(rows);
+/// The public tensor of a part at the first rank of those that hold its pieces, elsewhere
+/// undefined. Neighbours may hold the same piece; the others stand in the order of the ranks.
+at::Tensor whole_part(const ParameterPart& part, const at::Tensor& rows, Collective& holders) {
+  const std::vector<at::Tensor> pieces = holders.gathering().gather(rows);
   std::vector<at::Tensor> distinct;
   for (std::size_t m = 0; m < pieces.size(); m += static_cast<std::size_t>(part.piece.copies))
     distinct.push_back(pieces[m]);
@@ -24,13 +24,15 @@ at::Tensor whole_part(const ParameterPart& part, const at::Tensor& rows, Collect
 }
 
 void add_bucket(NamedTensors& result, const std::string& prefix, StageParameters& stage,
-                std::size_t bucket, const at::Tensor& elements_N, Collective& tensor) {
+                std::size_t bucket, const at::Tensor& elements_N, Communicator& communicator) {
   stage.for_each([&](const Parameter& p) {
     if (p.bucket != bucket || p.tied_copy) return;
     const at::Tensor own = elements_N.narrow(0, p.begin, p.value.numel()).view(p.value.sizes());
     for (const ParameterPart& part : p.parts) {
-      const at::Tensor whole = whole_part(part, own.narrow(0, part.begin, part.rows), tensor);
-      if (tensor.index() == 0) result.emplace(prefix + part.name, whole.cpu());
+      Collective& holders =
+          part.piece.over_pipeline ? communicator.vocabulary() : communicator.tensor();
+      const at::Tensor whole = whole_part(part, own.narrow(0, part.begin, part.rows), holders);
+      if (holders.index() == 0) result.emplace(prefix + part.name, whole.cpu());
     }
   });
 }
@@ -39,8 +41,7 @@ void add_whole(NamedTensors& result, const std::string& prefix, StageParameters&
                Communicator& communicator, const BucketElements& elements) {
   for (std::size_t b = 0; b < stage.buckets.size(); ++b) {
     const at::Tensor elements_N = elements(stage.buckets[b]);
-    if (elements_N.defined())
-      add_bucket(result, prefix, stage, b, elements_N, communicator.tensor());
+    if (elements_N.defined()) add_bucket(result, prefix, stage, b, elements_N, communicator);
   }
 }
 

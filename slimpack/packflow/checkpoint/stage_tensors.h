@@ -1,10 +1,12 @@
 // Stage tensors: what the ranks of a stage hold in pieces and shards, whole again under the public
 // names.
 //
-// Each function is called by all ranks of all replicas of a stage at the same time. The first of
-// them (replica 0, tensor-parallel rank 0) gets every tensor of the stage in memory of its own, the
-// others none. Pieces come together bucket by bucket: beside its result a rank holds at most twice
-// a bucket. Copies that a tied model keeps of its embedding are left out.
+// Each function is called by all ranks of all replicas of a stage at the same time, and by all
+// ranks, stage by stage, where the vocabulary is spread. The first rank of a stage (replica 0,
+// tensor-parallel rank 0) gets every tensor of the stage in memory of its own, the others none;
+// embedding and head that are spread come to the first of all ranks. Pieces come together bucket by
+// bucket: beside its result a rank holds at most twice a bucket. Copies that a tied model keeps of
+// its embedding are left out.
 #pragma once
 
 #include <vector>

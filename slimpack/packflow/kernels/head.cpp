@@ -111,8 +111,10 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
                                   const at::Tensor& x_TH, const at::Tensor& targets_T,
                                   std::int64_t step_targets, const TensorRows& rows,
                                   Collective& group) {
-  const Normalized norm = rms_normalize(x_TH, shape.rms_norm_eps);
-  at::Tensor y_TH = rows.gathered(at::mul(norm.n, norm_H.value));
+  const bool has_rows = norm_H.defined();
+  Normalized norm;
+  if (has_rows) norm = rms_normalize(x_TH, shape.rms_norm_eps);
+  at::Tensor y_TH = rows.gathered(has_rows ? at::mul(norm.n, norm_H.value) : x_TH);
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
   Parameter no_bias;
   const std::int64_t block = block_of(shape, x_TH);
@@ -126,13 +128,14 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
     y.copy_(linear_input_gradient(dlogits_TV, head_VH));  // nobody reads these rows again
   }
   y_TH = rows.scattered(y_TH);
-  return {rms_norm_backward(y_TH, x_TH, norm, norm_H), sum};
+  return {has_rows ? rms_norm_backward(y_TH, x_TH, norm, norm_H) : y_TH, sum};
 }
 
 at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H, const Parameter& head_VH,
                      const at::Tensor& x_TH, const at::Tensor& targets_T, const TensorRows& rows,
                      Collective* group) {
-  const at::Tensor y_TH = rows.gathered(rms_norm(x_TH, norm_H, shape.rms_norm_eps));
+  const at::Tensor y_TH =
+      rows.gathered(norm_H.defined() ? rms_norm(x_TH, norm_H, shape.rms_norm_eps) : x_TH);
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
   const std::int64_t block = block_of(shape, x_TH);
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {

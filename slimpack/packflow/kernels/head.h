@@ -27,7 +27,8 @@ struct HeadResult {
                                        const at::Tensor& targets_T, std::int64_t step_targets);
 
 /// The same with the vocabulary cut over the ranks of `group`: `x_TH` and the result's are own
-/// rows, `targets_T` those of all rows. Every rank has the whole loss.
+/// rows, `targets_T` those of all rows. Every rank has the whole loss. A rank without a row needs
+/// no norm: it may be undefined there.
 [[nodiscard]] HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H,
                                                 Parameter& head_VH, const at::Tensor& x_TH,
                                                 const at::Tensor& targets_T,
@@ -35,7 +36,8 @@ struct HeadResult {
                                                 Collective& group);
 
 /// loss_sum of the same rows, without a gradient. `group`: the ranks over which the vocabulary is
-/// cut, null where it is whole; `x_TH` and `targets_T` as above. Every rank has the whole loss.
+/// cut, null where it is whole; `x_TH`, `norm_H` and `targets_T` as above. Every rank has the whole
+/// loss.
 [[nodiscard]] at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H,
                                    const Parameter& head_VH, const at::Tensor& x_TH,
                                    const at::Tensor& targets_T, const TensorRows& rows,

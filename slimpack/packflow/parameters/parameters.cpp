@@ -7,15 +7,18 @@
 namespace slimpack {
 namespace {
 
-/// Which pieces of a model's tensors a tensor-parallel rank holds: heads and columns of the MLP in
-/// equal parts, the vocabulary as evenly as it goes.
+/// Which pieces of a model's tensors a rank holds: heads and columns of the MLP in equal parts, the
+/// vocabulary as evenly as it goes, over the ranks of its stage or of its pipeline.
 class TensorPieces {
  public:
   TensorPieces(const ModelShape& shape, const RankGrid& grid, const RankPlace& place)
       : shape_(shape),
         part_(tensor_parallel_part(shape, grid.tensor)),
         tensor_(grid.tensor),
-        index_(place.tensor) {}
+        index_(place.tensor),
+        spread_(grid.spread_vocabulary),
+        vocabulary_(shape.vocab_size, spread_ ? grid.pipeline * grid.tensor : grid.tensor,
+                    spread_ ? place.pipeline * grid.tensor + place.tensor : place.tensor) {}
 
   /// Of `dimension`, which has the queries' width, that of keys or values, or that of the MLP.
   [[nodiscard]] TensorPiece queries(std::int64_t dimension) const {
@@ -32,8 +35,7 @@ class TensorPieces {
             shape_.intermediate_size};
   }
   [[nodiscard]] TensorPiece vocabulary() const {
-    const Shard shard(shape_.vocab_size, tensor_, index_);
-    return {0, shard.begin, shard.size(), shape_.vocab_size};
+    return {0, vocabulary_.begin, vocabulary_.size(), shape_.vocab_size, 1, spread_};
   }
   /// Of the hidden size: every rank has all of it.
   [[nodiscard]] TensorPiece hidden() const {
@@ -45,6 +47,8 @@ class TensorPieces {
   ModelShape part_;
   std::int32_t tensor_;
   std::int32_t index_;
+  bool spread_;
+  Shard vocabulary_;
 };
 
 void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& pieces,
@@ -90,27 +94,30 @@ using AddParameters = std::function<void(BucketMaker&)>;
 void for_each_bucket(const ParameterOwner& owner, const StageLayout& layout, StageId stage,
                      StageParameters& p, const std::function<void(const AddParameters&)>& visit) {
   const ModelShape& shape = owner.shape;
-  const bool first = stage.value() == 0;
+  const bool spread = owner.grid.spread_vocabulary;
   const bool last = stage.value() == layout.stages() - 1;
+  const bool embeds = stage.value() < (spread ? layout.ranks() : 1);
+  const bool shares_matrix = shape.tie_embeddings && (spread || embeds);
+  const bool heads = stage.value() >= layout.stages() - (spread ? layout.ranks() : 1);
   const TensorPieces pieces(shape, owner.grid, owner.place);
   const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
   p.layers.resize(static_cast<std::size_t>(layout.layers(stage)));
-  if (last) {
+  if (heads && !shares_matrix) {
     p.head_VH.tied_copy = shape.tie_embeddings;
     const NamedPiece matrix =
         shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
-    if (!(shape.tie_embeddings && first))
-      visit([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
+    visit([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
+  }
+  if (last)
     visit([&](BucketMaker& m) {
       m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size);
     });
-  }
   for (std::int32_t l = layout.layers(stage); l-- > 0;)
     visit([&](BucketMaker& m) {
       add_layer(m, shape, pieces, layout.layer_begin[stage.index()] + l,
                 p.layers[static_cast<std::size_t>(l)]);
     });
-  if (first)
+  if (embeds)
     visit([&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size); });
 }
 

@@ -19,14 +19,15 @@
 
 namespace slimpack {
 
-/// A piece of a Hugging Face tensor that tensor-parallel ranks hold in pieces: [from, from + size)
-/// of one dimension.
+/// A piece of a Hugging Face tensor that several ranks hold in pieces: [from, from + size) of one
+/// dimension. They are tensor-parallel, or all ranks of a pipeline.
 struct TensorPiece {
   std::int64_t dimension = 0;
   std::int64_t from = 0;
   std::int64_t size = 0;
-  std::int64_t whole = 0;   ///< of that dimension
-  std::int32_t copies = 1;  ///< neighbouring ranks that hold the same piece
+  std::int64_t whole = 0;      ///< of that dimension
+  std::int32_t copies = 1;     ///< neighbouring ranks that hold the same piece
+  bool over_pipeline = false;  ///< of a vocabulary that is spread
   [[nodiscard]] at::Tensor of(const at::Tensor& tensor) const {
     return tensor.narrow(dimension, from, size);
   }
@@ -98,6 +99,8 @@ struct LayerParameters {
 
 struct StageParameters {
   std::vector<LayerParameters> layers;
+  /// Where the vocabulary is spread, the embedding is on the first stage of every rank and the head
+  /// on the last, each a part, but for a tied head: that is the embedding.
   Parameter embedding_VH;  ///< first stage
   Parameter final_norm_H;  ///< last stage
   Parameter head_VH;       ///< last stage; undefined when tied on a single stage

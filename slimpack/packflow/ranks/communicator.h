@@ -56,6 +56,9 @@ class Communicator {
   [[nodiscard]] virtual Collective& context(std::int32_t replicas) = 0;
   /// The tensor-parallel ranks of the pipeline rank.
   [[nodiscard]] virtual Collective& tensor() = 0;
+  /// All ranks of the replica, pipeline rank by pipeline rank. REQUIRES: the grid spreads the
+  /// vocabulary.
+  [[nodiscard]] virtual Collective& vocabulary() = 0;
   /// The ranks of the replica's first and last stage. They hold the same embedding if the model
   /// ties its matrices. REQUIRES: the rank is one of these two, and they differ.
   [[nodiscard]] virtual Collective& tied() = 0;

@@ -24,6 +24,7 @@ struct RankGrid {
   std::int32_t replicas = 1;
   std::int32_t tensor = 1;
   std::int32_t stages_per_rank = 1;
+  bool spread_vocabulary = false;  ///< over the ranks of a pipeline (StageLayout)
 
   [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
   [[nodiscard]] std::int32_t stages() const { return pipeline * stages_per_rank; }
@@ -38,11 +39,12 @@ struct RankGrid {
   bool operator==(const RankGrid&) const = default;
 };
 
-/// Of a run. Where the planner chooses the stages, as if there were several on each rank: what
-/// connects them must be there before it has chosen.
+/// Of a run. Where the planner chooses the stages, as if there were several on each rank, likewise
+/// for the vocabulary: what connects them must be there before it has chosen.
 [[nodiscard]] inline RankGrid rank_grid(const ParallelConfig& parallel) {
   const bool any = parallel.chooses_stages && parallel.pp > 1;
-  return {parallel.pp, parallel.dp, parallel.tp, any ? 2 : parallel.stages_per_rank};
+  return {parallel.pp, parallel.dp, parallel.tp, any ? 2 : parallel.stages_per_rank,
+          parallel.spread_vocabulary || (parallel.chooses_vocabulary && parallel.pp > 1)};
 }
 
 }  // namespace slimpack

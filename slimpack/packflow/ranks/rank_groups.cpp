@@ -5,9 +5,9 @@
 namespace slimpack {
 
 std::string RankGroup::name() const {
-  constexpr std::array<const char*, 9> kNames{"world",    "data",         "context",
-                                              "tensor",   "tied",         "forward",
-                                              "backward", "ring forward", "ring backward"};
+  constexpr std::array<const char*, 10> kNames{
+      "world", "data",    "context",  "tensor",       "vocabulary",
+      "tied",  "forward", "backward", "ring forward", "ring backward"};
   std::string text = fmt::format("{} of ranks", kNames[static_cast<std::size_t>(kind)]);
   if (kind == GroupKind::kWorld) return fmt::format("world of {} ranks", size);
   for (std::int32_t m = 0; m < size; ++m) text += fmt::format("{} {}", m == 0 ? "" : ",", rank(m));
@@ -25,6 +25,8 @@ std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank
       {GroupKind::kWorld, grid.ranks(), 0, 1},
       {GroupKind::kData, grid.replicas, rank_at(0, p, place.tensor), next_replica},
       {GroupKind::kTensor, grid.tensor, rank_at(replica, p, 0), 1}};
+  if (grid.spread_vocabulary)
+    out.push_back({GroupKind::kVocabulary, next_replica, rank_at(replica, 0, 0), 1});
   for (std::int32_t size = 2; size <= grid.replicas; size *= 2) {
     const std::int32_t begin = replica - replica % size;
     if (begin + size > grid.replicas) break;

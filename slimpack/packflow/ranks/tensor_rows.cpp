@@ -2,19 +2,22 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace slimpack {
 
-TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
-                       at::Device device)
-    : group_(group) {
-  if (!group) return;
+namespace {
+
+/// The numbers of the rows that each of `ranks` tensor-parallel ranks holds.
+std::vector<at::Tensor> rows_of_ranks(const MicroPack& pack, ReplicaId replica,
+                                      std::int32_t ranks) {
   const RowShare held = row_share(pack, replica);
   std::vector<at::Tensor> rows_of;
-  for (std::int32_t rank = 0; rank < group->size(); ++rank) {
-    const RowShare own = hidden_share(held, group->size(), rank);
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    const RowShare own = hidden_share(held, ranks, rank);
     std::vector<at::Tensor> stripes;
     std::int64_t row = 0;
     for (const Slice& slice : pack.slices) {
@@ -22,11 +25,28 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
       // The replica's rows before the rank's first: its tokens lie `replicas` positions apart.
       const std::int64_t first =
           row + held.before(own.first(slice)).count() - held.before(slice.begin).count();
-      stripes.push_back(at::arange(first, first + count * group->size(), group->size(), at::kLong));
+      stripes.push_back(at::arange(first, first + count * ranks, ranks, at::kLong));
       row += held.rows(slice).count();
     }
     rows_of.push_back(at::cat(stripes));
   }
+  return rows_of;
+}
+
+}  // namespace
+
+TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
+                       at::Device device)
+    : group_(group) {
+  if (group != nullptr) rows_.emplace(rows_of_ranks(pack, replica, group->size()), device);
+}
+
+TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective& group,
+                       std::int32_t first, std::int32_t holders, at::Device device)
+    : group_(&group) {
+  std::vector<at::Tensor> rows_of(static_cast<std::size_t>(group.size()),
+                                  at::empty({0}, at::kLong));
+  std::ranges::copy(rows_of_ranks(pack, replica, holders), rows_of.begin() + first);
   rows_.emplace(rows_of, device);
 }
 

@@ -23,6 +23,11 @@ class TensorRows {
   TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
              at::Device device = at::Device(at::kCPU));
 
+  /// For a spread vocabulary: `group` is of all ranks of a pipeline, and the rows lie on `holders`
+  /// of its members from `first` on, the tensor-parallel ranks of one stage. The others have none.
+  TensorRows(const MicroPack& pack, ReplicaId replica, Collective& group, std::int32_t first,
+             std::int32_t holders, at::Device device);
+
   [[nodiscard]] bool alone() const { return group_ == nullptr; }
 
   /// Own rows → all rows, in the order of the MicroPack.

@@ -124,11 +124,15 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
       stages.emplace_back(options_.shape,
                           StagePlace{stage.value() == 0,
                                      stage.value() == grid.stages() - 1,
-                                     {place.replica, grid.tensor, place.tensor}},
+                                     {place.replica, grid.tensor, place.tensor},
+                                     grid.spread_vocabulary},
                           of_stage, *rope_, packs, plan.lengths, tokens,
                           recompute_of_stage(plan, stage), &communicator);
     }
-    work({options_, rank, parameters, stages, packs,
+    std::optional<VocabularyStep> vocabulary;
+    if (grid.spread_vocabulary)
+      vocabulary.emplace(options_.shape, grid, place, parameters, packs, tokens, communicator);
+    work({options_, rank, parameters, stages, vocabulary ? &*vocabulary : nullptr, packs,
           schedules[place.replica.index()].ranks[static_cast<std::size_t>(place.pipeline)],
           communicator, update, clock, resident[static_cast<std::size_t>(tracked_rank())]});
   });

@@ -38,7 +38,7 @@ struct EngineOptions {
       wrap_communicator = {};
 
   [[nodiscard]] RankGrid grid() const {
-    return {layout.ranks(), replicas, tensor, layout.stages_per_rank};
+    return {layout.ranks(), replicas, tensor, layout.stages_per_rank, layout.spread_vocabulary};
   }
 };
 

@@ -50,9 +50,8 @@ class RankRunner {
 
   double evaluate() {
     for (const Instruction& i : rank_.instructions)
-      if (forward(i.action))
-        run_instruction(
-            i, [&] { rows_TH_ = stage_of(i.action).evaluate(i.action.pack, std::move(rows_TH_)); });
+      if (runs_forward_packs(i.action.pass) || i.action.pass == Pass::kHead)
+        run_instruction(i, [&] { evaluate(i.action); });
     require_drained();
     return rank_.communicator.world().gathering().sum(rank_.stages.back().loss_sum());
   }
@@ -77,9 +76,11 @@ class RankRunner {
   [[nodiscard]] bool last() const { return rank_.stages.back().place().last; }
   void require_drained() const {
     for (const StageStep& stage : rank_.stages) stage.require_drained();
+    SLIMPACK_CHECK(rank_.vocabulary == nullptr || rank_.vocabulary->empty(),
+                   "hidden states wait for embedding or head");
   }
   [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
-    return (forward(action) ? rank_.packs.forward : rank_.packs.backward)[action.pack.index()];
+    return rank_.packs.of(action.pass)[action.pack.index()];
   }
   [[nodiscard]] std::size_t stages() const { return static_cast<std::size_t>(grid_.stages()); }
 
@@ -116,14 +117,78 @@ class RankRunner {
     if (has_input(action, stages()))
       timed(SpanKind::kWaitReceive, action,
             [&] { rows_TH_ = rank_.communicator.receive(own_inbox(action)); });
-    await_replicas(action);
+    await_others(action);
+    take_from_vocabulary(action);
     work();
+    give_to_vocabulary(action);
     if (!has_output(action, stages())) rows_TH_ = at::Tensor();
     record_.end_action(memory_.live() - rank_.resident);
   }
 
-  /// Replicas that run a merged MicroPack begin together.
-  void await_replicas(const Action& action) {
+  /// The first and the last stage, where the vocabulary is spread.
+  [[nodiscard]] bool on_spread_first(const Action& action) const {
+    return rank_.vocabulary != nullptr && action.stage.value() == 0;
+  }
+  [[nodiscard]] bool on_spread_last(const Action& action) const {
+    return rank_.vocabulary != nullptr && action.stage.index() + 1 == stages();
+  }
+
+  /// An input that E or H has made.
+  void take_from_vocabulary(const Action& action) {
+    if (forward(action) && on_spread_first(action))
+      rows_TH_ = rank_.vocabulary->take_embedded(action.pack);
+    if (goes_back(action.pass) && on_spread_last(action))
+      rows_TH_ = rank_.vocabulary->take_head_gradient(action.pack);
+  }
+  /// An output that G needs.
+  void give_to_vocabulary(const Action& action) {
+    if (goes_back(action.pass) && on_spread_first(action))
+      rank_.vocabulary->put_embedding_gradient(action.pack, std::move(rows_TH_));
+  }
+
+  /// Runs `head` on its inputs, which lie with the last stage's rank and elsewhere are undefined.
+  template <class Head>
+  void run_head(PackId backward, Head head) {
+    if (!last()) {
+      static_cast<void>(head(at::Tensor()));
+      return;
+    }
+    StageStep& stage = rank_.stages.back();
+    stage.add_loss(head(stage.head_inputs(backward)));
+    stage.release_head_inputs(backward);
+  }
+
+  /// Runs E, H or G.
+  void compute_joint(const Action& action) {
+    VocabularyStep& vocabulary = *rank_.vocabulary;
+    if (action.pass == Pass::kEmbedding)
+      timed(SpanKind::kEmbedding, action, [&] { vocabulary.embed(action.pack); });
+    else if (action.pass == Pass::kHead)
+      timed(SpanKind::kHead, action, [&] {
+        run_head(action.pack,
+                 [&](const at::Tensor& x_TH) { return vocabulary.head(action.pack, x_TH); });
+      });
+    else
+      timed(SpanKind::kEmbeddingGradient, action,
+            [&] { vocabulary.embedding_gradient(action.pack); });
+  }
+
+  void evaluate(const Action& action) {
+    if (forward(action))
+      rows_TH_ = stage_of(action).evaluate(action.pack, std::move(rows_TH_));
+    else if (action.pass == Pass::kEmbedding)
+      rank_.vocabulary->embed(action.pack);
+    else
+      run_head(action.pack, [&](const at::Tensor& x_TH) {
+        return rank_.vocabulary->head_loss(action.pack, x_TH);
+      });
+  }
+
+  /// Replicas that run a merged MicroPack begin together, and so do ranks that run E, H or G.
+  void await_others(const Action& action) {
+    if (is_joint(action.pass))
+      return timed(SpanKind::kWaitReceive, action,
+                   [&] { rank_.communicator.vocabulary().barrier(); });
     const std::int32_t replicas = pack_of(action).replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
       timed(SpanKind::kWaitReceive, action,
@@ -160,6 +225,10 @@ class RankRunner {
       case Pass::kWeightGradient:
         return timed(SpanKind::kWeightGradient, action,
                      [&] { stage.weight_gradients(action.pack, complete); });
+      case Pass::kEmbedding:
+      case Pass::kHead:
+      case Pass::kEmbeddingGradient:
+        return compute_joint(action);
     }
   }
 
@@ -216,7 +285,8 @@ class RankRunner {
 
   /// Adds up the two gradients of a tied matrix that stands on two stages.
   void add_tied_gradients() {
-    if (!rank_.options.shape.tie_embeddings || first() == last()) return;
+    if (!rank_.options.shape.tie_embeddings || rank_.vocabulary != nullptr || first() == last())
+      return;
     StageParameters& stage = first() ? rank_.parameters.front() : rank_.parameters.back();
     const Parameter& p = first() ? stage.embedding_VH : stage.head_VH;
     const ParameterBucket& bucket = stage.buckets[p.bucket];

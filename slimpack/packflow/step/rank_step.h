@@ -12,6 +12,7 @@
 #include "slimpack/packflow/step/engine_options.h"
 #include "slimpack/packflow/step/rank_result.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/packflow/step/vocabulary_step.h"
 #include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack {
@@ -22,6 +23,7 @@ struct RankStep {
   std::int32_t rank;
   std::span<StageParameters> parameters;  ///< of its stages
   std::deque<StageStep>& stages;
+  VocabularyStep* vocabulary;  ///< null unless it is spread
   const PackPlan& packs;
   const std::vector<Instruction>& instructions;
   Communicator& communicator;

@@ -1,7 +1,6 @@
 #include "slimpack/packflow/step/stage_step.h"
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -15,24 +14,6 @@
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
-
-StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
-                            std::int64_t vocab_size) {
-  StepTokens result;
-  for (const auto& sequence : sequences) {
-    for (const std::int64_t token : sequence)
-      if (token < 0 || token >= vocab_size)
-        invalid_input(
-            "token {} lies outside the model's vocabulary of {}; the dataset was built "
-            "with another tokenizer",
-            token, vocab_size);
-    at::Tensor tokens_L = at::full({static_cast<std::int64_t>(sequence.size())}, 0, at::kLong);
-    std::ranges::copy(sequence, tokens_L.mutable_data_ptr<std::int64_t>());
-    result.by_sequence.push_back(std::move(tokens_L));
-    result.targets += sequence.empty() ? 0 : static_cast<std::int64_t>(sequence.size()) - 1;
-  }
-  return result;
-}
 
 namespace {
 
@@ -82,7 +63,7 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
 
 at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows, at::Tensor x_TH,
                                   const LayerDone& done) {
-  if (place_.first) x_TH = embed(parameters_.embedding_VH, tokens_of(pack, 0), rows);
+  if (place_.embeds()) x_TH = embed(parameters_.embedding_VH, pack_tokens(pack, 0), rows);
   const ActionInput input = action_input(pack, rows);
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
     LayerForward result = layer_forward(layer_context(l, input), x_TH);
@@ -100,10 +81,22 @@ at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
   });
   rows_.settle();
   if (!place_.last) return x_TH;
+  keep_head_inputs(id, std::move(x_TH));
+  return {};
+}
+
+void StageStep::keep_head_inputs(PackId forward, at::Tensor x_TH) {
   LayerRows head_input;
   head_input.x_TH = std::move(x_TH);
-  rows_.put(id, parameters_.layers.size(), std::move(head_input));
-  return {};
+  rows_.put(forward, parameters_.layers.size(), std::move(head_input));
+}
+
+at::Tensor StageStep::head_inputs(PackId backward) {
+  return rows_.gather(backward, parameters_.layers.size()).joined.x_TH;
+}
+
+void StageStep::release_head_inputs(PackId backward) {
+  rows_.release(backward, parameters_.layers.size());
 }
 
 at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
@@ -113,8 +106,12 @@ at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
     for (const Slice& slice : pack.slices) kv_.release_forward(layer, slice);
   });
   if (!place_.last) return x_TH;
-  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, tokens_of(pack, 1),
-                     rows, tensor()));
+  if (!place_.heads()) {
+    keep_head_inputs(id, std::move(x_TH));
+    return {};
+  }
+  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
+                     pack_tokens(pack, 1), rows, tensor()));
   return {};
 }
 
@@ -140,7 +137,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
   const std::size_t layers = parameters_.layers.size();
   // Offloaded rows come while the head runs, then while the layer after them runs.
   rows_.prefetch(id, layers - 1);
-  if (place_.last) {
+  if (place_.heads()) {
     HeadResult result = run_head(id, rows);
     add_loss(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
@@ -153,22 +150,21 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
     rows_.release(id, l);
     if (complete) complete(parameters_.layers[l].qkv_OH.bucket + 1);
   }
-  if (!place_.first) return dy_TH;
-  embed_backward(parameters_.embedding_VH, tokens_of(pack, 0), dy_TH, rows);
+  if (!place_.embeds()) return dy_TH;
+  embed_backward(parameters_.embedding_VH, pack_tokens(pack, 0), dy_TH, rows);
   if (complete) complete(parameters_.buckets.size());
   return {};
 }
 
 HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
-  const std::size_t head = parameters_.layers.size();
-  const at::Tensor targets_T = tokens_of(packs_.backward[backward.index()], 1);
-  const at::Tensor x_TH = rows_.gather(backward, head).joined.x_TH;
+  const at::Tensor targets_T = pack_tokens(packs_.backward[backward.index()], 1);
+  const at::Tensor x_TH = head_inputs(backward);
   HeadResult result =
       rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
                                    targets_T, tokens_.targets)
                    : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
                                             x_TH, targets_T, tokens_.targets, rows, *tensor());
-  rows_.release(backward, head);
+  release_head_inputs(backward);
   return result;
 }
 
@@ -209,21 +205,6 @@ LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& inpu
           .group = input.pack.replicas > 1 ? &communicator_->context(input.pack.replicas) : nullptr,
           .rows = input.rows,
           .recompute = recompute_of(recompute_, layer)};
-}
-
-at::Tensor StageStep::tokens_of(const MicroPack& pack, std::int64_t shift) const {
-  const RowShare share = held(pack);
-  std::vector<at::Tensor> parts;
-  for (const Slice& s : pack.slices) {
-    const at::Tensor& tokens_L = tokens_.by_sequence.at(s.sequence.index());
-    const std::int64_t rows = share.rows(s).count();
-    const std::int64_t begin = share.first(s).count() + shift;
-    const std::int64_t end = std::min(begin + rows * share.replicas, tokens_L.size(0));
-    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, share.replicas));
-    const std::int64_t missing = rows - parts.back().size(0);
-    if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
-  }
-  return put_on(joined_rows(parts), parameters_.device());
 }
 
 }  // namespace slimpack

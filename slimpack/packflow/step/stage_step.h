@@ -14,6 +14,7 @@
 #include "slimpack/packflow/layer/weight_gradients.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/step/step_tokens.h"
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/packflow/stores/row_store.h"
 #include "slimpack/plan/plan.h"
@@ -22,22 +23,16 @@
 
 namespace slimpack {
 
-/// The tokens of a step, int64, by SequenceId, and the number of next-token targets among them.
-struct StepTokens {
-  std::vector<at::Tensor> by_sequence;
-  std::int64_t targets = 0;
-};
-
-/// Counts the targets: every token but the last of each sequence. Throws InvalidInput for a token
-/// outside the vocabulary.
-[[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
-                                          std::int64_t vocab_size);
-
 /// Where a stage stands in the model, and on which rank.
 struct StagePlace {
   bool first = true;
   bool last = true;
   RowHolder holder = {};
+  bool spread_vocabulary = false;
+
+  /// Whether the stage has the embedding, or the head, whole.
+  [[nodiscard]] bool embeds() const { return first && !spread_vocabulary; }
+  [[nodiscard]] bool heads() const { return last && !spread_vocabulary; }
 };
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
@@ -51,13 +46,15 @@ class StageStep {
             const StepTokens& tokens, RecomputeByLayer recompute = {},
             Communicator* communicator = nullptr);
 
-  /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before (undefined
-  /// on the first stage); the result goes to the next (undefined on the last, which keeps it).
+  /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before, or from
+  /// the spread vocabulary's embedding; undefined on a stage that embeds. The result goes to the
+  /// next (undefined on the last, which keeps it).
   [[nodiscard]] at::Tensor forward(PackId pack, at::Tensor x_TH);
 
-  /// Runs a backward MicroPack; on the last stage head and loss come first. `dy_TH` comes from the
-  /// next stage (undefined on the last); the result goes to the one before (undefined on the
-  /// first). If it is the step's last action to add to gradients, `complete` is told of each bucket
+  /// Runs a backward MicroPack; on a stage with the head, that and loss come first. `dy_TH` comes
+  /// from the next stage, or from the spread vocabulary's head; undefined on a stage with the head.
+  /// The result goes to the stage before, or to the spread embedding; undefined on a stage that
+  /// embeds. If it is the step's last action to add to gradients, `complete` is told of each bucket
   /// as soon as it is complete.
   [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH,
                                     const BucketsComplete& complete = {});
@@ -68,9 +65,16 @@ class StageStep {
   [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
   void weight_gradients(PackId pack, const BucketsComplete& complete = {});
 
-  /// forward() where no backward comes: keeps no rows, frees keys and values with a sequence's last
-  /// slice, and on the last stage adds to the loss.
+  /// forward() where no backward comes: keeps no rows but a spread head's inputs, frees keys and
+  /// values with a sequence's last slice, and on a stage with the head adds to the loss.
   [[nodiscard]] at::Tensor evaluate(PackId pack, at::Tensor x_TH);
+
+  /// The inputs of the head for a backward MicroPack, kept until they are released. REQUIRES: the
+  /// last stage; its forwards have run.
+  [[nodiscard]] at::Tensor head_inputs(PackId backward);
+  void release_head_inputs(PackId backward);
+  /// Adds a loss that a spread head has found.
+  void add_loss(const at::Tensor& loss_sum);
 
   /// Σ loss over the rows that have run backward or were evaluated; 0 on all but the last stage.
   [[nodiscard]] double loss_sum() const;
@@ -100,7 +104,7 @@ class StageStep {
     return {pack, place_.holder.replica, tensor(), parameters_.device()};
   }
   [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
-  void add_loss(const at::Tensor& loss_sum);
+  void keep_head_inputs(PackId forward, at::Tensor x_TH);
   /// What all layers of an action need, made once.
   struct ActionInput {
     const MicroPack& pack;
@@ -110,7 +114,9 @@ class StageStep {
   };
   [[nodiscard]] ActionInput action_input(const MicroPack& pack, const TensorRows& rows) const;
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const ActionInput& input);
-  [[nodiscard]] at::Tensor tokens_of(const MicroPack& pack, std::int64_t shift) const;
+  [[nodiscard]] at::Tensor pack_tokens(const MicroPack& pack, std::int64_t shift) const {
+    return tokens_of(tokens_, pack, held(pack), shift, parameters_.device());
+  }
 
   ModelShape shape_;  ///< the rank's part
   StagePlace place_;

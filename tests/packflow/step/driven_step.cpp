@@ -16,6 +16,7 @@
 #include "slimpack/planner/planner.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/vocabulary_actions.h"
 #include "slimpack/sim/lower.h"
 #include "slimpack/solver/fluid_cut.h"
 #include "tests/support/packed_plan.h"
@@ -30,7 +31,8 @@ StageLayout layout_of(const JsonFields& step, const Costs& cost, const SequenceL
   const auto stages_per_rank =
       step.has("stages_per_rank") ? static_cast<std::int32_t>(step.integer("stages_per_rank")) : 1;
   return balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")),
-                         stages_per_rank);
+                         stages_per_rank, LastStage::kBothPasses,
+                         step.has("spread_vocabulary") && step.boolean("spread_vocabulary"));
 }
 
 std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
@@ -83,6 +85,10 @@ ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
     out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
   out.schedules = testing::RandomOrders(rng, out.plan, kChannelSlots).draw();
   if (step.has("split_from")) testing::split_some(rng, out.plan, out.schedules);
+  if (!layout.spread_vocabulary) return out;
+  std::vector<const PackPlan*> packs;
+  for (const ReplicaPlan& replica : out.plan.replicas) packs.push_back(&replica.packs);
+  out.schedules = with_vocabulary(packs, out.schedules);
   return out;
 }
 

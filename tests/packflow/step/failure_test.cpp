@@ -60,6 +60,7 @@ struct Grid {
   std::int32_t tensor;
   ClockKind clock;
   std::int32_t stages_per_rank = 1;
+  bool spread_vocabulary = false;
 };
 
 /// A step of a tied model on the grid; backwards may be split, and MicroPacks merged.
@@ -69,6 +70,7 @@ RandomRun run_on(Rng& rng, const Grid& grid) {
   StepPlan plan = random_step(rng, lengths, grid.replicas, grid.pipeline * grid.stages_per_rank,
                               MergedAt::kAnywhere);
   plan.layout.stages_per_rank = grid.stages_per_rank;
+  plan.layout.spread_vocabulary = grid.spread_vocabulary;
   RandomRun run(rng, std::move(plan), grid.tensor);
   run.shape.tie_embeddings = true;
   return run;
@@ -168,13 +170,30 @@ std::vector<FaultPoint> sample(Rng& rng, const Faults::Counts& counts) {
 /// Every place of a step with all kinds of parallelism.
 std::set<std::string> all_places() {
   std::set<std::string> places{
-      "F", "B", "I", "W", "in set-up", "in F", "in B", "in I", "in W", "in reduction", "in update"};
-  for (const char* call :
-       {"send forward", "send backward", "receive forward", "receive backward", "context sum",
-        "context start_shift", "context finish_shift", "tensor all_gather",
-        "tensor all_gather_rows", "tensor reduce_scatter_rows", "data start_reduce_scatter",
-        "data await_reduce_scatter", "data finish_reduce_scatter", "data all_gather_shards",
-        "tied all_reduce", "world sum", "world gather"})
+      "F",        "B",    "I",    "W",    "E",    "H",    "G",    "in set-up",
+      "in F",     "in B", "in I", "in W", "in E", "in H", "in G", "in reduction",
+      "in update"};
+  for (const char* call : {"send forward",
+                           "send backward",
+                           "receive forward",
+                           "receive backward",
+                           "context sum",
+                           "context start_shift",
+                           "context finish_shift",
+                           "tensor all_gather",
+                           "tensor all_gather_rows",
+                           "tensor reduce_scatter_rows",
+                           "data start_reduce_scatter",
+                           "data await_reduce_scatter",
+                           "data finish_reduce_scatter",
+                           "data all_gather_shards",
+                           "vocabulary sum",
+                           "vocabulary all_gather",
+                           "vocabulary all_gather_rows",
+                           "vocabulary reduce_scatter_rows",
+                           "tied all_reduce",
+                           "world sum",
+                           "world gather"})
     for (const char* when : {"before ", "after "}) places.insert(std::string(when) + call);
   return places;
 }
@@ -182,9 +201,10 @@ std::set<std::string> all_places() {
 TEST(Failure, AnywhereOnAnyRankEndsTheStepWithItsCauseAndTheEngineLivesOn) {
   Rng rng(1);
   std::set<std::string> seen;
-  for (const Grid& grid : {Grid{2, 2, 2, ClockKind::kVirtual}, Grid{1, 4, 2, ClockKind::kWall},
-                           Grid{4, 2, 1, ClockKind::kWall}, Grid{2, 1, 4, ClockKind::kVirtual},
-                           Grid{2, 2, 1, ClockKind::kWall, 2}}) {
+  for (const Grid& grid :
+       {Grid{2, 2, 2, ClockKind::kVirtual}, Grid{1, 4, 2, ClockKind::kWall},
+        Grid{4, 2, 1, ClockKind::kWall}, Grid{2, 1, 4, ClockKind::kVirtual},
+        Grid{2, 2, 1, ClockKind::kWall, 2}, Grid{2, 1, 1, ClockKind::kVirtual, 1, true}}) {
     const RandomRun run = run_on(rng, grid);
     FaultyJob job(run, grid.clock);
     for (const FaultPoint& point : sample(rng, job.places())) {

@@ -24,9 +24,10 @@
 
 namespace slimpack::testing {
 
-/// The n-th time (from 1) that a rank comes to a place in a step. Places are "F", "B", "I" and "W"
-/// (before an action), "before" and "after" a call of the communicator ("before send forward"), and
-/// allocations in what the rank does ("in F", "in set-up", "in reduction", "in update").
+/// The n-th time (from 1) that a rank comes to a place in a step. Places are "F", "B", "I", "W",
+/// "E", "H" and "G" (before an action), "before" and "after" a call of the communicator ("before
+/// send forward"), and allocations in what the rank does ("in F", "in set-up", "in reduction", "in
+/// update").
 struct FaultPoint {
   std::int32_t rank;
   std::string place;
@@ -138,7 +139,7 @@ class Faults final : public CommunicatorWatch {
       const Action& action =
           schedules_[stands.replica.index()]
               .ranks[static_cast<std::size_t>(stands.pipeline)][at(rank).actions++];
-      constexpr std::array<const char*, 4> kNames{"F", "B", "I", "W"};
+      constexpr std::array<const char*, 7> kNames{"F", "B", "I", "W", "E", "H", "G"};
       place = at(rank).doing = kNames[static_cast<std::size_t>(action.pass)];
     }
     come_to(rank, place);

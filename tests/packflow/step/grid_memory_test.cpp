@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "slimpack/schedule/list_scheduler.h"
+#include "slimpack/schedule/vocabulary_actions.h"
 #include "tests/packflow/step/memory_check.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/random_split.h"
@@ -43,10 +44,12 @@ struct Grid {
   Widest widest = Widest::kAttention;
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
   std::int32_t stages_per_rank = 1;
+  bool spread_vocabulary = false;
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}", pp,
-                       stages_per_rank, dp, tp, merged, static_cast<int>(widest), split_from);
+    return fmt::format("pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}{}", pp,
+                       stages_per_rank, dp, tp, merged, static_cast<int>(widest), split_from,
+                       spread_vocabulary ? ", spread" : "");
   }
 };
 
@@ -99,7 +102,8 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
   GridStep step;
   step.cost = cost_from_hardware(shape, dtype, HardwareSpec{}, grid.tp, grid.dp);
   step.plan.lengths = docs.lengths;
-  step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp, grid.stages_per_rank);
+  step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp, grid.stages_per_rank,
+                                     LastStage::kBothPasses, grid.spread_vocabulary);
   step.plan.recompute = std::move(recompute);
   const RecomputingCosts cost = with_recompute(step.cost, step.plan.recompute);
   std::vector<TaskTimes> times;
@@ -130,6 +134,10 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
                               ->schedule;
   for (const ReplicaPlan& replica : step.plan.replicas)
     step.schedules.push_back(own_order(common, replica.packs));
+  if (!grid.spread_vocabulary) return step;
+  std::vector<const PackPlan*> packs;
+  for (const ReplicaPlan& replica : step.plan.replicas) packs.push_back(&replica.packs);
+  step.schedules = with_vocabulary(packs, step.schedules);
   return step;
 }
 
@@ -172,6 +180,12 @@ TEST(GridMemory, OfRanksWithSeveralStagesIsWithinTwoPercent) {
               {.pp = 3, .split_from = 1, .stages_per_rank = 2},
               {.pp = 2, .dp = 2, .tp = 2, .merged = 2, .stages_per_rank = 3}},
              "several stages a rank");
+}
+
+TEST(GridMemory, OfRanksThatShareTheVocabularyIsWithinTwoPercent) {
+  compare_on({{.pp = 2, .widest = Widest::kVocabulary, .spread_vocabulary = true},
+              {.pp = 2, .dp = 2, .tp = 2, .merged = 2, .spread_vocabulary = true}},
+             "spread vocabulary");
 }
 
 TEST(GridMemory, OfReplicasIsWithinTwoPercent) {

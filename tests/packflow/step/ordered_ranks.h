@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,20 +14,22 @@
 #include "slimpack/packflow/device/rank_threads.h"
 #include "slimpack/packflow/ranks/thread_world.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/packflow/step/vocabulary_step.h"
 #include "slimpack/trace/timeline.h"
 #include "tests/sim/pass_of.h"
 
 namespace slimpack::testing {
 
 /// Ranks are threads; those that an action needs, its tensor-parallel ranks and of a merged
-/// MicroPack those of all its replicas, run it together, and nobody runs anything else meanwhile.
+/// MicroPack those of all its replicas, of E, H and G those of the pipeline, run it together, and
+/// nobody runs anything else meanwhile.
 class OrderedRanks {
  public:
   /// Of a plan under a cost model, whose `tp` ranks share each stage. Both must outlive this.
   OrderedRanks(const Costs& cost, const StepPlan& plan, const StepTokens& tokens)
       : plan_(plan),
         grid_{plan.layout.ranks(), static_cast<std::int32_t>(plan.replicas.size()), cost.tp,
-              plan.layout.stages_per_rank},
+              plan.layout.stages_per_rank, plan.layout.spread_vocabulary},
         world_(grid_, kChannelSlots),
         rope_(cost.shape, cost.dtype, *std::ranges::max_element(plan.lengths)),
         ranks_(static_cast<std::size_t>(grid_.ranks())),
@@ -36,15 +39,22 @@ class OrderedRanks {
       const RankPlace place = grid_.place(rank);
       own.clock = std::make_unique<RankClock>(ClockKind::kWall, Nanos(0));
       own.communicator = world_.communicator(rank, *own.clock);
-      for (std::int32_t s = place.pipeline; s < grid_.stages(); s += grid_.pipeline) {
-        Stage& stage = own.stages.emplace_back();
-        stage.parameters = make_stage_parameters(cost.shape, cost.dtype, plan.layout, grid_, place,
-                                                 StageId(s), /*seed=*/1);
-        stage.step = std::make_unique<StageStep>(
+      for (std::int32_t s = place.pipeline; s < grid_.stages(); s += grid_.pipeline)
+        own.parameters.push_back(make_stage_parameters(cost.shape, cost.dtype, plan.layout, grid_,
+                                                       place, StageId(s), /*seed=*/1));
+      if (grid_.spread_vocabulary)
+        own.vocabulary.emplace(cost.shape, grid_, place, own.parameters, packs(place.replica),
+                               tokens, *own.communicator);
+      for (StageParameters& parameters : own.parameters) {
+        const auto s =
+            static_cast<std::int32_t>(own.stages.size()) * grid_.pipeline + place.pipeline;
+        own.stages.emplace_back().step = std::make_unique<StageStep>(
             cost.shape,
-            StagePlace{
-                s == 0, s == grid_.stages() - 1, {place.replica, grid_.tensor, place.tensor}},
-            stage.parameters, rope_, packs(place.replica), plan.lengths, tokens,
+            StagePlace{s == 0,
+                       s == grid_.stages() - 1,
+                       {place.replica, grid_.tensor, place.tensor},
+                       grid_.spread_vocabulary},
+            parameters, rope_, packs(place.replica), plan.lengths, tokens,
             recompute_of_stage(plan, StageId(s)), own.communicator.get());
       }
     });
@@ -73,13 +83,14 @@ class OrderedRanks {
 
  private:
   struct Stage {
-    StageParameters parameters;
     std::unique_ptr<StageStep> step;
     std::deque<at::Tensor> forward_inputs, backward_inputs;
   };
   struct Rank {
     std::unique_ptr<RankClock> clock;
     std::unique_ptr<Communicator> communicator;
+    std::vector<StageParameters> parameters;  ///< by stage
+    std::optional<VocabularyStep> vocabulary;
     std::deque<Stage> stages;
   };
 
@@ -95,14 +106,23 @@ class OrderedRanks {
   }
   [[nodiscard]] const MicroPack& pack_of(const Span& span) const {
     const PackPlan& own = packs(place_of(span).replica);
-    return (span.kind == SpanKind::kForward ? own.forward : own.backward)[span.pack.index()];
+    return own.of(*pass_of(span.kind))[span.pack.index()];
   }
 
-  /// Takes the next span, and the same of the other replicas where they run it together.
+  /// Takes the next span, and the same of the other replicas or ranks where they run it together.
   [[nodiscard]] std::vector<Span> next_together(std::deque<Span>& left) const {
     const Span first = left.front();
     std::vector<Span> together{first};
     left.pop_front();
+    if (is_joint(*pass_of(first.kind))) {
+      std::erase_if(left, [&](const Span& other) {
+        const bool same = other.kind == first.kind && other.pack == first.pack &&
+                          place_of(other).replica == place_of(first).replica;
+        if (same) together.push_back(other);
+        return same;
+      });
+      return together;
+    }
     if (pack_of(first).replicas == 1 || first.kind == SpanKind::kWeightGradient) return together;
     std::erase_if(left, [&](const Span& other) {
       const bool same = other.kind == first.kind && stage_of(other) == stage_of(first) &&
@@ -122,7 +142,34 @@ class OrderedRanks {
     });
   }
 
+  void act_jointly(std::int32_t rank, const Span& span) {
+    Rank& own = ranks_[static_cast<std::size_t>(rank)];
+    StageStep& last = *own.stages.back().step;
+    if (span.kind == SpanKind::kEmbedding)
+      own.vocabulary->embed(span.pack);
+    else if (span.kind == SpanKind::kHead && last.place().last) {
+      static_cast<void>(own.vocabulary->head(span.pack, last.head_inputs(span.pack)));
+      last.release_head_inputs(span.pack);
+    } else if (span.kind == SpanKind::kHead)
+      static_cast<void>(own.vocabulary->head(span.pack, at::Tensor()));
+    else
+      own.vocabulary->embedding_gradient(span.pack);
+  }
+
+  /// What arrives from another stage, or from E or H.
+  at::Tensor input_of(std::int32_t rank, const Span& span) {
+    Stage& own = stage(rank, stage_of(span));
+    const StagePlace place = own.step->place();
+    const bool forward = span.kind == SpanKind::kForward;
+    if (forward ? !place.first : !place.last)
+      return take(forward ? own.forward_inputs : own.backward_inputs);
+    if (!place.spread_vocabulary) return {};
+    VocabularyStep& vocabulary = *ranks_[static_cast<std::size_t>(rank)].vocabulary;
+    return forward ? vocabulary.take_embedded(span.pack) : vocabulary.take_head_gradient(span.pack);
+  }
+
   void act(std::int32_t rank, const Span& span) {
+    if (is_joint(*pass_of(span.kind))) return act_jointly(rank, span);
     Stage& own = stage(rank, stage_of(span));
     if (span.kind == SpanKind::kWeightGradient) {
       own.step->weight_gradients(span.pack);
@@ -130,15 +177,16 @@ class OrderedRanks {
     }
     const StagePlace place = own.step->place();
     const bool forward = span.kind == SpanKind::kForward;
-    at::Tensor rows_TH;
-    if (forward ? !place.first : !place.last)
-      rows_TH = take(forward ? own.forward_inputs : own.backward_inputs);
+    at::Tensor rows_TH = input_of(rank, span);
     if (forward)
       rows_TH = own.step->forward(span.pack, std::move(rows_TH));
     else if (span.kind == SpanKind::kBackward)
       rows_TH = own.step->backward(span.pack, std::move(rows_TH));
     else
       rows_TH = own.step->input_gradients(span.pack, std::move(rows_TH));
+    if (place.spread_vocabulary && !forward && place.first)
+      ranks_[static_cast<std::size_t>(rank)].vocabulary->put_embedding_gradient(span.pack,
+                                                                                std::move(rows_TH));
     if (forward ? place.last : place.first) return;
     const std::int32_t to = stage_of(span) + (forward ? 1 : -1);
     RankPlace receiver = grid_.place(rank);

@@ -24,9 +24,10 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
     cases = []
     # Each grid with a stage on every rank, with random orders, and as a ring with two or three.
     rings = [(grid, 2 + i % 2) for i, grid in enumerate(GRIDS[ranks]) if grid[0] > 1]
-    for i, (grid, stages) in enumerate([(grid, 1) for grid in 2 * GRIDS[ranks]] + rings):
+    for i, (grid, stages) in enumerate([(grid, 1) for grid in 2 * GRIDS[ranks]] + rings + rings):
         case = random_grid(900 + 20 * ranks + i, [grid])
         family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
+        plan["spread_vocabulary"] = i >= 2 * len(GRIDS[ranks]) + len(rings)
         model = use_fp64_casts(make_model(family, i, torch.float64, **sizes))
         folder = tmp_path / str(i)
         cases.append((model, sequences, plan, folder))

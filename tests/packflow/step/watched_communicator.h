@@ -167,6 +167,7 @@ class WatchedCommunicator final : public Communicator {
     return watched("context", communicator_->context(replicas));
   }
   Collective& tensor() override { return watched("tensor", communicator_->tensor()); }
+  Collective& vocabulary() override { return watched("vocabulary", communicator_->vocabulary()); }
   Collective& tied() override { return watched("tied", communicator_->tied()); }
 
  private:

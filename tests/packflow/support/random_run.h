@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/schedule/vocabulary_actions.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
@@ -31,6 +32,11 @@ struct RandomRun {
       shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
     }
     if (rng.below(2) == 0) split_some(rng, plan, schedules);
+    if (plan.layout.spread_vocabulary) {
+      std::vector<const PackPlan*> packs;
+      for (const ReplicaPlan& replica : plan.replicas) packs.push_back(&replica.packs);
+      schedules = with_vocabulary(packs, schedules);
+    }
     const std::vector<Recompute> policies = recomputations_of_cpu();
     if (rng.below(2) == 0)
       for (std::int64_t l = 0; l < shape.num_layers; ++l)
@@ -70,6 +76,7 @@ inline RandomRun random_run(Rng& rng) {
       ranks > 1 && rng.below(3) == 0 ? 2 + static_cast<std::int32_t>(rng.below(2)) : 1;
   StepPlan plan = random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere);
   plan.layout.stages_per_rank = stages_per_rank;
+  plan.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
   const std::int32_t tensor = 1 << rng.below(3);
   return {rng, std::move(plan), tensor};
 }
