@@ -3,6 +3,7 @@
 //  slices: how long two ranks with slices are busy beside one with whole documents.
 //  eight_ranks: a model of 8 layers on 8 ranks, pp 8 and pp 4 × dp 2: bubble of our plan and of
 //  fixed packing.
+//  vocabulary: 128K words on four ranks, the head on the last one or spread over all.
 //  heavy_document: one that outweighs a replica's share, on four replicas, merged and not.
 // Steps are also replayed with every action at its median over the repetitions, which leaves out
 // most of what others do to the machine's speed meanwhile. Ratios are given turn by turn, too.
@@ -48,6 +49,7 @@ struct Layout {
   std::int32_t pp = 1;
   std::int32_t dp = 1;
   std::int32_t stages_per_rank = 1;
+  bool spread_vocabulary = false;
 };
 
 /// One way to run the documents.
@@ -81,9 +83,12 @@ class Bench {
  public:
   Bench(const StepOptions& a, Documents documents, std::int64_t layers,
         std::int32_t most_merged = 1)
+      : Bench(a, std::move(documents), step_model(a.context, layers), most_merged) {}
+  Bench(const StepOptions& a, Documents documents, const ModelShape& shape,
+        std::int32_t most_merged = 1)
       : a_(a),
         documents_(std::move(documents)),
-        shape_(step_model(a.context, layers)),
+        shape_(shape),
         tokens_(make_step_tokens(documents_, shape_.vocab_size)) {
     for (const auto& d : documents_) lengths_.emplace_back(static_cast<std::int64_t>(d.size()));
     cost_ = profile_costs({.shape = shape_,
@@ -112,7 +117,8 @@ class Bench {
   [[nodiscard]] std::unique_ptr<Engine> engine(const Case& c) const {
     return std::make_unique<Engine>(EngineOptions{
         .shape = shape_,
-        .layout = balanced_layout(cost_, lengths_, c.layout.pp, c.layout.stages_per_rank),
+        .layout = balanced_layout(cost_, lengths_, c.layout.pp, c.layout.stages_per_rank,
+                                  LastStage::kBothPasses, c.layout.spread_vocabulary),
         .replicas = c.layout.dp,
         .context = a_.context,
         .pin_threads = c.clock == ClockKind::kWall,
@@ -148,8 +154,12 @@ class Bench {
     const SimulationResult& predicted = way.planned.prediction;
     const SimulationResult replayed = replay(way.planned, cost_, way.timelines());
     const std::vector<double> all_seconds = way.all_seconds(), all_busy = way.all_busy_seconds();
-    std::vector<double> bubbles;
-    for (const StepResult& r : way.results) bubbles.push_back(metrics_of(r.timeline).bubble_ratio);
+    std::vector<double> bubbles, last_over_mean;
+    for (const StepResult& r : way.results) {
+      const TimelineMetrics metrics = metrics_of(r.timeline);
+      bubbles.push_back(metrics.bubble_ratio);
+      last_over_mean.push_back(last_busy_over_mean(metrics));
+    }
     const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
     const std::optional<Jittered> with_jitter = jittered(way);
@@ -173,12 +183,20 @@ class Bench {
             {"all_busy_seconds", all_busy},
             {"bubble", bubble},
             {"all_bubbles", bubbles},
+            {"last_over_mean", median(last_over_mean)},
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
             {"replayed_bubble", replayed.bubble_ratio},
             {"jitter", with_jitter ? json(with_jitter->jitter) : json()},
             {"predicted_bubble_with_jitter", with_jitter ? json(with_jitter->bubble) : json()},
             {"stolen_seconds", stolen}};
+  }
+
+  /// Of the last rank.
+  static double last_busy_over_mean(const TimelineMetrics& metrics) {
+    double sum = 0;
+    for (const RankMetrics& rank : metrics.ranks) sum += to_seconds(rank.busy);
+    return to_seconds(metrics.ranks.back().busy) / sum * static_cast<double>(metrics.ranks.size());
   }
 
   StepOptions a_;
@@ -278,6 +296,31 @@ nlohmann::json run_interleaved(const StepOptions& a) {
   return cases;
 }
 
+/// Four ranks of a small model with many words.
+nlohmann::json spread_vocabulary(const StepOptions& a) {
+  ModelShape shape = step_model(a.context, 8);
+  shape.hidden_size = 128;
+  shape.intermediate_size = 352;
+  shape.num_heads = shape.num_kv_heads = 4;
+  shape.vocab_size = 131'072;
+  Table table = result_table();
+  nlohmann::json cases =
+      Bench(a, equal_steps(a), shape)
+          .run({{"head on the last", {.pp = 4}},
+                {"spread", {.pp = 4, .spread_vocabulary = true}},
+                {"spread, two stages", {.pp = 4, .stages_per_rank = 2, .spread_vocabulary = true}}},
+               table);
+  fmt::print("8 layers, 131072 words, 4 ranks\n\n{}\n", table.text());
+  for (nlohmann::json& c : cases) {
+    c["speedup"] = quotient(cases[0], c, "seconds");
+    c["replayed_over_measured"] = quotient(c, c, "replayed_seconds", "seconds");
+    fmt::print("{}: {:.2f} × as fast; last rank busy ÷ mean {:.3f}; replayed ÷ measured {:.3f}\n",
+               c["name"].get<std::string>(), c["speedup"].get<double>(),
+               c["last_over_mean"].get<double>(), c["replayed_over_measured"].get<double>());
+  }
+  return cases;
+}
+
 nlohmann::json run_eight_ranks(const StepOptions& a) {
   Table table = result_table();
   nlohmann::json cases =
@@ -320,10 +363,10 @@ struct Part {
   const char* name;
   nlohmann::json (*run)(const StepOptions&);
 };
-constexpr std::array kParts{Part{"clocks", compare_clocks}, Part{"slices", compare_slices},
-                            Part{"interleaved", run_interleaved},
-                            Part{"eight_ranks", run_eight_ranks},
-                            Part{"heavy_document", merge_heavy_document}};
+constexpr std::array kParts{
+    Part{"clocks", compare_clocks},       Part{"slices", compare_slices},
+    Part{"interleaved", run_interleaved}, Part{"vocabulary", spread_vocabulary},
+    Part{"eight_ranks", run_eight_ranks}, Part{"heavy_document", merge_heavy_document}};
 
 struct Arguments : StepOptions {
   std::vector<std::string> parts;

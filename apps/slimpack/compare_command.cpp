@@ -73,9 +73,10 @@ std::string job_text(const Job& job, const Costs& cost) {
   const StageLayout& layout = job.layout;
   const std::string on =
       layout.stages_per_rank > 1 ? fmt::format(" on {} ranks", layout.ranks()) : "";
-  return fmt::format("{}{}, {}, tensor parallel {}; costs from {}",
-                     counted(layout.stages(), "stage"), on, counted(job.replicas, "replica"),
-                     cost.tp, cost.source);
+  const char* const spread = layout.spread_vocabulary ? ", vocabulary spread" : "";
+  return fmt::format("{}{}{}, {}, tensor parallel {}; costs from {}",
+                     counted(layout.stages(), "stage"), on, spread,
+                     counted(job.replicas, "replica"), cost.tp, cost.source);
 }
 
 std::string other_layouts_text(int columns) {
@@ -114,7 +115,8 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked) {
   StepPlanning& planning = asked.planning;
   const StepSamples samples =
       step_samples(arguments.source, planning.config, arguments.config, arguments.steps);
-  if (!planning.config.parallel.chooses_stages)
+  const ParallelConfig& parallel = planning.config.parallel;
+  if (!parallel.chooses_stages && !parallel.chooses_vocabulary)
     planning.layout = planning.layout_for(samples.steps.front());
   const std::vector<Job> jobs = planning.jobs_to_try(samples.steps.front());
   const Job& job = jobs.front();

@@ -35,6 +35,8 @@ void run_setting_a(const BenchOptions& options, Report& report);
 void run_setting_b(const BenchOptions& options, Report& report);
 /// Settings A and B with several stages a rank.
 void run_stages(const BenchOptions& options, Report& report);
+/// Models of many words on H100, their vocabulary on the ends of the pipeline and spread over it.
+void run_vocabulary(const BenchOptions& options, Report& report);
 /// How long planning takes.
 void run_speed(const BenchOptions& options, Report& report);
 /// Planning time beside the step that is planned, on clusters and for large steps; all options on.

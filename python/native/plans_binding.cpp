@@ -172,6 +172,8 @@ void bind_plans(nb::module_& m) {
                    [](const PlanFile& plan) { return plan.step.plan.layout.layer_begin; })
       .def_prop_ro("stages_per_rank",
                    [](const PlanFile& plan) { return plan.step.plan.layout.stages_per_rank; })
+      .def_prop_ro("spread_vocabulary",
+                   [](const PlanFile& plan) { return plan.step.plan.layout.spread_vocabulary; })
       .def_prop_ro("recompute",
                    [](const PlanFile& plan) { return recompute_names(plan.step.plan); })
       .def_prop_ro(

@@ -196,6 +196,9 @@ class StepPlan:
     def stages_per_rank(self) -> int: ...
 
     @property
+    def spread_vocabulary(self) -> bool: ...
+
+    @property
     def recompute(self) -> str: ...
 
     @property

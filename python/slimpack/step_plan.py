@@ -68,6 +68,11 @@ class StepPlan:
         return self._native.stages_per_rank
 
     @property
+    def spread_vocabulary(self):
+        """Whether every rank of the pipeline has a part of embedding and head."""
+        return self._native.spread_vocabulary
+
+    @property
     def recompute(self):
         """How many layers compute what again in the backward pass, such as {"elementwise": 32}."""
         return json.loads(self._native.recompute)

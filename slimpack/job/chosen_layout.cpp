@@ -1,5 +1,6 @@
 #include "slimpack/job/chosen_layout.h"
 
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -16,11 +17,17 @@ constexpr std::int32_t kStagesPerRank[] = {1, 2, 4, 8};
 std::vector<StageLayout> layouts_to_try(const RunConfig& config, const Costs& cost,
                                         const SequenceLengths& lengths) {
   const ParallelConfig& p = config.parallel;
-  if (!p.chooses_stages) return {balanced_layout(cost, lengths, p.pp, p.stages_per_rank)};
+  std::vector<std::int32_t> numbers{p.stages_per_rank};
+  if (p.chooses_stages) numbers.assign(std::begin(kStagesPerRank), std::end(kStagesPerRank));
+  std::vector<bool> spreads{p.spread_vocabulary};
+  if (p.chooses_vocabulary && p.pp > 1 && !cost.autograd) spreads = {false, true};
   std::vector<StageLayout> layouts;
-  for (const std::int32_t stages : kStagesPerRank)
-    if (stages == 1 || (p.pp > 1 && std::int64_t{p.pp} * stages <= cost.shape.num_layers))
-      layouts.push_back(balanced_layout(cost, lengths, p.pp, stages));
+  for (const std::int32_t stages : numbers)
+    if (!p.chooses_stages || stages == 1 ||
+        (p.pp > 1 && std::int64_t{p.pp} * stages <= cost.shape.num_layers))
+      for (const bool spread : spreads)
+        layouts.push_back(
+            balanced_layout(cost, lengths, p.pp, stages, LastStage::kBothPasses, spread));
   return layouts;
 }
 

@@ -10,6 +10,7 @@
 
 #include "slimpack/baselines/pack_orders.h"
 #include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/vocabulary_planning.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
@@ -141,7 +142,8 @@ class CyclicOrder {
 Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const PackPlan& packs = made.plan.replicas[replica].packs;
   const StageLayout& layout = made.plan.layout;
-  if (layout.stages_per_rank > 1)
+  // Where all ranks run E, H and G together, systems run a forward and a backward in each tick.
+  if (layout.stages_per_rank > 1 || (layout.spread_vocabulary && made.columns.empty()))
     return sliced_one_f_one_b(packs, layout.ranks(), 2, layout.stages_per_rank);
   Schedule order;
   if (made.discipline == Discipline::kSlicedOneFOneB)
@@ -179,6 +181,7 @@ RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const Recomputi
   RatedPlan step = unordered_step(made, job, cost);
   while (step.schedules.size() < step.plan.replicas.size())
     order_next(step, made, job, cost, few_packs);
+  put_vocabulary_in(step);
   return step;
 }
 

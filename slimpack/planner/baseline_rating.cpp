@@ -8,6 +8,7 @@
 #include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_problem.h"
+#include "slimpack/planner/vocabulary_planning.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
@@ -184,6 +185,7 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
     order_next(step, made, question_.job, cost, question_.choices.search.few_packs);
     if (hopeless(step, cost, r)) return std::nullopt;
   }
+  put_vocabulary_in(step);
   return step;
 }
 

@@ -11,6 +11,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/candidates.h"
 #include "slimpack/planner/does_not_fit.h"
 #include "slimpack/planner/planner.h"
@@ -242,12 +243,32 @@ class ChoiceSearch {
     StepSearchResult result = search_step(problem);
     if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
-      best_ = result.solution->makespan;
-      out_.step = step_of(problem, std::move(*result.solution));
+      const Nanos makespan = result.solution->makespan;
+      RatedPlan step = step_of(problem, std::move(*result.solution));
+      const StageLayout& layout = question_.job.layout;
+      if (layout.spread_vocabulary || layout.stages_per_rank > 1) return keep_ordered(choice, step);
+      best_ = makespan;
+      out_.step = std::move(step);
       return best_;
     }
     if (!result.solution) keep_less(out_.least, {result.least_need, choice.recompute});
     return std::nullopt;
+  }
+
+  /// Where list scheduling is not the last word: of E, H and G it knows times and peaks only
+  /// roughly, and around a ring of stages a regular order may be better.
+  std::optional<Nanos> keep_ordered(const RecomputeChoice& choice, const RatedPlan& listed) {
+    const std::optional<Bytes>& cap = question_.job.memory_cap;
+    OrderedStep ordered = best_ordered(listed, question_.cost, cap);
+    if (cap && ordered.need.bytes > *cap) {
+      keep_less(out_.least, {ordered.need, choice.recompute});
+      return std::nullopt;
+    }
+    const Nanos makespan = ordered.step.prediction.makespan;
+    if (best_ && makespan >= *best_) return std::nullopt;
+    best_ = makespan;
+    out_.step = std::move(ordered.step);
+    return best_;
   }
 
   const Question& question_;

@@ -1,6 +1,7 @@
 #include "slimpack/planner/replay.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -36,6 +37,21 @@ class TypicalTimes {
   std::map<Work, std::vector<double>> all_;
 };
 
+/// What all ranks run together takes as long as on the slowest.
+void replace_joint(TaskTimes& times, const TypicalTimes& typical, std::size_t first_rank) {
+  constexpr std::array kKinds{SpanKind::kEmbedding, SpanKind::kHead, SpanKind::kEmbeddingGradient};
+  for (std::size_t j = 0; j < kKinds.size(); ++j)
+    for (std::size_t p = 0; p < times.joint[j].size(); ++p) {
+      Nanos slowest;
+      for (std::size_t r = 0; r < times.ranks(); ++r) {
+        Nanos own = times.joint[j][p];
+        typical.replace(own, first_rank + r, kKinds[j], 0, PackId(p));
+        slowest = std::max(slowest, own);
+      }
+      times.joint[j][p] = slowest;
+    }
+}
+
 void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_rank) {
   const auto each = [&](std::vector<std::vector<Nanos>>& pass, SpanKind kind) {
     for (std::size_t s = 0; s < pass.size(); ++s)
@@ -47,6 +63,7 @@ void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_ra
   each(times.backward, SpanKind::kBackward);
   each(times.input_gradient, SpanKind::kInputGradient);
   each(times.weight_gradient, SpanKind::kWeightGradient);
+  replace_joint(times, typical, first_rank);
   for (std::size_t r = 0; r < times.ranks(); ++r) {
     typical.replace(times.reduce[r], first_rank + r, SpanKind::kReduce);
     if (!times.reduce_after_weights.empty())

@@ -7,6 +7,7 @@
 
 #include "slimpack/cost/in_flight.h"
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/vocabulary_planning.h"
 
 namespace slimpack {
 namespace {
@@ -37,6 +38,7 @@ void append_packs(TaskTimes& to, const TaskTimes& more) {
   append(to.backward, more.backward);
   append(to.input_gradient, more.input_gradient);
   append(to.weight_gradient, more.weight_gradient);
+  for (std::size_t j = 0; j < to.joint.size(); ++j) append(to.joint[j], more.joint[j]);
   append(to.forward_transfer, more.forward_transfer);
   append(to.backward_transfer, more.backward_transfer);
   to.reduce = more.reduce;
@@ -51,6 +53,8 @@ void append_packs(TaskBytes& to, const TaskBytes& more) {
   append(to.weight_operands, more.weight_operands);
   append(to.input_transient, more.input_transient);
   append(to.weight_transient, more.weight_transient);
+  for (std::size_t j = 0; j < to.joint_transient.size(); ++j)
+    append(to.joint_transient[j], more.joint_transient[j]);
   append(to.forward_input, more.forward_input);
   append(to.backward_input, more.backward_input);
 }
@@ -111,6 +115,8 @@ std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
       }));
     }
   }
+  if (job.layout.spread_vocabulary)
+    for (TaskTimes& times : out) fold_vocabulary(times);
   return out;
 }
 
@@ -139,6 +145,8 @@ void add_unit_bytes(const StepProblem& problem, const Unit& unit,
       }
     }
     add_in_flight(bytes, problem.cost, job.layout, job.replicas);
+    if (job.layout.spread_vocabulary)
+      fold_vocabulary(bytes, static_cast<std::size_t>(job.layout.ranks()));
   }
 }
 

@@ -10,7 +10,8 @@
 
 namespace slimpack {
 
-/// By replica of the unit: task_times. `packs`: by replica, as cut_unit made them.
+/// By replica of the unit: task_times, a spread vocabulary folded (vocabulary_planning.h), here and
+/// in bytes. `packs`: by replica, as cut_unit made them.
 /// Cost: O(stages · packs) of all replicas, O(slices) of those that differ.
 [[nodiscard]] std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
                                                 const std::vector<PackPlan>& packs);

@@ -146,6 +146,11 @@ void require_ranks_for_stages(const ParallelConfig& p, std::string_view origin) 
         "{}: parallel.stages_per_rank is {}, but pp is 1: a single rank has one stage; set it to "
         "1, or raise pp",
         origin, p.stages_per_rank);
+  if (p.pp == 1 && p.spread_vocabulary)
+    invalid_input(
+        "{}: parallel.spread_vocabulary is true, but pp is 1: there is one rank to spread it over; "
+        "set it to false, or raise pp",
+        origin);
 }
 
 void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin) {

@@ -111,6 +111,8 @@ struct ParallelGrid {
   std::int32_t tp = 1;  ///< tensor-parallel ranks of a pipeline rank
   /// Stages of each pipeline rank ("model chunks", virtual pipeline stages); 1 where pp is 1.
   std::int32_t stages_per_rank = 1;
+  /// Every pipeline rank has an equal part of the vocabulary; false where pp is 1.
+  bool spread_vocabulary = false;
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }
   bool operator==(const ParallelGrid&) const = default;
@@ -119,6 +121,7 @@ struct ParallelGrid {
 struct ParallelConfig : ParallelGrid {
   /// TOML: stages_per_rank = "auto": the planner chooses it, where pp is above 1.
   bool chooses_stages = false;
+  bool chooses_vocabulary = false;  ///< likewise of spread_vocabulary
   /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
   /// 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;

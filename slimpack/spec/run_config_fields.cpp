@@ -167,6 +167,28 @@ ConfigField stages_per_rank() {
           print};
 }
 
+ConfigField spread_vocabulary() {
+  const std::string rule = "true, false or \"auto\"";
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    const auto* flag = std::get_if<bool>(&entry.value);
+    if (flag == nullptr && (text == nullptr || *text != "auto")) refuse(entry, rule);
+    config.parallel.chooses_vocabulary = flag == nullptr;
+    config.parallel.spread_vocabulary = flag != nullptr && *flag;
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("spread_vocabulary = {}", config.parallel.chooses_vocabulary  ? "\"auto\""
+                                                 : config.parallel.spread_vocabulary ? "true"
+                                                                                     : "false");
+  };
+  return {"parallel",
+          "spread_vocabulary",
+          "embedding and head on all pipeline ranks, each a part; auto = as suits the step",
+          rule,
+          assign,
+          print};
+}
+
 ConfigField speed() {
   const std::string rule = fmt::format("an array, each element {}", kAboveZero.text);
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
@@ -236,6 +258,7 @@ std::vector<ConfigField> parallel_fields() {
       integer({"parallel", "tp", "tensor-parallel ranks of a pipeline rank"}, &R::parallel, &P::tp,
               1, kMaxStages),
       stages_per_rank(),
+      spread_vocabulary(),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),

@@ -41,7 +41,7 @@ def train_and_kill(file, overrides, r):
 @pytest.mark.parametrize("name, grid", [
     ("fp32", ["parallel.pp=2"]),
     ("bf16", ["parallel.pp=2", "parallel.dp=2", "train.dtype=bf16"]),
-    ("stages", ["parallel.pp=2", "parallel.stages_per_rank=2"]),
+    ("stages", ["parallel.pp=2", "parallel.stages_per_rank=2", "parallel.spread_vocabulary=true"]),
 ])
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspace, name, grid):
     steps = 45  # ten kills after at most three steps, and what is left to do
@@ -178,6 +178,24 @@ def test_a_checkpoint_resumes_on_another_number_of_stages_a_rank(workspace, befo
              for f in (whole, halfway)]
     if after != "auto":  # which goes on with the checkpoint's stages
         assert len(files[0]) != len(files[1])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("before, after", [("true", "false"), ("false", "true"), ("true", "auto")])
+def test_a_checkpoint_resumes_on_a_vocabulary_that_lies_elsewhere(workspace, before, after, tied):
+    usual = ["parallel.pp=2", "data.step_tokens=300", "train.dtype=fp64", "train.steps=4",
+             "checkpoint.every=2"]
+    model = dict(tie_word_embeddings=tied)
+    name = f"words-{before}-{after}-{tied}"
+    whole = workspace.train(name, *usual, f"parallel.spread_vocabulary={before}", model=model)
+    halfway = workspace.folder / f"{name}-halfway"
+    shutil.copytree(whole / "checkpoints" / "step-00000002",
+                    halfway / "checkpoints" / "step-00000002")
+    overrides = settings([*usual, f"parallel.spread_vocabulary={after}"])
+    done = run("train", workspace.config(halfway.name, **model), *overrides, "--resume", "auto")
+    assert done.returncode == 0, done.stderr
+    losses = [line["loss"] for line in metrics(halfway)]
+    assert losses == pytest.approx([line["loss"] for line in metrics(whole)][2:], rel=1e-9)
 
 
 def test_a_finished_run_has_nothing_to_go_on_with(workspace, six_steps):

@@ -56,6 +56,29 @@ TEST(ChosenLayout, TriesAsManyStagesAsThereAreLayers) {
   EXPECT_EQ(tried(16), (std::vector<std::int32_t>{1}));
 }
 
+TEST(ChosenLayout, TriesTheVocabularyOnTheEndsAndSpread) {
+  const auto tried = [](std::int32_t pp) {
+    RunConfig config = config_of(pp);
+    config.parallel.chooses_vocabulary = true;
+    std::vector<bool> spread;
+    for (const StageLayout& layout : layouts_to_try(config, sixteen_layers(), kLengths))
+      spread.push_back(layout.spread_vocabulary);
+    return spread;
+  };
+  EXPECT_EQ(tried(1), (std::vector<bool>{false}));
+  EXPECT_EQ(tried(4), (std::vector<bool>{false, true}));
+}
+
+TEST(ChosenLayout, SpreadsManyWordsOverTheRanks) {
+  RunConfig config = config_of(4);
+  config.parallel.chooses_vocabulary = true;
+  Costs cost = sixteen_layers();
+  const Choices choices = configured_choices(config, cost);
+  // As much work as eight layers forward and backward.
+  cost.head_backward.per_token = 8 * (cost.forward.per_token + cost.backward.per_token);
+  EXPECT_TRUE(chosen_layout(config, cost, kLengths, choices).spread_vocabulary);
+}
+
 TEST(ChosenLayout, TakesTheShortestStep) {
   RunConfig config = config_of(4);
   config.parallel.chooses_stages = true;

@@ -110,6 +110,10 @@ def test_what_torch_has_no_form_for_is_refused():
     assert any(pack.replicas == 2 for pack in merged.replicas[0].forward)
     with pytest.raises(slimpack.InvalidInput, match=r"is shared by 2 replicas.*most_merged=1"):
         torch_pipelining.schedule_csv(merged)
+    spread = slimpack.Job("llama-3-8b", {"pp": 2, "spread_vocabulary": True}, "h100",
+                          memory_cap="none").plan([8192, 100, 100])
+    with pytest.raises(slimpack.InvalidInput, match=r"spreads the vocabulary.*= false"):
+        torch_pipelining.schedule_csv(spread)
     alone = planned([100], replicas=2, planner="packed")
     with pytest.raises(slimpack.InvalidInput, match=r"replica 1 has no sequences.*as many"):
         torch_pipelining.schedule_csv(alone, 1)

@@ -70,6 +70,7 @@ PLANS = {
     "tensor": (lambda: plan_of({"pp": 2, "tp": 2}), r"the plan is for tp = 2, .*plan with tp = 1"),
     "split": (lambda: split_plan(), r"action \dI\d of replica 0 splits a backward pass"),
     "interleaved": (lambda: interleaved_plan(), r"the plan has 2 stages on each rank.*one stage a rank"),
+    "spread": (lambda: spread_plan(), r"spreads the vocabulary.*spread_vocabulary = false"),
     "mlp": (lambda: random_plan([5, 9], [0, 2, 4], random.Random(1), recompute="mlp"),
             r"computes \"mlp\" of some layers again.*plan with one of these"),
 }
@@ -85,6 +86,13 @@ def interleaved_plan():
     content = json.loads(random_plan([5], [0, 1, 2, 3, 4], random.Random(1), kind="packed").to_json())
     content["plan"]["stages_per_rank"] = 2
     content["schedules"] = ["0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n"]
+    return StepPlan.from_json(json.dumps(content), "plan")
+
+
+def spread_plan():
+    content = json.loads(random_plan([5], [0, 2, 4], random.Random(1), kind="packed").to_json())
+    content["plan"]["spread_vocabulary"] = True
+    content["schedules"] = ["0E0,0F0,0H0,0B0,0G0\n1E0,1F0,1H0,1B0,1G0\n"]
     return StepPlan.from_json(json.dumps(content), "plan")
 
 

@@ -28,9 +28,14 @@ def schedule_csv(step, replica=0):
     inputs and weights. An empty cell is an idle tick, with every action taken to last one. The
     micro-batches are those of `micro_batches`.
 
-    Raises InvalidInput where a backward MicroPack holds other slices than every forward one:
-    torch's schedules have one number for both passes.
+    Raises InvalidInput where a backward MicroPack holds other slices than every forward one, since
+    torch's schedules have one number for both passes, and where the vocabulary is spread over the
+    pipeline.
     """
+    if step.spread_vocabulary:
+        raise InvalidInput(
+            "the plan spreads the vocabulary over the pipeline, torch's schedules have no actions "
+            "that all ranks run together; plan with parallel.spread_vocabulary = false")
     forward_of = _forward_of_backward(step, replica)
     rows = []
     for line in step.schedule(replica):

@@ -58,7 +58,7 @@ class StagePlan:
 
 def require_runnable(plan):
     """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel
-    ranks, several stages on a rank, MicroPacks shared by replicas, backward passes in two parts, other
+    ranks, several stages on a rank, a spread vocabulary, MicroPacks shared by replicas, backward passes in two parts, other
     recomputations."""
     tensor_ranks = json.loads(plan.to_json())["cost"]["tp"]
     if tensor_ranks > 1:
@@ -69,6 +69,10 @@ def require_runnable(plan):
         raise InvalidInput(
             f"the plan has {plan.stages_per_rank} stages on each rank, this runtime runs one; plan "
             "with one stage a rank")
+    if plan.spread_vocabulary:
+        raise InvalidInput(
+            "the plan spreads the vocabulary over the pipeline, this runtime keeps embedding and head "
+            "whole; plan with parallel.spread_vocabulary = false")
     for kind in sorted(set(plan.recompute) - {"nothing", "elementwise", "full"}):
         raise InvalidInput(
             f"the plan computes \"{kind}\" of some layers again, this runtime knows \"nothing\", "

@@ -1,0 +1,128 @@
+// What a spread vocabulary is worth: the same steps with embedding and head on the first and the
+// last rank, and with a part of both on every rank of the pipeline.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bench/planner/jobs.h"
+#include "bench/planner/parts.h"
+#include "bench/planner/workloads.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+
+namespace slimpack::bench {
+namespace {
+
+constexpr Tokens kContext{65'536};
+constexpr std::size_t kSequences = 512;
+constexpr std::int32_t kStagesPerRank[] = {1, 2, 4};
+constexpr std::int32_t kPipelines[] = {4, 8, 16};
+
+/// Models of many words, with the tensor-parallel ranks that their states need.
+struct Model {
+  const char* name;
+  std::int32_t tp;
+};
+constexpr Model kModels[] = {{"llama-3-8b", 1}, {"qwen3-32b", 8}};
+
+class Vocabulary {
+ public:
+  Vocabulary(const BenchOptions& options, Report& report)
+      : options_(options),
+        report_(report),
+        lengths_(real_lengths(options.lengths, kSequences, kContext)),
+        progress_("vocabulary",
+                  static_cast<std::int64_t>(std::size(kModels) * std::size(kPipelines))),
+        table_({{"model", Align::kLeft},
+                {"tp × pp"},
+                {"on the ends"},
+                {"stages"},
+                {"bubble"},
+                {"peak"},
+                {"spread"},
+                {"stages"},
+                {"bubble"},
+                {"peak"},
+                {"speedup"}}) {}
+
+  void run() {
+    double least = 0;
+    for (const Model& model : kModels)
+      for (const std::int32_t pp : kPipelines) {
+        const double speedup = compare(model, pp);
+        if (pp >= 8) least = least == 0 ? speedup : std::min(least, speedup);
+        progress_.advance();
+      }
+    progress_.finish();
+    report_.add_goal({"vocabulary: spread, × on the ends, least of pp 8 and 16", least,
+                      Goal::Sense::kAtLeast, 1, Unit::kRatio});
+    fmt::print(
+        "\nThe vocabulary on the ends or spread: {} real documents up to {}, best of 1, 2 "
+        "and 4 stages a rank\n\n{}",
+        kSequences, in_k(kContext), table_.text());
+  }
+
+ private:
+  /// With the number of stages that suits it.
+  struct Best {
+    std::optional<RatedStep> step;
+    std::int32_t stages_per_rank = 1;
+  };
+
+  double compare(const Model& model, std::int32_t pp) {
+    const Grid grid{model.tp, pp, 1};
+    const Costs cost = grid_cost(model.name, grid);
+    const Best ends = best(model, grid, cost, false), spread = best(model, grid, cost, true);
+    std::vector<std::string> row{model.name, fmt::format("{} × {}", model.tp, pp)};
+    for (const Best* one : {&ends, &spread}) {
+      if (!one->step) {
+        row.insert(row.end(), {"does not fit", "", "", ""});
+        continue;
+      }
+      const StepFigures& f = one->step->figures;
+      for (std::string cell : {human_duration(f.makespan), fmt::to_string(one->stages_per_rank),
+                               text_of(f.bubble, Unit::kShare), human_bytes(f.peak)})
+        row.push_back(std::move(cell));
+    }
+    const double speedup = ends.step && spread.step ? to_seconds(ends.step->figures.makespan) /
+                                                          to_seconds(spread.step->figures.makespan)
+                                                    : 0;
+    row.push_back(speedup > 0 ? fmt::format("{:.3f}", speedup) : "");
+    table_.add_row(std::move(row));
+    return speedup;
+  }
+
+  Best best(const Model& model, const Grid& grid, const Costs& cost, bool spread) {
+    Best best;
+    for (const std::int32_t stages : kStagesPerRank) {
+      std::optional<StepJob> job = grid_job(cost, grid, lengths_, kContext);
+      if (!job || std::int64_t{grid.pp} * stages > cost.shape.num_layers) continue;
+      job->job.layout =
+          balanced_layout(cost, lengths_, grid.pp, stages, LastStage::kBothPasses, spread);
+      job->job.memory_cap = activation_memory(cost, job->job.layout, grid.dp);
+      job->choices.effort = options_.effort;
+      RatedStep step = rated(*job);
+      report_.add(fmt::format("vocabulary/{}/pp-{}", model.name, grid.pp), step,
+                  {{"stages_per_rank", stages}, {"spread_vocabulary", spread}});
+      if (!step.step) continue;
+      if (best.step && best.step->figures.makespan <= step.figures.makespan) continue;
+      best = {std::move(step), stages};
+    }
+    return best;
+  }
+
+  const BenchOptions& options_;
+  Report& report_;
+  SequenceLengths lengths_;
+  PartProgress progress_;
+  Table table_;
+};
+
+}  // namespace
+
+void run_vocabulary(const BenchOptions& options, Report& report) {
+  Vocabulary(options, report).run();
+}
+
+}  // namespace slimpack::bench

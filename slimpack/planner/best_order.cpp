@@ -1,0 +1,55 @@
+#include "slimpack/planner/best_order.h"
+
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/vocabulary_planning.h"
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+namespace {
+
+std::vector<Schedule> regular_orders(const StepPlan& plan) {
+  std::vector<Schedule> orders;
+  for (const ReplicaPlan& replica : plan.replicas)
+    orders.push_back(
+        sliced_one_f_one_b(replica.packs, plan.layout.ranks(), 2, plan.layout.stages_per_rank));
+  return orders;
+}
+
+/// Whether the orders are correct before E, H and G are put in.
+bool runs(StepPlan plan, std::span<const Schedule> orders) {
+  plan.layout.spread_vocabulary = false;
+  return check_step_schedules(plan, orders).empty();
+}
+
+}  // namespace
+
+OrderedStep best_ordered(const RatedPlan& listed, const Costs& cost,
+                         const std::optional<Bytes>& cap) {
+  std::vector<RatedPlan> steps{listed};
+  if (std::vector<Schedule> orders = regular_orders(listed.plan); runs(listed.plan, orders)) {
+    steps.push_back(listed);
+    steps.back().schedules = std::move(orders);
+    steps.back().memory.clear();
+  }
+  std::optional<OrderedStep> best;
+  const auto rank = [&](const OrderedStep& ordered) {
+    const bool above = cap && ordered.need.bytes > *cap;
+    return std::tuple(above, above ? ordered.need.bytes.count() : 0,
+                      ordered.step.prediction.makespan);
+  };
+  for (RatedPlan& step : steps) {
+    put_vocabulary_in(step);
+    step.prediction = predict(step, cost, {kChannelSlots, false});
+    OrderedStep ordered{std::move(step), {}};
+    ordered.need = step_need(ordered.step, cost);
+    if (!best || rank(ordered) < rank(*best)) best = std::move(ordered);
+  }
+  return std::move(*best);
+}
+
+}  // namespace slimpack
