@@ -55,7 +55,7 @@ def test_merged_micropacks_are_among_them(workspace, tmp_path):
 @pytest.mark.parametrize("damage", [
     lambda p: p.pop("speed"),
     lambda p: p.update(version=2),
-    lambda p: p["schedules"].__setitem__(0, "0G1"),
+    lambda p: p["schedules"].__setitem__(0, "0X1"),
     lambda p: p["plan"]["lengths"].append(0),
     lambda p: p["plan"]["recompute"].append("some"),
     lambda p: p["plan"]["replicas"][0]["forward"][0].append([0, 1]),
