@@ -118,7 +118,7 @@ class Bench {
     return std::make_unique<Engine>(EngineOptions{
         .shape = shape_,
         .layout = balanced_layout(cost_, lengths_, c.layout.pp, c.layout.stages_per_rank,
-                                  LastStage::kBothPasses, c.layout.spread_vocabulary),
+                                  c.layout.spread_vocabulary),
         .replicas = c.layout.dp,
         .context = a_.context,
         .pin_threads = c.clock == ClockKind::kWall,

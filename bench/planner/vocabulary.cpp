@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "bench/planner/jobs.h"
@@ -47,11 +48,11 @@ class Vocabulary {
                 {"speedup"}}) {}
 
   void run() {
-    double least = 0;
+    double least = std::numeric_limits<double>::infinity();
     for (const Model& model : kModels)
       for (const std::int32_t pp : kPipelines) {
         const double speedup = compare(model, pp);
-        if (pp >= 8) least = least == 0 ? speedup : std::min(least, speedup);
+        if (pp >= 8 && speedup > 0) least = std::min(least, speedup);
         progress_.advance();
       }
     progress_.finish();
@@ -64,50 +65,47 @@ class Vocabulary {
   }
 
  private:
-  /// With the number of stages that suits it.
-  struct Best {
-    std::optional<RatedStep> step;
-    std::int32_t stages_per_rank = 1;
-  };
-
   double compare(const Model& model, std::int32_t pp) {
     const Grid grid{model.tp, pp, 1};
     const Costs cost = grid_cost(model.name, grid);
-    const Best ends = best(model, grid, cost, false), spread = best(model, grid, cost, true);
+    const std::optional<RatedStep> ends = best(model, grid, cost, false);
+    const std::optional<RatedStep> spread = best(model, grid, cost, true);
     std::vector<std::string> row{model.name, fmt::format("{} × {}", model.tp, pp)};
-    for (const Best* one : {&ends, &spread}) {
-      if (!one->step) {
+    for (const std::optional<RatedStep>* one : {&ends, &spread}) {
+      if (!*one) {
         row.insert(row.end(), {"does not fit", "", "", ""});
         continue;
       }
-      const StepFigures& f = one->step->figures;
-      for (std::string cell : {human_duration(f.makespan), fmt::to_string(one->stages_per_rank),
-                               text_of(f.bubble, Unit::kShare), human_bytes(f.peak)})
+      const StepFigures& f = (*one)->figures;
+      for (std::string cell :
+           {human_duration(f.makespan), fmt::to_string((*one)->step->plan.layout.stages_per_rank),
+            text_of(f.bubble, Unit::kShare), human_bytes(f.peak)})
         row.push_back(std::move(cell));
     }
-    const double speedup = ends.step && spread.step ? to_seconds(ends.step->figures.makespan) /
-                                                          to_seconds(spread.step->figures.makespan)
-                                                    : 0;
+    // 0 where one of them does not fit.
+    const double speedup =
+        ends && spread ? to_seconds(ends->figures.makespan) / to_seconds(spread->figures.makespan)
+                       : 0;
     row.push_back(speedup > 0 ? fmt::format("{:.3f}", speedup) : "");
     table_.add_row(std::move(row));
     return speedup;
   }
 
-  Best best(const Model& model, const Grid& grid, const Costs& cost, bool spread) {
-    Best best;
+  /// With the number of stages that suits it.
+  std::optional<RatedStep> best(const Model& model, const Grid& grid, const Costs& cost,
+                                bool spread) {
+    std::optional<RatedStep> best;
+    std::optional<StepJob> job = grid_job(cost, grid, lengths_, kContext);
     for (const std::int32_t stages : kStagesPerRank) {
-      std::optional<StepJob> job = grid_job(cost, grid, lengths_, kContext);
-      if (!job || std::int64_t{grid.pp} * stages > cost.shape.num_layers) continue;
-      job->job.layout =
-          balanced_layout(cost, lengths_, grid.pp, stages, LastStage::kBothPasses, spread);
+      if (!job || std::int64_t{grid.pp} * stages > cost.shape.num_layers) break;
+      job->job.layout = balanced_layout(cost, lengths_, grid.pp, stages, spread);
       job->job.memory_cap = activation_memory(cost, job->job.layout, grid.dp);
       job->choices.effort = options_.effort;
       RatedStep step = rated(*job);
       report_.add(fmt::format("vocabulary/{}/pp-{}", model.name, grid.pp), step,
                   {{"stages_per_rank", stages}, {"spread_vocabulary", spread}});
       if (!step.step) continue;
-      if (best.step && best.step->figures.makespan <= step.figures.makespan) continue;
-      best = {std::move(step), stages};
+      if (!best || step.figures.makespan < best->figures.makespan) best = std::move(step);
     }
     return best;
   }

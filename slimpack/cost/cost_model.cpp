@@ -165,7 +165,7 @@ StageLayout layout_of_equals(const LayerWork& work, const std::vector<double>& e
       if (with_one_more(s) < with_one_more(lightest)) lightest = s;
     ++count[lightest];
   }
-  StageLayout layout{{0}, stages_per_rank};
+  StageLayout layout{{0}};
   for (const std::int32_t n : count) layout.layer_begin.push_back(layout.layer_begin.back() + n);
   return layout;
 }
@@ -220,7 +220,7 @@ PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout, std:
 }
 
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
-                            std::int32_t stages_per_rank, LastStage last, bool spread_vocabulary) {
+                            std::int32_t stages_per_rank, bool spread_vocabulary, LastStage last) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
   const std::int64_t all = std::int64_t{ranks} * stages_per_rank;
   if (all < 1 || all > layers) {
@@ -250,20 +250,19 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     edge_work.back() += cost.head_backward.per_token * token_count;
   }
 
+  StageLayout layout;
   if (work_of_kind.size() > 1) {
     std::vector<double> work, last_work;
     for (const std::uint8_t kind : cost.shape.kind_of_layer) {
       work.push_back(work_of_kind[kind]);
       last_work.push_back(last_work_of_kind[kind]);
     }
-    StageLayout layout = layout_of_kinds(work, last_work, edge_work);
-    layout.stages_per_rank = stages_per_rank;
-    layout.spread_vocabulary = spread_vocabulary;
-    return layout;
+    layout = layout_of_kinds(work, last_work, edge_work);
+  } else {
+    layout = layout_of_equals({work_of_kind.front(), last_work_of_kind.front()}, edge_work,
+                              stages_per_rank, layers);
   }
-
-  StageLayout layout = layout_of_equals({work_of_kind.front(), last_work_of_kind.front()},
-                                        edge_work, stages_per_rank, layers);
+  layout.stages_per_rank = stages_per_rank;
   layout.spread_vocabulary = spread_vocabulary;
   return layout;
 }

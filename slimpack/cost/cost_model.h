@@ -137,11 +137,10 @@ struct RecomputingCosts : Costs {
                                        std::int32_t most_replicas = 1, std::int32_t stages = 1);
 
 /// Time of a MicroPack on all layers of the stage, with embedding and head unless the vocabulary is
-/// spread; of a forward that is
-/// not cut short (AutogradCosts). If `replicas` replicas run it together, each takes 1/replicas of
-/// the token, pair and prefix terms; the other terms and MergeTime stay whole. Throws
-/// InvalidInput if the cost model knows no merging of so many replicas. REQUIRES: kForward or
-/// kBackward.
+/// spread; of a forward that is not cut short (AutogradCosts). If `replicas` replicas run it
+/// together, each takes 1/replicas of the token, pair and prefix terms; the other terms and
+/// MergeTime stay whole. Throws InvalidInput if the cost model knows no merging of so many
+/// replicas. REQUIRES: kForward or kBackward.
 [[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                   StageId stage, Pass pass, std::int32_t replicas = 1);
 
@@ -167,8 +166,8 @@ enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 /// Cost: O(layers · stages) after one pass over the lengths; O(layers² · stages) if layers differ.
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t ranks, std::int32_t stages_per_rank = 1,
-                                          LastStage last = LastStage::kBothPasses,
-                                          bool spread_vocabulary = false);
+                                          bool spread_vocabulary = false,
+                                          LastStage last = LastStage::kBothPasses);
 
 /// The costs with a recomputation chosen. REQUIRES: an entry for every layer of the model, or none
 /// at all.

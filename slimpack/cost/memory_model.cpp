@@ -335,10 +335,10 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
   return bytes;
 }
 
-/// Adds a stage's rows, keys and values, and the transients of its actions.
+/// Adds a stage's rows, keys and values, and the transients of its actions. `last`: whether the
+/// stage has the head to itself.
 void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMemory>& kinds,
                const std::vector<LayerRun>& runs, bool last, bool split) {
-  // `last`: whether the stage has the head to itself.
   const auto sum = [&](auto of) {
     return sum_of(runs, [&](const LayerRun& run) { return of(kinds[run.kind].widths, run); });
   };

@@ -34,8 +34,9 @@ double sum_of(const std::vector<std::vector<Nanos>>& times_of_stages) {
 /// Throws unless the times of `replicas` replicas like this one can be added up.
 void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t replicas) {
   const double transfers = sum_of(times.forward_transfer) + sum_of(times.backward_transfer);
-  const double joint = static_cast<double>(times.ranks()) *
-                       (sum_of(times.joint[0]) + sum_of(times.joint[1]) + sum_of(times.joint[2]));
+  double joint = 0;
+  for (const std::vector<Nanos>& pass : times.joint)
+    joint += static_cast<double>(times.ranks()) * sum_of(pass);
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
                      sum_of(times.reduce_after_weights) + sum_of(times.step_end) +
                      times.stages() * transfers + joint;

@@ -75,8 +75,8 @@ LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& s
     if (const auto file = files.find(grid.tp); file != files.end())
       changed.cost.file = file->second;
     Costs cost = required_cost(changed, shape, "the layout");
-    StageLayout layout = balanced_layout(cost, lengths, grid.pp, grid.stages_per_rank,
-                                         LastStage::kBothPasses, grid.spread_vocabulary);
+    StageLayout layout =
+        balanced_layout(cost, lengths, grid.pp, grid.stages_per_rank, grid.spread_vocabulary);
     if (!states_fit(changed, cost, layout)) return std::nullopt;
     Job job = configured_job(changed, cost, std::move(layout));
     Choices choices = configured_choices(changed, cost);

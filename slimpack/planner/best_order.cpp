@@ -21,21 +21,23 @@ std::vector<Schedule> regular_orders(const StepPlan& plan) {
 }
 
 /// Whether the orders are correct before E, H and G are put in.
-bool runs(StepPlan plan, std::span<const Schedule> orders) {
-  plan.layout.spread_vocabulary = false;
-  return check_step_schedules(plan, orders).empty();
+bool runs(StepPlan& plan, std::span<const Schedule> orders) {
+  const bool spread = std::exchange(plan.layout.spread_vocabulary, false);
+  const bool correct = check_step_schedules(plan, orders).empty();
+  plan.layout.spread_vocabulary = spread;
+  return correct;
 }
 
 }  // namespace
 
-OrderedStep best_ordered(const RatedPlan& listed, const Costs& cost,
-                         const std::optional<Bytes>& cap) {
-  std::vector<RatedPlan> steps{listed};
+OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optional<Bytes>& cap) {
+  std::vector<RatedPlan> steps;
   if (std::vector<Schedule> orders = regular_orders(listed.plan); runs(listed.plan, orders)) {
     steps.push_back(listed);
     steps.back().schedules = std::move(orders);
     steps.back().memory.clear();
   }
+  steps.insert(steps.begin(), std::move(listed));
   std::optional<OrderedStep> best;
   const auto rank = [&](const OrderedStep& ordered) {
     const bool above = cap && ordered.need.bytes > *cap;

@@ -17,7 +17,7 @@ struct OrderedStep {
 /// A step that was list scheduled, with its prediction; with E, H and G if the layout spreads the
 /// vocabulary. Its orders, or those that run a forward and a backward in each tick
 /// (sliced_one_f_one_b): of those that keep the cap the shorter, else what needs less memory.
-[[nodiscard]] OrderedStep best_ordered(const RatedPlan& listed, const Costs& cost,
+[[nodiscard]] OrderedStep best_ordered(RatedPlan listed, const Costs& cost,
                                        const std::optional<Bytes>& cap);
 
 }  // namespace slimpack

@@ -29,13 +29,12 @@ struct PlannedJob {
 PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
   PlannedJob out{question.cost(wish.grid), {}, wish.choices, {}};
   out.choices.most_merged = allowed_merging(wish.choices.most_merged, wish.grid.dp, out.cost);
-  out.job = {
-      .layout = balanced_layout(out.cost, question.lengths, wish.grid.pp, wish.grid.stages_per_rank,
-                                LastStage::kBothPasses, wish.grid.spread_vocabulary),
-      .replicas = wish.grid.dp,
-      .speed = stage_speeds(question.speed, wish.grid),
-      .memory_cap = wish.memory_cap,
-      .context = question.context};
+  out.job = {.layout = balanced_layout(out.cost, question.lengths, wish.grid.pp,
+                                       wish.grid.stages_per_rank, wish.grid.spread_vocabulary),
+             .replicas = wish.grid.dp,
+             .speed = stage_speeds(question.speed, wish.grid),
+             .memory_cap = wish.memory_cap,
+             .context = question.context};
   out.budget = activation_budget(out.cost, out.job.layout, wish.grid.dp, out.choices.most_merged);
   if (!out.budget) return out;
   const Bytes available = std::max(Bytes(1), out.budget->available());

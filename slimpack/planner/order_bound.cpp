@@ -1,11 +1,11 @@
 #include "slimpack/planner/order_bound.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/sim/pipeline_barriers.h"
 
 namespace slimpack {
 namespace {
@@ -21,9 +21,7 @@ class OrderRun {
         stages_(schedule.stages()),
         next_(schedule.ranks.size()),
         free_at_(schedule.ranks.size()),
-        joined_(schedule.ranks.size()) {
-    for (std::size_t j = 0; j < joint_.size(); ++j)
-      joint_[j].assign(times.joint[j].size(), kUnknown);
+        joint_(times, schedule.ranks.size()) {
     for (std::size_t s = 0; s < stages_; ++s) {
       forward_.emplace_back(times.forward[s].size(), kUnknown);
       backward_.emplace_back(times.backward[s].size(), kUnknown);
@@ -63,19 +61,8 @@ class OrderRun {
 
   /// Runs what all ranks run together. False until all are there.
   bool run_together(std::size_t r, const Action& action) {
-    std::int64_t& end = joint_[joint_index(action.pass)][action.pack.index()];
-    if (!joined_[r]) {
-      joined_[r] = true;
-      ready_ = std::max(ready_, free_at_[r]);
-      if (++waiting_ == joined_.size()) {
-        end = ready_ + times_.joint[joint_index(action.pass)][action.pack.index()].count();
-        ready_ = 0;
-        waiting_ = 0;
-      }
-    }
-    if (end == kUnknown) return false;
-    joined_[r] = false;
-    free_at_[r] = end;
+    if (!joint_.join(r, action, free_at_[r])) return false;
+    free_at_[r] = joint_.of(action.pass).end[action.pack.index()];
     return true;
   }
 
@@ -106,13 +93,10 @@ class OrderRun {
   const Schedule& schedule_;
   const TaskTimes& times_;
   std::size_t stages_;
-  std::vector<std::vector<std::int64_t>> forward_, backward_;         ///< ends, [stage][pack]
-  std::vector<std::size_t> next_;                                     ///< by rank
-  std::vector<std::int64_t> free_at_;                                 ///< by rank
-  std::array<std::vector<std::int64_t>, kJointPasses.size()> joint_;  ///< ends, [E, H, G][pack]
-  std::vector<bool> joined_;  ///< by rank: waits for the others
-  std::size_t waiting_ = 0;   ///< ranks that do
-  std::int64_t ready_ = 0;    ///< when the last of them did
+  std::vector<std::vector<std::int64_t>> forward_, backward_;  ///< ends, [stage][pack]
+  std::vector<std::size_t> next_;                              ///< by rank
+  std::vector<std::int64_t> free_at_;                          ///< by rank
+  PipelineBarriers joint_;
 };
 
 }  // namespace

@@ -152,7 +152,7 @@ class ChoiceSearch {
     if (!out_.step)
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed || !never_fits(choice)) (void)search(choice, Want::kNeed);
-    if (out_.step)
+    if (out_.step && !orders_anew())
       out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
     return std::move(out_);
   }
@@ -245,8 +245,7 @@ class ChoiceSearch {
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
       const Nanos makespan = result.solution->makespan;
       RatedPlan step = step_of(problem, std::move(*result.solution));
-      const StageLayout& layout = question_.job.layout;
-      if (layout.spread_vocabulary || layout.stages_per_rank > 1) return keep_ordered(choice, step);
+      if (orders_anew()) return keep_ordered(choice, std::move(step));
       best_ = makespan;
       out_.step = std::move(step);
       return best_;
@@ -257,9 +256,14 @@ class ChoiceSearch {
 
   /// Where list scheduling is not the last word: of E, H and G it knows times and peaks only
   /// roughly, and around a ring of stages a regular order may be better.
-  std::optional<Nanos> keep_ordered(const RecomputeChoice& choice, const RatedPlan& listed) {
+  [[nodiscard]] bool orders_anew() const {
+    const StageLayout& layout = question_.job.layout;
+    return layout.spread_vocabulary || layout.stages_per_rank > 1;
+  }
+
+  std::optional<Nanos> keep_ordered(const RecomputeChoice& choice, RatedPlan listed) {
     const std::optional<Bytes>& cap = question_.job.memory_cap;
-    OrderedStep ordered = best_ordered(listed, question_.cost, cap);
+    OrderedStep ordered = best_ordered(std::move(listed), question_.cost, cap);
     if (cap && ordered.need.bytes > *cap) {
       keep_less(out_.least, {ordered.need, choice.recompute});
       return std::nullopt;

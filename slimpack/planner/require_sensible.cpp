@@ -114,9 +114,8 @@ void require_sensible(const Job& job, const SequenceLengths& lengths, const Choi
         cost.source);
   if (job.layout.spread_vocabulary && cost.autograd)
     invalid_input(
-        "the vocabulary is to be spread (parallel.spread_vocabulary), but the cost model ({}) is "
-        "of "
-        "layers under autograd, whose runtime keeps embedding and head whole; set it to false",
+        "parallel.spread_vocabulary is true, but the cost model ({}) is of layers under autograd, "
+        "whose runtime keeps embedding and head whole; set it to false",
         cost.source);
   SLIMPACK_CHECK(!choices.recompute.empty());
   if (cost.autograd) require_known(choices.recompute, cost);

@@ -1,6 +1,7 @@
 #include "slimpack/planner/vocabulary_planning.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "slimpack/schedule/vocabulary_actions.h"
@@ -64,9 +65,7 @@ void fold_vocabulary(TaskBytes& bytes, std::size_t ranks) {
 
 void put_vocabulary_in(RatedPlan& step) {
   if (!step.plan.layout.spread_vocabulary) return;
-  std::vector<const PackPlan*> packs;
-  for (const ReplicaPlan& replica : step.plan.replicas) packs.push_back(&replica.packs);
-  step.schedules = with_vocabulary(packs, step.schedules);
+  step.schedules = with_vocabulary(step.plan, std::move(step.schedules));
   step.memory.clear();
 }
 

@@ -73,8 +73,8 @@ std::string tuning_text(const std::vector<ComparedPlanner>& planners,
 /// The job with one stage on each rank.
 Job on_single_stages(Job job, const SequenceLengths& lengths, const Costs& cost) {
   if (job.layout.stages_per_rank > 1)
-    job.layout = balanced_layout(cost, lengths, job.layout.ranks(), 1, LastStage::kBothPasses,
-                                 job.layout.spread_vocabulary);
+    job.layout =
+        balanced_layout(cost, lengths, job.layout.ranks(), 1, job.layout.spread_vocabulary);
   return job;
 }
 

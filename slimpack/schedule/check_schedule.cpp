@@ -90,9 +90,9 @@ class DryRun {
       return Action{action.stage, pass, action.pack};
     };
     if (action.pass == Pass::kForward && action.stage.index() == 0)
-      return missing(Pass::kEmbedding, joint_[0]);
+      return missing(Pass::kEmbedding, joint_[joint_index(Pass::kEmbedding)]);
     if (goes_back(action.pass) && action.stage.index() + 1 == stages_)
-      return missing(Pass::kHead, joint_[1]);
+      return missing(Pass::kHead, joint_[joint_index(Pass::kHead)]);
     if (action.pass == Pass::kEmbeddingGradient && first_backwards_ <= action.pack.index())
       return Action{StageId(0), Pass::kBackward, action.pack};
     return std::nullopt;
@@ -111,7 +111,7 @@ class DryRun {
   bool step_together(const Action& action) {
     if (rank_missing(action)) return false;
     for (RankRun& run : runs_) ++run.next;
-    ++joint_[action.pass == Pass::kEmbedding ? 0 : action.pass == Pass::kHead ? 1 : 2];
+    ++joint_[joint_index(action.pass)];
     return true;
   }
 
@@ -179,8 +179,8 @@ class DryRun {
   std::vector<Channel> forward_;       ///< by sending stage
   std::vector<Channel> backward_;      ///< by sending stage
   std::vector<std::size_t> needed_;
-  std::array<std::size_t, 3> joint_ = {};  ///< E, H and G that all ranks have run
-  std::size_t first_backwards_ = 0;        ///< of the first stage: started
+  std::array<std::size_t, kJointPasses.size()> joint_ = {};  ///< E, H and G that all ranks have run
+  std::size_t first_backwards_ = 0;                          ///< of the first stage: started
 };
 
 /// A broken list is often broken everywhere; the first lines suffice.
@@ -236,19 +236,17 @@ class ListCheck {
   std::vector<std::string>& errors_;
 };
 
-/// Checks what all ranks run together, on rank `r` as on the first.
-void check_joint(const PackPlan& packs, const Schedule& schedule, std::size_t r,
+std::vector<Action> joint_actions(const std::vector<Action>& actions) {
+  std::vector<Action> joint;
+  std::ranges::copy_if(actions, std::back_inserter(joint), is_joint, &Action::pass);
+  return joint;
+}
+
+/// Checks what all ranks run together: on the first rank, then whether the others run the same.
+void check_joint(const PackPlan& packs, const Schedule& schedule,
                  std::vector<std::string>& errors) {
-  std::vector<Action> own, first;
-  std::ranges::copy_if(schedule.ranks[r], std::back_inserter(own), is_joint, &Action::pass);
-  std::ranges::copy_if(schedule.ranks[0], std::back_inserter(first), is_joint, &Action::pass);
-  const bool as_first = std::ranges::equal(own, first, [](const Action& a, const Action& b) {
-    return a.pass == b.pass && a.pack == b.pack;
-  });
-  if (!as_first)
-    errors.push_back(fmt::format("rank {} runs E, H and G in another order than rank 0", r));
-  if (r > 0 || first.empty()) return;
-  for (const Pass pass : {Pass::kEmbedding, Pass::kHead, Pass::kEmbeddingGradient}) {
+  const std::vector<Action> first = joint_actions(schedule.ranks.front());
+  for (const Pass pass : kJointPasses) {
     std::size_t next = 0;
     for (const Action& action : first) {
       if (action.pass != pass) continue;
@@ -257,12 +255,15 @@ void check_joint(const PackPlan& packs, const Schedule& schedule, std::size_t r,
             fmt::format("rank 0 lists {} where pack {} comes next", to_string(action), next));
       ++next;
     }
-    if (next != packs.of(pass).size())
+    if (!first.empty() && next != packs.of(pass).size())
       errors.push_back(fmt::format("rank 0 runs {} of {} {}", next, packs.of(pass).size(),
-                                   pass == Pass::kEmbedding ? "E"
-                                   : pass == Pass::kHead    ? "H"
-                                                            : "G"));
+                                   "EHG"[joint_index(pass)]));
   }
+  for (std::size_t r = 1; r < schedule.ranks.size(); ++r)
+    if (!std::ranges::equal(
+            joint_actions(schedule.ranks[r]), first,
+            [](const Action& a, const Action& b) { return a.pass == b.pass && a.pack == b.pack; }))
+      errors.push_back(fmt::format("rank {} runs E, H and G in another order than rank 0", r));
 }
 
 void check_lists(const PackPlan& packs, const Schedule& schedule,
@@ -283,7 +284,6 @@ void check_lists(const PackPlan& packs, const Schedule& schedule,
         errors.push_back(fmt::format("rank {} lists {} for its stage {}", r, to_string(action), r));
     }
     for (ListCheck& check : checks) check.end();
-    check_joint(packs, schedule, r, errors);
   }
 }
 
@@ -299,6 +299,7 @@ std::vector<std::string> check_schedule(const PackPlan& packs, const Schedule& s
   if (slots < 1) errors.push_back(fmt::format("a channel needs at least 1 slot, got {}", slots));
   if (!errors.empty()) return errors;
   check_lists(packs, schedule, errors);
+  check_joint(packs, schedule, errors);
   // A list with missing actions would get stuck for the reasons above.
   if (!errors.empty()) return errors;
   return DryRun(packs, schedule, static_cast<std::size_t>(slots)).stuck();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -21,17 +22,17 @@ constexpr Place kUnknown = -1;
 /// The places of all actions of a step.
 class Places {
  public:
-  Places(std::span<const PackPlan* const> replicas, std::span<const Schedule> schedules, int slots)
-      : replicas_(replicas),
+  Places(const StepPlan& plan, std::span<const Schedule> schedules, int slots)
+      : plan_(plan),
         schedules_(schedules),
         slots_(static_cast<std::size_t>(slots)),
         per_replica_(schedules.front().ranks.size()),
         stages_(schedules.front().stages()),
         runs_(schedules.size() * per_replica_) {
-    for (const PackPlan* packs : replicas)
+    for (const ReplicaPlan& replica : plan.replicas)
       for (std::size_t s = 0; s < stages_; ++s)
-        of_stage_.push_back({std::vector(packs->forward.size(), kUnknown),
-                             std::vector(packs->backward.size(), kUnknown)});
+        of_stage_.push_back({std::vector(replica.packs.forward.size(), kUnknown),
+                             std::vector(replica.packs.backward.size(), kUnknown)});
     for (bool any = true; any;) {
       any = false;
       for (std::size_t r = 0; r < schedules_.size(); ++r)
@@ -53,6 +54,9 @@ class Places {
     Place last = -1;  ///< of the action before
   };
 
+  [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {
+    return plan_.replicas[r].packs.of(action.pass)[action.pack.index()];
+  }
   RankRun& run(std::size_t r, std::size_t p) { return runs_[r * per_replica_ + p]; }
   [[nodiscard]] std::vector<Place>& places(std::size_t r, std::size_t s, Pass pass) {
     return of_stage_[r * stages_ + s][pass == Pass::kForward ? 0 : 1];
@@ -82,16 +86,14 @@ class Places {
 
   /// The place of an action that all replicas of its pack run together.
   Place common(std::size_t r, std::size_t p, const Action& action) {
-    const auto count =
-        static_cast<std::size_t>(replicas_[r]->of(action.pass)[action.pack.index()].replicas);
+    const auto count = static_cast<std::size_t>(pack_of(r, action).replicas);
     Place place = kUnknown;
     for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
       const auto& actions = schedules_[m].ranks[p];
       const std::size_t next = run(m, p).next;
       const bool there = next < actions.size() && actions[next].stage == action.stage &&
                          actions[next].pass == action.pass &&
-                         replicas_[m]->of(action.pass)[actions[next].pack.index()] ==
-                             replicas_[r]->of(action.pass)[action.pack.index()];
+                         pack_of(m, actions[next]) == pack_of(r, action);
       const Place own = there ? least(m, p, actions[next]) : kUnknown;
       if (own == kUnknown) return kUnknown;
       place = std::max(place, own);
@@ -106,8 +108,7 @@ class Places {
     if (action.pass == Pass::kWeightGradient) return ++run(r, p).next, true;
     const Place place = common(r, p, action);
     if (place == kUnknown) return false;
-    const auto count =
-        static_cast<std::size_t>(replicas_[r]->of(action.pass)[action.pack.index()].replicas);
+    const auto count = static_cast<std::size_t>(pack_of(r, action).replicas);
     for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
       RankRun& own = run(m, p);
       const Action& of_member = schedules_[m].ranks[p][own.next++];
@@ -117,7 +118,7 @@ class Places {
     return true;
   }
 
-  std::span<const PackPlan* const> replicas_;
+  const StepPlan& plan_;
   std::span<const Schedule> schedules_;
   std::size_t slots_;
   std::size_t per_replica_;  ///< ranks of a pipeline
@@ -172,14 +173,15 @@ std::vector<Action> merged(const std::vector<Action>& actions,
 
 }  // namespace
 
-std::vector<Schedule> with_vocabulary(std::span<const PackPlan* const> replicas,
-                                      std::span<const Schedule> schedules, int slots) {
-  const Places places(replicas, schedules, slots);
+std::vector<Schedule> with_vocabulary(const StepPlan& plan, std::vector<Schedule> schedules,
+                                      int slots) {
+  if (!plan.layout.spread_vocabulary) return schedules;
+  const Places places(plan, schedules, slots);
   std::vector<Schedule> out;
   for (std::size_t r = 0; r < schedules.size(); ++r) {
     Schedule& own = out.emplace_back(Schedule{{}, schedules[r].stages_per_rank});
     const std::vector<JointAction> joint =
-        joint_actions(*replicas[r], places, r, schedules[r].stages());
+        joint_actions(plan.replicas[r].packs, places, r, schedules[r].stages());
     for (std::size_t p = 0; p < schedules[r].ranks.size(); ++p)
       own.ranks.push_back(merged(schedules[r].ranks[p], joint, places, r, p));
   }

@@ -102,13 +102,14 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
   const std::vector<Nanos> forward_work = rank_sums(times.forward, ranks);
   const std::vector<Nanos> backward_work = rank_sums(backward.work(), ranks);
   const std::vector<Nanos> backward_sent = rank_sums(backward.sent(), ranks);
+  const Nanos joint = joint_work(times);
   std::vector<Nanos> forward_way(packs.forward.size());
   std::vector<Nanos> backward_way(packs.backward.size());
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
     if (s < ranks) {
       const Nanos forwards_done = cheapest(forward_way) + forward_work[s];
       // A message may travel meanwhile, so the way is left out.
-      const Nanos work = forward_work[s] + backward_work[s] + joint_work(times);
+      const Nanos work = forward_work[s] + backward_work[s] + joint;
       bounds.rank_ends.push_back(std::max(forwards_done + backward_work[s], work));
       bounds.first_rank =
           std::max(bounds.first_rank, forwards_done + backward_sent[s] + cheapest(backward_way));

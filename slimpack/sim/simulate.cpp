@@ -8,13 +8,13 @@
 #include "slimpack/sim/simulate.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
+#include <span>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/activation_ledger.h"
 #include "slimpack/sim/lower.h"
 #include "slimpack/sim/memory_replay.h"
+#include "slimpack/sim/pipeline_barriers.h"
 #include "slimpack/sim/receive_posts.h"
 #include "slimpack/sim/replica_barriers.h"
 #include "slimpack/sim/step_log.h"
@@ -22,7 +22,7 @@
 namespace slimpack {
 namespace {
 
-constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kUnknown = PipelineBarriers::kUnknown;
 
 /// The times of one pass's packs on one stage; kUnknown until simulated.
 struct PassTimes {
@@ -32,14 +32,11 @@ struct PassTimes {
   std::vector<std::int64_t> start;
   std::vector<std::int64_t> end;
   std::vector<std::int64_t> put;  ///< the end, or later if the channel was full
+};
 
-  /// Of the durations of what has run.
-  [[nodiscard]] std::int64_t sum() const {
-    std::int64_t sum = 0;
-    for (std::size_t k = 0; k < start.size(); ++k)
-      if (start[k] != kUnknown) sum += end[k] - start[k];
-    return sum;
-  }
+/// The same, of any pass.
+struct PassView {
+  std::span<const std::int64_t> start, end, put;
 };
 
 struct StageState {
@@ -56,19 +53,8 @@ struct StageState {
 struct RankState {
   std::size_t next = 0;
   std::int64_t free_at = 0;
-  bool arrived = false;       ///< waits for those who run action `next` together with it
+  bool arrived = false;       ///< waits for the other replicas of the merged pack of action `next`
   bool holds_output = false;  ///< action `next` has run, its output waits for a slot
-};
-
-/// What all ranks of a replica run together: E, H and G.
-struct JointState {
-  explicit JointState(const PackPlan& packs)
-      : times{PassTimes(packs.forward.size()), PassTimes(packs.backward.size()),
-              PassTimes(packs.backward.size())} {}
-
-  std::array<PassTimes, kJointPasses.size()> times;
-  std::size_t arrived = 0;  ///< ranks that wait for the next one
-  std::int64_t ready = 0;   ///< when the last of them has arrived
 };
 
 /// The times of a pass on a stage, const or not.
@@ -121,7 +107,7 @@ class Simulator {
                      schedules_[r].stages() == stages_ && tasks.times.forward.size() == stages_);
       for (std::size_t s = 0; s < stages_; ++s)
         stage_states_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
-      joint_.emplace_back(tasks.packs);
+      joint_.emplace_back(tasks.times, per_replica_);
     }
   }
 
@@ -203,36 +189,29 @@ class Simulator {
       case Pass::kEmbedding:
       case Pass::kHead:
       case Pass::kEmbeddingGradient:
-        return times.joint[joint_index(action.pass)][pack].count();
+        break;  // PipelineBarriers
     }
     return 0;
   }
 
-  [[nodiscard]] const PassTimes& times_of_action(std::size_t r, const Action& action) const {
-    if (is_joint(action.pass)) return joint_[r].times[joint_index(action.pass)];
-    return times_of(state_of(r, action.stage.index()), action.pass);
+  [[nodiscard]] PassView times_of_action(std::size_t r, const Action& action) const {
+    if (is_joint(action.pass)) {
+      const PipelineBarriers::Times& times = joint_[r].of(action.pass);
+      return {times.start, times.end, times.end};
+    }
+    const PassTimes& times = times_of(state_of(r, action.stage.index()), action.pass);
+    return {times.start, times.end, times.put};
   }
 
-  /// Runs what all ranks of a replica run together, once the last one is there.
-  bool run_joint(std::size_t r, RankState& rank, const Action& action) {
-    JointState& joint = joint_[r];
-    PassTimes& own = joint.times[joint_index(action.pass)];
-    const std::size_t pack = action.pack.index();
-    if (!rank.arrived) {
-      rank.arrived = true;
-      joint.ready = std::max(joint.ready, rank.free_at);
-      if (++joint.arrived == per_replica_) {
-        own.start[pack] = joint.ready;
-        own.end[pack] = own.put[pack] = joint.ready + duration_of(r, action);
-        joint.arrived = 0;
-        joint.ready = 0;
-        for (std::size_t p = 0; p < per_replica_; ++p)
-          log(r, own.end[pack], {Operation::kCompute, {StageId(p), action.pass, action.pack}});
-      }
-    }
-    if (own.start[pack] == kUnknown) return false;
-    rank.arrived = false;
-    rank.free_at = own.end[pack];
+  /// Runs what all ranks of a replica run together, once the last one is ready.
+  bool run_joint(std::size_t r, std::size_t p, const Action& action) {
+    RankState& rank = ranks_[r * per_replica_ + p];
+    const std::int64_t& end = joint_[r].of(action.pass).end[action.pack.index()];
+    const bool first_to_go_on = end == kUnknown;
+    if (!joint_[r].join(p, action, rank.free_at)) return false;
+    for (std::size_t other = 0; first_to_go_on && other < per_replica_; ++other)
+      log(r, end, {Operation::kCompute, {StageId(other), action.pass, action.pack}});
+    rank.free_at = end;
     ++rank.next;
     return true;
   }
@@ -301,7 +280,7 @@ class Simulator {
         continue;
       }
       if (is_joint(action.pass)) {
-        if (!run_joint(r, rank, action)) break;
+        if (!run_joint(r, p, action)) break;
         continue;
       }
       PassTimes& own = times_of(state_of(r, action.stage.index()), action.pass);
@@ -327,10 +306,7 @@ class Simulator {
       if (!ranks_[i].arrived) continue;
       const std::size_t r = i / per_replica_;
       const Action action = schedules_[r].ranks[i % per_replica_][ranks_[i].next];
-      if (is_joint(action.pass))
-        any |= times_of_action(r, action).start[action.pack.index()] != kUnknown;
-      else
-        any |= barriers_.times(r, action.pass, action.pack.index(), action.stage.index()).known;
+      any |= barriers_.times(r, action.pass, action.pack.index(), action.stage.index()).known;
     }
     return any;
   }
@@ -353,7 +329,7 @@ class Simulator {
   [[nodiscard]] std::int64_t posted_at(std::size_t r, const Action& action) const {
     const Instruction* before = posts_.before(r, action);
     if (before == nullptr) return 0;
-    const PassTimes& times = times_of_action(r, before->action);
+    const PassView times = times_of_action(r, before->action);
     const std::size_t pack = before->action.pack.index();
     if (before->operation == Operation::kSend) return times.put[pack];
     return times.start[pack] == kUnknown ? kUnknown : times.end[pack];
@@ -396,17 +372,19 @@ class Simulator {
     for (std::size_t s = p; s < stages_; s += per_replica_) {
       const StageState& stage = state_of(r, s);
       for (const PassTimes* pass : {&stage.forward, &stage.backward, &stage.weight})
-        busy += pass->sum();
+        for (std::size_t k = 0; k < pass->start.size(); ++k)
+          if (pass->start[k] != kUnknown) busy += pass->end[k] - pass->start[k];
     }
-    for (const PassTimes& pass : joint_[r].times) busy += pass.sum();
+    for (const std::vector<Nanos>& pass : replicas_[r].times.joint)
+      for (const Nanos duration : pass) busy += duration.count();
     return Nanos(busy);
   }
 
   [[nodiscard]] RankTimes rank_times(std::size_t r, std::size_t p) const {
     const TaskBytes& bytes = replicas_[r].bytes;
     RankTimes out{schedules_[r].ranks[p], per_replica_, {}, {}};
-    for (std::size_t j = 0; j < out.joint.size(); ++j)
-      out.joint[j] = {joint_[r].times[j].start, joint_[r].times[j].end};
+    for (const Pass pass : kJointPasses)
+      out.joint[joint_index(pass)] = {joint_[r].of(pass).start, joint_[r].of(pass).end};
     for (std::size_t s = p; s < stages_; s += per_replica_) {
       const StageState& own = state_of(r, s);
       StageTimes& stage = out.stages.emplace_back();
@@ -431,7 +409,7 @@ class Simulator {
     };
     for (const Action& action : schedules_[r].ranks[p]) {
       const std::size_t local = local_stage(action.stage, per_replica_, stages_);
-      const PassTimes& own = times_of_action(r, action);
+      const PassView own = times_of_action(r, action);
       const std::size_t k = action.pack.index();
       until(SpanKind::kWaitReceive, action.pack, own.start[k], local);
       until(span_kind(action.pass), action.pack, own.end[k], local);
@@ -453,7 +431,7 @@ class Simulator {
   std::vector<LoggedEvent>* log_;
   std::vector<RankState> ranks_;            ///< [replica · per_replica + rank]
   std::vector<StageState> stage_states_;    ///< [replica · stages + stage]
-  std::vector<JointState> joint_;           ///< by replica
+  std::vector<PipelineBarriers> joint_;     ///< by replica
   std::vector<std::int64_t> reduce_start_;  ///< by rank: when the last replica's has run all
   std::vector<std::int64_t> reduced_;       ///< by rank
   std::int64_t all_reduced_ = 0;

@@ -170,7 +170,7 @@ TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
   cost.forward.per_token = 1;
   cost.backward.per_token = 2;
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 4, 8}}));
-  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 1, LastStage::kBackwardAlone),
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 1, false, LastStage::kBackwardAlone),
             (StageLayout{{0, 3, 8}}));
 }
 

@@ -110,7 +110,7 @@ RC_GTEST_PROP(LayerKinds, AreDividedSuchThatTheHeaviestStageIsAsLightAsItCanBe, 
   const auto last = stages == 1
                         ? LastStage::kBothPasses
                         : *rc::gen::element(LastStage::kBothPasses, LastStage::kBackwardAlone);
-  const StageLayout chosen = balanced_layout(cost, {length}, stages, 1, last);
+  const StageLayout chosen = balanced_layout(cost, {length}, stages, 1, false, last);
   RC_ASSERT(chosen.stages() == stages);
   RC_ASSERT(chosen.layer_begin.front() == 0 && chosen.layer_begin.back() == layers);
   // All ways to choose the borders.

@@ -19,8 +19,8 @@ PackPlan whole_packs(int count) {
 }
 
 Schedule spread(const PackPlan& packs, const Schedule& schedule) {
-  const PackPlan* const of = &packs;
-  return with_vocabulary(std::span(&of, 1), std::span(&schedule, 1)).front();
+  const StepPlan plan{.lengths = {}, .layout = {{}, 1, true}, .replicas = {{{}, packs}}};
+  return with_vocabulary(plan, {schedule}).front();
 }
 
 TEST(VocabularyActions, StandBetweenTheForwardAndTheBackwardOfATick) {

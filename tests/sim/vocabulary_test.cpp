@@ -42,9 +42,9 @@ TEST(Vocabulary, RanksWaitForEachOther) {
   tasks.bytes.forward_input = tasks.bytes.backward_input = std::vector<Bytes>(3, Bytes(100));
   tasks.bytes.joint_transient = {std::vector<Bytes>(3), std::vector<Bytes>(3, Bytes(7)),
                                  std::vector<Bytes>(3)};
-  const PackPlan* const packs = &tasks.packs;
-  const Schedule plain = sliced_one_f_one_b(tasks.packs, 2, 2);
-  const Schedule order = with_vocabulary(std::span(&packs, 1), std::span(&plain, 1)).front();
+  const StepPlan plan{
+      .lengths = {}, .layout = {{0, 1, 2}, 1, true}, .replicas = {{{}, tasks.packs}}};
+  const Schedule order = with_vocabulary(plan, {sliced_one_f_one_b(tasks.packs, 2, 2)}).front();
   const SimulationResult result = simulate(std::span(&tasks, 1), std::span(&order, 1));
   EXPECT_EQ(result.makespan, Nanos(15));
   EXPECT_EQ(result.busy, (std::vector<Nanos>{Nanos(12), Nanos(12)}));
@@ -57,13 +57,11 @@ TEST(Vocabulary, RanksWaitForEachOther) {
 
 /// The case with E, H and G of random durations and bytes.
 StepCase spread(StepCase step, Rng& rng) {
-  std::vector<const PackPlan*> packs;
-  for (const ReplicaPlan& replica : step.plan.replicas) packs.push_back(&replica.packs);
-  step.schedules = with_vocabulary(packs, step.schedules, step.slots);
   step.plan.layout.spread_vocabulary = true;
-  for (std::size_t r = 0; r < packs.size(); ++r)
+  step.schedules = with_vocabulary(step.plan, std::move(step.schedules), step.slots);
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
     for (const Pass pass : kJointPasses)
-      for (std::size_t p = 0; p < packs[r]->of(pass).size(); ++p) {
+      for (std::size_t p = 0; p < step.plan.replicas[r].packs.of(pass).size(); ++p) {
         step.times[r].joint[joint_index(pass)].push_back(
             Nanos(static_cast<std::int64_t>(rng.below(50))));
         step.bytes[r].joint_transient[joint_index(pass)].push_back(

@@ -27,12 +27,6 @@ Nanos actions_bound(const RandomJob& job) {
   return step_actions_bound(job, job.lengths, job.cost, job);
 }
 
-/// The orders with E, H and G, if the job spreads the vocabulary.
-std::vector<Schedule> all_actions(const RandomJob& job, const std::vector<const PackPlan*>& packs,
-                                  std::vector<Schedule> schedules) {
-  return job.layout.spread_vocabulary ? with_vocabulary(packs, schedules) : std::move(schedules);
-}
-
 /// Simulated, under list schedules without a cap or with as little memory as they need.
 Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
   std::vector<PackPlan> packs(cut.plan.replicas.size());
@@ -60,9 +54,7 @@ Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
   }
   std::vector<ReplicaPacks> tasks;
   for (std::size_t r = 0; r < packs.size(); ++r) tasks.push_back({packs[r], times[r], bytes[r]});
-  std::vector<const PackPlan*> planned;
-  for (const ReplicaPlan& replica : cut.plan.replicas) planned.push_back(&replica.packs);
-  return simulate(tasks, all_actions(job, planned, std::move(schedules)), {kChannelSlots, false})
+  return simulate(tasks, with_vocabulary(cut.plan, std::move(schedules)), {kChannelSlots, false})
       .makespan;
 }
 
@@ -223,9 +215,10 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
             at -= part * g;
       const TaskTimes times = task_times(job.cost, job.layout, packs, job.replication(0));
       const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
-      const std::vector<Schedule> schedules =
-          all_actions(job, {&packs}, {*list_schedule(packs, times, bytes)});
-      RC_ASSERT(bound.count() <= simulate(packs, schedules.front(), times, bytes).makespan.count());
+      const StepPlan plan{.lengths = job.lengths, .layout = job.layout, .replicas = {{{}, packs}}};
+      const Schedule schedule =
+          with_vocabulary(plan, {*list_schedule(packs, times, bytes)}).front();
+      RC_ASSERT(bound.count() <= simulate(packs, schedule, times, bytes).makespan.count());
     }
 }
 

@@ -31,7 +31,7 @@ StageLayout layout_of(const JsonFields& step, const Costs& cost, const SequenceL
   const auto stages_per_rank =
       step.has("stages_per_rank") ? static_cast<std::int32_t>(step.integer("stages_per_rank")) : 1;
   return balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")),
-                         stages_per_rank, LastStage::kBothPasses,
+                         stages_per_rank,
                          step.has("spread_vocabulary") && step.boolean("spread_vocabulary"));
 }
 
@@ -85,10 +85,7 @@ ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
     out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
   out.schedules = testing::RandomOrders(rng, out.plan, kChannelSlots).draw();
   if (step.has("split_from")) testing::split_some(rng, out.plan, out.schedules);
-  if (!layout.spread_vocabulary) return out;
-  std::vector<const PackPlan*> packs;
-  for (const ReplicaPlan& replica : out.plan.replicas) packs.push_back(&replica.packs);
-  out.schedules = with_vocabulary(packs, out.schedules);
+  out.schedules = with_vocabulary(out.plan, std::move(out.schedules));
   return out;
 }
 

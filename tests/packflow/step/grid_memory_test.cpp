@@ -103,7 +103,7 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
   step.cost = cost_from_hardware(shape, dtype, HardwareSpec{}, grid.tp, grid.dp);
   step.plan.lengths = docs.lengths;
   step.plan.layout = balanced_layout(step.cost, docs.lengths, grid.pp, grid.stages_per_rank,
-                                     LastStage::kBothPasses, grid.spread_vocabulary);
+                                     grid.spread_vocabulary);
   step.plan.recompute = std::move(recompute);
   const RecomputingCosts cost = with_recompute(step.cost, step.plan.recompute);
   std::vector<TaskTimes> times;
@@ -134,10 +134,7 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
                               ->schedule;
   for (const ReplicaPlan& replica : step.plan.replicas)
     step.schedules.push_back(own_order(common, replica.packs));
-  if (!grid.spread_vocabulary) return step;
-  std::vector<const PackPlan*> packs;
-  for (const ReplicaPlan& replica : step.plan.replicas) packs.push_back(&replica.packs);
-  step.schedules = with_vocabulary(packs, step.schedules);
+  step.schedules = with_vocabulary(step.plan, std::move(step.schedules));
   return step;
 }
 

@@ -32,11 +32,7 @@ struct RandomRun {
       shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
     }
     if (rng.below(2) == 0) split_some(rng, plan, schedules);
-    if (plan.layout.spread_vocabulary) {
-      std::vector<const PackPlan*> packs;
-      for (const ReplicaPlan& replica : plan.replicas) packs.push_back(&replica.packs);
-      schedules = with_vocabulary(packs, schedules);
-    }
+    schedules = with_vocabulary(plan, std::move(schedules));
     const std::vector<Recompute> policies = recomputations_of_cpu();
     if (rng.below(2) == 0)
       for (std::int64_t l = 0; l < shape.num_layers; ++l)
