@@ -100,18 +100,69 @@ std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
   return own + std::max(tiles, prefix + std::max({kernel, copies.dq, widened}));
 }
 
+/// A slice without the keys that its rank gives away.
+Slice without_given(const Slice& s, const ExchangedTokens& exchange) {
+  return {s.sequence, s.begin - exchange.keys, s.end - exchange.keys};
+}
+
+/// As slices_forward, with an exchange. The result may come back to the giver at any time; it
+/// merges that once all slices are done. The taker's own slices are done when the other rank's
+/// queries run.
+std::int64_t exchanging_forward(const LayerWidths& w, const MicroPack& pack,
+                                const ExchangedTokens& exchange) {
+  const std::int64_t queries = exchange.queries.count();
+  if (exchange.gives) {
+    MicroPack kept = pack;
+    kept.slices[exchange.slice] = without_given(pack.slices[exchange.slice], exchange);
+    return std::max(queries * (w.q + w.lse) + slices_forward(w, kept),
+                    queries * (w.q + 4 * w.lse + w.merging()));
+  }
+  const FoldedCopies copies(w, exchange.queries);
+  const std::int64_t kernel =
+      copies.q + kernel_forward(w, exchange.queries, exchange.keys, copies.heads);
+  return std::max(slices_forward(w, pack), queries * (w.q + w.lse) + std::max(kernel, copies.out));
+}
+
+/// The peak of the giver's slice in backward beyond what comes back from the taker.
+std::int64_t giving_slice_backward(const LayerWidths& w, const Slice& s,
+                                   const ExchangedTokens& exchange) {
+  const std::int64_t keys = exchange.keys.count();
+  const std::int64_t widened = w.rounded ? keys * w.k / w.element * w.accumulator : 0;
+  return std::max(slice_backward(w, without_given(s, exchange)),
+                  s.length().count() * (w.q + 2 * w.k) + widened);
+}
+
+/// The peak at which the taker runs the other rank's queries backward.
+std::int64_t taken_backward(const LayerWidths& w, const ExchangedTokens& exchange) {
+  const FoldedCopies copies(w, exchange.queries);
+  const std::int64_t kernel =
+      copies.queries + kernel_backward(w, exchange.queries, exchange.keys, copies.heads);
+  return exchange.queries.count() * w.q + exchange.keys.count() * 2 * w.k +
+         std::max(kernel, copies.dq);
+}
+
 /// The peak of all slices' backward attention. It includes the gradients of q, k and v, the dK and
-/// dV that open, and the stores that close on the way.
+/// dV that open, and the stores that close on the way. `exchange` may be null.
 std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
-                             const SequenceLengths& lengths) {
+                             const SequenceLengths& lengths, const ExchangedTokens* exchange) {
   LayerStores stores;
   std::int64_t most = 0;
-  for (const Slice& s : pack.slices) {
+  const auto run = [&](const Slice& s, std::int64_t peak) {
     const Tokens length = lengths[s.sequence.index()];
     stores.open(w, s, length);
-    most = std::max(most, stores.opened - stores.closed + slice_backward(w, s));
+    most = std::max(most, stores.opened - stores.closed + peak);
     stores.close(w, s, length);
-  }
+  };
+  const Slice* giving =
+      exchange != nullptr && exchange->gives ? &pack.slices[exchange->slice] : nullptr;
+  // It may come back at any time.
+  const std::int64_t back =
+      giving == nullptr ? 0 : exchange->queries.count() * w.q + exchange->keys.count() * 2 * w.k;
+  for (const Slice& s : pack.slices)
+    if (&s != giving) run(s, back + slice_backward(w, s));
+  if (giving != nullptr) run(*giving, back + giving_slice_backward(w, *giving, *exchange));
+  if (exchange != nullptr && !exchange->gives)
+    most = std::max(most, stores.opened - stores.closed + taken_backward(w, *exchange));
   return pack.tokens().count() * (w.q + 2 * w.k) + most;
 }
 
@@ -159,15 +210,22 @@ void LayerStores::close(const LayerWidths& w, const Slice& s, Tokens length) {
   closed += (2 * w.k + (s.end < length ? w.gradients() : 0)) * length.count();
 }
 
-std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack) {
+std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack,
+                                         const ExchangedTokens* exchange) {
   if (pack.replicas > 1) return merged_forward(w, pack);
-  return w.flash() ? flash_forward_transient(w, pack) : slices_forward(w, pack);
+  if (exchange == nullptr)
+    return w.flash() ? flash_forward_transient(w, pack) : slices_forward(w, pack);
+  const std::int64_t exchanging = exchanging_forward(w, pack, *exchange);
+  return w.flash() ? std::max(flash_forward_transient(w, pack), exchanging) : exchanging;
 }
 
 std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
-                                          const SequenceLengths& lengths) {
+                                          const SequenceLengths& lengths,
+                                          const ExchangedTokens* exchange) {
   if (pack.replicas > 1) return merged_backward(w, pack, lengths);
-  return w.flash() ? flash_backward_transient(w, pack, lengths) : slices_backward(w, pack, lengths);
+  if (!w.flash()) return slices_backward(w, pack, lengths, exchange);
+  const std::int64_t own = flash_backward_transient(w, pack, lengths);
+  return exchange == nullptr ? own : std::max(own, slices_backward(w, pack, lengths, exchange));
 }
 
 }  // namespace slimpack

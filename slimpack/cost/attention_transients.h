@@ -3,6 +3,7 @@
 // the rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "slimpack/cost/layer_widths.h"
@@ -21,12 +22,21 @@ struct LayerStores {
   void close(const LayerWidths& w, const Slice& s, Tokens length);
 };
 
-/// The peak beyond the outputs and log-sum-exps of all slices.
-[[nodiscard]] std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack);
+/// A context exchange (plan/context_exchange.h) as one of its two ranks sees it.
+struct ExchangedTokens {
+  bool gives = false;
+  std::size_t slice = 0;  ///< of the giver's pack
+  Tokens queries, keys;
+};
+
+/// The peak beyond the outputs and log-sum-exps of all slices. `exchange`: null = none.
+[[nodiscard]] std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack,
+                                                       const ExchangedTokens* exchange = nullptr);
 
 /// The peak, which includes the gradients of q, k and v and the stores that the action opens and
 /// closes.
 [[nodiscard]] std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
-                                                        const SequenceLengths& lengths);
+                                                        const SequenceLengths& lengths,
+                                                        const ExchangedTokens* exchange = nullptr);
 
 }  // namespace slimpack

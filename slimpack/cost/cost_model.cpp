@@ -194,9 +194,12 @@ EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass
   const double ranks = layout.ranks();
   const double row = static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype)) *
                      cost.transfer_per_byte;
-  // To all other ranks or from them: of H both.
+  // To all other ranks or from them: of H both. One rank has the rows. It sends them to up to two
+  // others at once; more share them evenly in between, and then everybody sends as much as it did.
   const double ways = pass == Pass::kHead ? 2 : 1;
-  EdgeTime time{ways * cost.transfer_latency, ways * (ranks - 1) * row};
+  const double rounds = ranks > 3 ? 2 : 1;
+  const double rows = ranks > 3 ? 2 * (ranks - 1) / ranks : ranks - 1;
+  EdgeTime time{ways * rounds * cost.transfer_latency, ways * rows * row};
   // Every rank writes a row for each token, of other ranks' tokens zeros.
   if (pass == Pass::kEmbedding) add(time, cost.embedding_forward, 1);
   if (pass == Pass::kEmbeddingGradient) add(time, cost.embedding_backward, 1);

@@ -146,7 +146,8 @@ struct RecomputingCosts : Costs {
 
 /// Time of E, H or G of a MicroPack on each rank of a pipeline that spreads the vocabulary: its
 /// part of the products, and the exchange of hidden states with the rank that has them (of the
-/// first stage, or of the last), over whose link those of all others pass. REQUIRES: several ranks.
+/// first stage, or of the last). More than three ranks share them evenly in between, so that each
+/// passes about two copies of them. REQUIRES: several ranks.
 [[nodiscard]] EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass);
 
 /// stage_cost of a MicroPack that passes all stages of a rank of the pipeline, with E, or H and G,

@@ -70,7 +70,7 @@ std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
 
 // Moments: attention with everything before it; the norm after it; the MLP.
 std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
-                                     Recompute recompute) {
+                                     Recompute recompute, const ExchangedTokens* exchange) {
   const std::int64_t tokens = pack.tokens().count();
   const bool keeps_norms = recompute == Recompute::kNothing;
   const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
@@ -82,7 +82,7 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
   const std::int64_t attention =
       tokens * (before_middle + rotated + qkv_and_k) +
-      std::max(attention_forward_transient(w, pack), tokens * w.summed());
+      std::max(attention_forward_transient(w, pack, exchange), tokens * w.summed());
   const std::int64_t norm = tokens * (whole - mlp_rows + w.normalize(w.hidden));
   // Tokens go to experts as copies of their hidden states, and come back as such.
   const std::int64_t mlp = tokens * (whole + product + w.summed() + 2 * w.copies);
@@ -103,7 +103,8 @@ PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool view
 
 std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                       const SequenceLengths& lengths, Recompute recompute,
-                                      const PutOffWidths& put_off) {
+                                      const PutOffWidths& put_off,
+                                      const ExchangedTokens* exchange) {
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t dqkv = w.q + 2 * w.k;
   const std::int64_t held = tokens * 2 * w.hidden;  // dy and dmiddle
@@ -117,7 +118,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.open(w, s, lengths[s.sequence.index()]);
     stores.close(w, s, lengths[s.sequence.index()]);
   }
-  const std::int64_t slices = attention_backward_transient(w, pack, lengths);
+  const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
   const Normalised n = normalised(w, recompute);
   const std::int64_t input = std::max(n.held, put_off.norm);
   const std::int64_t undo = w.shape.qk_norm ? tokens * w.normalize_backward(w.q) : 0;

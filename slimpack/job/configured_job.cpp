@@ -54,6 +54,7 @@ Choices configured_choices(const RunConfig& config, const Costs& cost) {
   return {.planner = config.plan.planner,
           .granularity = config.plan.granularity,
           .most_merged = configured_merging(config, cost),
+          .exchange_context = config.parallel.exchange_context,
           .backward = config.plan.backward,
           .solver = config.plan.solver,
           .cuts = config.plan.cuts,

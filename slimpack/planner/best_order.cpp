@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/vocabulary_planning.h"
 #include "slimpack/schedule/schedule.h"
@@ -30,7 +31,8 @@ bool runs(StepPlan& plan, std::span<const Schedule> orders) {
 
 }  // namespace
 
-OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optional<Bytes>& cap) {
+OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optional<Bytes>& cap,
+                         bool exchange_context) {
   std::vector<RatedPlan> steps;
   if (std::vector<Schedule> orders = regular_orders(listed.plan); runs(listed.plan, orders)) {
     steps.push_back(listed);
@@ -44,12 +46,18 @@ OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optiona
     return std::tuple(above, above ? ordered.need.bytes.count() : 0,
                       ordered.step.prediction.makespan);
   };
-  for (RatedPlan& step : steps) {
-    put_vocabulary_in(step);
+  const auto consider = [&](RatedPlan step) {
     step.prediction = predict(step, cost, {kChannelSlots, false});
     OrderedStep ordered{std::move(step), {}};
     ordered.need = step_need(ordered.step, cost);
     if (!best || rank(ordered) < rank(*best)) best = std::move(ordered);
+  };
+  for (RatedPlan& step : steps) {
+    put_vocabulary_in(step);
+    consider(step);
+    if (!exchange_context) continue;
+    put_exchanges_in(step, cost);
+    if (has_exchanges(step)) consider(std::move(step));
   }
   return std::move(*best);
 }

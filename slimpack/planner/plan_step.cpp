@@ -255,15 +255,18 @@ class ChoiceSearch {
   }
 
   /// Where list scheduling is not the last word: of E, H and G it knows times and peaks only
-  /// roughly, and around a ring of stages a regular order may be better.
+  /// roughly, of context exchanges nothing, and around a ring of stages a regular order may be
+  /// better.
   [[nodiscard]] bool orders_anew() const {
     const StageLayout& layout = question_.job.layout;
-    return layout.spread_vocabulary || layout.stages_per_rank > 1;
+    return layout.spread_vocabulary || layout.stages_per_rank > 1 ||
+           question_.choices.exchange_context;
   }
 
   std::optional<Nanos> keep_ordered(const RecomputeChoice& choice, RatedPlan listed) {
     const std::optional<Bytes>& cap = question_.job.memory_cap;
-    OrderedStep ordered = best_ordered(std::move(listed), question_.cost, cap);
+    OrderedStep ordered =
+        best_ordered(std::move(listed), question_.cost, cap, question_.choices.exchange_context);
     if (cap && ordered.need.bytes > *cap) {
       keep_less(out_.least, {ordered.need, choice.recompute});
       return std::nullopt;
@@ -388,7 +391,8 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
 
 void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                      const Costs& cost, RatedPlan& step) {
-  CutLimits limits{choices.most_merged, choices.granularity, choices.recompute};
+  CutLimits limits{choices.most_merged, choices.granularity, choices.recompute,
+                   choices.exchange_context};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
   step.lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
 }

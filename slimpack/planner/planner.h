@@ -29,6 +29,9 @@ struct Choices {
   /// The largest group of replicas that may run a sequence together (DP-Merge): 1, 2, 4, …; the
   /// costs must know merging of that many.
   std::int32_t most_merged = 1;
+  /// Ranks of a pipeline may run parts of each other's attention. Never a longer step than with
+  /// false.
+  bool exchange_context = false;
   /// Rounds of local search. 1 takes milliseconds; each further round looks wider and takes several
   /// times as long. More rounds never give a longer step.
   std::int32_t effort = 1;

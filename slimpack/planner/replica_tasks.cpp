@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/exchange_costs.h"
 #include "slimpack/cost/in_flight.h"
 #include "slimpack/cost/memory_model.h"
 
@@ -38,6 +39,9 @@ ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
   costed.bytes =
       task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan), counted);
   add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas, counted);
+  if (replica.index() < step.schedules.size())  // else it has no orders yet
+    add_exchanges(costed, cost, step.plan.layout, step.schedules[replica.index()].exchanges,
+                  replication.speed);
   return costed;
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/lowered_schedule.h"
@@ -99,7 +101,13 @@ class WorstCase {
       : plan_(plan),
         lowered_(lowered),
         per_replica_(lowered.front().ranks.size()),
-        ranks_(lowered.size() * per_replica_) {}
+        ranks_(lowered.size() * per_replica_) {
+    for (std::size_t r = 0; r < lowered.size(); ++r)
+      for (const ContextExchange& exchange : lowered[r].exchanges) {
+        partners_.emplace(std::pair(r, exchange.giver), exchange.taker);
+        partners_.emplace(std::pair(r, exchange.taker), exchange.giver);
+      }
+  }
 
   std::vector<std::string> stuck() {
     for (bool any = true; any;) {
@@ -167,6 +175,8 @@ class WorstCase {
   /// Runs an action on all replicas that share its pack, if all are ready.
   bool compute(std::size_t r, std::size_t p, const Action& action) {
     if (is_joint(action.pass)) return compute_together(r, action);
+    if (const auto it = partners_.find({r, action}); it != partners_.end())
+      return compute_pair(r, p, it->second);
     const MicroPack& pack = pack_of(r, action);
     const auto count =
         static_cast<std::size_t>(action.pass == Pass::kWeightGradient ? 1 : pack.replicas);
@@ -179,6 +189,18 @@ class WorstCase {
         return false;
     }
     for (std::size_t m = first; m < first + count; ++m) ++rank(m, p).next;
+    return true;
+  }
+
+  /// Runs the next action of rank p and the one with which it exchanges attention, if both can.
+  bool compute_pair(std::size_t r, std::size_t p, const Action& partner) {
+    const std::size_t other = partner.stage.index() % per_replica_;
+    const Instruction* i = next(r, other);
+    if (i == nullptr || *i != Instruction{Operation::kCompute, partner} || !nothing_open(r, p) ||
+        !nothing_open(r, other))
+      return false;
+    ++rank(r, p).next;
+    ++rank(r, other).next;
     return true;
   }
 
@@ -224,8 +246,11 @@ class WorstCase {
         return fmt::format("the send of {}, whose receive is not posted",
                            message(*sent.list[sent.met]));
     }
-    return is_joint(next(r, p)->action.pass) ? "the other ranks of its pipeline"
-                                             : "the other replicas of its MicroPack";
+    const Action& action = next(r, p)->action;
+    if (const auto it = partners_.find({r, action}); it != partners_.end())
+      return fmt::format("{}, with which it exchanges attention", to_string(it->second));
+    return is_joint(action.pass) ? "the other ranks of its pipeline"
+                                 : "the other replicas of its MicroPack";
   }
   static std::string message(const Instruction& i) {
     return fmt::format("{}{}", i.action.pass == Pass::kForward ? 'F' : 'B', i.action.pack.value());
@@ -235,6 +260,7 @@ class WorstCase {
   std::span<const LoweredSchedule> lowered_;
   std::size_t per_replica_;  ///< ranks of a pipeline
   std::vector<Rank> ranks_;
+  std::map<std::pair<std::size_t, Action>, Action> partners_;  ///< by replica, both ways
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "slimpack/schedule/schedule.h"
 
@@ -37,6 +38,10 @@ class DryRun {
         forwards_(stages_),
         forward_(stages_),
         backward_(stages_) {
+    for (const ContextExchange& exchange : schedule.exchanges) {
+      partners_.emplace(exchange.giver, exchange.taker);
+      partners_.emplace(exchange.taker, exchange.giver);
+    }
     std::map<SequenceId, std::size_t> forwards_of;
     for (std::size_t f = 0; f < packs.forward.size(); ++f)
       for (const Slice& slice : packs.forward[f].slices) forwards_of[slice.sequence] = f + 1;
@@ -126,16 +131,39 @@ class DryRun {
     }
     if (run.next == schedule_.ranks[r].size()) return false;
     const Action& action = schedule_.ranks[r][run.next];
-    Channel* input = input_of(action);
-    if (input != nullptr && input->taken == input->put) return false;
-    if (!rows_there(action) || vocabulary_missing(action)) return false;
+    if (!can_start(action)) return false;
     if (is_joint(action.pass)) return step_together(action);
-    if (input != nullptr) ++input->taken;
+    const Action* partner = partner_of(action);
+    if (partner != nullptr && !is_next(*partner)) return false;
+    if (partner != nullptr) start(*partner);
+    start(action);
+    return true;
+  }
+
+  /// Whether the action is its rank's next and can start.
+  bool is_next(const Action& action) {
+    const std::size_t r = action.stage.index() % runs_.size();
+    const RankRun& run = runs_[r];
+    return !run.holds_output && run.next < schedule_.ranks[r].size() &&
+           schedule_.ranks[r][run.next] == action && can_start(action);
+  }
+  bool can_start(const Action& action) {
+    const Channel* input = input_of(action);
+    return (input == nullptr || input->taken < input->put) && rows_there(action) &&
+           !vocabulary_missing(action);
+  }
+  /// The action that exchanges attention with this one; null: none.
+  [[nodiscard]] const Action* partner_of(const Action& action) const {
+    const auto it = partners_.find(action);
+    return it == partners_.end() ? nullptr : &it->second;
+  }
+  void start(const Action& action) {
+    if (Channel* input = input_of(action)) ++input->taken;
     if (action.pass == Pass::kForward) ++forwards_[action.stage.index()];
     if (goes_back(action.pass) && action.stage.index() == 0) ++first_backwards_;
+    RankRun& run = runs_[action.stage.index() % runs_.size()];
     ++run.next;
     run.holds_output = output_of(action) != nullptr;
-    return true;
   }
 
   std::string waits_for(std::size_t r) {
@@ -158,6 +186,9 @@ class DryRun {
     if (is_joint(action.pass))
       return fmt::format("deadlock: {} waits for rank {}, which runs something else next",
                          to_string(action), *rank_missing(action));
+    if (const Action* partner = partner_of(action); partner != nullptr && can_start(action))
+      return fmt::format("deadlock: {} waits for {}, with which it exchanges attention",
+                         to_string(action), to_string(*partner));
     const bool forward = action.pass == Pass::kForward;
     const StageId from(forward ? s - 1 : s + 1);
     const auto& actions = schedule_.ranks[from.index() % schedule_.ranks.size()];
@@ -181,6 +212,7 @@ class DryRun {
   std::vector<std::size_t> needed_;
   std::array<std::size_t, kJointPasses.size()> joint_ = {};  ///< E, H and G that all ranks have run
   std::size_t first_backwards_ = 0;                          ///< of the first stage: started
+  std::map<Action, Action> partners_;                        ///< of exchanges, both ways
 };
 
 /// A broken list is often broken everywhere; the first lines suffice.
@@ -266,6 +298,56 @@ void check_joint(const PackPlan& packs, const Schedule& schedule,
       errors.push_back(fmt::format("rank {} runs E, H and G in another order than rank 0", r));
 }
 
+/// Checks the exchanges by themselves, and that each of their actions is in a list.
+class ExchangeCheck {
+ public:
+  ExchangeCheck(const PackPlan& packs, const Schedule& schedule, std::vector<std::string>& errors)
+      : packs_(packs), ranks_(schedule.ranks.size()), errors_(errors) {
+    for (const auto& actions : schedule.ranks) listed_.insert(actions.begin(), actions.end());
+  }
+
+  void add(const ContextExchange& exchange) {
+    const Action& giver = exchange.giver;
+    const Action& taker = exchange.taker;
+    for (const Action& end : {giver, taker})
+      if (!check_end(end)) return;
+    if (giver.pass != taker.pass || giver.stage.index() % ranks_ == taker.stage.index() % ranks_)
+      return error("{} and {} exchange attention, but are not of one pass on two ranks",
+                   to_string(giver), to_string(taker));
+    Tokens prefix(0);
+    for (const Slice& slice : pack_of(giver).slices) prefix = std::max(prefix, slice.prefix());
+    if (exchange.keys < Tokens(1) || exchange.keys > prefix)
+      error("{} gives {} keys away, its longest prefix has {}", to_string(giver),
+            exchange.keys.count(), prefix.count());
+  }
+
+ private:
+  template <class... Args>
+  void error(fmt::format_string<Args...> text, Args&&... args) {
+    errors_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
+    return packs_.of(action.pass)[action.pack.index()];
+  }
+  bool check_end(const Action& end) {
+    const bool attends = end.pass == Pass::kForward || goes_back(end.pass);
+    if (!attends || !listed_.contains(end))
+      error("{} exchanges attention, but is no F, B or I of the schedule", to_string(end));
+    else if (pack_of(end).replicas > 1)
+      error("{} exchanges attention, but its MicroPack is merged", to_string(end));
+    else if (!ends_.insert(end).second)
+      error("{} is in two exchanges", to_string(end));
+    else
+      return true;
+    return false;
+  }
+
+  const PackPlan& packs_;
+  std::size_t ranks_;
+  std::vector<std::string>& errors_;
+  std::set<Action> listed_, ends_;
+};
+
 void check_lists(const PackPlan& packs, const Schedule& schedule,
                  std::vector<std::string>& errors) {
   const std::size_t ranks = schedule.ranks.size();
@@ -301,6 +383,9 @@ std::vector<std::string> check_schedule(const PackPlan& packs, const Schedule& s
   check_lists(packs, schedule, errors);
   check_joint(packs, schedule, errors);
   // A list with missing actions would get stuck for the reasons above.
+  if (!errors.empty()) return errors;
+  ExchangeCheck exchanges(packs, schedule, errors);
+  for (const ContextExchange& exchange : schedule.exchanges) exchanges.add(exchange);
   if (!errors.empty()) return errors;
   return DryRun(packs, schedule, static_cast<std::size_t>(slots)).stuck();
 }

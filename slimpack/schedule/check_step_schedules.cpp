@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/schedule.h"
@@ -22,6 +24,11 @@ class JointRun {
         stage_runs_(schedules.size() * stages_) {
     for (const ReplicaPlan& replica : plan.replicas)
       needed_.push_back(forwards_needed(replica.packs));
+    for (std::size_t r = 0; r < schedules.size(); ++r)
+      for (const ContextExchange& exchange : schedules[r].exchanges) {
+        partners_.emplace(std::pair(r, exchange.giver), exchange.taker);
+        partners_.emplace(std::pair(r, exchange.taker), exchange.giver);
+      }
   }
 
   std::vector<std::string> stuck() {
@@ -85,6 +92,23 @@ class JointRun {
     return true;
   }
 
+  /// The action with which this one exchanges attention, if it is next on its rank too; the action
+  /// itself if there is none; null if it has to wait.
+  const Action* partner_there(std::size_t r, const Action& action) {
+    const auto it = partners_.find({r, action});
+    if (it == partners_.end()) return &action;
+    const std::size_t p = it->second.stage.index() % per_replica_;
+    const Action* other = next(r, p);
+    const bool there =
+        other != nullptr && *other == it->second && !rank(r, p).started && input_there(r, *other);
+    return there ? &it->second : nullptr;
+  }
+
+  void begin(std::size_t r, const Action& action) {
+    rank(r, action.stage.index() % per_replica_).started = true;
+    ++run_of(r, action.stage.index()).begun[action.pass == Pass::kForward ? 0 : 1];
+  }
+
   bool slot_free(std::size_t r, const Action& action) {
     const bool forward = action.pass == Pass::kForward;
     const std::size_t s = action.stage.index();
@@ -114,11 +138,11 @@ class JointRun {
     const std::size_t s = action->stage.index();
     if (!own.started) {
       if (!input_there(r, *action) || !company_there(r, p, *action)) return false;
+      const Action* partner = partner_there(r, *action);
+      if (partner == nullptr) return false;
+      if (partner != action) begin(r, *partner);
       const auto count = static_cast<std::size_t>(pack_of(r, *action).replicas);
-      for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
-        rank(m, p).started = true;
-        ++run_of(m, s).begun[pass];
-      }
+      for (std::size_t m = r - r % count; m < r - r % count + count; ++m) begin(m, *action);
     }
     if (!slot_free(r, *action)) return false;
     own.started = false;
@@ -135,6 +159,7 @@ class JointRun {
   std::vector<Rank> ranks_;
   std::vector<StageRun> stage_runs_;
   std::vector<std::vector<std::int32_t>> needed_;
+  std::map<std::pair<std::size_t, Action>, Action> partners_;  ///< by replica, both ways
 };
 
 /// Whether the first rank runs E, H and G as the layout has it. Without packs nobody runs any.

@@ -35,6 +35,7 @@ struct Instruction {
 struct LoweredSchedule {
   std::vector<std::vector<Instruction>> ranks;
   std::int32_t stages_per_rank = 1;
+  std::vector<ContextExchange> exchanges = {};  ///< the schedule's
 
   [[nodiscard]] std::size_t stages() const {
     return ranks.size() * static_cast<std::size_t>(stages_per_rank);

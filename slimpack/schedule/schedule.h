@@ -1,7 +1,6 @@
 // Schedule: the static order in which every rank of a pipeline runs its MicroPacks.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,21 +9,13 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
+#include "slimpack/plan/action.h"
+#include "slimpack/plan/context_exchange.h"
 #include "slimpack/plan/plan.h"
 
 namespace slimpack {
 
-/// One pass of one MicroPack on one stage. The text form is stage, pass letter, pack: "3F7". The
-/// letters are F, B, I and W; the pack of I and W is a backward pack. Of E, H and G, which all
-/// ranks run together, the stage is the rank's first.
-struct Action {
-  StageId stage;
-  Pass pass = Pass::kForward;
-  PackId pack;
-
-  auto operator<=>(const Action&) const = default;
-};
-
+/// Stage, pass letter, pack: "3F7". The letters are F, B, I, W, E, H and G.
 [[nodiscard]] std::string to_string(const Action& action);
 
 /// The order of actions on each rank of a pipeline, on all its stages (StageLayout). A rank
@@ -33,6 +24,7 @@ struct Action {
 struct Schedule {
   std::vector<std::vector<Action>> ranks;
   std::int32_t stages_per_rank = 1;
+  std::vector<ContextExchange> exchanges = {};  ///< ascending
 
   [[nodiscard]] std::size_t stages() const {
     return ranks.size() * static_cast<std::size_t>(stages_per_rank);
@@ -41,7 +33,8 @@ struct Schedule {
 };
 
 /// One comma-separated line per rank: "0F0,0F1,0B0", as torch.distributed.pipelining reads it. The
-/// line of a rank without work is empty. Parsing throws InvalidInput naming `origin`, the line, the
+/// line of a rank without work is empty. If there are exchanges, a last line lists them, as
+/// "2F5>0F7:1024": giver, taker, keys. Parsing throws InvalidInput naming `origin`, the line, the
 /// cell and the rule.
 [[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
 [[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin,
@@ -61,10 +54,13 @@ inline constexpr int kChannelSlots = 8;
 ///    of every backward pack, each in ascending order, all in the same order on all ranks; E comes
 ///    before F on the first stage, H before B on the last and after the forwards of all its rows, G
 ///    after B on the first;
+///  - the two actions of an exchange are on different ranks, of one pass F, B or I, and in no other
+///    exchange; their packs are not merged; the keys are 1 to the prefix of the giver's slice;
 ///  - with unbounded time and `slots` messages per channel every action starts. E, H and G start
-///    when they are next on all ranks. A forward needs its
-///    input from the stage before. A backward needs its input from the stage after, and the
-///    forwards of all its rows on its own stage. A line names a stuck action and what it waits for.
+///    when they are next on all ranks, the two actions of an exchange when both can. A forward
+///    needs its input from the stage before. A backward needs its input from the stage after, and
+///    the forwards of all its rows on its own stage. A line names a stuck action and what it waits
+///    for.
 [[nodiscard]] std::vector<std::string> check_schedule(const PackPlan& packs,
                                                       const Schedule& schedule,
                                                       int slots = kChannelSlots);

@@ -51,6 +51,31 @@ std::optional<Action> action_from_text(std::string_view cell) {
   return i->action;
 }
 
+/// "2F5>0F7:1024".
+std::optional<ContextExchange> exchange_from_text(std::string_view cell) {
+  const std::size_t to = cell.find('>'), keys = cell.find(':');
+  if (to == std::string_view::npos || keys == std::string_view::npos || keys < to)
+    return std::nullopt;
+  const auto giver = action_from_text(cell.substr(0, to));
+  const auto taker = action_from_text(cell.substr(to + 1, keys - to - 1));
+  std::string_view digits = cell.substr(keys + 1);
+  const auto count = take_number(digits);
+  if (!giver || !taker || !count || !digits.empty()) return std::nullopt;
+  return ContextExchange{*giver, *taker, Tokens(*count)};
+}
+
+/// Takes the line of exchanges off the end of a text; empty if it has none.
+std::string_view take_exchanges(std::string_view& text) {
+  std::string_view lines = text;
+  while (lines.ends_with('\n') || lines.ends_with('\r')) lines.remove_suffix(1);
+  const std::size_t before = lines.rfind('\n');
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  const std::string_view last = lines.substr(begin);
+  if (last.find('>') == std::string_view::npos) return {};
+  text = text.substr(0, begin);
+  return last;
+}
+
 StageId stage_of(const Action& action) {
   return action.stage;
 }
@@ -112,17 +137,42 @@ struct ListReader {
   }
 };
 
+std::string to_string(const ContextExchange& exchange) {
+  return fmt::format("{}>{}:{}", to_string(exchange.giver), to_string(exchange.taker),
+                     exchange.keys.count());
+}
+
 template <class T>
-std::string text_of(const std::vector<std::vector<T>>& ranks) {
-  std::string text;
-  for (const std::vector<T>& list : ranks) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i > 0) text += ',';
-      text += to_string(list[i]);
-    }
-    text += '\n';
+void add_line(std::string& text, const std::vector<T>& list) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i > 0) text += ',';
+    text += to_string(list[i]);
   }
+  text += '\n';
+}
+
+/// Kind: Schedule or LoweredSchedule.
+template <class Kind>
+std::string text_of(const Kind& schedule) {
+  std::string text;
+  for (const auto& list : schedule.ranks) add_line(text, list);
+  if (!schedule.exchanges.empty()) add_line(text, schedule.exchanges);
   return text;
+}
+
+/// Kind: Schedule or LoweredSchedule.
+template <class Kind, class T>
+Kind read_schedule(const ListReader<T>& lists, std::string_view text,
+                   std::int32_t stages_per_rank) {
+  constexpr const char* kRule =
+      "context exchange; write giver, taker and the number of keys, as in 2F5>0F7:1024";
+  Kind schedule{{}, stages_per_rank, {}};
+  const std::string_view exchanges = take_exchanges(text);
+  schedule.ranks = lists.ranks(text, stages_per_rank);
+  if (!exchanges.empty())
+    schedule.exchanges = ListReader<ContextExchange>{exchange_from_text, kRule, lists.origin}.rank(
+        exchanges, schedule.ranks.size() + 1);
+  return schedule;
 }
 
 }  // namespace
@@ -141,19 +191,19 @@ std::string to_string(const Instruction& instruction) {
 }
 
 std::string schedule_to_text(const Schedule& schedule) {
-  return text_of(schedule.ranks);
+  return text_of(schedule);
 }
 
 Schedule schedule_from_text(std::string_view text, std::string_view origin,
                             std::int32_t stages_per_rank) {
   constexpr const char* kRule =
       "action; write stage, one of F, B, I, W, E, H and G, and pack, as in 3F7";
-  return {ListReader<Action>{action_from_text, kRule, origin}.ranks(text, stages_per_rank),
-          stages_per_rank};
+  return read_schedule<Schedule>(ListReader<Action>{action_from_text, kRule, origin}, text,
+                                 stages_per_rank);
 }
 
 std::string lowered_to_text(const LoweredSchedule& lowered) {
-  return text_of(lowered.ranks);
+  return text_of(lowered);
 }
 
 LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin,
@@ -162,9 +212,8 @@ LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin
       "instruction; write stage, RECV_ or SEND_ for messages, one of F, B, I, W, E, H and G, and "
       "pack, as in "
       "3RECV_F7 or 3F7";
-  return {
-      ListReader<Instruction>{instruction_from_text, kRule, origin}.ranks(text, stages_per_rank),
-      stages_per_rank};
+  return read_schedule<LoweredSchedule>(
+      ListReader<Instruction>{instruction_from_text, kRule, origin}, text, stages_per_rank);
 }
 
 }  // namespace slimpack

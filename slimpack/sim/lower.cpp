@@ -32,13 +32,15 @@ TaskTimes counted_times(const PackPlan& packs, std::size_t stages, std::size_t r
 
 }  // namespace
 
-std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log, std::size_t replicas,
-                                        const Schedule& like) {
+std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
+                                        std::span<const Schedule> schedules) {
   // Of events at one time those come first on which others depend, as in the log.
   std::ranges::stable_sort(log, {}, &LoggedEvent::time);
-  const std::size_t ranks = like.ranks.size();
-  std::vector<LoweredSchedule> lowered(replicas, {{}, like.stages_per_rank});
-  for (LoweredSchedule& replica : lowered) replica.ranks.resize(ranks);
+  const std::size_t ranks = schedules.front().ranks.size();
+  std::vector<LoweredSchedule> lowered;
+  for (const Schedule& schedule : schedules)
+    lowered.push_back({std::vector<std::vector<Instruction>>(ranks), schedule.stages_per_rank,
+                       schedule.exchanges});
   for (const LoggedEvent& event : log) {
     auto& lists = lowered[event.replica].ranks;
     lists[event.instruction.action.stage.index() % ranks].push_back(event.instruction);

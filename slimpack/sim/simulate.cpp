@@ -1,7 +1,7 @@
 // Steps:
 //  1. Sweep over the ranks of every replica, up and down the pipeline in turn. A rank runs
-//     actions until one lacks its input, its output slot, for a merged pack the other replicas, or
-//     for E, H and G the other ranks.
+//     actions until one lacks its input, its output slot, for a merged pack the other replicas, for
+//     E, H and G the other ranks, or for an exchange of attention the other action.
 //     Every time is a maximum of times known before, so the order of sweeps does not matter and no
 //     event queue is needed.
 //  2. Replay the memory of each rank. Make the spans if they are wanted.
@@ -12,6 +12,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/activation_ledger.h"
+#include "slimpack/sim/exchange_barriers.h"
 #include "slimpack/sim/lower.h"
 #include "slimpack/sim/memory_replay.h"
 #include "slimpack/sim/pipeline_barriers.h"
@@ -108,6 +109,7 @@ class Simulator {
       for (std::size_t s = 0; s < stages_; ++s)
         stage_states_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
       joint_.emplace_back(tasks.times, per_replica_);
+      exchanges_.emplace_back(schedules_[r].exchanges);
     }
   }
 
@@ -251,12 +253,27 @@ class Simulator {
       start = barrier.start;
       duration = barrier.duration;
       if (arrives) log_merged(r, p, action, start + duration);
+    } else if (const Action* partner = exchanges_[r].partner(action)) {
+      start = exchanges_[r].join(action, start);
+      if (start == kUnknown) return false;
+      log_exchange(r, start, action, *partner);
     } else {
       log(r, start + duration, {Operation::kCompute, action});
     }
     own.start[pack] = start;
     rank.free_at = own.end[pack] = start + duration;
     return true;
+  }
+
+  /// Both actions stand where the first one ends: what that sends must find the other one before
+  /// it. The first of them that starts logs both.
+  void log_exchange(std::size_t r, std::int64_t start, const Action& action,
+                    const Action& partner) {
+    const PassTimes& other = times_of(state_of(r, partner.stage.index()), partner.pass);
+    if (other.start[partner.pack.index()] != kUnknown) return;
+    const std::int64_t end = start + std::min(duration_of(r, action), duration_of(r, partner));
+    log(r, end, {Operation::kCompute, action});
+    log(r, end, {Operation::kCompute, partner});
   }
 
   /// The replicas of a merged pack run it together, so nothing stands between their events.
@@ -429,11 +446,12 @@ class Simulator {
   ReceivePosts posts_;
   ReplicaBarriers barriers_;
   std::vector<LoggedEvent>* log_;
-  std::vector<RankState> ranks_;            ///< [replica · per_replica + rank]
-  std::vector<StageState> stage_states_;    ///< [replica · stages + stage]
-  std::vector<PipelineBarriers> joint_;     ///< by replica
-  std::vector<std::int64_t> reduce_start_;  ///< by rank: when the last replica's has run all
-  std::vector<std::int64_t> reduced_;       ///< by rank
+  std::vector<RankState> ranks_;             ///< [replica · per_replica + rank]
+  std::vector<StageState> stage_states_;     ///< [replica · stages + stage]
+  std::vector<PipelineBarriers> joint_;      ///< by replica
+  std::vector<ExchangeBarriers> exchanges_;  ///< by replica
+  std::vector<std::int64_t> reduce_start_;   ///< by rank: when the last replica's has run all
+  std::vector<std::int64_t> reduced_;        ///< by rank
   std::int64_t all_reduced_ = 0;
 };
 
@@ -456,7 +474,7 @@ std::vector<LoweredSchedule> lower(std::span<const ReplicaPacks> replicas,
                                    std::span<const Schedule> schedules, int slots) {
   std::vector<LoggedEvent> log;
   Simulator(replicas, schedules, {slots, false, {}}, &log).run();
-  return lowered_by(std::move(log), replicas.size(), schedules.front());
+  return lowered_by(std::move(log), schedules);
 }
 
 }  // namespace slimpack

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "slimpack/schedule/lowered_schedule.h"
@@ -17,8 +18,8 @@ struct LoggedEvent {
 
 /// By replica the lists of its ranks: the events by time, and each receive where its message is
 /// sent. `log`: whatever an event depends on comes before it, and the actions of a merged pack on a
-/// stage stand side by side. `like`: any replica's schedule, for its ranks and stages.
+/// stage stand side by side.
 [[nodiscard]] std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
-                                                      std::size_t replicas, const Schedule& like);
+                                                      std::span<const Schedule> schedules);
 
 }  // namespace slimpack

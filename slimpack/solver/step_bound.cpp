@@ -34,16 +34,36 @@ class Bound {
     std::ranges::sort(longest_first_, std::greater<>());
   }
 
-  /// Times are rounded to nanoseconds action by action and hop by hop, so a plan may come out a
-  /// little shorter than the sum of its unrounded times.
   [[nodiscard]] Nanos run() const {
-    constexpr double kFloatingPoint = 1e-12;
     double bound = chain_of_longest();
     for (const Pass backward : kBackwards) {
       for (std::int32_t r = 0; r < times_.ranks(); ++r) bound = std::max(bound, work(r, backward));
       if (times_.groups() == 1) bound = std::max(bound, balance_of_ranks(backward));
     }
     for (const Pass backward : kBackwards) bound = shared(backward, bound);
+    return without_rounding(bound);
+  }
+
+  /// Of all ranks together, which share everything out evenly.
+  [[nodiscard]] Nanos shared_by_ranks() const {
+    double bound = 0;
+    for (const Pass backward : kBackwards) {
+      double all = 0, speed = 0, around = kNever;
+      for (std::int32_t r = 0; r < times_.ranks(); ++r) {
+        all += sum(works(r, backward));
+        speed += sum(times_.speed_on(r));
+        around = std::min(around, times_.around(r, backward));
+      }
+      bound = std::max(bound, around + all / speed);
+    }
+    return without_rounding(bound);
+  }
+
+ private:
+  /// Times are rounded to nanoseconds action by action and hop by hop, so a plan may come out a
+  /// little shorter than the sum of its unrounded times.
+  [[nodiscard]] Nanos without_rounding(double bound) const {
+    constexpr double kFloatingPoint = 1e-12;
     // What is sent of a split backward is the difference of two rounded times.
     const double off = splits_ ? 1 : 0.5;
     const double rounding = std::min(1.0, off / times_.shortest_action() + kFloatingPoint);
@@ -51,7 +71,6 @@ class Bound {
     return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - times_.hops())));
   }
 
- private:
   /// The longest sequence has the longest chain but for the size of its last slice.
   [[nodiscard]] double chain_of_longest() const {
     double least = kNever;
@@ -180,11 +199,36 @@ double least_reduction(const Job& job, const SequenceLengths& lengths, const Rec
                          longest_last_action(job, lengths, cost, limits) / slowest + kRounding);
 }
 
+/// Of its attention, what a rank keeps at least: what it gives away runs at the same time, on a
+/// rank that may be faster.
+double kept_share(const Job& job) {
+  double slowest = 1, fastest = 1;
+  for (const auto& replica : job.speed)
+    for (const double speed : replica) {
+      slowest = std::min(slowest, speed);
+      fastest = std::max(fastest, speed);
+    }
+  return slowest / (slowest + fastest);
+}
+
+RecomputingCosts with_kept_attention(RecomputingCosts cost, double share) {
+  cost.forward.per_pair *= share;
+  cost.backward.per_pair *= share;
+  for (LayerCosts& kind : cost.more_kinds) {
+    kind.forward.per_pair *= share;
+    kind.backward.per_pair *= share;
+  }
+  return cost;
+}
+
 }  // namespace
 
 Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
                          const RecomputingCosts& cost, const CutLimits& limits) {
-  return Bound(job, lengths, cost, limits).run();
+  const Bound whole(job, lengths, cost, limits);
+  if (!limits.exchange_context) return whole.run();
+  return std::max(whole.shared_by_ranks(),
+                  Bound(job, lengths, with_kept_attention(cost, kept_share(job)), limits).run());
 }
 
 Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,

@@ -19,6 +19,7 @@ struct CutLimits {
   /// What layers may do, in place of what the costs say, to keep the memory cap; empty = what they
   /// say. No layer of any plan within the limits may cost less than the costs say.
   std::vector<Recompute> recompute = {};
+  bool exchange_context = false;  ///< ranks of a pipeline may run parts of each other's attention
 };
 
 /// The greatest of three bounds on every plan within the limits, whatever memory the ranks have,
@@ -32,6 +33,9 @@ struct CutLimits {
 ///     stage, and the last of them comes back. The group of replicas that is fastest at this
 ///     counts.
 ///  3. Balance. Without merging: the bound of balance.h on the busiest stage.
+/// If ranks exchange context, these count only the attention that a rank cannot give away: the one
+/// that it gives runs meanwhile, so of equally fast ranks half stays. Then all ranks together need
+/// the time of all sequences, too.
 /// Weight gradients may be put off where the costs know them. On all stages but the first they then
 /// delay neither a way back nor a chain.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).

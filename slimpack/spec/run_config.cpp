@@ -151,6 +151,12 @@ void require_ranks_for_stages(const ParallelConfig& p, std::string_view origin) 
         "{}: parallel.spread_vocabulary is true, but pp is 1: there is one rank to spread it over; "
         "set it to false, or raise pp",
         origin);
+  if (p.pp == 1 && p.exchange_context)
+    invalid_input(
+        "{}: parallel.exchange_context is true, but pp is 1: there is no rank to exchange "
+        "attention "
+        "with; set it to false, or raise pp",
+        origin);
 }
 
 void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin) {

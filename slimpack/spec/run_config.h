@@ -122,6 +122,9 @@ struct ParallelConfig : ParallelGrid {
   /// TOML: stages_per_rank = "auto": the planner chooses it, where pp is above 1.
   bool chooses_stages = false;
   bool chooses_vocabulary = false;  ///< likewise of spread_vocabulary
+  /// Ranks of a pipeline may run parts of each other's attention, where the planner finds that it
+  /// pays.
+  bool exchange_context = false;
   /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
   /// 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;

@@ -189,6 +189,24 @@ ConfigField spread_vocabulary() {
           print};
 }
 
+ConfigField exchange_context() {
+  const std::string rule = "true or false";
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* flag = std::get_if<bool>(&entry.value);
+    if (flag == nullptr) refuse(entry, rule);
+    config.parallel.exchange_context = *flag;
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("exchange_context = {}", config.parallel.exchange_context);
+  };
+  return {"parallel",
+          "exchange_context",
+          "pipeline ranks may run parts of each other's attention, where it pays",
+          rule,
+          assign,
+          print};
+}
+
 ConfigField speed() {
   const std::string rule = fmt::format("an array, each element {}", kAboveZero.text);
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
@@ -259,6 +277,7 @@ std::vector<ConfigField> parallel_fields() {
               1, kMaxStages),
       stages_per_rank(),
       spread_vocabulary(),
+      exchange_context(),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),

@@ -82,6 +82,7 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
                     .layout = layout,
                     .replicas = config.parallel.dp,
                     .tensor = config.parallel.tp,
+                    .exchange_context = config.parallel.exchange_context,
                     .context = config.data.context,
                     .seed = config.train.seed,
                     .pin_threads = false,

@@ -17,7 +17,8 @@
 namespace slimpack::testing {
 
 /// Two nodes for each action: it starts, and its output is put into the channel. All replicas of a
-/// merged pack share the node of the start, and so do all ranks of a pipeline that of E, H and G.
+/// merged pack share the node of the start, and so do all ranks of a pipeline that of E, H and G,
+/// and two actions that exchange attention.
 class StepGraph {
  public:
   /// `times` by replica. REQUIRES: check_plan is empty; every pass of every pack is once on every
@@ -108,6 +109,8 @@ class StepGraph {
     return out;
   }
   [[nodiscard]] Key start_key(std::size_t r, const Action& a) const {
+    for (const ContextExchange& exchange : schedules_[r].exchanges)
+      if (exchange.taker == a) return {r, false, exchange.giver};
     const auto first = replicas_of(r, a).front();
     return {first.first, false, first.second};
   }

@@ -38,7 +38,7 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
     rotate(raw.k_TGD, c.rope, k_TGD);
   }
   c.kv.write(c.layer, c.pack.slices, k_TGD, raw.v_TGD);
-  AttentionResult result = attend(c, q_TND);
+  AttentionResult result = attend(c, q_TND, c.exchange);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
   rows.middle_TH = row_linear_onto(c, x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);

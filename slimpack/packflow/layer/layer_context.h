@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/layer/exchanged_attention.h"
 #include "slimpack/packflow/layer/pack_runs.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/collective.h"
@@ -30,6 +31,7 @@ struct LayerContext {
   Collective* group;                 ///< replicas that run the pack together; null = one alone
   const TensorRows& rows;            ///< its hidden states over the tensor-parallel ranks
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
+  const AttentionExchange* exchange = nullptr;    ///< of this layer; null = none
 };
 
 }  // namespace slimpack

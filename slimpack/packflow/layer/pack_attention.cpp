@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,18 +13,61 @@
 namespace slimpack {
 namespace {
 
-AttentionResult attend_run(const LayerContext& c, const PackRun& run, const at::Tensor& q_TND) {
+/// Whether the run is the slice whose oldest keys the rank gives away. It has a prefix, so it runs
+/// by itself.
+bool gives_keys(const LayerContext& c, const PackRun& run, const AttentionExchange* exchange) {
+  return exchange != nullptr && exchange->gives &&
+         run.slices.data() == &c.pack.slices[exchange->slice];
+}
+
+/// The run that gives keys away. REQUIRES: the rank gives.
+const PackRun& giving_run(const LayerContext& c, const AttentionExchange& exchange) {
+  return *std::ranges::find_if(c.runs,
+                               [&](const PackRun& run) { return gives_keys(c, run, &exchange); });
+}
+
+/// Without the first `given` keys of the run's sequence.
+KeysValues kept_keys(const KeysValues& kv, std::int64_t given) {
+  return kv.narrow(given, kv.k.size(0) - given);
+}
+
+AttentionResult attend_run(const LayerContext& c, const PackRun& run, const at::Tensor& q_TND,
+                           std::int64_t given) {
   const KeysValues kv = c.kv.upto(c.layer, run.slices);
   if (run.sequences) return attend_sequences(q_TND, kv, *run.sequences);
-  return attention_forward(q_TND, kv, run.slices.front().prefix());
+  return attention_forward(q_TND, kept_keys(kv, given),
+                           run.slices.front().prefix() - Tokens(given));
 }
 
 AttentionGradients run_gradients(const LayerContext& c, const PackRun& run, const QueryRows& rows,
-                                 const KeysValues& prefix_gradient) {
+                                 const KeysValues& prefix_gradient, std::int64_t given) {
   const KeysValues kv = c.kv.upto(c.layer, run.slices);
   if (run.sequences) return attend_sequences_backward(rows, kv, *run.sequences);
-  return attention_backward(rows.dout_TND, rows.q_TND, kv, {rows.out_TND, rows.lse_TN},
-                            run.slices.front().prefix(), prefix_gradient);
+  return attention_backward(rows.dout_TND, rows.q_TND, kept_keys(kv, given),
+                            {rows.out_TND, rows.lse_TN},
+                            run.slices.front().prefix() - Tokens(given),
+                            given > 0 ? kept_keys(prefix_gradient, given) : prefix_gradient);
+}
+
+/// Begins the exchange of a forward: sends what the rank gives, or makes room for what it takes.
+void start_forward(const LayerContext& c, const AttentionExchange& exchange,
+                   const at::Tensor& q_TND) {
+  if (exchange.gives) {
+    const PackRun& run = giving_run(c, exchange);
+    give_forward(exchange, q_TND.narrow(0, run.row, run.rows()), c.kv.upto(c.layer, run.slices));
+  } else {
+    expect_forward(exchange, q_TND, c.kv.upto(c.layer, c.pack.slices.front()));
+  }
+}
+
+void start_backward(const LayerContext& c, const AttentionExchange& exchange,
+                    const QueryRows& rows) {
+  if (exchange.gives) {
+    const PackRun& run = giving_run(c, exchange);
+    give_backward(exchange, rows.narrow(run.row, run.rows()), c.kv.upto(c.layer, run.slices));
+  } else {
+    expect_backward(exchange, rows.q_TND, c.kv.upto(c.layer, c.pack.slices.front()));
+  }
 }
 
 /// Undoes rope on the rows of `g`, from `row` of the MicroPack on: gradients of the projection's
@@ -41,8 +85,14 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
                   const Projections& d) {
   std::vector<KeysValues> later;
   for (const Slice& slice : run.slices) later.push_back(c.kv.gradient(c.layer, slice));
-  const AttentionGradients g =
-      run_gradients(c, run, all.narrow(run.row, run.rows()), later.front());
+  const bool gives = gives_keys(c, run, c.exchange);
+  const AttentionGradients g = run_gradients(c, run, all.narrow(run.row, run.rows()), later.front(),
+                                             gives ? c.exchange->keys : 0);
+  if (gives) {
+    const AttentionGradients taken = taken_gradients(*c.exchange);
+    g.dq_TND.add_(taken.dq_TND);
+    taken.add_to(later.front());
+  }
   std::int64_t row = 0;
   for (std::size_t s = 0; s < run.slices.size(); ++s) {
     const std::int64_t begin = run.slices[s].begin.count(), count = run.rows_of[s];
@@ -61,13 +111,25 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
 
 }  // namespace
 
-AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND) {
+AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
+                       const AttentionExchange* exchange) {
   if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
+  if (exchange != nullptr) start_forward(c, *exchange, q_TND);
   std::vector<at::Tensor> out, lse;
   for (const PackRun& run : c.runs) {
-    AttentionResult result = attend_run(c, run, q_TND.narrow(0, run.row, run.rows()));
+    const bool gives = gives_keys(c, run, exchange);
+    AttentionResult result =
+        attend_run(c, run, q_TND.narrow(0, run.row, run.rows()), gives ? exchange->keys : 0);
     out.push_back(std::move(result.out_TND));
     lse.push_back(std::move(result.lse_TN));
+  }
+  if (exchange != nullptr && exchange->gives) {
+    const auto place = static_cast<std::size_t>(&giving_run(c, *exchange) - c.runs.data());
+    AttentionResult whole = merged_with_taken(*exchange, {out[place], lse[place]});
+    out[place] = std::move(whole.out_TND);
+    lse[place] = std::move(whole.lse_TN);
+  } else if (exchange != nullptr) {
+    take_forward(*exchange);
   }
   return {joined_rows(out), joined_rows(lse)};
 }
@@ -80,7 +142,14 @@ at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows) {
   if (!c.group) {
     at::Tensor dqkv_TO = empty();
     const Projections d = split_qkv(dqkv_TO, s);
-    for (const PackRun& run : c.runs) run_backward(c, run, rows, d);
+    if (c.exchange != nullptr) start_backward(c, *c.exchange, rows);
+    for (const PackRun& run : c.runs)
+      if (!gives_keys(c, run, c.exchange)) run_backward(c, run, rows, d);
+    // Last the one that waits for the other rank.
+    if (c.exchange != nullptr && c.exchange->gives)
+      run_backward(c, giving_run(c, *c.exchange), rows, d);
+    else if (c.exchange != nullptr)
+      take_backward(*c.exchange);
     return dqkv_TO;
   }
   const AttentionGradients g = context_attention_backward({c.pack, *c.group, c.kv, c.layer}, rows);

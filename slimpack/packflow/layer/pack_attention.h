@@ -9,8 +9,10 @@
 
 namespace slimpack {
 
-/// REQUIRES: keys and values up to each slice's end are in the stores.
-[[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND);
+/// `exchange`: the context's in forward; null where backward attends again. REQUIRES: keys and
+/// values up to each slice's end are in the stores.
+[[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
+                                     const AttentionExchange* exchange);
 
 /// Gradients of q and k before rope and of v, side by side [T, Q + 2K]. Adds the prefixes' dK/dV to
 /// the store, takes the slices' own from there and releases the slices.

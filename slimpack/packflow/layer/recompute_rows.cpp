@@ -39,7 +39,7 @@ at::Tensor project_again(const LayerContext& c, LayerRows& rows) {
 }
 
 void attend_again(const LayerContext& c, LayerRows& rows) {
-  AttentionResult result = attend(c, project_again(c, rows));
+  AttentionResult result = attend(c, project_again(c, rows), nullptr);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
 }

@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <numeric>
 
@@ -25,6 +26,19 @@ at::Tensor MemberRows::of(std::int32_t member) const {
   const auto begin = counts.begin();
   return order_T.narrow(0, std::accumulate(begin, begin + member, std::int64_t{0}),
                         counts[static_cast<std::size_t>(member)]);
+}
+
+void Collective::barrier_with(std::int32_t member, at::Device device) {
+  const at::TensorOptions options = at::dtype(at::kFloat).device(device);
+  const auto send = [&] { messages().give({at::zeros({1}, options)}, member); };
+  const auto receive = [&] {
+    messages().start_receive({{{1}, options}}, member);
+    static_cast<void>(messages().finish_receive(member));
+  };
+  // One after the other: two sends to each other would meet no receive on a GPU.
+  if (index() < member) send();
+  receive();
+  if (index() > member) send();
 }
 
 at::Tensor add_up(std::span<const at::Tensor> parts) {

@@ -1,7 +1,8 @@
 // Collectives: operations of all members of a group of ranks.
 //
-// There are four interfaces. Backends implement each in their own way (threads: one memory; c10d:
-// messages). Every member of a group makes the same calls in the same order. Sums are added in
+// There are five interfaces. Backends implement each in their own way (threads: one memory; c10d:
+// messages). Every member of a group makes the same calls in the same order, but for
+// Messages. Sums are added in
 // member order, those of shards block by block (mesh.h), so they have the same bits on all members
 // and in every run. Every call throws once any rank of the job has failed.
 #pragma once
@@ -113,6 +114,28 @@ class ShardReduction {
   virtual void all_reduce(at::Tensor& tensor) = 0;
 };
 
+/// What a member gets from another one.
+struct TensorForm {
+  std::vector<std::int64_t> sizes;
+  at::TensorOptions options;
+};
+
+/// Tensors between two members; the others need not take part. What a member sends to another one
+/// arrives in the order of sending. Nobody may write to a sent tensor any more.
+class Messages {
+ public:
+  virtual ~Messages() = default;
+
+  /// Sends tensors that the caller keeps until it has the answer to them. Does not wait.
+  virtual void lend(std::vector<at::Tensor> tensors, std::int32_t to) = 0;
+  /// Sends tensors that the caller gives up. Does not wait.
+  virtual void give(std::vector<at::Tensor> tensors, std::int32_t to) = 0;
+  /// Begins to receive what the member sends next. Does not wait.
+  virtual void start_receive(const std::vector<TensorForm>& forms, std::int32_t from) = 0;
+  /// Waits for the tensors of the oldest receive from the member that has been started.
+  [[nodiscard]] virtual std::vector<at::Tensor> finish_receive(std::int32_t from) = 0;
+};
+
 /// One member's end of a group.
 class Collective {
  public:
@@ -121,6 +144,7 @@ class Collective {
     std::unique_ptr<RowExchange> rows;
     std::unique_ptr<Shifts> shifts;
     std::unique_ptr<ShardReduction> shards;
+    std::unique_ptr<Messages> messages;
   };
   Collective(std::int32_t size, std::int32_t index, Parts parts)
       : size_(size), index_(index), parts_(std::move(parts)) {}
@@ -132,9 +156,12 @@ class Collective {
   [[nodiscard]] RowExchange& rows() { return *parts_.rows; }
   [[nodiscard]] Shifts& shifts() { return *parts_.shifts; }
   [[nodiscard]] ShardReduction& shards() { return *parts_.shards; }
+  [[nodiscard]] Messages& messages() { return *parts_.messages; }
 
   /// Waits for all members.
   void barrier() { static_cast<void>(gathering().sum(0)); }
+  /// Waits for one other member, which makes the same call for this one.
+  void barrier_with(std::int32_t member, at::Device device);
 
  private:
   std::int32_t size_;

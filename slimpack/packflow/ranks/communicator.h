@@ -56,6 +56,9 @@ class Communicator {
   [[nodiscard]] virtual Collective& context(std::int32_t replicas) = 0;
   /// The tensor-parallel ranks of the pipeline rank.
   [[nodiscard]] virtual Collective& tensor() = 0;
+  /// The pipeline ranks of the replica with this rank's place in tensor(). REQUIRES: the grid
+  /// exchanges context or spreads the vocabulary.
+  [[nodiscard]] virtual Collective& pipeline() = 0;
   /// All ranks of the replica, pipeline rank by pipeline rank. REQUIRES: the grid spreads the
   /// vocabulary.
   [[nodiscard]] virtual Collective& vocabulary() = 0;

@@ -19,6 +19,7 @@ class GroupedCommunicator : public Communicator {
     return group(GroupKind::kContext, replicas);
   }
   [[nodiscard]] Collective& tensor() override { return group(GroupKind::kTensor); }
+  [[nodiscard]] Collective& pipeline() override { return group(GroupKind::kPipeline); }
   [[nodiscard]] Collective& vocabulary() override { return group(GroupKind::kVocabulary); }
   [[nodiscard]] Collective& tied() override { return group(GroupKind::kTied); }
 

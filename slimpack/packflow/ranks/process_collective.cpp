@@ -5,7 +5,9 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -17,11 +19,11 @@ namespace slimpack {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-using Messages = std::vector<ProcessPeers::Message>;
+using Travelling = std::vector<ProcessPeers::Message>;
 using Transfer = ProcessPeers::Transfer;
 using Kind = Transfer::Kind;
 
-void wait_for(Messages& messages) {
+void wait_for(Travelling& messages) {
   for (ProcessPeers::Message& message : messages) message.wait();
 }
 
@@ -35,8 +37,8 @@ at::Tensor empty_rows(const at::Tensor& tensor, std::int64_t rows) {
 /// Begins to send given(member) to every other one of `members`, and to receive taken(member) from
 /// it.
 template <class Given, class Taken>
-[[nodiscard]] Messages begin_exchange(ProcessPeers& peers, const Mesh::Block& members,
-                                      const Given& given, const Taken& taken) {
+[[nodiscard]] Travelling begin_exchange(ProcessPeers& peers, const Mesh::Block& members,
+                                        const Given& given, const Taken& taken) {
   std::vector<Transfer> transfers;
   for (std::int32_t m = members.begin; m < members.end; ++m) {
     if (m == peers.index()) continue;
@@ -48,7 +50,8 @@ template <class Given, class Taken>
 
 /// As above, with all members of the group.
 template <class Given, class Taken>
-[[nodiscard]] Messages begin_exchange(ProcessPeers& peers, const Given& given, const Taken& taken) {
+[[nodiscard]] Travelling begin_exchange(ProcessPeers& peers, const Given& given,
+                                        const Taken& taken) {
   return begin_exchange(peers, {0, peers.group().size}, given, taken);
 }
 
@@ -65,7 +68,7 @@ void all_gather_in_place(ProcessPeers& peers, const at::Tensor& all_N,
     return all_N.narrow(0, sum_of(sizes, {0, block.begin}), sum_of(sizes, block));
   };
   const auto of_member = [&](std::int32_t m) { return of_block({m, m + 1}); };
-  Messages messages = begin_exchange(
+  Travelling messages = begin_exchange(
       peers, mesh.own, [&](std::int32_t /*to*/) { return of_member(peers.index()); }, of_member);
   wait_for(messages);
   std::vector<Transfer> transfers;
@@ -127,7 +130,7 @@ class ProcessGathering final : public Gathering {
   template <class RowsOf>
   void receive_members(const Mesh::Block& block, const at::Tensor& own, const RowsOf& rows_of) {
     rows_of({block.begin, block.begin + 1}).copy_(own);
-    Messages messages;
+    Travelling messages;
     for (std::int32_t m = block.begin + 1; m < block.end; ++m)
       messages.push_back(peers_.receive(rows_of({m, m + 1}), m));
     wait_for(messages);
@@ -135,7 +138,7 @@ class ProcessGathering final : public Gathering {
 
   template <class RowsOf>
   void receive_blocks(const RowsOf& rows_of) {
-    Messages messages;
+    Travelling messages;
     for (const Mesh::Block& block : Mesh::blocks(peers_.group().size))
       if (block.begin != 0) messages.push_back(peers_.receive(rows_of(block), block.begin));
     wait_for(messages);
@@ -144,39 +147,91 @@ class ProcessGathering final : public Gathering {
   ProcessPeers& peers_;
 };
 
+/// Where one member has most of the rows, members share them evenly in between: it sends each row
+/// once instead of to everybody, and of sums it gets each row once.
 class ProcessRowExchange final : public RowExchange {
  public:
   explicit ProcessRowExchange(ProcessPeers& peers) : peers_(peers) {}
 
   at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
     const at::Tensor all = empty_rows(own, rows.rows());
-    const Tensors parts = all.split_with_sizes(rows.counts);
-    const at::Tensor& given = parts[static_cast<std::size_t>(peers_.index())];
-    given.copy_(own);
-    Messages messages = begin_exchange(
-        peers_, [&](std::int32_t /*to*/) { return given; },
-        [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
-    wait_for(messages);
+    all.split_with_sizes(rows.counts)[self()].copy_(own);
+    if (crowded(rows)) {
+      const Counts even = even_counts(rows.rows());
+      reshare(all, rows.counts, even);
+      gather_parts(all, even);
+    } else {
+      gather_parts(all, rows.counts);
+    }
     return all.index_select(0, rows.places_T);
   }
 
   at::Tensor reduce_scatter_rows(const at::Tensor& part, const MemberRows& rows) override {
-    const Tensors given = part.index_select(0, rows.order_T).split_with_sizes(rows.counts);
-    const std::int32_t self = peers_.index(), size = peers_.group().size;
-    const at::Tensor& kept = given[static_cast<std::size_t>(self)];
-    const at::Tensor taken = empty_rows(part, kept.size(0) * (size - 1));
+    const at::Tensor given = part.index_select(0, rows.order_T);
+    if (!crowded(rows)) return sum_of_own(given, rows.counts);
+    const Counts even = even_counts(rows.rows());
+    const at::Tensor all = empty_rows(part, rows.rows());
+    all.split_with_sizes(even)[self()].copy_(sum_of_own(given, even));
+    reshare(all, even, rows.counts);
+    return all.split_with_sizes(rows.counts)[self()].clone();
+  }
+
+ private:
+  using Counts = std::vector<std::int64_t>;  ///< rows by member
+
+  [[nodiscard]] std::size_t self() const { return static_cast<std::size_t>(peers_.index()); }
+  [[nodiscard]] std::int32_t size() const { return peers_.group().size; }
+
+  /// Whether to share evenly in between. Each way sends what two whole copies have.
+  [[nodiscard]] bool crowded(const MemberRows& rows) const {
+    return size() > 3 && 2 * std::ranges::max(rows.counts) > rows.rows();
+  }
+  [[nodiscard]] Counts even_counts(std::int64_t rows) const {
+    Counts counts;
+    for (std::int32_t m = 0; m < size(); ++m) counts.push_back(Shard(rows, size(), m).size());
+    return counts;
+  }
+
+  /// Fills every member's part from its owner.
+  void gather_parts(const at::Tensor& all, const Counts& counts) {
+    const Tensors parts = all.split_with_sizes(counts);
+    Travelling messages = begin_exchange(
+        peers_, [&](std::int32_t /*to*/) { return parts[self()]; },
+        [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
+    wait_for(messages);
+  }
+
+  /// Moves rows from members that have `before` of them to members that then have `after`.
+  void reshare(const at::Tensor& all, const Counts& before, const Counts& after) {
+    const auto common = [&](std::int32_t from, std::int32_t to) {
+      const std::int64_t begin = std::max(sum_of(before, {0, from}), sum_of(after, {0, to}));
+      const std::int64_t end = std::min(sum_of(before, {0, from + 1}), sum_of(after, {0, to + 1}));
+      return all.narrow(0, std::min(begin, end), std::max<std::int64_t>(0, end - begin));
+    };
+    Travelling messages = begin_exchange(
+        peers_, [&](std::int32_t to) { return common(peers_.index(), to); },
+        [&](std::int32_t from) { return common(from, peers_.index()); });
+    wait_for(messages);
+  }
+
+  /// The sum over all members of this one's part, added in their order.
+  [[nodiscard]] at::Tensor sum_of_own(const at::Tensor& part, const Counts& counts) {
+    const Tensors given = part.split_with_sizes(counts);
+    const at::Tensor& kept = given[self()];
+    const at::Tensor taken = empty_rows(part, kept.size(0) * (size() - 1));
     Tensors parts;
-    for (std::int32_t m = 0; m < size; ++m)
+    for (std::int32_t m = 0; m < size(); ++m)
       parts.push_back(
-          m == self ? kept : taken.narrow(0, (m < self ? m : m - 1) * kept.size(0), kept.size(0)));
-    Messages messages = begin_exchange(
+          m == peers_.index()
+              ? kept
+              : taken.narrow(0, (m < peers_.index() ? m : m - 1) * kept.size(0), kept.size(0)));
+    Travelling messages = begin_exchange(
         peers_, [&](std::int32_t to) { return given[static_cast<std::size_t>(to)]; },
         [&](std::int32_t from) { return parts[static_cast<std::size_t>(from)]; });
     wait_for(messages);
     return add_up(parts);
   }
 
- private:
   ProcessPeers& peers_;
 };
 
@@ -212,7 +267,7 @@ class ProcessShifts final : public Shifts {
   /// An unfinished shift.
   struct Shift {
     Tensors received;
-    Messages messages;
+    Travelling messages;
   };
 
   ProcessPeers& peers_;
@@ -274,7 +329,7 @@ class ProcessShardReduction final : public ShardReduction {
   struct Reduction {
     at::Tensor flat_N;
     Tensors parts_K;  ///< of what this member sums in its block, by member of the block
-    Messages messages;
+    Travelling messages;
   };
 
   /// The shards that a member of the own block sums: its own one, then those of its targets.
@@ -302,7 +357,7 @@ class ProcessShardReduction final : public ShardReduction {
     }
     for (std::size_t t = 0; t < mesh_.targets.size(); ++t)
       transfers.push_back({Kind::kSend, sums[t + 1], mesh_.targets[t]});
-    Messages messages = peers_.begin(std::move(transfers));
+    Travelling messages = peers_.begin(std::move(transfers));
     wait_for(messages);
     return add_up(parts_S);
   }
@@ -322,6 +377,49 @@ class ProcessShardReduction final : public ShardReduction {
   std::deque<Reduction> reducing_;
 };
 
+class ProcessMessages final : public Messages {
+ public:
+  explicit ProcessMessages(ProcessPeers& peers) : peers_(peers) {}
+
+  void lend(Tensors tensors, std::int32_t to) override { give(std::move(tensors), to); }
+
+  void give(Tensors tensors, std::int32_t to) override {
+    // What has left gives its memory back.
+    while (!leaving_.empty() && leaving_.front().done()) {
+      leaving_.front().wait();
+      leaving_.pop_front();
+    }
+    std::vector<Transfer> transfers;
+    for (at::Tensor& tensor : tensors)
+      transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), to});
+    for (ProcessPeers::Message& message : peers_.begin(std::move(transfers)))
+      leaving_.push_back(std::move(message));
+  }
+
+  void start_receive(const std::vector<TensorForm>& forms, std::int32_t from) override {
+    std::vector<Transfer> transfers;
+    for (const TensorForm& form : forms)
+      transfers.push_back({Kind::kReceive, at::empty(form.sizes, form.options), from});
+    coming_[from].push_back(peers_.begin(std::move(transfers)));
+  }
+
+  Tensors finish_receive(std::int32_t from) override {
+    std::deque<Travelling>& posted = coming_[from];
+    SLIMPACK_CHECK(!posted.empty(), "tensors are awaited whose receive was not started");
+    Travelling messages = std::move(posted.front());
+    posted.pop_front();
+    wait_for(messages);
+    Tensors tensors;
+    for (const ProcessPeers::Message& message : messages) tensors.push_back(message.tensor());
+    return tensors;
+  }
+
+ private:
+  ProcessPeers& peers_;
+  std::map<std::int32_t, std::deque<Travelling>> coming_;  ///< by member
+  std::deque<ProcessPeers::Message> leaving_;
+};
+
 }  // namespace
 
 std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
@@ -337,7 +435,8 @@ Collective process_collective(ProcessPeers& peers) {
   return {peers.group().size,
           peers.index(),
           {std::make_unique<ProcessGathering>(peers), std::make_unique<ProcessRowExchange>(peers),
-           std::make_unique<ProcessShifts>(peers), std::make_unique<ProcessShardReduction>(peers)}};
+           std::make_unique<ProcessShifts>(peers), std::make_unique<ProcessShardReduction>(peers),
+           std::make_unique<ProcessMessages>(peers)}};
 }
 
 }  // namespace slimpack

@@ -25,6 +25,7 @@ struct RankGrid {
   std::int32_t tensor = 1;
   std::int32_t stages_per_rank = 1;
   bool spread_vocabulary = false;  ///< over the ranks of a pipeline (StageLayout)
+  bool exchange_context = false;   ///< any two ranks of a pipeline exchange attention
 
   [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
   [[nodiscard]] std::int32_t stages() const { return pipeline * stages_per_rank; }
@@ -43,8 +44,12 @@ struct RankGrid {
 /// for the vocabulary: what connects them must be there before it has chosen.
 [[nodiscard]] inline RankGrid rank_grid(const ParallelConfig& parallel) {
   const bool any = parallel.chooses_stages && parallel.pp > 1;
-  return {parallel.pp, parallel.dp, parallel.tp, any ? 2 : parallel.stages_per_rank,
-          parallel.spread_vocabulary || (parallel.chooses_vocabulary && parallel.pp > 1)};
+  return {parallel.pp,
+          parallel.dp,
+          parallel.tp,
+          any ? 2 : parallel.stages_per_rank,
+          parallel.spread_vocabulary || (parallel.chooses_vocabulary && parallel.pp > 1),
+          parallel.exchange_context};
 }
 
 }  // namespace slimpack

@@ -5,8 +5,8 @@
 namespace slimpack {
 
 std::string RankGroup::name() const {
-  constexpr std::array<const char*, 10> kNames{
-      "world", "data",    "context",  "tensor",       "vocabulary",
+  constexpr std::array<const char*, 11> kNames{
+      "world", "data",    "context",  "tensor",       "pipeline",     "vocabulary",
       "tied",  "forward", "backward", "ring forward", "ring backward"};
   std::string text = fmt::format("{} of ranks", kNames[static_cast<std::size_t>(kind)]);
   if (kind == GroupKind::kWorld) return fmt::format("world of {} ranks", size);
@@ -25,6 +25,9 @@ std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank
       {GroupKind::kWorld, grid.ranks(), 0, 1},
       {GroupKind::kData, grid.replicas, rank_at(0, p, place.tensor), next_replica},
       {GroupKind::kTensor, grid.tensor, rank_at(replica, p, 0), 1}};
+  if (grid.exchange_context || grid.spread_vocabulary)
+    out.push_back(
+        {GroupKind::kPipeline, grid.pipeline, rank_at(replica, 0, place.tensor), grid.tensor});
   if (grid.spread_vocabulary)
     out.push_back({GroupKind::kVocabulary, next_replica, rank_at(replica, 0, 0), 1});
   for (std::int32_t size = 2; size <= grid.replicas; size *= 2) {

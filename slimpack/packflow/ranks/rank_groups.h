@@ -19,6 +19,7 @@ enum class GroupKind : std::uint8_t {
   kData,
   kContext,
   kTensor,
+  kPipeline,
   kVocabulary,
   kTied,
   kForward,

@@ -4,7 +4,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace slimpack {
@@ -41,21 +40,30 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
   if (group != nullptr) rows_.emplace(rows_of_ranks(pack, replica, group->size()), device);
 }
 
-TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective& group,
-                       std::int32_t first, std::int32_t holders, at::Device device)
-    : group_(&group) {
-  std::vector<at::Tensor> rows_of(static_cast<std::size_t>(group.size()),
+TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
+                       Collective& pipeline, std::int32_t holder, at::Device device)
+    : TensorRows(pack, replica, group, device) {
+  pipeline_ = &pipeline;
+  const RowShare held = row_share(pack, replica);
+  const std::int64_t rows =
+      rows_ ? rows_->counts[static_cast<std::size_t>(group->index())] : held.rows(pack).count();
+  std::vector<at::Tensor> rows_of(static_cast<std::size_t>(pipeline.size()),
                                   at::empty({0}, at::kLong));
-  std::ranges::copy(rows_of_ranks(pack, replica, holders), rows_of.begin() + first);
-  rows_.emplace(rows_of, device);
+  rows_of[static_cast<std::size_t>(holder)] = at::arange(rows, at::kLong);
+  pipeline_rows_.emplace(rows_of, device);
 }
 
 at::Tensor TensorRows::gathered(const at::Tensor& own) const {
-  return alone() ? own : group_->rows().all_gather_rows(own, *rows_);
+  const at::Tensor in_place =
+      pipeline_ == nullptr ? own : pipeline_->rows().all_gather_rows(own, *pipeline_rows_);
+  return group_ == nullptr ? in_place : group_->rows().all_gather_rows(in_place, *rows_);
 }
 
 at::Tensor TensorRows::scattered(const at::Tensor& part) const {
-  return alone() ? part : group_->rows().reduce_scatter_rows(part, *rows_);
+  const at::Tensor in_place =
+      group_ == nullptr ? part : group_->rows().reduce_scatter_rows(part, *rows_);
+  return pipeline_ == nullptr ? in_place
+                              : pipeline_->rows().reduce_scatter_rows(in_place, *pipeline_rows_);
 }
 
 }  // namespace slimpack

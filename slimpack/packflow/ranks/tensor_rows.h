@@ -23,12 +23,13 @@ class TensorRows {
   TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
              at::Device device = at::Device(at::kCPU));
 
-  /// For a spread vocabulary: `group` is of all ranks of a pipeline, and the rows lie on `holders`
-  /// of its members from `first` on, the tensor-parallel ranks of one stage. The others have none.
-  TensorRows(const MicroPack& pack, ReplicaId replica, Collective& group, std::int32_t first,
-             std::int32_t holders, at::Device device);
+  /// For a spread vocabulary: the rows lie with one pipeline rank, `holder` of `pipeline`, whose
+  /// tensor-parallel ranks each pass theirs to the ranks in their place (Communicator::pipeline),
+  /// before these gather them. Other pipeline ranks have none.
+  TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group, Collective& pipeline,
+             std::int32_t holder, at::Device device);
 
-  [[nodiscard]] bool alone() const { return group_ == nullptr; }
+  [[nodiscard]] bool alone() const { return group_ == nullptr && pipeline_ == nullptr; }
 
   /// Own rows → all rows, in the order of the MicroPack.
   [[nodiscard]] at::Tensor gathered(const at::Tensor& own) const;
@@ -37,7 +38,9 @@ class TensorRows {
 
  private:
   Collective* group_;
-  std::optional<MemberRows> rows_;  ///< of the MicroPack, by rank; unless alone
+  std::optional<MemberRows> rows_;  ///< of the MicroPack, by rank; unless there is one
+  Collective* pipeline_ = nullptr;
+  std::optional<MemberRows> pipeline_rows_;  ///< of those in this place, by pipeline rank
 };
 
 }  // namespace slimpack

@@ -173,7 +173,8 @@ Collective ThreadCollective::member(std::int32_t index, RankClock& clock) {
           {std::make_unique<ThreadGathering>(end(gathering_)),
            std::make_unique<ThreadRowExchange>(end(rows_)),
            std::make_unique<ThreadShifts>(end(shifts_)),
-           std::make_unique<ThreadShardReduction>(end(shards_))}};
+           std::make_unique<ThreadShardReduction>(end(shards_)),
+           std::make_unique<ThreadMessagesEnd>(messages_, index, clock)}};
 }
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/thread_messages.h"
 #include "slimpack/packflow/ranks/thread_rounds.h"
 
 namespace slimpack {
@@ -12,17 +13,19 @@ namespace slimpack {
 /// The shared side of a group. Thread-safe; outlives its members.
 class ThreadCollective {
  public:
-  ThreadCollective(SharedFailure& failure, std::int32_t size)
-      : gathering_(failure, size),
-        rows_(failure, size),
-        shifts_(failure, size),
-        shards_(failure, size) {}
+  ThreadCollective(SharedFailure& failure, const RankGroup& group)
+      : gathering_(failure, group.size),
+        rows_(failure, group.size),
+        shifts_(failure, group.size),
+        shards_(failure, group.size),
+        messages_(failure, group) {}
 
   /// The end of member `index`. Only that member's thread uses it and the clock.
   [[nodiscard]] Collective member(std::int32_t index, RankClock& clock);
 
  private:
   ThreadRounds gathering_, rows_, shifts_, shards_;
+  ThreadMessages messages_;
 };
 
 }  // namespace slimpack

@@ -19,8 +19,7 @@ struct ThreadWorld::State {
         for (auto& of_direction : channels)
           of_direction.push_back(std::make_unique<ThreadChannel>(failure, rank, slots));
       for (const RankGroup& g : collective_groups(grid, rank))
-        if (!groups.contains(g))
-          groups.emplace(g, std::make_unique<ThreadCollective>(failure, g.size));
+        if (!groups.contains(g)) groups.emplace(g, std::make_unique<ThreadCollective>(failure, g));
     }
   }
 

@@ -38,6 +38,15 @@ void require_device(const StepPlan& plan, at::Device device) {
         *layer);
 }
 
+void require_exchanges(std::span<const LoweredSchedule> schedules, const RankGrid& grid) {
+  for (const LoweredSchedule& schedule : schedules)
+    if (!schedule.exchanges.empty() && !grid.exchange_context)
+      invalid_input(
+          "the schedule exchanges attention, first of {}, but parallel.exchange_context is false; "
+          "set it to true, or plan without it",
+          to_string(schedule.exchanges.front().giver));
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options)
@@ -106,6 +115,7 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
   require_device(plan, options_.device);
+  require_exchanges(schedules, grid);
   // Before any rank runs: a fast neighbour's first message already counts as an activation.
   std::vector<Bytes> resident;
   for (std::int32_t thread = 0; thread < threads_.ranks(); ++thread) {
@@ -134,7 +144,8 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
       vocabulary.emplace(options_.shape, grid, place, parameters, packs, tokens, communicator);
     work({options_, rank, parameters, stages, vocabulary ? &*vocabulary : nullptr, packs,
           schedules[place.replica.index()].ranks[static_cast<std::size_t>(place.pipeline)],
-          communicator, update, clock, resident[static_cast<std::size_t>(tracked_rank())]});
+          schedules[place.replica.index()].exchanges, communicator, update, clock,
+          resident[static_cast<std::size_t>(tracked_rank())]});
   });
 }
 

@@ -22,8 +22,9 @@ struct EngineOptions {
   Dtype dtype = Dtype::kFp32;
   StageLayout layout;
   std::int32_t replicas = 1;
-  std::int32_t tensor = 1;  ///< tensor-parallel ranks of a pipeline rank
-  Tokens context{0};        ///< longest sequence of any step
+  std::int32_t tensor = 1;        ///< tensor-parallel ranks of a pipeline rank
+  bool exchange_context = false;  ///< schedules may have context exchanges
+  Tokens context{0};              ///< longest sequence of any step
   std::uint64_t seed = 0;
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
@@ -38,7 +39,8 @@ struct EngineOptions {
       wrap_communicator = {};
 
   [[nodiscard]] RankGrid grid() const {
-    return {layout.ranks(), replicas, tensor, layout.stages_per_rank, layout.spread_vocabulary};
+    return {layout.ranks(),           replicas,        tensor, layout.stages_per_rank,
+            layout.spread_vocabulary, exchange_context};
   }
 };
 

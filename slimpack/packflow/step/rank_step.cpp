@@ -9,6 +9,7 @@
 #include "slimpack/packflow/device/rank_memory.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/packflow/step/rank_exchanges.h"
 #include "slimpack/packflow/step/step_record.h"
 #include "slimpack/plan/row_share.h"
 
@@ -30,7 +31,9 @@ class RankRunner {
       : rank_(rank),
         grid_(rank.options.grid()),
         memory_(rank.options.device, tracked_rank()),
-        record_(rank.rank, rank.clock, rank.instructions.size() + 4) {
+        record_(rank.rank, rank.clock, rank.instructions.size() + 4),
+        exchanges_(rank.exchanges, rank.packs, rank.options.layout, grid_.place(rank.rank).pipeline,
+                   rank.communicator) {
     for (auto s = static_cast<std::int32_t>(rank.parameters.size()); s-- > 0;)
       for (const ParameterBucket& bucket : rank.parameters[static_cast<std::size_t>(s)].buckets)
         buckets_.push_back(&bucket);
@@ -184,11 +187,15 @@ class RankRunner {
       });
   }
 
-  /// Replicas that run a merged MicroPack begin together, and so do ranks that run E, H or G.
+  /// Replicas that run a merged MicroPack begin together, and so do ranks that run E, H or G, and
+  /// two that exchange attention.
   void await_others(const Action& action) {
     if (is_joint(action.pass))
       return timed(SpanKind::kWaitReceive, action,
                    [&] { rank_.communicator.vocabulary().barrier(); });
+    if (const AttentionExchange* exchange = exchanges_.of(action))
+      return timed(SpanKind::kWaitReceive, action,
+                   [&] { exchange->pipeline.barrier_with(exchange->peer, rank_.options.device); });
     const std::int32_t replicas = pack_of(action).replicas;
     if (replicas > 1 && action.pass != Pass::kWeightGradient)
       timed(SpanKind::kWaitReceive, action,
@@ -213,15 +220,18 @@ class RankRunner {
       };
     switch (action.pass) {
       case Pass::kForward:
-        return timed(SpanKind::kForward, action,
-                     [&] { rows_TH_ = stage.forward(action.pack, std::move(rows_TH_)); });
+        return timed(SpanKind::kForward, action, [&] {
+          rows_TH_ = stage.forward(action.pack, std::move(rows_TH_), exchanges_.of(action));
+        });
       case Pass::kBackward:
         return timed(SpanKind::kBackward, action, [&] {
-          rows_TH_ = stage.backward(action.pack, std::move(rows_TH_), complete);
+          rows_TH_ =
+              stage.backward(action.pack, std::move(rows_TH_), exchanges_.of(action), complete);
         });
       case Pass::kInputGradient:
-        return timed(SpanKind::kInputGradient, action,
-                     [&] { rows_TH_ = stage.input_gradients(action.pack, std::move(rows_TH_)); });
+        return timed(SpanKind::kInputGradient, action, [&] {
+          rows_TH_ = stage.input_gradients(action.pack, std::move(rows_TH_), exchanges_.of(action));
+        });
       case Pass::kWeightGradient:
         return timed(SpanKind::kWeightGradient, action,
                      [&] { stage.weight_gradients(action.pack, complete); });
@@ -325,6 +335,7 @@ class RankRunner {
   RankGrid grid_;
   RankMemory memory_;
   StepRecord record_;
+  RankExchanges exchanges_;
   RankResult result_;
   at::Tensor rows_TH_;                           ///< input, then output of the action that runs
   std::vector<const ParameterBucket*> buckets_;  ///< in the order of their reduction

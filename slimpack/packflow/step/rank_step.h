@@ -26,6 +26,7 @@ struct RankStep {
   VocabularyStep* vocabulary;  ///< null unless it is spread
   const PackPlan& packs;
   const std::vector<Instruction>& instructions;
+  const std::vector<ContextExchange>& exchanges;
   Communicator& communicator;
   const std::optional<OptimizerUpdate>& update;
   const RankClock& clock;

@@ -62,9 +62,9 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
 at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows, at::Tensor x_TH,
-                                  const LayerDone& done) {
+                                  const AttentionExchange* exchange, const LayerDone& done) {
   if (place_.embeds()) x_TH = embed(parameters_.embedding_VH, pack_tokens(pack, 0), rows);
-  const ActionInput input = action_input(pack, rows);
+  const ActionInput input = action_input(pack, rows, exchange);
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
     LayerForward result = layer_forward(layer_context(l, input), x_TH);
     done(l, std::move(result.rows));
@@ -73,10 +73,10 @@ at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows,
   return x_TH;
 }
 
-at::Tensor StageStep::forward(PackId id, at::Tensor x_TH) {
+at::Tensor StageStep::forward(PackId id, at::Tensor x_TH, const AttentionExchange* exchange) {
   const MicroPack& pack = packs_.forward.at(id.index());
   const TensorRows rows = rows_of(pack);
-  x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, LayerRows kept) {
+  x_TH = run_forward(pack, rows, std::move(x_TH), exchange, [&](std::size_t layer, LayerRows kept) {
     rows_.put(id, layer, std::move(kept));
   });
   rows_.settle();
@@ -102,9 +102,10 @@ void StageStep::release_head_inputs(PackId backward) {
 at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
   const MicroPack& pack = packs_.forward.at(id.index());
   const TensorRows rows = rows_of(pack);
-  x_TH = run_forward(pack, rows, std::move(x_TH), [&](std::size_t layer, const LayerRows&) {
-    for (const Slice& slice : pack.slices) kv_.release_forward(layer, slice);
-  });
+  x_TH =
+      run_forward(pack, rows, std::move(x_TH), nullptr, [&](std::size_t layer, const LayerRows&) {
+        for (const Slice& slice : pack.slices) kv_.release_forward(layer, slice);
+      });
   if (!place_.last) return x_TH;
   if (!place_.heads()) {
     keep_head_inputs(id, std::move(x_TH));
@@ -115,13 +116,15 @@ at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
   return {};
 }
 
-at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH, const BucketsComplete& complete) {
+at::Tensor StageStep::backward(PackId id, at::Tensor dy_TH, const AttentionExchange* exchange,
+                               const BucketsComplete& complete) {
   WeightGradients now(WeightGradients::When::kNow);
-  return run_backward(id, std::move(dy_TH), now, complete);
+  return run_backward(id, std::move(dy_TH), exchange, now, complete);
 }
 
-at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH) {
-  return run_backward(id, std::move(dy_TH), put_off_.at(id.index()), {});
+at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH,
+                                      const AttentionExchange* exchange) {
+  return run_backward(id, std::move(dy_TH), exchange, put_off_.at(id.index()), {});
 }
 
 void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
@@ -130,8 +133,8 @@ void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
   if (complete) complete(parameters_.buckets.size());
 }
 
-at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients& weights,
-                                   const BucketsComplete& complete) {
+at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, const AttentionExchange* exchange,
+                                   WeightGradients& weights, const BucketsComplete& complete) {
   const MicroPack& pack = packs_.backward.at(id.index());
   const TensorRows rows = rows_of(pack);
   const std::size_t layers = parameters_.layers.size();
@@ -142,7 +145,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, WeightGradients&
     add_loss(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const ActionInput input = action_input(pack, rows);
+  const ActionInput input = action_input(pack, rows, exchange);
   for (std::size_t l = layers; l-- > 0;) {
     BackwardRows kept = rows_.gather(id, l);
     if (l > 0) rows_.prefetch(id, l - 1);
@@ -185,10 +188,11 @@ void StageStep::require_drained() const {
                  "weight gradients were put off and never run");
 }
 
-StageStep::ActionInput StageStep::action_input(const MicroPack& pack,
-                                               const TensorRows& rows) const {
+StageStep::ActionInput StageStep::action_input(const MicroPack& pack, const TensorRows& rows,
+                                               const AttentionExchange* exchange) const {
   return {pack, rows, rope_.rows(pack, held(pack)),
-          pack_runs(pack, held(pack), parameters_.buckets.front().values_N, shape_.head_dim)};
+          pack_runs(pack, held(pack), parameters_.buckets.front().values_N, shape_.head_dim),
+          exchange};
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& input) {
@@ -204,7 +208,9 @@ LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& inpu
           .runs = input.runs,
           .group = input.pack.replicas > 1 ? &communicator_->context(input.pack.replicas) : nullptr,
           .rows = input.rows,
-          .recompute = recompute_of(recompute_, layer)};
+          .recompute = recompute_of(recompute_, layer),
+          .exchange = input.exchange != nullptr && layer < input.exchange->layers ? input.exchange
+                                                                                  : nullptr};
 }
 
 }  // namespace slimpack

@@ -48,8 +48,9 @@ class StageStep {
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before, or from
   /// the spread vocabulary's embedding; undefined on a stage that embeds. The result goes to the
-  /// next (undefined on the last, which keeps it).
-  [[nodiscard]] at::Tensor forward(PackId pack, at::Tensor x_TH);
+  /// next (undefined on the last, which keeps it). `exchange`: of the action's attention.
+  [[nodiscard]] at::Tensor forward(PackId pack, at::Tensor x_TH,
+                                   const AttentionExchange* exchange = nullptr);
 
   /// Runs a backward MicroPack; on a stage with the head, that and loss come first. `dy_TH` comes
   /// from the next stage, or from the spread vocabulary's head; undefined on a stage with the head.
@@ -57,12 +58,14 @@ class StageStep {
   /// embeds. If it is the step's last action to add to gradients, `complete` is told of each bucket
   /// as soon as it is complete.
   [[nodiscard]] at::Tensor backward(PackId pack, at::Tensor dy_TH,
+                                    const AttentionExchange* exchange = nullptr,
                                     const BucketsComplete& complete = {});
 
   /// backward() without the gradients of the layers' linear maps; their operands are kept until
   /// weight_gradients() of the MicroPack, which adds them and frees the operands; `complete` as for
   /// backward().
-  [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH);
+  [[nodiscard]] at::Tensor input_gradients(PackId pack, at::Tensor dy_TH,
+                                           const AttentionExchange* exchange = nullptr);
   void weight_gradients(PackId pack, const BucketsComplete& complete = {});
 
   /// forward() where no backward comes: keeps no rows but a spread head's inputs, frees keys and
@@ -90,8 +93,10 @@ class StageStep {
   /// Runs the stage's layers on a MicroPack; each one's rows are handed to `done` after it.
   using LayerDone = std::function<void(std::size_t layer, LayerRows rows)>;
   [[nodiscard]] at::Tensor run_forward(const MicroPack& pack, const TensorRows& rows,
-                                       at::Tensor x_TH, const LayerDone& done);
-  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH, WeightGradients& weights,
+                                       at::Tensor x_TH, const AttentionExchange* exchange,
+                                       const LayerDone& done);
+  [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH,
+                                        const AttentionExchange* exchange, WeightGradients& weights,
                                         const BucketsComplete& complete);
   [[nodiscard]] RowShare held(const MicroPack& pack) const {
     return row_share(pack, place_.holder.replica);
@@ -111,8 +116,10 @@ class StageStep {
     const TensorRows& rows;
     RopeRows rope;
     std::vector<PackRun> runs;
+    const AttentionExchange* exchange;
   };
-  [[nodiscard]] ActionInput action_input(const MicroPack& pack, const TensorRows& rows) const;
+  [[nodiscard]] ActionInput action_input(const MicroPack& pack, const TensorRows& rows,
+                                         const AttentionExchange* exchange) const;
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const ActionInput& input);
   [[nodiscard]] at::Tensor pack_tokens(const MicroPack& pack, std::int64_t shift) const {
     return tokens_of(tokens_, pack, held(pack), shift, parameters_.device());

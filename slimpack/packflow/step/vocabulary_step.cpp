@@ -20,7 +20,9 @@ VocabularyStep::VocabularyStep(const ModelShape& shape, const RankGrid& grid,
       stages_(stages),
       packs_(packs),
       tokens_(tokens),
-      group_(communicator.vocabulary()) {
+      group_(communicator.vocabulary()),
+      tensor_(grid.tensor > 1 ? &communicator.tensor() : nullptr),
+      pipeline_(communicator.pipeline()) {
   // The same on all ranks, which compute logits in the same blocks of rows.
   shape_.vocab_size = share_of(shape.vocab_size, group_.size());
 }
@@ -60,8 +62,7 @@ at::Tensor VocabularyStep::take(Waiting& waiting, PackId pack) {
 }
 
 TensorRows VocabularyStep::rows_at(std::int32_t pipeline_rank, const MicroPack& pack) const {
-  return {pack,         place_.replica,          group_, pipeline_rank * grid_.tensor,
-          grid_.tensor, stages_.front().device()};
+  return {pack, place_.replica, tensor_, pipeline_, pipeline_rank, stages_.front().device()};
 }
 
 at::Tensor VocabularyStep::tokens(const MicroPack& pack, std::int64_t shift) const {

@@ -74,7 +74,9 @@ class VocabularyStep {
   std::span<StageParameters> stages_;
   const PackPlan& packs_;
   const StepTokens& tokens_;
-  Collective& group_;
+  Collective& group_;   ///< of all ranks that have a part of the words
+  Collective* tensor_;  ///< null for a rank that is alone
+  Collective& pipeline_;
   Waiting embedded_, head_gradients_, embedding_gradients_;
 };
 

@@ -14,6 +14,7 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/schedule/context_exchanges.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/schedule/vocabulary_actions.h"
@@ -107,6 +108,21 @@ ScheduledPlan read_step(const std::filesystem::path& file) {
   return {read.step.plan, read.step.schedules};
 }
 
+bool exchanges_context(const JsonFields& step) {
+  return step.has("exchange_context") && step.boolean("exchange_context");
+}
+
+/// Result: the number of exchanges.
+std::int64_t put_exchanges_in(ScheduledPlan& made) {
+  const auto all = context_exchanges(made.plan, made.schedules);
+  std::int64_t count = 0;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    made.schedules[r].exchanges = all[r];
+    count += std::ssize(all[r]);
+  }
+  return count;
+}
+
 /// As PackFlow once did: every rank posts all its receives before its first action.
 void post_ahead(std::vector<LoweredSchedule>& lowered) {
   for (LoweredSchedule& replica : lowered)
@@ -158,6 +174,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   }
   const StepPlan& plan = made.plan;
   require_valid_plan(plan, "plan");
+  const std::int64_t exchanges = exchanges_context(step) ? put_exchanges_in(made) : 0;
   const std::vector<LoweredSchedule> lowered = lowered_step(step, made);
 
   Engine engine({.shape = shape,
@@ -165,6 +182,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
                  .layout = plan.layout,
                  .replicas = static_cast<std::int32_t>(plan.replicas.size()),
                  .tensor = random ? static_cast<std::int32_t>(step.integer("tp")) : 1,
+                 .exchange_context = exchanges_context(step),
                  .context = shape.max_positions,
                  .device = find_device(device_of(step)),
                  .process = process,
@@ -184,6 +202,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   out["evaluated_loss"] = at::full(
       {}, evaluated / static_cast<double>(std::max<std::int64_t>(tokens.targets, 1)), at::kDouble);
   for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
+  out["exchanges"] = at::full({}, exchanges, at::kLong);
   out["loss"] = at::full({}, result.loss, at::kDouble);
   out["gradient_norm"] = at::full({}, result.gradient_norm, at::kDouble);
   for (std::int64_t s = 0; s < train.steps; ++s) {

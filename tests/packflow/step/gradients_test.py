@@ -205,6 +205,25 @@ def test_fp64_gradients_of_a_spread_vocabulary_equal_autograd(seed, stages_per_r
     assert_fp64_gradients_equal_autograd((family, sizes, sequences, plan), seed, tmp_path)
 
 
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("stages_per_rank", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(1200, 1210))
+def test_fp64_gradients_of_ranks_that_exchange_attention_equal_autograd(seed, stages_per_rank, spread,
+                                                                        tmp_path):
+    grid = random_grid(seed, [g for g in GRIDS if g[0] > 1])
+    family, sizes, sequences, plan = with_stages_per_rank(grid, stages_per_rank)
+    # Of several long documents some slice surely runs beside one with another prefix.
+    r = random.Random(seed)
+    sequences += [[r.randrange(sizes["vocab_size"]) for _ in range(n)] for n in (120, 90, 150, 70)]
+    plan.update(spread_vocabulary=spread, exchange_context=True)
+    model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
+    loss = loss_and_backward(model, sequences)
+    out = run_driver(tmp_path, model, sequences, plan, "fp64")
+    # All documents of several replicas may be merged, and merged ones are not exchanged.
+    assert out["exchanges"].item() > 0 or plan["dp"] > 1
+    assert_same_gradients(out, model, loss, 1e-9)
+
+
 @pytest.mark.parametrize("seed", range(600, 606))
 def test_weights_after_three_sharded_adamw_steps_equal_one_rank_in_fp64(seed, tmp_path):
     family, sizes, sequences, plan = random_grid(seed)

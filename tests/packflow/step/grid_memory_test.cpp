@@ -2,6 +2,7 @@
 // replicas that run merged MicroPacks.
 #include <gtest/gtest.h>
 
+#include "slimpack/schedule/context_exchanges.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/vocabulary_actions.h"
 #include "tests/packflow/step/memory_check.h"
@@ -45,11 +46,12 @@ struct Grid {
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
   std::int32_t stages_per_rank = 1;
   bool spread_vocabulary = false;
+  bool exchange_context = false;
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}{}", pp,
+    return fmt::format("pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}{}{}", pp,
                        stages_per_rank, dp, tp, merged, static_cast<int>(widest), split_from,
-                       spread_vocabulary ? ", spread" : "");
+                       spread_vocabulary ? ", spread" : "", exchange_context ? ", exchange" : "");
   }
 };
 
@@ -135,6 +137,9 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
   for (const ReplicaPlan& replica : step.plan.replicas)
     step.schedules.push_back(own_order(common, replica.packs));
   step.schedules = with_vocabulary(step.plan, std::move(step.schedules));
+  if (!grid.exchange_context) return step;
+  const auto exchanges = context_exchanges(step.plan, step.schedules);
+  for (std::size_t r = 0; r < exchanges.size(); ++r) step.schedules[r].exchanges = exchanges[r];
   return step;
 }
 
@@ -183,6 +188,14 @@ TEST(GridMemory, OfRanksThatShareTheVocabularyIsWithinTwoPercent) {
   compare_on({{.pp = 2, .widest = Widest::kVocabulary, .spread_vocabulary = true},
               {.pp = 2, .dp = 2, .tp = 2, .merged = 2, .spread_vocabulary = true}},
              "spread vocabulary");
+}
+
+TEST(GridMemory, OfRanksThatExchangeAttentionIsWithinTwoPercent) {
+  compare_on({{.pp = 2, .exchange_context = true},
+              {.pp = 4, .exchange_context = true},
+              {.pp = 2, .tp = 2, .stages_per_rank = 2, .exchange_context = true},
+              {.pp = 2, .dp = 2, .merged = 2, .spread_vocabulary = true, .exchange_context = true}},
+             "exchange");
 }
 
 TEST(GridMemory, OfReplicasIsWithinTwoPercent) {

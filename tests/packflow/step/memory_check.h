@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/cost/exchange_costs.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/packflow/step/ordered_ranks.h"
 #include "tests/packflow/support/small_runs.h"
@@ -23,15 +24,12 @@ struct GridStep {
 
   [[nodiscard]] SimulationResult predict() const {
     const RecomputingCosts recomputed = with_recompute(cost, plan.recompute);
-    std::vector<TaskTimes> times;
-    std::vector<TaskBytes> bytes;
-    for (const ReplicaPlan& replica : plan.replicas) {
-      times.push_back(task_times(recomputed, plan.layout, replica.packs));
-      bytes.push_back(task_bytes(recomputed, plan.layout, replica.packs, plan.lengths));
-    }
     std::vector<ReplicaPacks> tasks;
-    for (std::size_t r = 0; r < plan.replicas.size(); ++r)
-      tasks.push_back({plan.replicas[r].packs, times[r], bytes[r]});
+    for (const ReplicaPlan& replica : plan.replicas) {
+      tasks.push_back({replica.packs, task_times(recomputed, plan.layout, replica.packs),
+                       task_bytes(recomputed, plan.layout, replica.packs, plan.lengths)});
+      add_exchanges(tasks.back(), recomputed, plan.layout, schedules[tasks.size() - 1].exchanges);
+    }
     return simulate(tasks, schedules);
   }
 };
@@ -89,7 +87,7 @@ inline void compare(const GridStep& step, const std::string& what, Bytes least,
   const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
   const SimulationResult predicted = step.predict();
   const std::vector<Bytes> measured =
-      OrderedRanks(step.cost, step.plan, tokens).run(predicted.timeline.spans);
+      OrderedRanks(step.cost, step.plan, step.schedules, tokens).run(predicted.timeline.spans);
   expect_ratios(predicted, measured, step.cost.tp, what, least, bounds, ratios);
 }
 

@@ -6,6 +6,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/rank_threads.h"
 #include "slimpack/packflow/ranks/thread_world.h"
+#include "slimpack/packflow/step/rank_exchanges.h"
 #include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/packflow/step/vocabulary_step.h"
 #include "slimpack/trace/timeline.h"
@@ -21,15 +24,23 @@
 namespace slimpack::testing {
 
 /// Ranks are threads; those that an action needs, its tensor-parallel ranks and of a merged
-/// MicroPack those of all its replicas, of E, H and G those of the pipeline, run it together, and
-/// nobody runs anything else meanwhile.
+/// MicroPack those of all its replicas, of E, H and G those of the pipeline, of an exchange of
+/// attention both, run it together, and nobody runs anything else meanwhile.
 class OrderedRanks {
  public:
-  /// Of a plan under a cost model, whose `tp` ranks share each stage. Both must outlive this.
-  OrderedRanks(const Costs& cost, const StepPlan& plan, const StepTokens& tokens)
+  /// Of a plan and its schedules under a cost model, whose `tp` ranks share each stage. All must
+  /// outlive this.
+  OrderedRanks(const Costs& cost, const StepPlan& plan, std::span<const Schedule> schedules,
+               const StepTokens& tokens)
       : plan_(plan),
-        grid_{plan.layout.ranks(), static_cast<std::int32_t>(plan.replicas.size()), cost.tp,
-              plan.layout.stages_per_rank, plan.layout.spread_vocabulary},
+        schedules_(schedules),
+        grid_{
+            plan.layout.ranks(),
+            static_cast<std::int32_t>(plan.replicas.size()),
+            cost.tp,
+            plan.layout.stages_per_rank,
+            plan.layout.spread_vocabulary,
+            std::ranges::any_of(schedules, [](const Schedule& s) { return !s.exchanges.empty(); })},
         world_(grid_, kChannelSlots),
         rope_(cost.shape, cost.dtype, *std::ranges::max_element(plan.lengths)),
         ranks_(static_cast<std::size_t>(grid_.ranks())),
@@ -45,6 +56,8 @@ class OrderedRanks {
       if (grid_.spread_vocabulary)
         own.vocabulary.emplace(cost.shape, grid_, place, own.parameters, packs(place.replica),
                                tokens, *own.communicator);
+      own.exchanges.emplace(schedules[place.replica.index()].exchanges, packs(place.replica),
+                            plan.layout, place.pipeline, *own.communicator);
       for (StageParameters& parameters : own.parameters) {
         const auto s =
             static_cast<std::int32_t>(own.stages.size()) * grid_.pipeline + place.pipeline;
@@ -71,7 +84,13 @@ class OrderedRanks {
       reset_peak(r);
     }
     std::deque<Span> left(spans.begin(), spans.end());
-    while (!left.empty()) run_together(next_together(left));
+    while (!left.empty()) {
+      const std::vector<Span> together = next_together(left);
+      if (!ran_ahead_.erase(together.front())) run_together(together);
+      deliver(together.front());
+      for (std::size_t i = 1; i < together.size(); ++i)
+        if (!ran_ahead_.contains(together[i])) deliver(together[i]);
+    }
     std::vector<Bytes> peaks;
     for (std::int32_t r = 0; r < grid_.ranks(); ++r) {
       for (const Stage& stage : ranks_[static_cast<std::size_t>(r)].stages)
@@ -91,7 +110,15 @@ class OrderedRanks {
     std::unique_ptr<Communicator> communicator;
     std::vector<StageParameters> parameters;  ///< by stage
     std::optional<VocabularyStep> vocabulary;
+    std::optional<RankExchanges> exchanges;
+    at::Tensor output;  ///< of the action that has run, until it is delivered
     std::deque<Stage> stages;
+  };
+
+  struct ByStart {
+    bool operator()(const Span& a, const Span& b) const {
+      return std::tuple(a.rank, a.start, a.kind) < std::tuple(b.rank, b.start, b.kind);
+    }
   };
 
   [[nodiscard]] const PackPlan& packs(ReplicaId replica) const {
@@ -109,8 +136,20 @@ class OrderedRanks {
     return own.of(*pass_of(span.kind))[span.pack.index()];
   }
 
+  [[nodiscard]] Action action_of(const Span& span) const {
+    return {StageId(stage_of(span)), *pass_of(span.kind), span.pack};
+  }
+  /// The action with which that of the span exchanges attention.
+  [[nodiscard]] std::optional<Action> partner_of(const Span& span) const {
+    for (const ContextExchange& e : schedules_[place_of(span).replica.index()].exchanges) {
+      if (e.giver == action_of(span)) return e.taker;
+      if (e.taker == action_of(span)) return e.giver;
+    }
+    return std::nullopt;
+  }
+
   /// Takes the next span, and the same of the other replicas or ranks where they run it together.
-  [[nodiscard]] std::vector<Span> next_together(std::deque<Span>& left) const {
+  [[nodiscard]] std::vector<Span> next_together(std::deque<Span>& left) {
     const Span first = left.front();
     std::vector<Span> together{first};
     left.pop_front();
@@ -121,6 +160,17 @@ class OrderedRanks {
         if (same) together.push_back(other);
         return same;
       });
+      return together;
+    }
+    if (ran_ahead_.contains(first)) return together;
+    if (const std::optional<Action> partner = partner_of(first)) {
+      // It stays in the list: what it sends leaves when it ends.
+      const auto other = std::ranges::find_if(left, [&](const Span& span) {
+        return place_of(span).replica == place_of(first).replica &&
+               !is_joint(*pass_of(span.kind)) && action_of(span) == *partner;
+      });
+      together.push_back(*other);
+      ran_ahead_.insert(*other);
       return together;
     }
     if (pack_of(first).replicas == 1 || first.kind == SpanKind::kWeightGradient) return together;
@@ -178,22 +228,37 @@ class OrderedRanks {
     const StagePlace place = own.step->place();
     const bool forward = span.kind == SpanKind::kForward;
     at::Tensor rows_TH = input_of(rank, span);
+    const AttentionExchange* exchange =
+        ranks_[static_cast<std::size_t>(rank)].exchanges->of(action_of(span));
     if (forward)
-      rows_TH = own.step->forward(span.pack, std::move(rows_TH));
+      rows_TH = own.step->forward(span.pack, std::move(rows_TH), exchange);
     else if (span.kind == SpanKind::kBackward)
-      rows_TH = own.step->backward(span.pack, std::move(rows_TH));
+      rows_TH = own.step->backward(span.pack, std::move(rows_TH), exchange);
     else
-      rows_TH = own.step->input_gradients(span.pack, std::move(rows_TH));
+      rows_TH = own.step->input_gradients(span.pack, std::move(rows_TH), exchange);
     if (place.spread_vocabulary && !forward && place.first)
       ranks_[static_cast<std::size_t>(rank)].vocabulary->put_embedding_gradient(span.pack,
                                                                                 std::move(rows_TH));
-    if (forward ? place.last : place.first) return;
-    const std::int32_t to = stage_of(span) + (forward ? 1 : -1);
-    RankPlace receiver = grid_.place(rank);
+    if (forward ? !place.last : !place.first)
+      ranks_[static_cast<std::size_t>(rank)].output = std::move(rows_TH);
+  }
+
+  /// Hands the span's output over, if it has one.
+  void deliver(const Span& span) {
+    const Pass pass = *pass_of(span.kind);
+    if (is_joint(pass) || pass == Pass::kWeightGradient) return;
+    const std::int32_t to = stage_of(span) + (pass == Pass::kForward ? 1 : -1);
+    if (to < 0 || to == grid_.stages()) return;
+    RankPlace sender = place_of(span), receiver = sender;
     receiver.pipeline = to % grid_.pipeline;
-    charge_to(rows_TH, grid_.rank(receiver));
-    Stage& next = stage(grid_.rank(receiver), to);
-    (forward ? next.forward_inputs : next.backward_inputs).push_back(std::move(rows_TH));
+    for (std::int32_t t = 0; t < grid_.tensor; ++t) {
+      sender.tensor = receiver.tensor = t;
+      at::Tensor rows_TH = std::move(ranks_[static_cast<std::size_t>(grid_.rank(sender))].output);
+      charge_to(rows_TH, grid_.rank(receiver));
+      Stage& next = stage(grid_.rank(receiver), to);
+      (pass == Pass::kForward ? next.forward_inputs : next.backward_inputs)
+          .push_back(std::move(rows_TH));
+    }
   }
 
   Stage& stage(std::int32_t rank, std::int32_t of_model) {
@@ -220,9 +285,12 @@ class OrderedRanks {
   }
 
   const StepPlan& plan_;
+  std::span<const Schedule> schedules_;
   RankGrid grid_;
   ThreadWorld world_;
   Rope rope_;
+  /// Their partners in an exchange ended first and ran them, too.
+  std::set<Span, ByStart> ran_ahead_;
   std::vector<Rank> ranks_;
   RankThreads threads_;
 };

@@ -17,9 +17,9 @@ using slimpack::RankGroup;
 
 NB_MODULE(process_driver, m) {
   nb::class_<RankGrid>(m, "RankGrid")
-      .def(nb::init<std::int32_t, std::int32_t, std::int32_t, std::int32_t, bool>(),
+      .def(nb::init<std::int32_t, std::int32_t, std::int32_t, std::int32_t, bool, bool>(),
            nb::arg("pipeline"), nb::arg("replicas"), nb::arg("tensor"), nb::arg("stages_per_rank"),
-           nb::arg("spread_vocabulary"));
+           nb::arg("spread_vocabulary"), nb::arg("exchange_context"));
   m.def("group_ranks", [](const RankGrid& grid, std::int32_t rank) {
     std::vector<std::vector<std::int32_t>> out;
     for (const RankGroup& group : process_groups(grid, rank)) {

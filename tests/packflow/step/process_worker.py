@@ -32,7 +32,8 @@ for case, file in enumerate(files):
                             world_size=ranks)
     step = json.loads(Path(file).read_text())
     grid = process_driver.RankGrid(step["pp"], step["dp"], step["tp"], step.get("stages_per_rank", 1),
-                                   step.get("spread_vocabulary", False))
+                                   step.get("spread_vocabulary", False),
+                                   step.get("exchange_context", False))
     names = [dist.new_group(members, use_local_synchronization=True).group_name
              for members in process_driver.group_ranks(grid, rank)]
     process_driver.run(file, grid, rank, names)

@@ -136,6 +136,27 @@ class WatchedShardReduction final : public ShardReduction {
   WatchedGroup group_;
 };
 
+class WatchedMessages final : public Messages {
+ public:
+  explicit WatchedMessages(WatchedGroup group) : group_(std::move(group)) {}
+  void lend(std::vector<at::Tensor> tensors, std::int32_t to) override {
+    group_.watched("lend", {}, [&] { inner().lend(std::move(tensors), to); });
+  }
+  void give(std::vector<at::Tensor> tensors, std::int32_t to) override {
+    group_.watched("give", {}, [&] { inner().give(std::move(tensors), to); });
+  }
+  void start_receive(const std::vector<TensorForm>& forms, std::int32_t from) override {
+    inner().start_receive(forms, from);
+  }
+  std::vector<at::Tensor> finish_receive(std::int32_t from) override {
+    return group_.watched("finish_receive", {}, [&] { return inner().finish_receive(from); });
+  }
+
+ private:
+  Messages& inner() { return group_.group().messages(); }
+  WatchedGroup group_;
+};
+
 /// The watch outlives it.
 class WatchedCommunicator final : public Communicator {
  public:
@@ -167,6 +188,7 @@ class WatchedCommunicator final : public Communicator {
     return watched("context", communicator_->context(replicas));
   }
   Collective& tensor() override { return watched("tensor", communicator_->tensor()); }
+  Collective& pipeline() override { return watched("pipeline", communicator_->pipeline()); }
   Collective& vocabulary() override { return watched("vocabulary", communicator_->vocabulary()); }
   Collective& tied() override { return watched("tied", communicator_->tied()); }
 
@@ -181,7 +203,8 @@ class WatchedCommunicator final : public Communicator {
     Collective own(
         group.size(), group.index(),
         {std::make_unique<WatchedGathering>(end), std::make_unique<WatchedRowExchange>(end),
-         std::make_unique<WatchedShifts>(end), std::make_unique<WatchedShardReduction>(end)});
+         std::make_unique<WatchedShifts>(end), std::make_unique<WatchedShardReduction>(end),
+         std::make_unique<WatchedMessages>(end)});
     return groups_.emplace(&group, std::move(own)).first->second;
   }
 

@@ -1,0 +1,197 @@
+#include "slimpack/cost/exchange_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "slimpack/base/error.h"
+#include "slimpack/cost/layer_transients.h"
+#include "slimpack/cost/layer_widths.h"
+
+namespace slimpack {
+namespace {
+
+/// Tokens of an exchange as the tensors that travel have them.
+struct Travelling {
+  double queries, keys;
+
+  Travelling(const PackPlan& packs, const ContextExchange& exchange)
+      : keys(static_cast<double>(exchange.keys.count())) {
+    const MicroPack& pack = packs.of(exchange.giver.pass)[exchange.giver.pack.index()];
+    queries = static_cast<double>(pack.slices[exchanged_slice(pack)].length().count());
+  }
+
+  /// Bytes in one layer: to the taker queries, keys and values, and backward the queries' output,
+  /// its gradient and log-sum-exp; back output and log-sum-exp, or the gradients of what came.
+  [[nodiscard]] double there(const LayerWidths& w, Pass pass) const {
+    const auto q = static_cast<double>(w.q), lse = static_cast<double>(w.lse);
+    return queries * (pass == Pass::kForward ? q : 3 * q + lse) + keys_bytes(w);
+  }
+  [[nodiscard]] double back(const LayerWidths& w, Pass pass) const {
+    const auto q = static_cast<double>(w.q), lse = static_cast<double>(w.lse);
+    return pass == Pass::kForward ? queries * (q + lse) : queries * q + keys_bytes(w);
+  }
+
+ private:
+  [[nodiscard]] double keys_bytes(const LayerWidths& w) const {
+    return keys * 2 * static_cast<double>(w.k);
+  }
+};
+
+double pairs_of(const PackPlan& packs, const Action& action) {
+  double pairs = 0;
+  for (const Slice& slice : packs.of(action.pass)[action.pack.index()].slices)
+    pairs += slice.causal_pairs();
+  return pairs;
+}
+
+class ExchangeCosts {
+ public:
+  ExchangeCosts(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
+                std::span<const double> speed)
+      : replica_(replica), cost_(cost), layout_(layout), speed_(speed) {
+    for (const MicroPack& pack : replica.packs.forward)
+      for (const Slice& slice : pack.slices) {
+        lengths_.resize(std::max(lengths_.size(), slice.sequence.index() + 1));
+        lengths_[slice.sequence.index()] = std::max(lengths_[slice.sequence.index()], slice.end);
+      }
+  }
+
+  void add(const ContextExchange& exchange) {
+    const Travelling travelling(replica_.packs, exchange);
+    double giver = 0, taker = 0;
+    const std::int32_t layers = exchanging_layers(layout_, exchange);
+    for (std::int32_t l = 0; l < layers; ++l) {
+      const LayerTime time = layer_time(exchange, travelling, l);
+      giver += time.giver;
+      taker += time.taker;
+    }
+    add_time(exchange.giver, giver);
+    add_time(exchange.taker, taker);
+    if (replica_.bytes.rows.empty()) return;
+    const MicroPack& pack = pack_of(exchange.giver);
+    const std::size_t slice = exchanged_slice(pack);
+    const Tokens queries = pack.slices[slice].length();
+    add_bytes(exchange.giver, {true, slice, queries, exchange.keys}, layers, 0);
+    // Of another process the taker gets copies, for which it makes room before its own attention.
+    const double copies =
+        cost_.gpu ? travelling.there(widths(exchange.taker.stage, 0), exchange.taker.pass) : 0;
+    add_bytes(exchange.taker, {false, slice, queries, exchange.keys}, layers, copies);
+  }
+
+ private:
+  /// Of one layer: what the exchange changes.
+  struct LayerTime {
+    double giver, taker;
+  };
+
+  [[nodiscard]] std::size_t kind(StageId stage, std::int32_t layer) const {
+    const std::int32_t first = layout_.layer_begin[stage.index()];
+    return cost_.shape.kind_of(static_cast<std::size_t>(first + layer));
+  }
+  [[nodiscard]] LayerWidths widths(StageId stage, std::int32_t layer) const {
+    return {cost_.shape, kind(stage, layer), cost_.dtype, cost_.tp};
+  }
+  /// Nanoseconds of a query-key pair.
+  [[nodiscard]] double per_pair(const Action& action, std::int32_t layer) const {
+    const LayerCosts& costs = layer_costs(cost_, kind(action.stage, layer));
+    const double speed =
+        speed_.empty() ? 1 : speed_[static_cast<std::size_t>(layout_.rank_of(action.stage))];
+    return (action.pass == Pass::kForward ? costs.forward : costs.backward).per_pair / speed;
+  }
+  [[nodiscard]] double transfer(double bytes_of_rank) const {
+    return cost_.transfer_latency + cost_.transfer_per_byte * bytes_of_rank * cost_.tp;
+  }
+
+  [[nodiscard]] LayerTime layer_time(const ContextExchange& exchange, const Travelling& travelling,
+                                     std::int32_t layer) const {
+    const Action& giver = exchange.giver;
+    const LayerWidths w = widths(giver.stage, layer);
+    const double moved = travelling.queries * travelling.keys;
+    const double off = moved * per_pair(giver, layer);
+    const double on = moved * per_pair(exchange.taker, layer);
+    const double giver_own = pairs_of(replica_.packs, giver) * per_pair(giver, layer) - off;
+    const double taker_own =
+        pairs_of(replica_.packs, exchange.taker) * per_pair(exchange.taker, layer);
+    const double arrival = std::max(taker_own, transfer(travelling.there(w, giver.pass)));
+    const double result = arrival + on + transfer(travelling.back(w, giver.pass));
+    return {std::max(giver_own, result) - giver_own - off, arrival - taker_own + on};
+  }
+
+  void add_time(const Action& action, double nanos) {
+    const auto more = Nanos(static_cast<std::int64_t>(std::llround(nanos)));
+    const std::size_t s = action.stage.index(), pack = action.pack.index();
+    const auto add_to = [&](std::vector<std::vector<Nanos>>& times) {
+      if (!times.empty()) times[s][pack] = std::max(Nanos(1), times[s][pack] + more);
+    };
+    if (action.pass == Pass::kForward) return add_to(replica_.times.forward);
+    add_to(replica_.times.backward);
+    add_to(replica_.times.input_gradient);
+  }
+
+  [[nodiscard]] const MicroPack& pack_of(const Action& action) const {
+    return replica_.packs.of(action.pass)[action.pack.index()];
+  }
+
+  /// By how much the exchange changes the peak of the stage's layers, at most. `layers` exchange:
+  /// others have the peaks that they have without.
+  [[nodiscard]] std::int64_t more_in_layers(const Action& action, const ExchangedTokens& exchange,
+                                            std::int32_t layers, bool splits) const {
+    const MicroPack& pack = pack_of(action);
+    std::optional<std::int64_t> more;
+    if (layers < layout_.layers(action.stage)) more = 0;
+    for (std::int32_t l = 0; l < layers; ++l) {
+      const LayerWidths w = widths(action.stage, l);
+      const Recompute recompute = recompute_of(
+          cost_.recompute, static_cast<std::size_t>(layout_.layer_begin[action.stage.index()] + l));
+      const PutOffWidths put_off =
+          splits ? put_off_widths(w, recompute, /*views=*/false) : PutOffWidths{};
+      const auto peak = [&](const ExchangedTokens* with) {
+        return action.pass == Pass::kForward
+                   ? layer_forward_transient(w, pack, recompute, with)
+                   : layer_backward_transient(w, pack, lengths_, recompute, put_off, with);
+      };
+      more = std::max(more.value_or(INT64_MIN), peak(&exchange) - peak(nullptr));
+    }
+    return *more;
+  }
+
+  void add_bytes(const Action& action, const ExchangedTokens& exchange, std::int32_t layers,
+                 double copies) {
+    const std::size_t s = action.stage.index(), pack = action.pack.index();
+    const auto add_to = [&](std::vector<std::vector<Bytes>>& peaks, bool splits) {
+      if (peaks.empty()) return;
+      const std::int64_t more = more_in_layers(action, exchange, layers, splits);
+      peaks[s][pack] = std::max(Bytes(0), peaks[s][pack] + Bytes(more + std::llround(copies)));
+    };
+    if (action.pass == Pass::kForward) return add_to(replica_.bytes.forward_transient, false);
+    add_to(replica_.bytes.backward_transient, false);
+    add_to(replica_.bytes.input_transient, true);
+  }
+
+  ReplicaPacks& replica_;
+  const RecomputingCosts& cost_;
+  const StageLayout& layout_;
+  std::span<const double> speed_;
+  SequenceLengths lengths_;
+};
+
+}  // namespace
+
+bool exchanges_attention(const Costs& cost) {
+  if (cost.autograd) return false;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
+    if (layer_costs(cost, kind).forward.window > Tokens(0)) return false;
+  return true;
+}
+
+void add_exchanges(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
+                   std::span<const ContextExchange> exchanges, std::span<const double> speed) {
+  if (exchanges.empty()) return;
+  SLIMPACK_CHECK(exchanges_attention(cost), "layers that cannot exchange attention");
+  ExchangeCosts costs(replica, cost, layout, speed);
+  for (const ContextExchange& exchange : exchanges) costs.add(exchange);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,36 @@
+#include "slimpack/packflow/ranks/thread_messages.h"
+
+#include <utility>
+
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/memory_tracker.h"
+
+namespace slimpack {
+
+void ThreadMessages::put(std::int32_t from, std::int32_t to, Message message) {
+  const auto lock = room_.lock();
+  if (message.given)
+    for (const at::Tensor& tensor : message.tensors) charge_to(tensor, group_.rank(to));
+  box(from, to).push_back(std::move(message));
+  room_.notify();
+}
+
+std::vector<at::Tensor> ThreadMessages::take(std::int32_t from, std::int32_t to, RankClock& clock) {
+  auto lock = room_.lock();
+  std::deque<Message>& own = box(from, to);
+  room_.wait(lock, clock, [&] { return !own.empty(); });
+  Message message = std::move(own.front());
+  own.pop_front();
+  clock.wait_until(message.sent);
+  message.ready.order_queue_after();
+  for (const at::Tensor& tensor : message.tensors) keep_for_queue(tensor);
+  return std::move(message.tensors);
+}
+
+void ThreadMessagesEnd::put(std::vector<at::Tensor> tensors, bool given, std::int32_t to) {
+  messages_.put(
+      index_, to,
+      {std::move(tensors), given, clock_.now(), WorkMark(clock_.device(), WorkMark::Kind::kOrder)});
+}
+
+}  // namespace slimpack

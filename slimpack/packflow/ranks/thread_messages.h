@@ -1,0 +1,68 @@
+// Messages between any two ranks of a group that are threads. Tensors are handed over without a
+// copy.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/packflow/ranks/thread_room.h"
+
+namespace slimpack {
+
+/// The shared side of a group. Thread-safe; outlives its members' ends.
+class ThreadMessages {
+ public:
+  ThreadMessages(SharedFailure& failure, const RankGroup& group)
+      : room_(failure), group_(group), boxes_(static_cast<std::size_t>(group.size * group.size)) {}
+
+  struct Message {
+    std::vector<at::Tensor> tensors;
+    bool given;  ///< they count as the receiver's memory
+    Nanos sent;
+    WorkMark ready;  ///< of the sender's work
+  };
+  void put(std::int32_t from, std::int32_t to, Message message);
+  /// Waits for the next message.
+  [[nodiscard]] std::vector<at::Tensor> take(std::int32_t from, std::int32_t to, RankClock& clock);
+
+ private:
+  [[nodiscard]] std::deque<Message>& box(std::int32_t from, std::int32_t to) {
+    return boxes_[static_cast<std::size_t>(from * group_.size + to)];
+  }
+
+  ThreadRoom room_;
+  RankGroup group_;
+  std::vector<std::deque<Message>> boxes_;  ///< [from · size + to]
+};
+
+/// One member's end. Only that member's thread uses it and the clock.
+class ThreadMessagesEnd final : public Messages {
+ public:
+  ThreadMessagesEnd(ThreadMessages& messages, std::int32_t index, RankClock& clock)
+      : messages_(messages), index_(index), clock_(clock) {}
+
+  void lend(std::vector<at::Tensor> tensors, std::int32_t to) override {
+    put(std::move(tensors), false, to);
+  }
+  void give(std::vector<at::Tensor> tensors, std::int32_t to) override {
+    put(std::move(tensors), true, to);
+  }
+  /// Does nothing: the receiver gets the sender's tensors themselves.
+  void start_receive(const std::vector<TensorForm>& /*forms*/, std::int32_t /*from*/) override {}
+  std::vector<at::Tensor> finish_receive(std::int32_t from) override {
+    return messages_.take(from, index_, clock_);
+  }
+
+ private:
+  void put(std::vector<at::Tensor> tensors, bool given, std::int32_t to);
+
+  ThreadMessages& messages_;
+  std::int32_t index_;
+  RankClock& clock_;
+};
+
+}  // namespace slimpack

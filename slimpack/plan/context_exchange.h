@@ -1,0 +1,41 @@
+// Context exchange: one rank of a pipeline runs a part of another one's attention (SlimPipe,
+// arXiv:2504.14519, section 4.2). Ranks of a pipeline hold slices with prefixes of different length
+// at any time, so without it the rank with the longest prefix keeps the others waiting.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+
+#include "slimpack/base/units.h"
+#include "slimpack/plan/action.h"
+#include "slimpack/plan/plan.h"
+
+namespace slimpack {
+
+/// In each of the first layers that both stages have, the giver sends the queries of one slice and
+/// its sequence's oldest keys and values; the taker sends back what these queries get from them,
+/// to be merged by its log-sum-exp; backward their gradients. Both actions start together.
+struct ContextExchange {
+  Action giver;
+  Action taker;    ///< of the same pass on another rank
+  Tokens keys{0};  ///< the oldest; at most the prefix of the giver's slice
+
+  auto operator<=>(const ContextExchange&) const = default;
+};
+
+/// The place in the pack of the slice whose queries the giver sends: the first of those with the
+/// longest prefix.
+[[nodiscard]] inline std::size_t exchanged_slice(const MicroPack& pack) {
+  const auto& slices = pack.slices;
+  return static_cast<std::size_t>(std::ranges::max_element(slices, {}, &Slice::prefix) -
+                                  slices.begin());
+}
+
+/// The layers of both stages in which the exchange takes place: so many from each one's first.
+[[nodiscard]] inline std::int32_t exchanging_layers(const StageLayout& layout,
+                                                    const ContextExchange& exchange) {
+  return std::min(layout.layers(exchange.giver.stage), layout.layers(exchange.taker.stage));
+}
+
+}  // namespace slimpack

@@ -1,0 +1,45 @@
+#include "slimpack/planner/exchange_planning.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/exchange_costs.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/schedule/context_exchanges.h"
+
+namespace slimpack {
+namespace {
+
+Nanos time_of(const TaskTimes& times, const Action& action) {
+  const auto& of_pass = action.pass == Pass::kForward    ? times.forward
+                        : action.pass == Pass::kBackward ? times.backward
+                                                         : times.input_gradient;
+  return of_pass[action.stage.index()][action.pack.index()];
+}
+
+Nanos longer(const TaskTimes& times, const ContextExchange& exchange) {
+  return std::max(time_of(times, exchange.giver), time_of(times, exchange.taker));
+}
+
+}  // namespace
+
+void put_exchanges_in(RatedPlan& step, const Costs& cost) {
+  if (!exchanges_attention(cost)) return;
+  const std::vector<ReplicaPacks> without = costed_replicas(step, cost);
+  std::vector<std::vector<ContextExchange>> all = context_exchanges(step.plan, step.schedules);
+  for (std::size_t r = 0; r < all.size(); ++r) step.schedules[r].exchanges = std::move(all[r]);
+  const std::vector<ReplicaPacks> with = costed_replicas(step, cost);
+  for (std::size_t r = 0; r < step.schedules.size(); ++r)
+    std::erase_if(step.schedules[r].exchanges, [&](const ContextExchange& exchange) {
+      return longer(with[r].times, exchange) >= longer(without[r].times, exchange);
+    });
+  step.memory.clear();
+}
+
+bool has_exchanges(const RatedPlan& step) {
+  return std::ranges::any_of(step.schedules,
+                             [](const Schedule& schedule) { return !schedule.exchanges.empty(); });
+}
+
+}  // namespace slimpack

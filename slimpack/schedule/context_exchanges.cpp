@@ -1,0 +1,69 @@
+// Steps: collect what the ranks of a pipeline run at the same time; pair the most with the least.
+#include "slimpack/schedule/context_exchanges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "slimpack/schedule/ticks.h"
+
+namespace slimpack {
+namespace {
+
+double pairs_of(const MicroPack& pack) {
+  double pairs = 0;
+  for (const Slice& slice : pack.slices) pairs += slice.causal_pairs();
+  return pairs;
+}
+
+/// Of two actions, the giver with more pairs than the taker; none if they are even to one key.
+std::optional<ContextExchange> exchange_between(const PackPlan& packs, const Action& giver,
+                                                const Action& taker) {
+  const MicroPack& pack = packs.of(giver.pass)[giver.pack.index()];
+  const Slice& slice = pack.slices[exchanged_slice(pack)];
+  const double more = pairs_of(pack) - pairs_of(packs.of(taker.pass)[taker.pack.index()]);
+  const double keys = std::floor(more / 2 / static_cast<double>(slice.length().count()));
+  const Tokens given = std::min(slice.prefix(), Tokens(static_cast<std::int64_t>(keys)));
+  if (given < Tokens(1)) return std::nullopt;
+  return ContextExchange{giver, taker, given};
+}
+
+/// Adds those between actions that run at the same time.
+void add_exchanges(const PackPlan& packs, std::vector<Action> together,
+                   std::vector<ContextExchange>& out) {
+  std::ranges::stable_sort(together, {}, [&](const Action& action) {
+    return pairs_of(packs.of(action.pass)[action.pack.index()]);
+  });
+  for (std::size_t i = 0; i + i + 1 < together.size(); ++i)
+    if (const auto exchange =
+            exchange_between(packs, together[together.size() - 1 - i], together[i]))
+      out.push_back(*exchange);
+}
+
+}  // namespace
+
+std::vector<std::vector<ContextExchange>> context_exchanges(const StepPlan& plan,
+                                                            const std::vector<Schedule>& schedules,
+                                                            int slots) {
+  const Ticks ticks(plan, schedules, slots);
+  std::vector<std::vector<ContextExchange>> out;
+  for (std::size_t r = 0; r < schedules.size(); ++r) {
+    const PackPlan& packs = plan.replicas[r].packs;
+    // By half of a tick and pass: whole backwards exchange with whole ones.
+    std::map<std::pair<Ticks::Half, Pass>, std::vector<Action>> together;
+    for (const auto& actions : schedules[r].ranks)
+      for (const Action& action : actions) {
+        const bool attends = action.pass == Pass::kForward || goes_back(action.pass);
+        if (attends && packs.of(action.pass)[action.pack.index()].replicas == 1)
+          together[{ticks.of(r, action), action.pass}].push_back(action);
+      }
+    std::vector<ContextExchange>& own = out.emplace_back();
+    for (auto& [when, actions] : together) add_exchanges(packs, std::move(actions), own);
+    std::ranges::sort(own);
+  }
+  return out;
+}
+
+}  // namespace slimpack

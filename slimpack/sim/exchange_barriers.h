@@ -1,0 +1,45 @@
+// Exchange barriers: two actions that exchange attention start together.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+
+#include <vector>
+
+#include "slimpack/schedule/schedule.h"
+
+namespace slimpack {
+
+/// Those of one replica.
+class ExchangeBarriers {
+ public:
+  static constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+
+  explicit ExchangeBarriers(std::span<const ContextExchange> exchanges) {
+    for (const ContextExchange& exchange : exchanges) {
+      partners_.emplace(exchange.giver, exchange.taker);
+      partners_.emplace(exchange.taker, exchange.giver);
+    }
+  }
+
+  /// The action's partner; null: it has none.
+  [[nodiscard]] const Action* partner(const Action& action) const {
+    const auto it = partners_.find(action);
+    return it == partners_.end() ? nullptr : &it->second;
+  }
+  /// The action is ready at `ready`. When both start; kUnknown until its partner is ready, too.
+  std::int64_t join(const Action& action, std::int64_t ready) {
+    ready_.insert_or_assign(action, ready);
+    const auto other = ready_.find(*partner(action));
+    return other == ready_.end() ? kUnknown : std::max(ready, other->second);
+  }
+
+ private:
+  std::map<Action, Action> partners_;  ///< both ways
+  std::map<Action, std::int64_t> ready_;
+};
+
+}  // namespace slimpack
