@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONTEXT = 131072
 JOBS = {"8 replicas × tp 8": {"dp": 8, "tp": 8}, "pp 4 × dp 4 × tp 8": {"pp": 4, "dp": 4, "tp": 8}}
-PLANNERS = ["slimpack", "concatenated", "best-fit", "balanced", "seq1f1b", "uniform-slices"]
+PLANNERS = ["slimpack", "concatenated", "best-fit", "balanced", "seq1f1b", "slimpipe"]
 
 
 def parse():

@@ -50,12 +50,12 @@ constexpr std::array kBaselines{
              .tunings = seq1f1b_tunings,
              .cuts = true,
              .interleaves = true},
-    Baseline{.name = "uniform-slices",
-             .about = "packs cut into slices of equal tokens, 1F1B over slices (SlimPipe without "
-                      "its context exchange)",
-             .packs = best_fit_packs,
-             .plan = uniform_slices_plan,
-             .tunings = uniform_slices_tunings,
+    Baseline{.name = "slimpipe",
+             .about = "packs cut into slices of equal tokens, interleaved 1F1B over slices "
+                      "(SlimPipe)",
+             .packs = slimpipe_packs,
+             .plan = slimpipe_plan,
+             .tunings = slimpipe_tunings,
              .cuts = true,
              .interleaves = true},
     Baseline{.name = "context-parallel",

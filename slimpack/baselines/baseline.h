@@ -34,6 +34,10 @@ struct BaselinePlan {
   std::vector<std::vector<std::int32_t>> columns = {};
   /// Weight gradients run apart from input gradients, stage s's s packs later.
   bool split = false;
+  /// The ranks of a pipeline take attention over from each other, so that slices that run at the
+  /// same time take equally long. It depends on the order, which fixed_order
+  /// (slimpack/planner/baseline_orders.h) makes.
+  bool exchanges_context = false;
 };
 
 /// What a baseline plans. Keeps references.

@@ -29,13 +29,17 @@ namespace slimpack {
                                          const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> dynapipe_tunings(const BaselineInput& input);
 
-/// Best-fit packs cut into equal FLOPs (Seq1F1B) or equal tokens (as SlimPipe cuts).
+/// Seq1F1B: best-fit packs cut into equal FLOPs.
 [[nodiscard]] BaselinePlan seq1f1b_plan(const BaselineInput& input,
                                         const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input);
-[[nodiscard]] BaselinePlan uniform_slices_plan(const BaselineInput& input,
-                                               const std::vector<SequencePacks>& shares);
-[[nodiscard]] std::vector<Tuning> uniform_slices_tunings(const BaselineInput& input);
+
+/// SlimPipe: best-fit packs cut into equal tokens, a multiple of the pipeline's ranks of slices a
+/// pack. With Tuning::tails the groups of packed_tails.h.
+[[nodiscard]] SequencePacks slimpipe_packs(const BaselineInput& input);
+[[nodiscard]] BaselinePlan slimpipe_plan(const BaselineInput& input,
+                                         const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> slimpipe_tunings(const BaselineInput& input);
 
 /// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
 [[nodiscard]] BaselinePlan context_parallel_plan(const BaselineInput& input,

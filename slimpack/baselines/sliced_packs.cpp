@@ -1,11 +1,12 @@
-// Baselines that cut best-fit packs into slices: of equal FLOPs (Seq1F1B), of equal tokens
-// (SlimPipe).
+// Baselines that cut packs into slices: of equal FLOPs (Seq1F1B), of equal tokens (SlimPipe).
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
+#include "slimpack/baselines/packed_tails.h"
 #include "slimpack/baselines/step_builder.h"
 
 namespace slimpack {
@@ -13,8 +14,8 @@ namespace {
 
 /// As published, a pack has at least so many slices, and at least as many as there are ranks.
 constexpr std::int32_t kLeastSlices = 4;
-
-constexpr std::int32_t kSlices[] = {2, 4, 8, 16, 32, 64};
+/// At most so many are tried, or as many as there are ranks.
+constexpr std::int32_t kMostSlices = 64;
 
 /// The quantity that is equal for all slices of a pack: FLOPs or tokens.
 struct Weight {
@@ -72,16 +73,16 @@ std::vector<MicroPack> cut_pack(const MicroPack& pack, const Weight& weight_of,
   return out;
 }
 
+/// The step whose micro-batches, [share][pack], have these MicroPacks: `cut(pack)`, in forward
+/// order. Backward they run in reverse.
+template <class Cut>
 BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares,
-                         const Weight& weight, std::int32_t ahead_per_stage) {
-  const std::int32_t count = input.tuning.slices > 0
-                                 ? input.tuning.slices
-                                 : std::max(input.job.layout.ranks(), kLeastSlices);
+                         std::int32_t ahead_per_stage, const Cut& cut) {
   std::vector<PackPlan> replicas;
   for (const SequencePacks& own : shares) {
     PackPlan& plan = replicas.emplace_back();
     for (const auto& sequences : own) {
-      const auto slices = cut_pack(whole_pack(input.lengths, sequences), weight, count);
+      const std::vector<MicroPack> slices = cut(sequences);
       plan.forward.insert(plan.forward.end(), slices.begin(), slices.end());
       plan.backward.insert(plan.backward.end(), slices.rbegin(), slices.rend());
     }
@@ -92,13 +93,38 @@ BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequenceP
           .split = input.tuning.split};
 }
 
-/// All numbers of slices from `least` on, the published one first.
-std::vector<Tuning> sliced_tunings(const BaselineInput& input, std::int32_t least) {
-  std::vector<std::int32_t> counts{0};
-  for (const std::int32_t count : kSlices)
-    if (count >= least && count != std::max(input.job.layout.ranks(), kLeastSlices))
-      counts.push_back(count);
-  return varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, counts);
+std::int32_t seq1f1b_slices(const BaselineInput& input) {
+  return input.tuning.slices > 0 ? input.tuning.slices
+                                 : std::max(input.job.layout.ranks(), kLeastSlices);
+}
+
+/// The published number: of the multiples of the ranks the least with enough slices.
+std::int32_t published_slimpipe_slices(std::int32_t ranks) {
+  return (kLeastSlices + ranks - 1) / ranks * ranks;
+}
+
+std::int32_t slimpipe_slices(const BaselineInput& input) {
+  return input.tuning.slices > 0 ? input.tuning.slices
+                                 : published_slimpipe_slices(input.job.layout.ranks());
+}
+
+/// The tokens of a full slice where tails are packed.
+Tokens full_slice(const BaselineInput& input) {
+  const std::int64_t slices = slimpipe_slices(input);
+  return Tokens((pack_tokens(input).count() + slices - 1) / slices);
+}
+
+/// Settings with packed tails, those whose slices have the same tokens once.
+std::vector<Tuning> tail_tunings(const BaselineInput& input,
+                                 const std::vector<std::int32_t>& counts) {
+  std::vector<Tuning> out;
+  std::set<Tokens> seen;
+  for (Tuning& tuning : varied(pack_tunings(input), &Tuning::slices, counts)) {
+    tuning.tails = true;
+    if (seen.insert(full_slice({input.job, input.lengths, input.cost, tuning})).second)
+      out.push_back(tuning);
+  }
+  return dealt_tunings(input, out);
 }
 
 }  // namespace
@@ -112,23 +138,56 @@ BaselinePlan seq1f1b_plan(const BaselineInput& input, const std::vector<Sequence
     weight.per_window_pair += stage.per_window_pair;
     weight.window = std::max(weight.window, stage.window);
   }
-  return sliced_plan(input, shares, weight, input.job.layout.stages_per_rank > 1 ? 2 : 1);
+  const std::int32_t count = seq1f1b_slices(input);
+  return sliced_plan(input, shares, input.job.layout.stages_per_rank > 1 ? 2 : 1,
+                     [&](const std::vector<SequenceId>& sequences) {
+                       return cut_pack(whole_pack(input.lengths, sequences), weight, count);
+                     });
 }
 
 std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input) {
-  const std::vector<Tuning> whole = sliced_tunings(input, 2);
+  std::vector<std::int32_t> counts{0};
+  for (std::int32_t count = 2; count <= kMostSlices; count *= 2)
+    if (count != seq1f1b_slices(input)) counts.push_back(count);
+  const std::vector<Tuning> whole =
+      varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, counts);
   if (input.cost.weight_gradient == EdgeTime() || input.job.layout.stages_per_rank > 1)
     return whole;
   return varied(whole, &Tuning::split, {false, true});
 }
 
-BaselinePlan uniform_slices_plan(const BaselineInput& input,
-                                 const std::vector<SequencePacks>& shares) {
-  return sliced_plan(input, shares, Weight{}, 2);
+SequencePacks slimpipe_packs(const BaselineInput& input) {
+  if (!input.tuning.tails) return best_fit_packs(input);
+  return tail_groups(input.lengths, full_slice(input), step_cost(input.job.layout, input.cost));
 }
 
-std::vector<Tuning> uniform_slices_tunings(const BaselineInput& input) {
-  return sliced_tunings(input, input.job.layout.ranks());
+BaselinePlan slimpipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
+  const std::int32_t count = slimpipe_slices(input);
+  const Tokens slice = full_slice(input);
+  BaselinePlan made = sliced_plan(input, shares, 2, [&](const std::vector<SequenceId>& sequences) {
+    return input.tuning.tails ? group_slices(input.lengths, sequences, slice)
+                              : cut_pack(whole_pack(input.lengths, sequences), Weight{}, count);
+  });
+  made.exchanges_context = true;
+  return made;
+}
+
+std::vector<Tuning> slimpipe_tunings(const BaselineInput& input) {
+  const std::int32_t ranks = input.job.layout.ranks();
+  const std::int32_t published = published_slimpipe_slices(ranks);
+  std::vector<std::int32_t> others;
+  for (std::int32_t count = ranks; count <= std::max(ranks, kMostSlices); count *= 2)
+    if (count != published) others.push_back(count);
+  const auto with = [&](std::int32_t first) {
+    std::vector<std::int32_t> counts{first};
+    counts.insert(counts.end(), others.begin(), others.end());
+    return counts;
+  };
+  std::vector<Tuning> all =
+      varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, with(0));
+  const std::vector<Tuning> tails = tail_tunings(input, with(published));
+  all.insert(all.end(), tails.begin(), tails.end());
+  return all;
 }
 
 }  // namespace slimpack

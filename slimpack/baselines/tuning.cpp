@@ -48,6 +48,7 @@ std::string describe(const Tuning& tuning) {
   if (tuning.group > 0) add(fmt::format("{} replicas a pack", tuning.group));
   if (tuning.packs > 0) add(fmt::format("{} packs a replica", tuning.packs));
   if (tuning.slices > 0) add(fmt::format("{} slices a pack", tuning.slices));
+  if (tuning.tails) add("tails packed");
   add(words(tuning.dealing));
   add(words(tuning.order));
   if (tuning.split) add("split backwards");

@@ -32,6 +32,9 @@ struct Tuning {
   std::int32_t group = 0;   ///< so many replicas share every pack
   std::int32_t packs = 0;   ///< of each replica, at least
   std::int32_t slices = 0;  ///< of each pack
+  /// Slices have the tokens of a pack ÷ slices. What long sequences leave over and short sequences
+  /// fill packs of a slice's size. Set only where `slices` is, too.
+  bool tails = false;
   Dealing dealing = Dealing::kPublished;
   PackOrder order = PackOrder::kPublished;
   bool split = false;  ///< weight gradients run later than input gradients

@@ -41,8 +41,9 @@ Nanos BaselineBounds::of_packs(const Baseline& baseline, const SequencePacks& pa
 
 ShareBound BaselineBounds::of_shares(const Baseline& baseline,
                                      const std::vector<SequencePacks>& shares, std::int32_t group,
-                                     std::int32_t slices) {
+                                     const Tuning& tuning) {
   const GroupWorks& known = works(group);
+  const std::int32_t slices = std::max(1, tuning.slices);
   double longest = 0;
   std::size_t actions = 0, heaviest = 0;
   for (const SequencePacks& share : shares) {
@@ -50,14 +51,14 @@ ShareBound BaselineBounds::of_shares(const Baseline& baseline,
     double in = std::numeric_limits<double>::infinity(), out = in;
     for (const auto& pack : share) {
       const Work work = pack_work(known, pack);
-      const double more = baseline.cuts ? slices_more(pack, slices) : 0;
+      const double more = baseline.cuts && !tuning.tails ? slices_more(pack, slices) : 0;
       first += work.first + more * known.pack.first;
       last += work.last + more * known.pack.last;
       in = std::min(in, baseline.cuts ? known.pack.in : work.in);
       out = std::min(out, baseline.cuts ? 0 : work.out);
     }
     if (share.empty()) continue;
-    actions = std::max(actions, share.size() * static_cast<std::size_t>(std::max(slices, 1)));
+    actions = std::max(actions, share.size() * static_cast<std::size_t>(slices));
     const double own = std::max(first, in + last + out);
     if (own > longest) heaviest = static_cast<std::size_t>(&share - shares.data());
     longest = std::max(longest, own);

@@ -38,11 +38,11 @@ class BaselineBounds {
                                std::int32_t group);
 
   /// No step with these shares is shorter, whatever their orders: the first and the last stage run
-  /// each pack of a share both ways. `slices`: the MicroPacks of a pack, less where it has fewer
-  /// tokens. Cost: O(sequences).
+  /// each pack of a share both ways. `tuning`: that of the shares, whose slices are the MicroPacks
+  /// of a pack, less where it has fewer tokens or tails are packed. Cost: O(sequences).
   [[nodiscard]] ShareBound of_shares(const Baseline& baseline,
                                      const std::vector<SequencePacks>& shares, std::int32_t group,
-                                     std::int32_t slices);
+                                     const Tuning& tuning);
 
  private:
   /// Nanoseconds at the speed of the fastest replica.

@@ -143,16 +143,17 @@ Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const PackPlan& packs = made.plan.replicas[replica].packs;
   const StageLayout& layout = made.plan.layout;
   // Where all ranks run E, H and G together, systems run a forward and a backward in each tick.
-  if (layout.stages_per_rank > 1 || (layout.spread_vocabulary && made.columns.empty()))
-    return sliced_one_f_one_b(packs, layout.ranks(), 2, layout.stages_per_rank);
+  const bool two_ahead =
+      layout.stages_per_rank > 1 || (layout.spread_vocabulary && made.columns.empty());
   Schedule order;
-  if (made.discipline == Discipline::kSlicedOneFOneB)
-    order = sliced_one_f_one_b(packs, layout.ranks(), made.ahead_per_stage);
+  if (two_ahead || made.discipline == Discipline::kSlicedOneFOneB)
+    order = sliced_one_f_one_b(packs, layout.ranks(), two_ahead ? 2 : made.ahead_per_stage,
+                               layout.stages_per_rank);
   else if (made.columns.empty())
     order = one_f_one_b(packs, layout.ranks());
   else
     order = columned_one_f_one_b(made.columns[replica], layout.ranks());
-  return made.split ? split_backwards(order) : order;
+  return made.split && !two_ahead ? split_backwards(order) : order;
 }
 
 RatedPlan unordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {

@@ -23,7 +23,8 @@ bool symmetric(const StepPlan& plan) {
 }
 
 bool same_packs(const Tuning& a, const Tuning& b) {
-  return a.pack == b.pack && a.packs == b.packs;
+  return a.pack == b.pack && a.packs == b.packs && a.tails == b.tails &&
+         (!a.tails || a.slices == b.slices);
 }
 
 bool same_shares(const Tuning& a, const Tuning& b) {
@@ -83,7 +84,7 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
-    const ShareBound bound = bounds_.of_shares(baseline, shares, group, std::max(1, tuning.slices));
+    const ShareBound bound = bounds_.of_shares(baseline, shares, group, tuning);
     if (!rating_.has_chance(bound.makespan)) return;
     // The heaviest share alone says most; making it takes a part of the time.
     if (shares.size() > 1 && question_.job.speed.empty() &&

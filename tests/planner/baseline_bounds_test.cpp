@@ -40,10 +40,8 @@ void expect_bounded(const PlanRequest& request, const Costs& known, int& close) 
       if (packs.all.empty()) continue;
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
       EXPECT_LE(bounds.of_packs(baseline, packs.all, group), makespan);
-      const Nanos shares = bounds
-                               .of_shares(baseline, dealt_packs(baseline, input, packs), group,
-                                          std::max(1, tuning.slices))
-                               .makespan;
+      const Nanos shares =
+          bounds.of_shares(baseline, dealt_packs(baseline, input, packs), group, tuning).makespan;
       EXPECT_LE(shares, makespan);
       if (shares * 10 >= makespan * 9) ++close;
     }

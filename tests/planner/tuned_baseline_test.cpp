@@ -116,6 +116,7 @@ TEST(Describe, NamesWhatIsNotAsPublished) {
             "packs of 64K, 8 slices a pack, dealt by time, heaviest first, split backwards");
   EXPECT_EQ(describe(Tuning{.pack = Tokens(1000), .share = Tokens(4096), .group = 2, .packs = 3}),
             "packs of 1000, 4K tokens a replica, 2 replicas a pack, 3 packs a replica");
+  EXPECT_EQ(describe(Tuning{.slices = 8, .tails = true}), "8 slices a pack, tails packed");
 }
 
 }  // namespace
