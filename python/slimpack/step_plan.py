@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 from slimpack import _planner
@@ -82,16 +83,33 @@ class StepPlan:
         backward, I and W are its input-gradient and weight-gradient parts."""
         return self._lists(self._native.schedule, replica)
 
+    def exchanges(self, replica=0):
+        """The context exchanges as (giver, taker, keys): the rank of the taker runs the queries of the
+        giver's action, such as "2F5", on the oldest keys of their sequence."""
+        lines = self._lines(self._native.schedule, replica)[self._ranks:]
+        cells = [cell for line in lines for cell in line.split(",")]
+        return [(giver, taker, int(keys)) for giver, taker, keys in
+                (re.split("[>:]", cell) for cell in cells)]
+
     def lowered(self, replica=0):
         """By rank of the pipeline the order of its actions, sends and receives: "1RECV_F3" posts the
         receive of what stage 1 needs for "1F3", "1SEND_F3" posts the send of what that gives. No rank
         waits for another one before an action needs its input."""
         return self._lists(self._native.lowered, replica)
 
-    def _lists(self, of_replica, replica):
+    @property
+    def _ranks(self):
+        """Of a pipeline."""
+        return self.stages // self.stages_per_rank
+
+    def _lines(self, of_replica, replica):
         if not 0 <= replica < len(self.replicas):
             raise IndexError(f"replica {replica} of {len(self.replicas)}")
-        return [line.split(",") if line else [] for line in of_replica(replica).splitlines()]
+        return of_replica(replica).splitlines()
+
+    def _lists(self, of_replica, replica):
+        lines = self._lines(of_replica, replica)[:self._ranks]
+        return [line.split(",") if line else [] for line in lines]
 
     @property
     def makespan(self):

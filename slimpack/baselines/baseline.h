@@ -34,10 +34,6 @@ struct BaselinePlan {
   std::vector<std::vector<std::int32_t>> columns = {};
   /// Weight gradients run apart from input gradients, stage s's s packs later.
   bool split = false;
-  /// The ranks of a pipeline take attention over from each other, so that slices that run at the
-  /// same time take equally long. It depends on the order, which fixed_order
-  /// (slimpack/planner/baseline_orders.h) makes.
-  bool exchanges_context = false;
 };
 
 /// What a baseline plans. Keeps references.
@@ -71,6 +67,7 @@ struct Baseline {
   bool merges = false;                      ///< makes merged MicroPacks
   bool mixes = true;                        ///< layers of a stage may differ in their recomputation
   bool interleaves = false;                 ///< runs several stages on a rank
+  bool exchanges = false;                   ///< ranks of a pipeline exchange attention
   /// The replicas of a share; null: one.
   std::int32_t (*group)(const BaselineInput& input) = nullptr;
 };

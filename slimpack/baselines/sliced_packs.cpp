@@ -164,12 +164,10 @@ SequencePacks slimpipe_packs(const BaselineInput& input) {
 BaselinePlan slimpipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
   const std::int32_t count = slimpipe_slices(input);
   const Tokens slice = full_slice(input);
-  BaselinePlan made = sliced_plan(input, shares, 2, [&](const std::vector<SequenceId>& sequences) {
+  return sliced_plan(input, shares, 2, [&](const std::vector<SequenceId>& sequences) {
     return input.tuning.tails ? group_slices(input.lengths, sequences, slice)
                               : cut_pack(whole_pack(input.lengths, sequences), Weight{}, count);
   });
-  made.exchanges_context = true;
-  return made;
 }
 
 std::vector<Tuning> slimpipe_tunings(const BaselineInput& input) {

@@ -5,6 +5,7 @@
 
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/baseline_orders.h"
+#include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_problem.h"
@@ -60,11 +61,13 @@ BaselineRating::BaselineRating(const BaselineQuestion& question)
 
 void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
                           const BaselinePlan& made) {
-  if (!order_has_chance(made)) return;
+  const bool exchanges = question_.exchange_context && baseline.exchanges;
+  if (!exchanges && !order_has_chance(made)) return;
   if (made.discipline == Discipline::kCyclic)
     rate_cyclic(baseline, tuning, made);
   else
-    rate_fixed(baseline, tuning, made);
+    rate_fixed(baseline, tuning, made, Attention::kOwn);
+  if (exchanges) rate_fixed(baseline, tuning, made, Attention::kExchanged);
 }
 
 bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
@@ -86,8 +89,9 @@ bool BaselineRating::order_has_chance(const Schedule& order, const StepPlan& pla
   return has_chance(order_bound(order, times));
 }
 
-BaselineRating::Rated BaselineRating::simulated(RatedPlan step) const {
+BaselineRating::Rated BaselineRating::simulated(RatedPlan step, Attention attention) const {
   Rated out{std::move(step), {}, {}};
+  if (attention == Attention::kExchanged) put_exchanges_in(out.step, question_.cost);
   out.replicas = costed_replicas(out.step, question_.cost);
   out.step.prediction = simulate(out.replicas, out.step.schedules, {kChannelSlots, false});
   return out;
@@ -104,16 +108,16 @@ bool BaselineRating::fits(const Rated& rated) const {
 /// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.
 /// Where a step is known, that needs no bisection: only what keeps the cap is of use.
 void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
-                                const BaselinePlan& made) {
+                                const BaselinePlan& made, Attention attention) {
   const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
   RatedPlan step = ordered_step(made, question_.job, costs.front());
-  if (hopeless(step, costs.front())) {
-    rate_every_recomputation(baseline, tuning, std::move(step));
+  if (attention == Attention::kOwn && hopeless(step, costs.front())) {
+    rate_every_recomputation(baseline, tuning, std::move(step), attention);
     return;
   }
   const auto with = [&](std::size_t i) {
     step.plan.recompute = costs[i].recompute;
-    Rated out = simulated(step);
+    Rated out = simulated(step, attention);
     if (i > 0) measure(out);
     return out;
   };
@@ -137,7 +141,7 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
     }
   }
   keep(baseline, tuning, std::move(found));
-  if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step));
+  if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step), attention);
 }
 
 bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cost,
@@ -167,11 +171,11 @@ bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cos
 /// may be quicker. Neither more memory nor more recomputations to choose from lead to a longer
 /// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
-                                              RatedPlan step) {
+                                              RatedPlan step, Attention attention) {
   for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    if (hopeless(step, cost)) continue;
+    if (attention == Attention::kOwn && hopeless(step, cost)) continue;
     step.plan.recompute = cost.recompute;
-    Rated other = simulated(step);
+    Rated other = simulated(step, attention);
     measure(other);
     keep(baseline, tuning, std::move(other));
   }

@@ -1,6 +1,7 @@
 // Baseline rating: the time and the memory of a baseline's plan, and the best of the plans so far.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -41,19 +42,23 @@ class BaselineRating {
   /// Whether this order of a replica's packs leaves a chance with these costs.
   [[nodiscard]] bool order_has_chance(const Schedule& order, const StepPlan& plan,
                                       std::size_t replica, const RecomputingCosts& cost) const;
-  void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
+  /// Whether the ranks of a pipeline exchange attention.
+  enum class Attention : std::uint8_t { kOwn, kExchanged };
+  void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made,
+                  Attention attention);
   /// Whether a replica by itself says that the step is of no use with these costs: by its order or
   /// by its memory. False as long as no step is known.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost,
                               std::size_t replica) const;
   /// Whether any replica says so.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost);
-  void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step);
+  void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
+                                Attention attention);
   /// The step with its replicas in order; absent if hopeless.
   [[nodiscard]] std::optional<RatedPlan> cyclic_step(const BaselinePlan& made,
                                                      const RecomputingCosts& cost) const;
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
-  [[nodiscard]] Rated simulated(RatedPlan step) const;
+  [[nodiscard]] Rated simulated(RatedPlan step, Attention attention = Attention::kOwn) const;
   void measure(Rated& rated) const;
   [[nodiscard]] bool fits(const Rated& rated) const;
   void keep(const Baseline& baseline, const Tuning& tuning, Rated rated);

@@ -53,7 +53,7 @@ class BaselineSearch {
   BaselineSearchResult run() {
     for (const Baseline& baseline : question_.baselines) {
       if (question_.job.layout.stages_per_rank > 1 && !baseline.interleaves) continue;
-      if (!rating_.has_chance(bounds_.of_kind(baseline))) continue;
+      if (!exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline))) continue;
       std::vector<Tuning> tunings{Tuning{}};
       if (question_.tuned) tunings = baseline.tunings(input({}));
       for_each_run(tunings, same_packs, [&](Tunings run) { search_packs(baseline, run); });
@@ -74,7 +74,8 @@ class BaselineSearch {
       const BaselineInput first = input(run.front());
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(first);
       if (group > question_.most_merged) return;
-      if (!rating_.has_chance(bounds_.of_packs(baseline, made.all, group))) return;
+      if (!exchanges(baseline) && !rating_.has_chance(bounds_.of_packs(baseline, made.all, group)))
+        return;
       std::vector<SequencePacks> shares = dealt_packs(baseline, first, made);
       if (!shares.empty() && std::ranges::find(seen, shares) != seen.end()) return;
       for (const Tuning& tuning : run) search_shares(baseline, tuning, shares, group);
@@ -84,16 +85,26 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
-    const ShareBound bound = bounds_.of_shares(baseline, shares, group, tuning);
-    if (!rating_.has_chance(bound.makespan)) return;
-    // The heaviest share alone says most; making it takes a part of the time.
-    if (shares.size() > 1 && question_.job.speed.empty() &&
-        !rating_.order_has_chance(baseline.plan(input(tuning), {shares[bound.heaviest]})))
-      return;
+    if (!exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group)) return;
     const BaselinePlan made = baseline.plan(input(tuning), shares);
     if (most_merged(made.plan) > question_.most_merged) return;
     if (question_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) return;
     rating_.rate(baseline, tuning, made);
+  }
+
+  /// The bounds know no exchange of attention.
+  [[nodiscard]] bool exchanges(const Baseline& baseline) const {
+    return question_.exchange_context && baseline.exchanges;
+  }
+
+  [[nodiscard]] bool shares_have_chance(const Baseline& baseline, const Tuning& tuning,
+                                        const std::vector<SequencePacks>& shares,
+                                        std::int32_t group) {
+    const ShareBound bound = bounds_.of_shares(baseline, shares, group, tuning);
+    if (!rating_.has_chance(bound.makespan)) return false;
+    // The heaviest share alone says most; making it takes a part of the time.
+    return shares.size() <= 1 || !question_.job.speed.empty() ||
+           rating_.order_has_chance(baseline.plan(input(tuning), {shares[bound.heaviest]}));
   }
 
   const BaselineQuestion& question_;
@@ -112,7 +123,8 @@ BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
           .cost = cost,
           .baselines = baselines(),
           .recomputations = recompute_choices(job, lengths, choices, cost),
-          .most_merged = choices.most_merged};
+          .most_merged = choices.most_merged,
+          .exchange_context = choices.exchange_context};
 }
 
 BaselineSearchResult search_baselines(const BaselineQuestion& question) {

@@ -24,6 +24,7 @@ struct BaselineQuestion {
   std::vector<RecomputeChoice> recomputations;  ///< in the order of their time
   bool tuned = true;                            ///< false: the published settings only
   std::int32_t most_merged = 1;                 ///< the most replicas that share a pack
+  bool exchange_context = false;                ///< baselines that exchange attention may do so
   /// Only steps below it are of use.
   std::optional<Nanos> below = std::nullopt;
 };

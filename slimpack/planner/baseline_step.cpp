@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/exchange_costs.h"
 #include "slimpack/planner/baseline_search.h"
+#include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/solver/step_bound.h"
@@ -31,6 +33,7 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
   question.baselines = std::span(&baseline, 1);
   question.tuned = tuned;
   question.most_merged = largest_group(job, cost);
+  question.exchange_context = exchanges_attention(cost);
   if (!tuned)
     std::erase_if(question.recomputations, [](const RecomputeChoice& one) { return one.mixed; });
   BaselineSearchResult found = search_baselines(question);
@@ -43,7 +46,8 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
   out.step.lower_bound =
       step_lower_bound(bounded, lengths, cheapest_cost(cost, choices.recompute),
                        {std::max(choices.most_merged, most_merged(out.step.plan)),
-                        cut_unit(out.step.plan, choices.granularity), choices.recompute});
+                        cut_unit(out.step.plan, choices.granularity), choices.recompute,
+                        choices.exchange_context || has_exchanges(out.step)});
   return out;
 }
 

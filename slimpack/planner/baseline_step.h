@@ -23,8 +23,9 @@ struct TunedStep {
 
 /// The same, the best of all tunings that the baseline's user would try (baselines/tuning.h).
 /// Layers of a stage may differ in their recomputation where the choices and the baseline's system
-/// allow it; backwards are split where both do. Groups may be as large as the costs know. A plan of
-/// plan_step is never longer, if its `most_merged` allows such groups.
+/// allow it; backwards are split where both do. Groups may be as large as the costs know. Ranks of
+/// a pipeline exchange attention where that is the baseline's way. A plan of plan_step is never
+/// longer, if its `most_merged` allows such groups and it may exchange attention, too.
 /// Cost: a simulation for each tuning that the bounds do not rule out.
 [[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const Job& job,
                                        const SequenceLengths& lengths, const Choices& choices,

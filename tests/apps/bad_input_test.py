@@ -72,6 +72,8 @@ def test_a_mistake_in_the_configuration_is_placed(workspace, name, line, parts):
     ("parallel.stages_per_rank=some", ['"some"', "an integer from 1", '"auto"']),
     ("parallel.stages_per_rank=0", ["parallel.stages_per_rank is 0", "from 1"]),
     ("parallel.spread_vocabulary=true", ["parallel.spread_vocabulary is true", "pp is 1", "raise pp"]),
+    ("parallel.exchange_context=true", ["parallel.exchange_context is true", "pp is 1", "raise pp"]),
+    ("parallel.exchange_context=auto", ["exchange_context", '"auto"', "true or false"]),
     ("parallel.spread_vocabulary=some", ['"some"', 'true, false or "auto"']),
     ("data.context=1025", ["1025", "max_position_embeddings = 1024", "lower data.context"]),
     ("model.config=nowhere.json", ["nowhere.json", "check the path"]),

@@ -41,7 +41,8 @@ def train_and_kill(file, overrides, r):
 @pytest.mark.parametrize("name, grid", [
     ("fp32", ["parallel.pp=2"]),
     ("bf16", ["parallel.pp=2", "parallel.dp=2", "train.dtype=bf16"]),
-    ("stages", ["parallel.pp=2", "parallel.stages_per_rank=2", "parallel.spread_vocabulary=true"]),
+    ("stages", ["parallel.pp=2", "parallel.stages_per_rank=2", "parallel.spread_vocabulary=true",
+                "parallel.exchange_context=true"]),
 ])
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspace, name, grid):
     steps = 45  # ten kills after at most three steps, and what is left to do

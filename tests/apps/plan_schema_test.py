@@ -37,6 +37,7 @@ SLOW = ["parallel.dp=4", "plan.most_merged=4", "hardware.linear_flops=1e8",
     ["parallel.pp=2", "plan.planner=packed"],
     ["parallel.pp=4", "plan.backward=split"],
     ["parallel.pp=2", "plan.recompute=auto"],
+    ["parallel.pp=2", "parallel.exchange_context=true"],
     SLOW,
     ["parallel.dp=8", "plan.most_merged=1"],  # more replicas than sequences
 ])

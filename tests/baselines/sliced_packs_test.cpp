@@ -46,7 +46,6 @@ TEST(SlimPipeBaseline, CutsEveryPackIntoEqualTokensAndRunsItsSlicesBackInReverse
   const BaselinePlan made = made_by("slimpipe", job_of(layout, 1, Tokens(100)), lengths, cost);
   EXPECT_EQ(made.discipline, Discipline::kSlicedOneFOneB);
   EXPECT_EQ(made.ahead_per_stage, 2);
-  EXPECT_TRUE(made.exchanges_context);
   const MicroPack a{{slice(0, 0, 25)}}, b{{slice(0, 25, 50)}}, c{{slice(0, 50, 75)}},
       d{{slice(0, 75, 90), slice(1, 0, 10)}};
   const MicroPack e{{slice(2, 0, 10)}}, f{{slice(2, 10, 20)}}, g{{slice(2, 20, 30)}},
@@ -173,7 +172,6 @@ RC_GTEST_PROP(Seq1F1BBaseline, SlicesOfAPackAreOfEqualFlopsUpToTwoTokens, ()) {
   const Tokens all = total_tokens(lengths);
   const BaselinePlan made = made_by("seq1f1b", job_of(layout, 1, all), lengths, cost);
   EXPECT_EQ(made.ahead_per_stage, 1);
-  EXPECT_FALSE(made.exchanges_context);
   const auto& forward = made.plan.replicas.front().packs.forward;
   double total = 0;
   for (const MicroPack& pack : forward) total += flops_time(pack, cost, layout);

@@ -1,4 +1,5 @@
 #include "slimpack/planner/baseline_search.h"
+#include "slimpack/planner/exchange_planning.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,7 @@ std::optional<Bytes> random_cap(Rng& rng, const PlanRequest& request, const Cost
 /// Whether the plan keeps what the request limits for every plan of ours.
 bool allowed(const RatedPlan& step, const PlanRequest& request, const Costs& cost) {
   return most_merged(step.plan) <= request.most_merged &&
+         (request.exchange_context || !has_exchanges(step)) &&
          (!request.memory_cap || need_of(step, cost) <= *request.memory_cap);
 }
 

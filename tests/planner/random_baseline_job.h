@@ -6,7 +6,8 @@
 namespace slimpack::testing {
 
 /// Up to 24 sequences on up to 4 stages of up to 8 replicas, of unlike speeds at times; layers
-/// compute again one thing or what is best; packs hold more than the longest sequence at times.
+/// compute again one thing or what is best; packs hold more than the longest sequence at times, and
+/// ranks of a pipeline may exchange attention.
 inline PlanRequest random_baseline_job(Rng& rng) {
   PlanRequest request = random_request(rng);
   request.dp = 1 + static_cast<std::int32_t>(rng.below(8));
@@ -17,6 +18,7 @@ inline PlanRequest random_baseline_job(Rng& rng) {
   if (rng.below(3) == 0) request.recompute = known_recomputations(small_cost());
   request.mixed_recompute = request.recompute.size() > 1 && rng.below(2) == 0;
   if (rng.below(4) == 0) request.backward = BackwardKind::kSplit;
+  request.exchange_context = rng.below(2) == 0;
   if (rng.below(4) > 0) return request;
   for (std::int32_t r = 0; r < request.dp; ++r) {
     auto& stages = request.speed.emplace_back();

@@ -5,6 +5,7 @@
 
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/random_baseline_job.h"
 
@@ -37,10 +38,14 @@ TEST(TunedBaseline, IsTheBestOfAllTunings) {
         const BaselinePlan made =
             baseline_plan(baseline, {job, request.lengths, recomputing, tuning});
         EXPECT_EQ(check_plan(made.plan), std::vector<std::string>{}) << describe(tuning);
-        const RatedPlan step = ordered_step(made, job, recomputing, 32);
-        EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
-        const Nanos makespan = predict(step, known).makespan;
-        best = best ? std::min(*best, makespan) : makespan;
+        RatedPlan step = ordered_step(made, job, recomputing, 32);
+        for (const bool exchange : {false, true}) {
+          if (exchange && !baseline.exchanges) continue;
+          if (exchange) put_exchanges_in(step, known);
+          EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
+          const Nanos makespan = predict(step, known).makespan;
+          best = best ? std::min(*best, makespan) : makespan;
+        }
       }
       EXPECT_EQ(tuned(baseline, request, cost).step.prediction.makespan, *best);
     }
@@ -54,6 +59,7 @@ TEST(TunedBaseline, IsNoLongerThanThePublishedSettingAndOursIsNoLongerThanIt) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
     PlanRequest request = testing::random_baseline_job(rng);
+    request.exchange_context = true;
     request.most_merged = 1;
     while (2 * request.most_merged <= request.dp) request.most_merged *= 2;
     const RatedPlan any = baseline_step(baselines()[rng.below(9)], request, cost);

@@ -119,6 +119,19 @@ def test_what_torch_has_no_form_for_is_refused():
         torch_pipelining.schedule_csv(alone, 1)
 
 
+def test_context_exchanges_are_left_out():
+    step = slimpack.Job("llama-3.1-8b", {"pp": 4, "exchange_context": True}, "h100", memory_cap="none",
+                        cuts="symmetric", context=131072).plan([131072])
+    actions = {action for line in step.schedule() for action in line}
+    assert len(step.schedule()) == 4 and step.exchanges()
+    for giver, taker, keys in step.exchanges():
+        assert {giver, taker} <= actions and keys > 0
+    assert ">" not in torch_pipelining.schedule_csv(step)
+    without = slimpack.Job("llama-3.1-8b", {"pp": 4}, "h100", memory_cap="none", cuts="symmetric",
+                           context=131072).plan([131072])
+    assert without.exchanges() == [] and step.makespan <= without.makespan
+
+
 def test_symmetric_cuts_of_every_replica_are_taken():
     lengths = np.random.default_rng(3).integers(20, 500, 60).tolist() + [8192]
     step = slimpack.plan(lengths, "llama-3-8b", {"pp": 4, "dp": 2, "tp": 2}, "h100", **ROOM,

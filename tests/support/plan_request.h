@@ -20,6 +20,7 @@ struct PlanRequest {
   std::optional<StageLayout> layout = std::nullopt;  ///< absent: balances the lengths
   std::vector<std::vector<double>> speed = {};
   std::int32_t most_merged = 1;
+  bool exchange_context = false;
   std::int32_t effort = 1;
   BackwardKind backward = BackwardKind::kWhole;
   SolverKind solver = SolverKind::kFluid;
@@ -40,6 +41,7 @@ struct PlanRequest {
     return {.planner = planner,
             .granularity = granularity,
             .most_merged = most_merged,
+            .exchange_context = exchange_context,
             .effort = effort,
             .backward = backward,
             .solver = solver,

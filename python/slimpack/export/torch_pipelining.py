@@ -26,7 +26,8 @@ def schedule_csv(step, replica=0):
 
     A cell such as 0F3 is stage 0, forward, micro-batch 3; B is backward, I and W its parts for
     inputs and weights. An empty cell is an idle tick, with every action taken to last one. The
-    micro-batches are those of `micro_batches`.
+    micro-batches are those of `micro_batches`. Context exchanges are left out: they change which rank
+    computes, not what is computed.
 
     Raises InvalidInput where a backward MicroPack holds other slices than every forward one, since
     torch's schedules have one number for both passes, and where the vocabulary is spread over the

@@ -40,6 +40,13 @@ std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {
   return step.array("sequences").get<std::vector<std::vector<std::int64_t>>>();
 }
 
+SequenceLengths lengths_of(const std::vector<std::vector<std::int64_t>>& sequences) {
+  SequenceLengths lengths;
+  for (const auto& tokens : sequences)
+    lengths.emplace_back(static_cast<std::int64_t>(tokens.size()));
+  return lengths;
+}
+
 StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   StepPlan plan;
   plan.lengths = lengths;
@@ -155,9 +162,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   const auto json = parse_json(read_file(file, "step"), file.string());
   const JsonFields step(json, file.string());
   const auto sequences = sequences_of(step);
-  SequenceLengths lengths;
-  for (const auto& tokens : sequences)
-    lengths.emplace_back(static_cast<std::int64_t>(tokens.size()));
+  const SequenceLengths lengths = lengths_of(sequences);
 
   const ModelShape shape = read_model_shape(step.text("config"));
   const Dtype dtype = dtype_of(step.text("dtype"));

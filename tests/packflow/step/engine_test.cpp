@@ -8,6 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/schedule/context_exchanges.h"
 #include "tests/packflow/step/step_outcome.h"
 #include "tests/support/expect_error.h"
 
@@ -183,6 +184,15 @@ TEST(Engine, FreesEveryActivationOfAStepThatFailed) {
                Interrupted);
   EXPECT_EQ(live_bytes(0), before[0]);
   EXPECT_EQ(live_bytes(1), before[1]);
+}
+
+TEST(Engine, RefusesToExchangeAttentionWhereRanksAreNotConnected) {
+  SmallStep step = sliced_step(small_shape(2), Dtype::kFp32, 2, {Tokens(64)}, 4, Tokens(8));
+  const auto exchanges = context_exchanges(step.plan, {step.schedule});
+  ASSERT_FALSE(exchanges.front().empty());
+  step.schedule.exchanges = exchanges.front();
+  expect_invalid_input([&] { static_cast<void>(run_once(step)); },
+                       {"exchanges attention", "parallel.exchange_context is false"});
 }
 
 TEST(StepTokens, CountTheTargetsAndRefuseUnknownTokens) {

@@ -61,6 +61,7 @@ struct Grid {
   ClockKind clock;
   std::int32_t stages_per_rank = 1;
   bool spread_vocabulary = false;
+  bool exchange_context = false;
 };
 
 /// A step of a tied model on the grid; backwards may be split, and MicroPacks merged.
@@ -73,6 +74,7 @@ RandomRun run_on(Rng& rng, const Grid& grid) {
   plan.layout.spread_vocabulary = grid.spread_vocabulary;
   RandomRun run(rng, std::move(plan), grid.tensor);
   run.shape.tie_embeddings = true;
+  if (grid.exchange_context) run.exchange_context();
   return run;
 }
 
@@ -189,8 +191,11 @@ std::set<std::string> all_places() {
                            "data all_gather_shards",
                            "vocabulary sum",
                            "vocabulary all_gather",
-                           "vocabulary all_gather_rows",
-                           "vocabulary reduce_scatter_rows",
+                           "pipeline all_gather_rows",
+                           "pipeline reduce_scatter_rows",
+                           "pipeline lend",
+                           "pipeline give",
+                           "pipeline finish_receive",
                            "tied all_reduce",
                            "world sum",
                            "world gather"})
@@ -204,7 +209,8 @@ TEST(Failure, AnywhereOnAnyRankEndsTheStepWithItsCauseAndTheEngineLivesOn) {
   for (const Grid& grid :
        {Grid{2, 2, 2, ClockKind::kVirtual}, Grid{1, 4, 2, ClockKind::kWall},
         Grid{4, 2, 1, ClockKind::kWall}, Grid{2, 1, 4, ClockKind::kVirtual},
-        Grid{2, 2, 1, ClockKind::kWall, 2}, Grid{2, 1, 1, ClockKind::kVirtual, 1, true}}) {
+        Grid{2, 2, 1, ClockKind::kWall, 2}, Grid{2, 1, 1, ClockKind::kVirtual, 1, true},
+        Grid{2, 1, 1, ClockKind::kWall, 1, false, true}}) {
     const RandomRun run = run_on(rng, grid);
     FaultyJob job(run, grid.clock);
     for (const FaultPoint& point : sample(rng, job.places())) {

@@ -205,9 +205,12 @@ def test_fp64_gradients_of_a_spread_vocabulary_equal_autograd(seed, stages_per_r
     assert_fp64_gradients_equal_autograd((family, sizes, sequences, plan), seed, tmp_path)
 
 
+UNCUT = (1201, 1206)  # seeds of one replica whose documents stay whole: nothing to exchange
+
+
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("stages_per_rank", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(1200, 1210))
+@pytest.mark.parametrize("seed", [s for s in range(1200, 1212) if s not in UNCUT])
 def test_fp64_gradients_of_ranks_that_exchange_attention_equal_autograd(seed, stages_per_rank, spread,
                                                                         tmp_path):
     grid = random_grid(seed, [g for g in GRIDS if g[0] > 1])

@@ -145,7 +145,8 @@ GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, Recompu
 
 /// Every policy everywhere and a mixture, on two layers a stage, in fp32 and fp64. Each is with q/k
 /// norms in one of the two.
-void compare_on(const std::vector<Grid>& grids, const std::string& what) {
+void compare_on(const std::vector<Grid>& grids, const std::string& what,
+                const Bounds& bounds = kTwoPercent) {
   Ratios ratios;
   Rng rng(7);
   const std::vector<Recompute> each = testing::recomputations_of_cpu();
@@ -162,7 +163,7 @@ void compare_on(const std::vector<Grid>& grids, const std::string& what) {
                         policy < each.size() ? to_string(recompute.front()) : "mixed",
                         qk_norm ? ", qk_norm" : "", to_string(dtype));
         compare(step_on(grid, grid_shape(layers, qk_norm, grid.widest), dtype, recompute, rng),
-                name, kLeast, kTwoPercent, ratios);
+                name, kLeast, bounds, ratios);
       }
   ratios.print(what);
 }
@@ -190,12 +191,14 @@ TEST(GridMemory, OfRanksThatShareTheVocabularyIsWithinTwoPercent) {
              "spread vocabulary");
 }
 
-TEST(GridMemory, OfRanksThatExchangeAttentionIsWithinTwoPercent) {
+// What comes back to a giver counts from the start of its attention, but may come at its end: on
+// two layers a stage that is up to 5% of a peak.
+TEST(GridMemory, OfRanksThatExchangeAttentionIsAnUpperBound) {
   compare_on({{.pp = 2, .exchange_context = true},
               {.pp = 4, .exchange_context = true},
               {.pp = 2, .tp = 2, .stages_per_rank = 2, .exchange_context = true},
               {.pp = 2, .dp = 2, .merged = 2, .spread_vocabulary = true, .exchange_context = true}},
-             "exchange");
+             "exchange", {kTwoPercent.lowest, 1.06});
 }
 
 TEST(GridMemory, OfReplicasIsWithinTwoPercent) {

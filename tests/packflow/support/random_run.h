@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/schedule/context_exchanges.h"
 #include "slimpack/schedule/vocabulary_actions.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/random_split.h"
@@ -40,6 +41,13 @@ struct RandomRun {
     tokens = random_tokens(rng, shape, plan.lengths);
   }
 
+  /// Lets ranks of a pipeline exchange attention.
+  void exchange_context() {
+    const auto exchanges = context_exchanges(plan, schedules);
+    for (std::size_t r = 0; r < exchanges.size(); ++r) schedules[r].exchanges = exchanges[r];
+    exchanges_context = true;
+  }
+
   [[nodiscard]] EngineOptions options(Dtype dtype) const {
     EngineOptions options;
     options.shape = shape;
@@ -47,6 +55,7 @@ struct RandomRun {
     options.layout = plan.layout;
     options.replicas = static_cast<std::int32_t>(plan.replicas.size());
     options.tensor = tensor;
+    options.exchange_context = exchanges_context;
     options.context = *std::ranges::max_element(plan.lengths);
     options.seed = 3;
     return options;
@@ -61,6 +70,7 @@ struct RandomRun {
   std::vector<Schedule> schedules;
   ModelShape shape;
   std::int32_t tensor = 1;
+  bool exchanges_context = false;
   StepTokens tokens;
 };
 
@@ -74,7 +84,9 @@ inline RandomRun random_run(Rng& rng) {
   plan.layout.stages_per_rank = stages_per_rank;
   plan.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
   const std::int32_t tensor = 1 << rng.below(3);
-  return {rng, std::move(plan), tensor};
+  RandomRun run{rng, std::move(plan), tensor};
+  if (ranks > 1 && rng.below(3) == 0) run.exchange_context();
+  return run;
 }
 
 }  // namespace slimpack::testing
