@@ -47,7 +47,9 @@ std::vector<std::string> overrides_of(const PlanArguments& arguments) {
 /// The planner's name and, if the shortest plan was a baseline's, the baseline's name.
 std::string planner_text(const RunConfig& config, const RatedPlan& step) {
   const std::string name(to_string(config.plan.planner));
-  return step.baseline.empty() ? name : fmt::format("{}, as {} plans", name, step.baseline);
+  return step.baseline.empty() || step.baseline == name
+             ? name
+             : fmt::format("{}, as {} plans", name, step.baseline);
 }
 
 /// Planning that takes no longer writes no last line to stderr.

@@ -20,15 +20,11 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},
-                           {"b", run_setting_b},
-                           {"stages", run_stages},
-                           {"vocabulary", run_vocabulary},
-                           {"speed", run_speed},
-                           {"simulator", run_simulator},
-                           {"gap", run_gap},
-                           {"planning", run_planning},
-                           {"baselines_tuned", run_baselines_tuned},
+constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b},
+                           {"stages", run_stages},       {"vocabulary", run_vocabulary},
+                           {"exchange", run_exchange},   {"speed", run_speed},
+                           {"simulator", run_simulator}, {"gap", run_gap},
+                           {"planning", run_planning},   {"baselines_tuned", run_baselines_tuned},
                            {"layouts", run_layouts}};
 
 struct Arguments {

@@ -37,6 +37,8 @@ void run_setting_b(const BenchOptions& options, Report& report);
 void run_stages(const BenchOptions& options, Report& report);
 /// Models of many words on H100, their vocabulary on the ends of the pipeline and spread over it.
 void run_vocabulary(const BenchOptions& options, Report& report);
+/// Long documents on H100, with and without context exchange.
+void run_exchange(const BenchOptions& options, Report& report);
 /// How long planning takes.
 void run_speed(const BenchOptions& options, Report& report);
 /// Planning time beside the step that is planned, on clusters and for large steps; all options on.

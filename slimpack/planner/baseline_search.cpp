@@ -127,6 +127,13 @@ BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
           .exchange_context = choices.exchange_context};
 }
 
+BaselineQuestion slimpipe_alone(const Job& job, const SequenceLengths& lengths,
+                                const Choices& choices, const Costs& cost) {
+  BaselineQuestion question = all_baselines(job, lengths, choices, cost);
+  question.baselines = std::span(&baseline_named("slimpipe"), 1);
+  return question;
+}
+
 BaselineSearchResult search_baselines(const BaselineQuestion& question) {
   const Tokens longest = *std::ranges::max_element(question.lengths);
   if (longest > question.job.context) return {};

@@ -33,6 +33,10 @@ struct BaselineQuestion {
 [[nodiscard]] BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
                                              const Choices& choices, const Costs& cost);
 
+/// slimpipe alone.
+[[nodiscard]] BaselineQuestion slimpipe_alone(const Job& job, const SequenceLengths& lengths,
+                                              const Choices& choices, const Costs& cost);
+
 struct BaselineSearchResult {
   std::optional<RatedPlan> step;  ///< keeps the cap; with its prediction
   /// Without a step, where the question has no `below`: the step that is least above the cap.

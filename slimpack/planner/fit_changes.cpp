@@ -52,12 +52,11 @@ Dial ranks(const FitJob& wish, std::int32_t ParallelGrid::*axis, bool traded) {
 
 std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
   std::vector<Dial> dials;
-  if (wish.choices.planner == PlannerKind::kPacked) {
+  const PlannerKind planner = wish.choices.planner;
+  if (planner != PlannerKind::kSlimpack)
     dials.push_back({{[](FitJob& job) { job.choices.planner = PlannerKind::kSlimpack; }}});
-  } else {
-    dials.push_back(recomputation(wish, limits));
-    if (limits.merging) dials.push_back(merging(wish));
-  }
+  if (planner != PlannerKind::kPacked) dials.push_back(recomputation(wish, limits));
+  if (planner == PlannerKind::kSlimpack && limits.merging) dials.push_back(merging(wish));
   dials.push_back(ranks(wish, &ParallelGrid::tp, true));
   dials.push_back(ranks(wish, &ParallelGrid::pp, true));
   dials.push_back(ranks(wish, &ParallelGrid::tp, false));

@@ -389,6 +389,29 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
   return out;
 }
 
+/// In its best setting. Ranks exchange attention if the choices allow it.
+Attempt make_slimpipe(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                      const Costs& cost) {
+  require_packable(job, lengths);
+  BaselineSearchResult found = search_baselines(slimpipe_alone(job, lengths, choices, cost));
+  Attempt out{std::move(found.step), {}};
+  if (!out.step) out.least = {*found.least_need, found.leanest->plan.recompute};
+  return out;
+}
+
+Attempt make_step(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                  const Costs& cost, const std::function<void()>& progress) {
+  switch (choices.planner) {
+    case PlannerKind::kSlimpack:
+      break;
+    case PlannerKind::kPacked:
+      return make_packed(job, lengths, choices, cost);
+    case PlannerKind::kSlimpipe:
+      return make_slimpipe(job, lengths, choices, cost);
+  }
+  return search_slimpack(job, lengths, choices, cost, progress);
+}
+
 void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                      const Costs& cost, RatedPlan& step) {
   CutLimits limits{choices.most_merged, choices.granularity, choices.recompute,
@@ -404,9 +427,7 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
   require_sensible(job, lengths, choices, known);
   Costs cost = known;
   if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
-  Attempt best = choices.planner == PlannerKind::kPacked
-                     ? make_packed(job, lengths, choices, cost)
-                     : search_slimpack(job, lengths, choices, cost, progress);
+  Attempt best = make_step(job, lengths, choices, cost, progress);
   PlanOutcome outcome;
   if (best.step) {
     outcome.step = std::move(best.step);

@@ -98,9 +98,9 @@ void require_sensible(const Job& job, const SequenceLengths& lengths, const Choi
   if (job.memory_cap && *job.memory_cap < Bytes(1))
     invalid_input("the memory cap is {} bytes, the least is 1; leave it out for no cap",
                   job.memory_cap->count());
-  if (choices.planner == PlannerKind::kPacked && job.context < Tokens(1))
-    invalid_input("the context is {} tokens, the least is 1; fixed packing fills packs of it",
-                  job.context.count());
+  if (choices.planner != PlannerKind::kSlimpack && job.context < Tokens(1))
+    invalid_input("the context is {} tokens, the least is 1; {} fills packs of it",
+                  job.context.count(), to_string(choices.planner));
   if (choices.backward == BackwardKind::kSplit && cost.weight_gradient == EdgeTime())
     invalid_input(
         "backward is to be split, but the cost model does not know what part of it weight "

@@ -54,6 +54,13 @@ std::int64_t split_count(const RatedPlan& step) {
   return count;
 }
 
+/// The context exchanges of all replicas.
+std::int64_t exchange_count(const RatedPlan& step) {
+  std::int64_t count = 0;
+  for (const Schedule& schedule : step.schedules) count += std::ssize(schedule.exchanges);
+  return count;
+}
+
 std::string replicas_text(const StepPlan& plan) {
   const std::size_t merged = merged_count(plan);
   const std::string count = grouped(static_cast<std::int64_t>(plan.replicas.size()));
@@ -104,6 +111,8 @@ ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
                   {"bubble", human_share(predicted.bubble_ratio)},
                   {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
                                               human_share(step.gap()))}};
+  if (const std::int64_t exchanges = exchange_count(step); exchanges > 0)
+    rows.emplace_back("context exchanges", grouped(exchanges));
   const Bytes host = host_need(step, cost);
   if (host > Bytes(0))
     rows.emplace_back("pinned host memory", fmt::format("{} of a rank", human_bytes(host)));
@@ -153,6 +162,7 @@ nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
           {"recompute", recompute_figures(step.plan.recompute)},
           {"host_bytes", host_need(step, cost).count()},
           {"split_backwards", split_count(step)},
+          {"context_exchanges", exchange_count(step)},
           {"forward_packs", over_replicas(step.plan, Pass::kForward, pack_count)},
           {"backward_packs", over_replicas(step.plan, Pass::kBackward, pack_count)},
           {"forward_slices", over_replicas(step.plan, Pass::kForward, slice_count)},

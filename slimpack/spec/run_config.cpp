@@ -104,6 +104,8 @@ std::string_view to_string(PlannerKind kind) {
       return "slimpack";
     case PlannerKind::kPacked:
       return "packed";
+    case PlannerKind::kSlimpipe:
+      return "slimpipe";
   }
   SLIMPACK_CHECK(false, "planner kind {}", static_cast<int>(kind));
   return {};

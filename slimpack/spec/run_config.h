@@ -20,6 +20,7 @@ namespace slimpack {
 enum class PlannerKind : std::uint8_t {
   kSlimpack,  ///< sliced, asymmetric MicroPacks under the modified 1F1B
   kPacked,    ///< whole documents in context-sized packs under plain 1F1B, as most users run today
+  kSlimpipe,  ///< slices of equal tokens under interleaved 1F1B (baselines/baseline.h)
 };
 [[nodiscard]] std::string_view to_string(PlannerKind kind);
 

@@ -291,8 +291,10 @@ std::vector<ConfigField> plan_fields() {
   using R = RunConfig;
   using P = PlanConfig;
   return {
-      choice({"plan", "planner", "packed = whole documents under plain 1F1B"}, &R::plan,
-             &P::planner, std::array{PlannerKind::kSlimpack, PlannerKind::kPacked}),
+      choice(
+          {"plan", "planner", "packed = whole documents, 1F1B; slimpipe = slices of equal length"},
+          &R::plan, &P::planner,
+          std::array{PlannerKind::kSlimpack, PlannerKind::kPacked, PlannerKind::kSlimpipe}),
       integer({"plan", "granularity", "the search cuts at multiples of this many tokens"}, &R::plan,
               &P::granularity, 1, kMaxTokens),
       memory_cap(),

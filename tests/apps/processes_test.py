@@ -22,7 +22,7 @@ GRIDS = {
     2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"],
         ["parallel.pp=2", "parallel.stages_per_rank=auto"],
         ["parallel.pp=2", "parallel.spread_vocabulary=auto"],
-        ["parallel.pp=2", "parallel.exchange_context=true", "plan.memory_cap=none"]],
+        ["parallel.pp=2", "parallel.exchange_context=true", "plan.planner=slimpipe"]],
     4: [["parallel.pp=2", "parallel.dp=2"], ["parallel.dp=4", "train.dtype=bf16"],
         ["parallel.pp=2", "parallel.dp=2", "parallel.stages_per_rank=2"],
         ["parallel.pp=2", "parallel.tp=2", "parallel.spread_vocabulary=true"],

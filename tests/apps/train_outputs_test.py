@@ -158,7 +158,7 @@ def one_stage_losses(workspace):
     return losses(workspace.train("one-stage", "train.steps=4", "plan.planner=packed"))
 
 
-@pytest.mark.parametrize("planner", ["slimpack", "packed"])
+@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe"])
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_every_plan_trains_along_the_same_losses(workspace, one_stage_losses, planner, stages):
     folder = workspace.train(f"{planner}-{stages}", "train.steps=4", f"plan.planner={planner}",

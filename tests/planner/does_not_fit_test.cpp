@@ -19,6 +19,7 @@ RC_GTEST_PROP(DoesNotFit, NamesTheLongestSequenceThatFits, (std::uint64_t seed))
   request.context = request.lengths.back();
   request.memory_cap = Bytes(1'000'000 + static_cast<std::int64_t>(rng.below(4'000'000)));
   if (rng.below(3) == 0) request.planner = PlannerKind::kPacked;
+  if (rng.below(6) == 0) request.planner = PlannerKind::kSlimpipe;
   const Costs cost = testing::small_cost();
   const PlanOutcome outcome = plan_step(request, cost);
   RC_PRE(outcome.does_not_fit.has_value());

@@ -2,6 +2,8 @@
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/base/error.h"
+#include "slimpack/planner/baseline_step.h"
+#include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/planner.h"
 #include "tests/planner/small_step.h"
 
@@ -62,6 +64,29 @@ TEST(PlanStep, BeatsFixedPackingOnALongTail) {
   const RatedPlan packed = *plan_step(request, cost).step;
   EXPECT_LT(sliced.prediction.makespan * 3, packed.prediction.makespan * 2);
   EXPECT_LT(sliced.gap(), 0.1);
+}
+
+TEST(PlanStep, TakesSlimpipeInItsBestSetting) {
+  // Of one long sequence slices at the same time have prefixes of different length.
+  PlanRequest request{.lengths = {Tokens(8192)}, .pp = 3, .context = Tokens(8192)};
+  request.planner = PlannerKind::kSlimpipe;
+  const Costs cost = small_cost();
+  const RatedPlan alone = *plan_step(request, cost).step;
+  request.exchange_context = true;
+  const RatedPlan exchanging = *plan_step(request, cost).step;
+  EXPECT_TRUE(has_exchanges(exchanging));
+  EXPECT_FALSE(has_exchanges(alone));
+  EXPECT_LT(exchanging.prediction.makespan, alone.prediction.makespan);
+  EXPECT_EQ(exchanging.prediction.makespan,
+            tuned_baseline(baseline_named("slimpipe"), request.job(cost), request.lengths,
+                           request.choices(), cost)
+                .step.prediction.makespan);
+  EXPECT_EQ(exchanging.baseline, "slimpipe");
+  EXPECT_LE(exchanging.lower_bound, exchanging.prediction.makespan);
+  request.memory_cap = Bytes(1000);
+  EXPECT_TRUE(plan_step(request, cost).does_not_fit.has_value());
+  request.context = Tokens(8191);
+  EXPECT_THROW((void)plan_step(request, cost), InvalidInput);
 }
 
 TEST(PlanStep, RefusesRequestsThatMakeNoSense) {

@@ -44,8 +44,10 @@ RC_GTEST_PROP(SplitBackward, NeverLengthensAStep, (std::uint64_t seed)) {
   const PlanOutcome whole = plan_step(request, cost);
   request.backward = BackwardKind::kSplit;
   const PlanOutcome split = plan_step(request, cost);
-  RC_ASSERT(split.step.has_value() == whole.step.has_value());
-  if (whole.step) RC_ASSERT(split.step->prediction.makespan <= whole.step->prediction.makespan);
+  // Another order may need a little less memory: a split step may fit where no whole one does.
+  if (!whole.step) return;
+  RC_ASSERT(split.step.has_value());
+  RC_ASSERT(split.step->prediction.makespan <= whole.step->prediction.makespan);
 }
 
 TEST(SplitBackward, IsRefusedWhereItsTimesAreNotKnown) {
