@@ -101,7 +101,7 @@ std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
 }
 
 /// A slice without the keys that its rank gives away.
-Slice without_given(const Slice& s, const ExchangedTokens& exchange) {
+Slice without_given(const Slice& s, const ExchangeSide& exchange) {
   return {s.sequence, s.begin - exchange.keys, s.end - exchange.keys};
 }
 
@@ -109,7 +109,7 @@ Slice without_given(const Slice& s, const ExchangedTokens& exchange) {
 /// merges that once all slices are done. The taker's own slices are done when the other rank's
 /// queries run.
 std::int64_t exchanging_forward(const LayerWidths& w, const MicroPack& pack,
-                                const ExchangedTokens& exchange) {
+                                const ExchangeSide& exchange) {
   const std::int64_t queries = exchange.queries.count();
   if (exchange.gives) {
     MicroPack kept = pack;
@@ -125,7 +125,7 @@ std::int64_t exchanging_forward(const LayerWidths& w, const MicroPack& pack,
 
 /// The peak of the giver's slice in backward beyond what comes back from the taker.
 std::int64_t giving_slice_backward(const LayerWidths& w, const Slice& s,
-                                   const ExchangedTokens& exchange) {
+                                   const ExchangeSide& exchange) {
   const std::int64_t keys = exchange.keys.count();
   const std::int64_t widened = w.rounded ? keys * w.k / w.element * w.accumulator : 0;
   return std::max(slice_backward(w, without_given(s, exchange)),
@@ -133,7 +133,7 @@ std::int64_t giving_slice_backward(const LayerWidths& w, const Slice& s,
 }
 
 /// The peak at which the taker runs the other rank's queries backward.
-std::int64_t taken_backward(const LayerWidths& w, const ExchangedTokens& exchange) {
+std::int64_t taken_backward(const LayerWidths& w, const ExchangeSide& exchange) {
   const FoldedCopies copies(w, exchange.queries);
   const std::int64_t kernel =
       copies.queries + kernel_backward(w, exchange.queries, exchange.keys, copies.heads);
@@ -144,7 +144,7 @@ std::int64_t taken_backward(const LayerWidths& w, const ExchangedTokens& exchang
 /// The peak of all slices' backward attention. It includes the gradients of q, k and v, the dK and
 /// dV that open, and the stores that close on the way. `exchange` may be null.
 std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
-                             const SequenceLengths& lengths, const ExchangedTokens* exchange) {
+                             const SequenceLengths& lengths, const ExchangeSide* exchange) {
   LayerStores stores;
   std::int64_t most = 0;
   const auto run = [&](const Slice& s, std::int64_t peak) {
@@ -211,7 +211,7 @@ void LayerStores::close(const LayerWidths& w, const Slice& s, Tokens length) {
 }
 
 std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack,
-                                         const ExchangedTokens* exchange) {
+                                         const ExchangeSide* exchange) {
   if (pack.replicas > 1) return merged_forward(w, pack);
   if (exchange == nullptr)
     return w.flash() ? flash_forward_transient(w, pack) : slices_forward(w, pack);
@@ -221,7 +221,7 @@ std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& 
 
 std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                           const SequenceLengths& lengths,
-                                          const ExchangedTokens* exchange) {
+                                          const ExchangeSide* exchange) {
   if (pack.replicas > 1) return merged_backward(w, pack, lengths);
   if (!w.flash()) return slices_backward(w, pack, lengths, exchange);
   const std::int64_t own = flash_backward_transient(w, pack, lengths);

@@ -23,7 +23,7 @@ struct LayerStores {
 };
 
 /// A context exchange (plan/context_exchange.h) as one of its two ranks sees it.
-struct ExchangedTokens {
+struct ExchangeSide {
   bool gives = false;
   std::size_t slice = 0;  ///< of the giver's pack
   Tokens queries, keys;
@@ -31,12 +31,12 @@ struct ExchangedTokens {
 
 /// The peak beyond the outputs and log-sum-exps of all slices. `exchange`: null = none.
 [[nodiscard]] std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack,
-                                                       const ExchangedTokens* exchange = nullptr);
+                                                       const ExchangeSide* exchange = nullptr);
 
 /// The peak, which includes the gradients of q, k and v and the stores that the action opens and
 /// closes.
 [[nodiscard]] std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                                         const SequenceLengths& lengths,
-                                                        const ExchangedTokens* exchange = nullptr);
+                                                        const ExchangeSide* exchange = nullptr);
 
 }  // namespace slimpack

@@ -8,15 +8,16 @@
 #include "slimpack/base/error.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/reduction.h"
 
 namespace slimpack {
 namespace {
 
 /// Tokens of an exchange as the tensors that travel have them.
-struct Travelling {
+struct ExchangedSizes {
   double queries, keys;
 
-  Travelling(const PackPlan& packs, const ContextExchange& exchange)
+  ExchangedSizes(const PackPlan& packs, const ContextExchange& exchange)
       : keys(static_cast<double>(exchange.keys.count())) {
     const MicroPack& pack = packs.of(exchange.giver.pass)[exchange.giver.pack.index()];
     queries = static_cast<double>(pack.slices[exchanged_slice(pack)].length().count());
@@ -24,11 +25,11 @@ struct Travelling {
 
   /// Bytes in one layer: to the taker queries, keys and values, and backward the queries' output,
   /// its gradient and log-sum-exp; back output and log-sum-exp, or the gradients of what came.
-  [[nodiscard]] double there(const LayerWidths& w, Pass pass) const {
+  [[nodiscard]] double bytes_to_taker(const LayerWidths& w, Pass pass) const {
     const auto q = static_cast<double>(w.q), lse = static_cast<double>(w.lse);
     return queries * (pass == Pass::kForward ? q : 3 * q + lse) + keys_bytes(w);
   }
-  [[nodiscard]] double back(const LayerWidths& w, Pass pass) const {
+  [[nodiscard]] double bytes_to_giver(const LayerWidths& w, Pass pass) const {
     const auto q = static_cast<double>(w.q), lse = static_cast<double>(w.lse);
     return pass == Pass::kForward ? queries * (q + lse) : queries * q + keys_bytes(w);
   }
@@ -39,18 +40,11 @@ struct Travelling {
   }
 };
 
-double pairs_of(const PackPlan& packs, const Action& action) {
-  double pairs = 0;
-  for (const Slice& slice : packs.of(action.pass)[action.pack.index()].slices)
-    pairs += slice.causal_pairs();
-  return pairs;
-}
-
 class ExchangeCosts {
  public:
   ExchangeCosts(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
-                std::span<const double> speed)
-      : replica_(replica), cost_(cost), layout_(layout), speed_(speed) {
+                const Replication& replication)
+      : replica_(replica), cost_(cost), layout_(layout), replication_(replication) {
     for (const MicroPack& pack : replica.packs.forward)
       for (const Slice& slice : pack.slices) {
         lengths_.resize(std::max(lengths_.size(), slice.sequence.index() + 1));
@@ -59,11 +53,11 @@ class ExchangeCosts {
   }
 
   void add(const ContextExchange& exchange) {
-    const Travelling travelling(replica_.packs, exchange);
+    const ExchangedSizes sizes(replica_.packs, exchange);
     double giver = 0, taker = 0;
     const std::int32_t layers = exchanging_layers(layout_, exchange);
     for (std::int32_t l = 0; l < layers; ++l) {
-      const LayerTime time = layer_time(exchange, travelling, l);
+      const LayerTime time = layer_time(exchange, sizes, l);
       giver += time.giver;
       taker += time.taker;
     }
@@ -74,9 +68,10 @@ class ExchangeCosts {
     const std::size_t slice = exchanged_slice(pack);
     const Tokens queries = pack.slices[slice].length();
     add_bytes(exchange.giver, {true, slice, queries, exchange.keys}, layers, 0);
-    // Of another process the taker gets copies, for which it makes room before its own attention.
+    // On GPUs ranks are processes: the taker gets copies, for which it makes room before its own
+    // attention. What processes without GPUs copy counts nowhere (in_flight.h).
     const double copies =
-        cost_.gpu ? travelling.there(widths(exchange.taker.stage, 0), exchange.taker.pass) : 0;
+        cost_.gpu ? sizes.bytes_to_taker(widths(exchange.taker.stage, 0), exchange.taker.pass) : 0;
     add_bytes(exchange.taker, {false, slice, queries, exchange.keys}, layers, copies);
   }
 
@@ -96,31 +91,49 @@ class ExchangeCosts {
   /// Nanoseconds of a query-key pair.
   [[nodiscard]] double per_pair(const Action& action, std::int32_t layer) const {
     const LayerCosts& costs = layer_costs(cost_, kind(action.stage, layer));
-    const double speed =
-        speed_.empty() ? 1 : speed_[static_cast<std::size_t>(layout_.rank_of(action.stage))];
-    return (action.pass == Pass::kForward ? costs.forward : costs.backward).per_pair / speed;
+    return (action.pass == Pass::kForward ? costs.forward : costs.backward).per_pair /
+           speed_of(action.stage);
   }
   [[nodiscard]] double transfer(double bytes_of_rank) const {
     return cost_.transfer_latency + cost_.transfer_per_byte * bytes_of_rank * cost_.tp;
   }
 
-  [[nodiscard]] LayerTime layer_time(const ContextExchange& exchange, const Travelling& travelling,
+  [[nodiscard]] LayerTime layer_time(const ContextExchange& exchange, const ExchangedSizes& sizes,
                                      std::int32_t layer) const {
     const Action& giver = exchange.giver;
     const LayerWidths w = widths(giver.stage, layer);
-    const double moved = travelling.queries * travelling.keys;
+    const double moved = sizes.queries * sizes.keys;
     const double off = moved * per_pair(giver, layer);
     const double on = moved * per_pair(exchange.taker, layer);
-    const double giver_own = pairs_of(replica_.packs, giver) * per_pair(giver, layer) - off;
+    const double giver_own = causal_pairs(pack_of(giver)) * per_pair(giver, layer) - off;
     const double taker_own =
-        pairs_of(replica_.packs, exchange.taker) * per_pair(exchange.taker, layer);
-    const double arrival = std::max(taker_own, transfer(travelling.there(w, giver.pass)));
-    const double result = arrival + on + transfer(travelling.back(w, giver.pass));
+        causal_pairs(pack_of(exchange.taker)) * per_pair(exchange.taker, layer);
+    const double arrival = std::max(taker_own, transfer(sizes.bytes_to_taker(w, giver.pass)));
+    const double result = arrival + on + transfer(sizes.bytes_to_giver(w, giver.pass));
     return {std::max(giver_own, result) - giver_own - off, arrival - taker_own + on};
   }
 
+  [[nodiscard]] double speed_of(StageId stage) const {
+    const auto rank = static_cast<std::size_t>(layout_.rank_of(stage));
+    return replication_.speed.empty() ? 1 : replication_.speed[rank];
+  }
+
+  /// What the action takes longer if its attention takes `nanos` longer: with ZeRO-2 and 3 it takes
+  /// at least as long as what travels for it.
+  [[nodiscard]] double longer_by(const Action& action, double nanos) const {
+    const Pass pass = action.pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+    const double floor =
+        shared_state_traffic(cost_, layout_, action.stage, replication_.replicas, pass);
+    if (floor == 0) return nanos;
+    const PackCost stage = stage_cost(cost_, layout_, action.stage, pass);
+    double own = stage.per_pack;
+    for (const Slice& slice : pack_of(action).slices) own += stage(slice);
+    own /= speed_of(action.stage);
+    return std::max(own + nanos, floor) - std::max(own, floor);
+  }
+
   void add_time(const Action& action, double nanos) {
-    const auto more = Nanos(static_cast<std::int64_t>(std::llround(nanos)));
+    const auto more = Nanos(static_cast<std::int64_t>(std::llround(longer_by(action, nanos))));
     const std::size_t s = action.stage.index(), pack = action.pack.index();
     const auto add_to = [&](std::vector<std::vector<Nanos>>& times) {
       if (!times.empty()) times[s][pack] = std::max(Nanos(1), times[s][pack] + more);
@@ -136,7 +149,7 @@ class ExchangeCosts {
 
   /// By how much the exchange changes the peak of the stage's layers, at most. `layers` exchange:
   /// others have the peaks that they have without.
-  [[nodiscard]] std::int64_t more_in_layers(const Action& action, const ExchangedTokens& exchange,
+  [[nodiscard]] std::int64_t more_in_layers(const Action& action, const ExchangeSide& exchange,
                                             std::int32_t layers, bool splits) const {
     const MicroPack& pack = pack_of(action);
     std::optional<std::int64_t> more;
@@ -147,7 +160,7 @@ class ExchangeCosts {
           cost_.recompute, static_cast<std::size_t>(layout_.layer_begin[action.stage.index()] + l));
       const PutOffWidths put_off =
           splits ? put_off_widths(w, recompute, /*views=*/false) : PutOffWidths{};
-      const auto peak = [&](const ExchangedTokens* with) {
+      const auto peak = [&](const ExchangeSide* with) {
         return action.pass == Pass::kForward
                    ? layer_forward_transient(w, pack, recompute, with)
                    : layer_backward_transient(w, pack, lengths_, recompute, put_off, with);
@@ -157,7 +170,7 @@ class ExchangeCosts {
     return *more;
   }
 
-  void add_bytes(const Action& action, const ExchangedTokens& exchange, std::int32_t layers,
+  void add_bytes(const Action& action, const ExchangeSide& exchange, std::int32_t layers,
                  double copies) {
     const std::size_t s = action.stage.index(), pack = action.pack.index();
     const auto add_to = [&](std::vector<std::vector<Bytes>>& peaks, bool splits) {
@@ -173,7 +186,7 @@ class ExchangeCosts {
   ReplicaPacks& replica_;
   const RecomputingCosts& cost_;
   const StageLayout& layout_;
-  std::span<const double> speed_;
+  const Replication& replication_;
   SequenceLengths lengths_;
 };
 
@@ -187,10 +200,10 @@ bool exchanges_attention(const Costs& cost) {
 }
 
 void add_exchanges(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
-                   std::span<const ContextExchange> exchanges, std::span<const double> speed) {
+                   std::span<const ContextExchange> exchanges, const Replication& replication) {
   if (exchanges.empty()) return;
   SLIMPACK_CHECK(exchanges_attention(cost), "layers that cannot exchange attention");
-  ExchangeCosts costs(replica, cost, layout, speed);
+  ExchangeCosts costs(replica, cost, layout, replication);
   for (const ContextExchange& exchange : exchanges) costs.add(exchange);
 }
 

@@ -16,8 +16,9 @@ namespace slimpack {
 /// Changes times and bytes of the two actions of each exchange. In each layer both start their own
 /// attention at once. The taker then runs the giver's queries, once they have arrived; the giver
 /// waits for the result if it comes after its own part. A split backward exchanges in its input
-/// gradients. REQUIRES: exchanges_attention(cost); exchanges as check_schedule accepts them.
+/// gradients. Not counted: stages of unlike layers come to a shared layer at different times.
+/// REQUIRES: exchanges_attention(cost); exchanges as check_schedule accepts them.
 void add_exchanges(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
-                   std::span<const ContextExchange> exchanges, std::span<const double> speed = {});
+                   std::span<const ContextExchange> exchanges, const Replication& replication = {});
 
 }  // namespace slimpack

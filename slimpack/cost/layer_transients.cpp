@@ -70,7 +70,7 @@ std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
 
 // Moments: attention with everything before it; the norm after it; the MLP.
 std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
-                                     Recompute recompute, const ExchangedTokens* exchange) {
+                                     Recompute recompute, const ExchangeSide* exchange) {
   const std::int64_t tokens = pack.tokens().count();
   const bool keeps_norms = recompute == Recompute::kNothing;
   const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
@@ -103,8 +103,7 @@ PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool view
 
 std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                       const SequenceLengths& lengths, Recompute recompute,
-                                      const PutOffWidths& put_off,
-                                      const ExchangedTokens* exchange) {
+                                      const PutOffWidths& put_off, const ExchangeSide* exchange) {
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t dqkv = w.q + 2 * w.k;
   const std::int64_t held = tokens * 2 * w.hidden;  // dy and dmiddle

@@ -13,7 +13,7 @@ namespace slimpack {
 /// The peak of one layer of a forward MicroPack beyond the rows that it keeps.
 [[nodiscard]] std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
                                                    Recompute recompute,
-                                                   const ExchangedTokens* exchange = nullptr);
+                                                   const ExchangeSide* exchange = nullptr);
 
 /// Bytes of a token that a layer keeps only because its weight gradients are put off. Each tensor
 /// counts from the moment of backward at which it would otherwise not exist. All 0 = weight
@@ -39,7 +39,7 @@ struct PutOffWidths {
                                                     const SequenceLengths& lengths,
                                                     Recompute recompute,
                                                     const PutOffWidths& put_off = {},
-                                                    const ExchangedTokens* exchange = nullptr);
+                                                    const ExchangeSide* exchange = nullptr);
 
 /// The peak of a stage's put-off weight gradients beyond their operands. Each product frees its
 /// operands, so the first layer has the peak. Tensor-parallel ranks gather the hidden states of one

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 
 #include "slimpack/base/units.h"
 #include "slimpack/plan/action.h"
@@ -14,8 +17,9 @@
 namespace slimpack {
 
 /// In each of the first layers that both stages have, the giver sends the queries of one slice and
-/// its sequence's oldest keys and values; the taker sends back what these queries get from them,
-/// to be merged by its log-sum-exp; backward their gradients. Both actions start together.
+/// its sequence's oldest keys and values; the taker sends back their attention output and
+/// log-sum-exp over these keys, which the giver merges into its own; backward the gradients of what
+/// it was sent. Both actions start together.
 struct ContextExchange {
   Action giver;
   Action taker;    ///< of the same pass on another rank
@@ -23,6 +27,32 @@ struct ContextExchange {
 
   auto operator<=>(const ContextExchange&) const = default;
 };
+
+/// Who exchanges attention with whom in one replica.
+class ExchangePartners {
+ public:
+  explicit ExchangePartners(std::span<const ContextExchange> exchanges) {
+    for (const ContextExchange& exchange : exchanges) {
+      partners_.emplace(exchange.giver, exchange.taker);
+      partners_.emplace(exchange.taker, exchange.giver);
+    }
+  }
+  /// The action on the other side; null: the action is in no exchange.
+  [[nodiscard]] const Action* of(const Action& action) const {
+    const auto it = partners_.find(action);
+    return it == partners_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  std::map<Action, Action> partners_;  ///< both ways
+};
+
+/// Query–key pairs of causal attention, of all slices of a MicroPack.
+[[nodiscard]] inline double causal_pairs(const MicroPack& pack) {
+  double pairs = 0;
+  for (const Slice& slice : pack.slices) pairs += slice.causal_pairs();
+  return pairs;
+}
 
 /// The place in the pack of the slice whose queries the giver sends: the first of those with the
 /// longest prefix.

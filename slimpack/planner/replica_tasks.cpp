@@ -41,7 +41,7 @@ ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
   add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas, counted);
   if (replica.index() < step.schedules.size())  // else it has no orders yet
     add_exchanges(costed, cost, step.plan.layout, step.schedules[replica.index()].exchanges,
-                  replication.speed);
+                  replication);
   return costed;
 }
 

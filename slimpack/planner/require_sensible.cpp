@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/exchange_costs.h"
 
 namespace slimpack {
 namespace {
@@ -117,6 +118,11 @@ void require_sensible(const Job& job, const SequenceLengths& lengths, const Choi
         "parallel.spread_vocabulary is true, but the cost model ({}) is of layers under autograd, "
         "whose runtime keeps embedding and head whole; set it to false",
         cost.source);
+  if (choices.exchange_context && !exchanges_attention(cost))
+    invalid_input(
+        "parallel.exchange_context is true, but the cost model ({}) has layers {}, which exchange "
+        "no attention; set it to false",
+        cost.source, cost.autograd ? "under autograd" : "with a window");
   SLIMPACK_CHECK(!choices.recompute.empty());
   if (cost.autograd) require_known(choices.recompute, cost);
 }

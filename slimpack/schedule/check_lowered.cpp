@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <map>
 #include <optional>
-#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/lowered_schedule.h"
@@ -102,11 +100,7 @@ class WorstCase {
         lowered_(lowered),
         per_replica_(lowered.front().ranks.size()),
         ranks_(lowered.size() * per_replica_) {
-    for (std::size_t r = 0; r < lowered.size(); ++r)
-      for (const ContextExchange& exchange : lowered[r].exchanges) {
-        partners_.emplace(std::pair(r, exchange.giver), exchange.taker);
-        partners_.emplace(std::pair(r, exchange.taker), exchange.giver);
-      }
+    for (const LoweredSchedule& replica : lowered) partners_.emplace_back(replica.exchanges);
   }
 
   std::vector<std::string> stuck() {
@@ -175,8 +169,7 @@ class WorstCase {
   /// Runs an action on all replicas that share its pack, if all are ready.
   bool compute(std::size_t r, std::size_t p, const Action& action) {
     if (is_joint(action.pass)) return compute_together(r, action);
-    if (const auto it = partners_.find({r, action}); it != partners_.end())
-      return compute_pair(r, p, it->second);
+    if (const Action* partner = partners_[r].of(action)) return compute_pair(r, p, *partner);
     const MicroPack& pack = pack_of(r, action);
     const auto count =
         static_cast<std::size_t>(action.pass == Pass::kWeightGradient ? 1 : pack.replicas);
@@ -247,8 +240,8 @@ class WorstCase {
                            message(*sent.list[sent.met]));
     }
     const Action& action = next(r, p)->action;
-    if (const auto it = partners_.find({r, action}); it != partners_.end())
-      return fmt::format("{}, with which it exchanges attention", to_string(it->second));
+    if (const Action* partner = partners_[r].of(action))
+      return fmt::format("{}, with which it exchanges attention", to_string(*partner));
     return is_joint(action.pass) ? "the other ranks of its pipeline"
                                  : "the other replicas of its MicroPack";
   }
@@ -260,7 +253,7 @@ class WorstCase {
   std::span<const LoweredSchedule> lowered_;
   std::size_t per_replica_;  ///< ranks of a pipeline
   std::vector<Rank> ranks_;
-  std::map<std::pair<std::size_t, Action>, Action> partners_;  ///< by replica, both ways
+  std::vector<ExchangePartners> partners_;  ///< by replica
 };
 
 }  // namespace

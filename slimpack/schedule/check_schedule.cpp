@@ -34,14 +34,11 @@ class DryRun {
         slots_(slots),
         stages_(schedule.stages()),
         spread_(std::ranges::any_of(schedule.ranks.front(), is_joint, &Action::pass)),
+        partners_(schedule.exchanges),
         runs_(schedule.ranks.size()),
         forwards_(stages_),
         forward_(stages_),
         backward_(stages_) {
-    for (const ContextExchange& exchange : schedule.exchanges) {
-      partners_.emplace(exchange.giver, exchange.taker);
-      partners_.emplace(exchange.taker, exchange.giver);
-    }
     std::map<SequenceId, std::size_t> forwards_of;
     for (std::size_t f = 0; f < packs.forward.size(); ++f)
       for (const Slice& slice : packs.forward[f].slices) forwards_of[slice.sequence] = f + 1;
@@ -133,7 +130,7 @@ class DryRun {
     const Action& action = schedule_.ranks[r][run.next];
     if (!can_start(action)) return false;
     if (is_joint(action.pass)) return step_together(action);
-    const Action* partner = partner_of(action);
+    const Action* partner = partners_.of(action);
     if (partner != nullptr && !is_next(*partner)) return false;
     if (partner != nullptr) start(*partner);
     start(action);
@@ -151,11 +148,6 @@ class DryRun {
     const Channel* input = input_of(action);
     return (input == nullptr || input->taken < input->put) && rows_there(action) &&
            !vocabulary_missing(action);
-  }
-  /// The action that exchanges attention with this one; null: none.
-  [[nodiscard]] const Action* partner_of(const Action& action) const {
-    const auto it = partners_.find(action);
-    return it == partners_.end() ? nullptr : &it->second;
   }
   void start(const Action& action) {
     if (Channel* input = input_of(action)) ++input->taken;
@@ -186,7 +178,7 @@ class DryRun {
     if (is_joint(action.pass))
       return fmt::format("deadlock: {} waits for rank {}, which runs something else next",
                          to_string(action), *rank_missing(action));
-    if (const Action* partner = partner_of(action); partner != nullptr && can_start(action))
+    if (const Action* partner = partners_.of(action); partner != nullptr && can_start(action))
       return fmt::format("deadlock: {} waits for {}, with which it exchanges attention",
                          to_string(action), to_string(*partner));
     const bool forward = action.pass == Pass::kForward;
@@ -205,6 +197,7 @@ class DryRun {
   std::size_t slots_;
   std::size_t stages_;
   bool spread_;  ///< the vocabulary, over the ranks
+  ExchangePartners partners_;
   std::vector<RankRun> runs_;
   std::vector<std::size_t> forwards_;  ///< by stage: started
   std::vector<Channel> forward_;       ///< by sending stage
@@ -212,7 +205,6 @@ class DryRun {
   std::vector<std::size_t> needed_;
   std::array<std::size_t, kJointPasses.size()> joint_ = {};  ///< E, H and G that all ranks have run
   std::size_t first_backwards_ = 0;                          ///< of the first stage: started
-  std::map<Action, Action> partners_;                        ///< of exchanges, both ways
 };
 
 /// A broken list is often broken everywhere; the first lines suffice.

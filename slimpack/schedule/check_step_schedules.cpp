@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/schedule.h"
@@ -24,11 +22,7 @@ class JointRun {
         stage_runs_(schedules.size() * stages_) {
     for (const ReplicaPlan& replica : plan.replicas)
       needed_.push_back(forwards_needed(replica.packs));
-    for (std::size_t r = 0; r < schedules.size(); ++r)
-      for (const ContextExchange& exchange : schedules[r].exchanges) {
-        partners_.emplace(std::pair(r, exchange.giver), exchange.taker);
-        partners_.emplace(std::pair(r, exchange.taker), exchange.giver);
-      }
+    for (const Schedule& schedule : schedules) partners_.emplace_back(schedule.exchanges);
   }
 
   std::vector<std::string> stuck() {
@@ -95,13 +89,13 @@ class JointRun {
   /// The action with which this one exchanges attention, if it is next on its rank too; the action
   /// itself if there is none; null if it has to wait.
   const Action* partner_there(std::size_t r, const Action& action) {
-    const auto it = partners_.find({r, action});
-    if (it == partners_.end()) return &action;
-    const std::size_t p = it->second.stage.index() % per_replica_;
+    const Action* partner = partners_[r].of(action);
+    if (partner == nullptr) return &action;
+    const std::size_t p = partner->stage.index() % per_replica_;
     const Action* other = next(r, p);
     const bool there =
-        other != nullptr && *other == it->second && !rank(r, p).started && input_there(r, *other);
-    return there ? &it->second : nullptr;
+        other != nullptr && *other == *partner && !rank(r, p).started && input_there(r, *other);
+    return there ? partner : nullptr;
   }
 
   void begin(std::size_t r, const Action& action) {
@@ -159,7 +153,7 @@ class JointRun {
   std::vector<Rank> ranks_;
   std::vector<StageRun> stage_runs_;
   std::vector<std::vector<std::int32_t>> needed_;
-  std::map<std::pair<std::size_t, Action>, Action> partners_;  ///< by replica, both ways
+  std::vector<ExchangePartners> partners_;  ///< by replica
 };
 
 /// Whether the first rank runs E, H and G as the layout has it. Without packs nobody runs any.

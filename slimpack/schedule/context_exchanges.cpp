@@ -12,18 +12,12 @@
 namespace slimpack {
 namespace {
 
-double pairs_of(const MicroPack& pack) {
-  double pairs = 0;
-  for (const Slice& slice : pack.slices) pairs += slice.causal_pairs();
-  return pairs;
-}
-
 /// Of two actions, the giver with more pairs than the taker; none if they are even to one key.
 std::optional<ContextExchange> exchange_between(const PackPlan& packs, const Action& giver,
                                                 const Action& taker) {
   const MicroPack& pack = packs.of(giver.pass)[giver.pack.index()];
   const Slice& slice = pack.slices[exchanged_slice(pack)];
-  const double more = pairs_of(pack) - pairs_of(packs.of(taker.pass)[taker.pack.index()]);
+  const double more = causal_pairs(pack) - causal_pairs(packs.of(taker.pass)[taker.pack.index()]);
   const double keys = std::floor(more / 2 / static_cast<double>(slice.length().count()));
   const Tokens given = std::min(slice.prefix(), Tokens(static_cast<std::int64_t>(keys)));
   if (given < Tokens(1)) return std::nullopt;
@@ -34,7 +28,7 @@ std::optional<ContextExchange> exchange_between(const PackPlan& packs, const Act
 void add_exchanges(const PackPlan& packs, std::vector<Action> together,
                    std::vector<ContextExchange>& out) {
   std::ranges::stable_sort(together, {}, [&](const Action& action) {
-    return pairs_of(packs.of(action.pass)[action.pack.index()]);
+    return causal_pairs(packs.of(action.pass)[action.pack.index()]);
   });
   for (std::size_t i = 0; i + i + 1 < together.size(); ++i)
     if (const auto exchange =

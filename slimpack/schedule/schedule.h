@@ -49,11 +49,10 @@ inline constexpr int kChannelSlots = 8;
 ///  - a rank runs its own stages; every stage has every forward pack once and every backward pack
 ///    once, as B or as I and later W; a stage's forward packs, backward packs (B and I) and packs
 ///    of W are in ascending order;
-///  - either no rank has E, H and G, or every rank has all of them: E of every forward pack, H and
-///  G
-///    of every backward pack, each in ascending order, all in the same order on all ranks; E comes
-///    before F on the first stage, H before B on the last and after the forwards of all its rows, G
-///    after B on the first;
+///  - either no rank has E, H and G, or every rank has all of them: E of every forward pack, H
+///    and G of every backward pack, each in ascending order, all in the same order on all ranks; E
+///    comes before F on the first stage, H before B on the last and after the forwards of all its
+///    rows, G after B on the first;
 ///  - the two actions of an exchange are on different ranks, of one pass F, B or I, and in no other
 ///    exchange; their packs are not merged; the keys are 1 to the prefix of the giver's slice;
 ///  - with unbounded time and `slots` messages per channel every action starts. E, H and G start

@@ -7,8 +7,6 @@
 #include <map>
 #include <span>
 
-#include <vector>
-
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
@@ -18,18 +16,10 @@ class ExchangeBarriers {
  public:
   static constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
-  explicit ExchangeBarriers(std::span<const ContextExchange> exchanges) {
-    for (const ContextExchange& exchange : exchanges) {
-      partners_.emplace(exchange.giver, exchange.taker);
-      partners_.emplace(exchange.taker, exchange.giver);
-    }
-  }
+  explicit ExchangeBarriers(std::span<const ContextExchange> exchanges) : partners_(exchanges) {}
 
   /// The action's partner; null: it has none.
-  [[nodiscard]] const Action* partner(const Action& action) const {
-    const auto it = partners_.find(action);
-    return it == partners_.end() ? nullptr : &it->second;
-  }
+  [[nodiscard]] const Action* partner(const Action& action) const { return partners_.of(action); }
   /// The action is ready at `ready`. When both start; kUnknown until its partner is ready, too.
   std::int64_t join(const Action& action, std::int64_t ready) {
     ready_.insert_or_assign(action, ready);
@@ -38,7 +28,7 @@ class ExchangeBarriers {
   }
 
  private:
-  std::map<Action, Action> partners_;  ///< both ways
+  ExchangePartners partners_;
   std::map<Action, std::int64_t> ready_;
 };
 

@@ -30,7 +30,8 @@ class Bound {
       : longest_first_(lengths),
         memory_(job, lengths, cost, limits),
         times_(job, lengths, cost, limits),
-        splits_(cost.weight_gradient != EdgeTime()) {
+        roundings_((cost.weight_gradient != EdgeTime() ? 2 : 1) +
+                   (limits.exchange_context ? 1 : 0)) {
     std::ranges::sort(longest_first_, std::greater<>());
   }
 
@@ -44,8 +45,8 @@ class Bound {
     return without_rounding(bound);
   }
 
-  /// Of all ranks together, which share everything out evenly.
-  [[nodiscard]] Nanos shared_by_ranks() const {
+  /// Nanoseconds of all ranks together, which share everything out evenly.
+  [[nodiscard]] double shared_by_ranks() const {
     double bound = 0;
     for (const Pass backward : kBackwards) {
       double all = 0, speed = 0, around = kNever;
@@ -56,21 +57,20 @@ class Bound {
       }
       bound = std::max(bound, around + all / speed);
     }
-    return without_rounding(bound);
+    return bound;
   }
 
- private:
   /// Times are rounded to nanoseconds action by action and hop by hop, so a plan may come out a
   /// little shorter than the sum of its unrounded times.
   [[nodiscard]] Nanos without_rounding(double bound) const {
     constexpr double kFloatingPoint = 1e-12;
-    // What is sent of a split backward is the difference of two rounded times.
-    const double off = splits_ ? 1 : 0.5;
-    const double rounding = std::min(1.0, off / times_.shortest_action() + kFloatingPoint);
+    const double rounding =
+        std::min(1.0, 0.5 * roundings_ / times_.shortest_action() + kFloatingPoint);
     // There and back, half a nanosecond each.
     return Nanos(static_cast<std::int64_t>(std::max(0.0, bound * (1 - rounding) - times_.hops())));
   }
 
+ private:
   /// The longest sequence has the longest chain but for the size of its last slice.
   [[nodiscard]] double chain_of_longest() const {
     double least = kNever;
@@ -165,7 +165,9 @@ class Bound {
   SequenceLengths longest_first_;
   MemoryFit memory_;
   BoundTimes times_;
-  bool splits_;
+  /// Of an action: one; what is sent of a split backward is the difference of two rounded times; an
+  /// exchange changes it by a rounded time.
+  int roundings_;
 };
 
 /// What no last action of the first stage exceeds, in nanoseconds at speed 1, whatever the layers
@@ -227,8 +229,8 @@ Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
                          const RecomputingCosts& cost, const CutLimits& limits) {
   const Bound whole(job, lengths, cost, limits);
   if (!limits.exchange_context) return whole.run();
-  return std::max(whole.shared_by_ranks(),
-                  Bound(job, lengths, with_kept_attention(cost, kept_share(job)), limits).run());
+  const Bound kept(job, lengths, with_kept_attention(cost, kept_share(job)), limits);
+  return std::max(kept.run(), kept.without_rounding(whole.shared_by_ranks()));
 }
 
 Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,

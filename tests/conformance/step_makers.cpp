@@ -16,6 +16,21 @@ void merge(PlanRequest& request, const Workload& workload) {
       static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(workload.dp)));
 }
 
+void exchange(PlanRequest& request, const Workload&) {
+  request.exchange_context = true;
+}
+
+void slimpipe(PlanRequest& request, const Workload&) {
+  request.planner = PlannerKind::kSlimpipe;
+  request.exchange_context = true;
+}
+
+void merge_exchange_and_split(PlanRequest& request, const Workload& workload) {
+  merge(request, workload);
+  exchange(request, workload);
+  request.backward = BackwardKind::kSplit;
+}
+
 void recompute(PlanRequest& request, const Workload& workload) {
   request.recompute = known_recomputations(workload.cost);
 }
@@ -97,6 +112,9 @@ std::vector<Planner> planners() {
       {"auto", [](R& r, const W&) { r.solver = SolverKind::kAuto; }, kFewGranules, 0.1},
       {"milp", [](R& r, const W&) { r.solver = SolverKind::kMilp; }, kFewGranules, 0.05},
       {"packed", [](R& r, const W&) { r.planner = PlannerKind::kPacked; }},
+      {"slimpipe alone", slimpipe, {}, 0.2},
+      {"exchanging", exchange, {}, 0.3},
+      {"merging exchanging splitting", merge_exchange_and_split, {}, 0.2},
       {"merging", merge, {}, 0.4},
       {"merging auto",
        [](R& r, const W& w) {

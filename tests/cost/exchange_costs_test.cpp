@@ -16,6 +16,7 @@ struct Exchanged {
   RecomputingCosts cost{testing::round_model()};
   StageLayout layout{{0, 1, 3}};
   ReplicaPacks replica;
+  std::int32_t replicas = 1;
 
   Exchanged(double latency, double per_byte) {
     cost.transfer_latency = latency;
@@ -36,7 +37,7 @@ struct Exchanged {
     const auto& times = pass == Pass::kForward ? replica.times.forward : replica.times.backward;
     const Nanos giver = times[0][last.index()], taker = times[1][middle.index()];
     const ContextExchange exchange{{StageId(0), pass, last}, {StageId(1), pass, middle}, Tokens(2)};
-    add_exchanges(replica, cost, layout, std::span(&exchange, 1), speed);
+    add_exchanges(replica, cost, layout, std::span(&exchange, 1), {replicas, speed});
     return {(times[0][last.index()] - giver).count(), (times[1][middle.index()] - taker).count()};
   }
 };
@@ -88,6 +89,19 @@ TEST(ExchangeCosts, FollowTheSpeedOfEachRank) {
   const Exchanged::Change change = Exchanged(0, 0).change(Pass::kForward, speed);
   EXPECT_EQ(change.giver, -16);
   EXPECT_EQ(change.taker, 8);
+}
+
+TEST(ExchangeCosts, KeepWhatTravelsForTheLayersHidden) {
+  // With ZeRO-3 an action takes at least as long as its layers' weights travel: far longer here.
+  Exchanged exchanged(0, 0);
+  exchanged.cost.zero = 3;
+  exchanged.cost.reduce_per_byte = 1000;
+  exchanged.replicas = 2;
+  exchanged.replica.times =
+      task_times(exchanged.cost, exchanged.layout, exchanged.replica.packs, {2, {}});
+  const Exchanged::Change change = exchanged.change(Pass::kForward);
+  EXPECT_EQ(change.giver, 0);
+  EXPECT_EQ(change.taker, 0);
 }
 
 TEST(ExchangeCosts, AreOfOurOwnLayersWithoutWindows) {

@@ -45,8 +45,9 @@ void expect_forward(const AttentionExchange& e, const at::Tensor& like_TND,
 }
 
 void take_forward(const AttentionExchange& e) {
-  const Tensors given = messages(e).finish_receive(e.peer);
+  Tensors given = messages(e).finish_receive(e.peer);
   AttentionResult result = attend(given[0], {given[1], given[2]}, Mask::kNone);
+  given.clear();
   messages(e).give({std::move(result.out_TND), std::move(result.lse_TN)}, e.peer);
 }
 

@@ -14,7 +14,7 @@
 
 namespace slimpack {
 
-/// What a rank knows of an exchange of an action. A reference.
+/// What a rank knows of an exchange of an action. Does not own the group.
 struct AttentionExchange {
   Collective& pipeline;
   std::int32_t peer = 0;  ///< the member of the pipeline on the other side

@@ -1,10 +1,9 @@
 // Collectives: operations of all members of a group of ranks.
 //
 // There are five interfaces. Backends implement each in their own way (threads: one memory; c10d:
-// messages). Every member of a group makes the same calls in the same order, but for
-// Messages. Sums are added in
-// member order, those of shards block by block (mesh.h), so they have the same bits on all members
-// and in every run. Every call throws once any rank of the job has failed.
+// messages). Every member of a group makes the same calls in the same order, but for Messages. Sums
+// are added in member order, those of shards block by block (mesh.h), so they have the same bits on
+// all members and in every run. Every call throws once any rank of the job has failed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -120,8 +119,10 @@ struct TensorForm {
   at::TensorOptions options;
 };
 
-/// Tensors between two members; the others need not take part. What a member sends to another one
-/// arrives in the order of sending. Nobody may write to a sent tensor any more.
+/// Tensors between two members; the others need not take part, once the group is connected. What a
+/// member sends to another one arrives in the order of sending. On a GPU a member's messages run
+/// one after the other, whoever the other member is: all members' orders together must have no
+/// circle. Nobody may write to a sent tensor any more.
 class Messages {
  public:
   virtual ~Messages() = default;

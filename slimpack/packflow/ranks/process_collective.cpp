@@ -147,8 +147,8 @@ class ProcessGathering final : public Gathering {
   ProcessPeers& peers_;
 };
 
-/// Where one member has most of the rows, members share them evenly in between: it sends each row
-/// once instead of to everybody, and of sums it gets each row once.
+/// Where one member has most of the rows, members share them evenly in between, so that it passes
+/// about two copies of them instead of one for every other member.
 class ProcessRowExchange final : public RowExchange {
  public:
   explicit ProcessRowExchange(ProcessPeers& peers) : peers_(peers) {}
@@ -156,7 +156,7 @@ class ProcessRowExchange final : public RowExchange {
   at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
     const at::Tensor all = empty_rows(own, rows.rows());
     all.split_with_sizes(rows.counts)[self()].copy_(own);
-    if (crowded(rows)) {
+    if (mostly_on_one(rows)) {
       const Counts even = even_counts(rows.rows());
       reshare(all, rows.counts, even);
       gather_parts(all, even);
@@ -168,7 +168,7 @@ class ProcessRowExchange final : public RowExchange {
 
   at::Tensor reduce_scatter_rows(const at::Tensor& part, const MemberRows& rows) override {
     const at::Tensor given = part.index_select(0, rows.order_T);
-    if (!crowded(rows)) return sum_of_own(given, rows.counts);
+    if (!mostly_on_one(rows)) return sum_of_own(given, rows.counts);
     const Counts even = even_counts(rows.rows());
     const at::Tensor all = empty_rows(part, rows.rows());
     all.split_with_sizes(even)[self()].copy_(sum_of_own(given, even));
@@ -182,8 +182,8 @@ class ProcessRowExchange final : public RowExchange {
   [[nodiscard]] std::size_t self() const { return static_cast<std::size_t>(peers_.index()); }
   [[nodiscard]] std::int32_t size() const { return peers_.group().size; }
 
-  /// Whether to share evenly in between. Each way sends what two whole copies have.
-  [[nodiscard]] bool crowded(const MemberRows& rows) const {
+  /// Whether sharing evenly in between sends less.
+  [[nodiscard]] bool mostly_on_one(const MemberRows& rows) const {
     return size() > 3 && 2 * std::ranges::max(rows.counts) > rows.rows();
   }
   [[nodiscard]] Counts even_counts(std::int64_t rows) const {
@@ -381,19 +381,11 @@ class ProcessMessages final : public Messages {
  public:
   explicit ProcessMessages(ProcessPeers& peers) : peers_(peers) {}
 
-  void lend(Tensors tensors, std::int32_t to) override { give(std::move(tensors), to); }
+  void lend(Tensors tensors, std::int32_t to) override { send(std::move(tensors), to, lent_[to]); }
 
   void give(Tensors tensors, std::int32_t to) override {
-    // What has left gives its memory back.
-    while (!leaving_.empty() && leaving_.front().done()) {
-      leaving_.front().wait();
-      leaving_.pop_front();
-    }
-    std::vector<Transfer> transfers;
-    for (at::Tensor& tensor : tensors)
-      transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), to});
-    for (ProcessPeers::Message& message : peers_.begin(std::move(transfers)))
-      leaving_.push_back(std::move(message));
+    free_what_has_left();
+    send(std::move(tensors), to, leaving_);
   }
 
   void start_receive(const std::vector<TensorForm>& forms, std::int32_t from) override {
@@ -409,15 +401,35 @@ class ProcessMessages final : public Messages {
     Travelling messages = std::move(posted.front());
     posted.pop_front();
     wait_for(messages);
+    // It has answered, so all that was lent to it has arrived.
+    Travelling lent(std::exchange(lent_[from], {}));
+    wait_for(lent);
+    free_what_has_left();
     Tensors tensors;
     for (const ProcessPeers::Message& message : messages) tensors.push_back(message.tensor());
     return tensors;
   }
 
  private:
+  void send(Tensors tensors, std::int32_t to, Travelling& sent) {
+    std::vector<Transfer> transfers;
+    for (at::Tensor& tensor : tensors)
+      transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), to});
+    for (ProcessPeers::Message& message : peers_.begin(std::move(transfers)))
+      sent.push_back(std::move(message));
+  }
+  void free_what_has_left() {
+    std::erase_if(leaving_, [](ProcessPeers::Message& message) {
+      if (!message.done()) return false;
+      message.wait();
+      return true;
+    });
+  }
+
   ProcessPeers& peers_;
   std::map<std::int32_t, std::deque<Travelling>> coming_;  ///< by member
-  std::deque<ProcessPeers::Message> leaving_;
+  std::map<std::int32_t, Travelling> lent_;                ///< by member, until it answers
+  Travelling leaving_;                                     ///< given, and maybe not yet there
 };
 
 }  // namespace

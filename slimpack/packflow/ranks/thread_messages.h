@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "slimpack/packflow/device/rank_clock.h"
@@ -16,8 +18,7 @@ namespace slimpack {
 /// The shared side of a group. Thread-safe; outlives its members' ends.
 class ThreadMessages {
  public:
-  ThreadMessages(SharedFailure& failure, const RankGroup& group)
-      : room_(failure), group_(group), boxes_(static_cast<std::size_t>(group.size * group.size)) {}
+  ThreadMessages(SharedFailure& failure, const RankGroup& group) : room_(failure), group_(group) {}
 
   struct Message {
     std::vector<at::Tensor> tensors;
@@ -31,12 +32,12 @@ class ThreadMessages {
 
  private:
   [[nodiscard]] std::deque<Message>& box(std::int32_t from, std::int32_t to) {
-    return boxes_[static_cast<std::size_t>(from * group_.size + to)];
+    return boxes_[{from, to}];
   }
 
   ThreadRoom room_;
   RankGroup group_;
-  std::vector<std::deque<Message>> boxes_;  ///< [from · size + to]
+  std::map<std::pair<std::int32_t, std::int32_t>, std::deque<Message>> boxes_;  ///< by from, to
 };
 
 /// One member's end. Only that member's thread uses it and the clock.
