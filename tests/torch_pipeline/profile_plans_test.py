@@ -63,7 +63,9 @@ def test_a_comparison_has_the_figures_of_the_planned_step(job_of):
     comparison, step = job.compare(LENGTHS, planners=["slimpack", "best-fit"]), job.plan(LENGTHS)
     ours = comparison["slimpack"]
     assert ours["makespan_ns"] == round(1e9 * step.makespan)
-    assert ours["peak_bytes"] == max(step.peak_activation_bytes)
+    # The comparison's peak holds whatever the timing, the step's in the predicted one.
+    peak = max(step.peak_activation_bytes)
+    assert peak <= ours["peak_bytes"] <= 1.25 * peak
     assert ours["bubble"] == pytest.approx(step.bubble_ratio)
     # A document of 400 of 649 tokens: only slices of it let both ranks work on it at once.
     assert comparison.speedup("best-fit") > 1.02
