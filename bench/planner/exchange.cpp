@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -107,10 +108,7 @@ class Exchange {
     std::vector<std::string> row{fmt::format("{} of {}", documents, in_k(kContext)),
                                  fmt::format("{} × {}", grid.tp, grid.pp)};
     for (const RatedStep* one : {&own, &exchanged})
-      for (std::string cell : {human_duration(one->figures.makespan),
-                               fmt::to_string(one->step->plan.layout.stages_per_rank),
-                               text_of(one->figures.bubble, Unit::kShare)})
-        row.push_back(std::move(cell));
+      std::ranges::move(step_cells(*one), std::back_inserter(row));
     row.push_back(fmt::format("{:.3f}", speedup));
     row.push_back(human_duration(slimpipe));
     table_.add_row(std::move(row));

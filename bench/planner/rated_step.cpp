@@ -6,6 +6,7 @@
 #include <ctime>
 #include <utility>
 
+#include "bench/planner/report.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/progress.h"
@@ -67,6 +68,12 @@ RatedStep rated(const Baseline& baseline, const StepJob& step) {
   out.planning_seconds = out.best_planning_seconds = to_seconds(monotonic_now() - start);
   out.figures = figures_of(*out.step, step.cost);
   return out;
+}
+
+std::vector<std::string> step_cells(const RatedStep& rated) {
+  return {human_duration(rated.figures.makespan),
+          fmt::to_string(rated.step->plan.layout.stages_per_rank),
+          text_of(rated.figures.bubble, Unit::kShare)};
 }
 
 std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -76,11 +77,8 @@ class Vocabulary {
         row.insert(row.end(), {"does not fit", "", "", ""});
         continue;
       }
-      const StepFigures& f = (*one)->figures;
-      for (std::string cell :
-           {human_duration(f.makespan), fmt::to_string((*one)->step->plan.layout.stages_per_rank),
-            text_of(f.bubble, Unit::kShare), human_bytes(f.peak)})
-        row.push_back(std::move(cell));
+      std::ranges::move(step_cells(**one), std::back_inserter(row));
+      row.push_back(human_bytes((*one)->figures.peak));
     }
     // 0 where one of them does not fit.
     const double speedup =

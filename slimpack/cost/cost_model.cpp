@@ -194,8 +194,8 @@ EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass
   const double ranks = layout.ranks();
   const double row = static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype)) *
                      cost.transfer_per_byte;
-  // To all other ranks or from them: of H both. One rank has the rows. It sends them to up to two
-  // others at once; more share them evenly in between, and then everybody sends as much as it did.
+  // To all other ranks or from them: of H both. One rank has the rows. Up to two others get them
+  // from it; of more each first gets an even share, which it then passes to all.
   const double ways = pass == Pass::kHead ? 2 : 1;
   const double rounds = ranks > 3 ? 2 : 1;
   const double rows = ranks > 3 ? 2 * (ranks - 1) / ranks : ranks - 1;

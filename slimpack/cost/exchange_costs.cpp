@@ -13,15 +13,9 @@
 namespace slimpack {
 namespace {
 
-/// Tokens of an exchange as the tensors that travel have them.
+/// Tokens whose tensors travel.
 struct ExchangedSizes {
   double queries, keys;
-
-  ExchangedSizes(const PackPlan& packs, const ContextExchange& exchange)
-      : keys(static_cast<double>(exchange.keys.count())) {
-    const MicroPack& pack = packs.of(exchange.giver.pass)[exchange.giver.pack.index()];
-    queries = static_cast<double>(pack.slices[exchanged_slice(pack)].length().count());
-  }
 
   /// Bytes in one layer: to the taker queries, keys and values, and backward the queries' output,
   /// its gradient and log-sum-exp; back output and log-sum-exp, or the gradients of what came.
@@ -53,7 +47,11 @@ class ExchangeCosts {
   }
 
   void add(const ContextExchange& exchange) {
-    const ExchangedSizes sizes(replica_.packs, exchange);
+    const MicroPack& pack = pack_of(exchange.giver);
+    const std::size_t slice = exchanged_slice(pack);
+    const Tokens queries = pack.slices[slice].length();
+    const ExchangedSizes sizes{static_cast<double>(queries.count()),
+                               static_cast<double>(exchange.keys.count())};
     double giver = 0, taker = 0;
     const std::int32_t layers = exchanging_layers(layout_, exchange);
     for (std::int32_t l = 0; l < layers; ++l) {
@@ -64,9 +62,6 @@ class ExchangeCosts {
     add_time(exchange.giver, giver);
     add_time(exchange.taker, taker);
     if (replica_.bytes.rows.empty()) return;
-    const MicroPack& pack = pack_of(exchange.giver);
-    const std::size_t slice = exchanged_slice(pack);
-    const Tokens queries = pack.slices[slice].length();
     add_bytes(exchange.giver, {true, slice, queries, exchange.keys}, layers, 0);
     // On GPUs ranks are processes: the taker gets copies, for which it makes room before its own
     // attention. What processes without GPUs copy counts nowhere (in_flight.h).

@@ -61,7 +61,7 @@ BaselineRating::BaselineRating(const BaselineQuestion& question)
 
 void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
                           const BaselinePlan& made) {
-  const bool exchanges = question_.exchange_context && baseline.exchanges;
+  const bool exchanges = question_.exchanges(baseline);
   if (!exchanges && !order_has_chance(made)) return;
   if (made.discipline == Discipline::kCyclic)
     rate_cyclic(baseline, tuning, made);

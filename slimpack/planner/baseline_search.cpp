@@ -53,7 +53,8 @@ class BaselineSearch {
   BaselineSearchResult run() {
     for (const Baseline& baseline : question_.baselines) {
       if (question_.job.layout.stages_per_rank > 1 && !baseline.interleaves) continue;
-      if (!exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline))) continue;
+      if (!question_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline)))
+        continue;
       std::vector<Tuning> tunings{Tuning{}};
       if (question_.tuned) tunings = baseline.tunings(input({}));
       for_each_run(tunings, same_packs, [&](Tunings run) { search_packs(baseline, run); });
@@ -74,7 +75,8 @@ class BaselineSearch {
       const BaselineInput first = input(run.front());
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(first);
       if (group > question_.most_merged) return;
-      if (!exchanges(baseline) && !rating_.has_chance(bounds_.of_packs(baseline, made.all, group)))
+      if (!question_.exchanges(baseline) &&
+          !rating_.has_chance(bounds_.of_packs(baseline, made.all, group)))
         return;
       std::vector<SequencePacks> shares = dealt_packs(baseline, first, made);
       if (!shares.empty() && std::ranges::find(seen, shares) != seen.end()) return;
@@ -85,16 +87,12 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
-    if (!exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group)) return;
+    if (!question_.exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group))
+      return;
     const BaselinePlan made = baseline.plan(input(tuning), shares);
     if (most_merged(made.plan) > question_.most_merged) return;
     if (question_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) return;
     rating_.rate(baseline, tuning, made);
-  }
-
-  /// The bounds know no exchange of attention.
-  [[nodiscard]] bool exchanges(const Baseline& baseline) const {
-    return question_.exchange_context && baseline.exchanges;
   }
 
   [[nodiscard]] bool shares_have_chance(const Baseline& baseline, const Tuning& tuning,

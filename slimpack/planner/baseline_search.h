@@ -27,6 +27,11 @@ struct BaselineQuestion {
   bool exchange_context = false;                ///< baselines that exchange attention may do so
   /// Only steps below it are of use.
   std::optional<Nanos> below = std::nullopt;
+
+  /// Bounds know no exchange of attention, so they say nothing of such a baseline.
+  [[nodiscard]] bool exchanges(const Baseline& baseline) const {
+    return exchange_context && baseline.exchanges;
+  }
 };
 
 /// All baselines as candidates of ours: every tuning, every recomputation of the choices.

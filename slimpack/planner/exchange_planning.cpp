@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "slimpack/cost/exchange_costs.h"
-#include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/context_exchanges.h"
 
 namespace slimpack {
@@ -26,14 +25,21 @@ Nanos longer(const TaskTimes& times, const ContextExchange& exchange) {
 
 void put_exchanges_in(RatedPlan& step, const Costs& cost) {
   if (!exchanges_attention(cost)) return;
-  const std::vector<ReplicaPacks> without = costed_replicas(step, cost);
+  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
+  const StageLayout& layout = step.plan.layout;
   std::vector<std::vector<ContextExchange>> all = context_exchanges(step.plan, step.schedules);
-  for (std::size_t r = 0; r < all.size(); ++r) step.schedules[r].exchanges = std::move(all[r]);
-  const std::vector<ReplicaPacks> with = costed_replicas(step, cost);
-  for (std::size_t r = 0; r < step.schedules.size(); ++r)
-    std::erase_if(step.schedules[r].exchanges, [&](const ContextExchange& exchange) {
-      return longer(with[r].times, exchange) >= longer(without[r].times, exchange);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    Replication replication{static_cast<std::int32_t>(all.size()), {}};
+    if (!step.speed.empty()) replication.speed = step.speed[r];
+    const PackPlan& packs = step.plan.replicas[r].packs;
+    const TaskTimes without = task_times(recomputing, layout, packs, replication);
+    ReplicaPacks with{packs, without, {}};  // without bytes: times alone decide
+    add_exchanges(with, recomputing, layout, all[r], replication);
+    std::erase_if(all[r], [&](const ContextExchange& exchange) {
+      return longer(with.times, exchange) >= longer(without, exchange);
     });
+    step.schedules[r].exchanges = std::move(all[r]);
+  }
   step.memory.clear();
 }
 

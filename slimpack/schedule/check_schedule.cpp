@@ -306,8 +306,8 @@ class ExchangeCheck {
     if (giver.pass != taker.pass || giver.stage.index() % ranks_ == taker.stage.index() % ranks_)
       return error("{} and {} exchange attention, but are not of one pass on two ranks",
                    to_string(giver), to_string(taker));
-    Tokens prefix(0);
-    for (const Slice& slice : pack_of(giver).slices) prefix = std::max(prefix, slice.prefix());
+    const MicroPack& pack = pack_of(giver);
+    const Tokens prefix = pack.slices[exchanged_slice(pack)].prefix();
     if (exchange.keys < Tokens(1) || exchange.keys > prefix)
       error("{} gives {} keys away, its longest prefix has {}", to_string(giver),
             exchange.keys.count(), prefix.count());

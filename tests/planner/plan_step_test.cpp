@@ -6,6 +6,7 @@
 #include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/planner.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/expect_error.h"
 
 namespace slimpack {
 namespace {
@@ -87,6 +88,15 @@ TEST(PlanStep, TakesSlimpipeInItsBestSetting) {
   EXPECT_TRUE(plan_step(request, cost).does_not_fit.has_value());
   request.context = Tokens(8191);
   EXPECT_THROW((void)plan_step(request, cost), InvalidInput);
+}
+
+TEST(PlanStep, RefusesToExchangeAttentionOfLayersWithAWindow) {
+  Costs cost = small_cost();
+  cost.forward.window = Tokens(64);
+  const PlanRequest request{
+      .lengths = {Tokens(100)}, .pp = 2, .context = Tokens(100), .exchange_context = true};
+  expect_invalid_input([&] { (void)plan_step(request, cost); },
+                       {"parallel.exchange_context is true", "with a window", "set it to false"});
 }
 
 TEST(PlanStep, RefusesRequestsThatMakeNoSense) {

@@ -2,14 +2,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <optional>
-
 #include "slimpack/schedule/context_exchanges.h"
 #include "slimpack/schedule/vocabulary_actions.h"
 #include "slimpack/sim/lower.h"
-#include "tests/sim/pass_of.h"
-#include "tests/sim/random_step_case.h"
-#include "tests/support/step_graph.h"
+#include "tests/sim/expect_starts.h"
 
 namespace slimpack {
 namespace {
@@ -83,17 +79,7 @@ RC_GTEST_PROP(Exchange, FitsAnyOrder, (std::uint64_t seed)) {
 
 RC_GTEST_PROP(Exchange, StartsAsTheDependenciesSay, (std::uint64_t seed)) {
   const StepCase step = random_case(seed);
-  const SimulationResult result = step.simulated(true);
-  const testing::StepGraph graph(step.plan, step.schedules, step.times, step.slots);
-  RC_ASSERT(!graph.deadlocks());
-  const auto ranks = static_cast<std::int32_t>(step.ranks());
-  for (const Span& span : result.timeline.spans) {
-    const std::optional<Pass> pass = testing::pass_of(span.kind);
-    if (!pass) continue;
-    const StageId stage(span.rank % ranks + (is_joint(*pass) ? 0 : span.local_stage * ranks));
-    RC_ASSERT(span.start.count() ==
-              graph.start(static_cast<std::size_t>(span.rank / ranks), {stage, *pass, span.pack}));
-  }
+  testing::expect_starts(step, step.simulated(true).timeline);
 }
 
 }  // namespace

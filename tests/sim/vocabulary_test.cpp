@@ -3,14 +3,11 @@
 #include <rapidcheck/gtest.h>
 
 #include <map>
-#include <optional>
 #include <tuple>
 
 #include "slimpack/schedule/vocabulary_actions.h"
 #include "slimpack/sim/lower.h"
-#include "tests/sim/pass_of.h"
-#include "tests/sim/random_step_case.h"
-#include "tests/support/step_graph.h"
+#include "tests/sim/expect_starts.h"
 
 namespace slimpack {
 namespace {
@@ -110,14 +107,7 @@ RC_GTEST_PROP(Vocabulary, RunsOnAllRanksAtOnceAndOnThemAlone, (std::uint64_t see
     for (const Span& span : spans)
       RC_ASSERT(span.start == spans.front().start && span.end == spans.front().end);
   }
-  const testing::StepGraph graph(step.plan, step.schedules, step.times, step.slots);
-  for (const Span& span : result.timeline.spans) {
-    const std::optional<Pass> pass = testing::pass_of(span.kind);
-    if (!pass) continue;
-    const StageId stage(span.rank % ranks + (is_joint(*pass) ? 0 : span.local_stage * ranks));
-    RC_ASSERT(span.start.count() ==
-              graph.start(static_cast<std::size_t>(span.rank / ranks), {stage, *pass, span.pack}));
-  }
+  testing::expect_starts(step, result.timeline);
   // What waits for E, H and G is gone at the end.
   std::map<std::int32_t, Bytes> last;
   for (const MemorySample& sample : result.timeline.memory) last[sample.rank] = sample.bytes;

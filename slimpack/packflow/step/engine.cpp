@@ -42,8 +42,8 @@ void require_exchanges(std::span<const LoweredSchedule> schedules, const RankGri
   for (const LoweredSchedule& schedule : schedules)
     if (!schedule.exchanges.empty() && !grid.exchange_context)
       invalid_input(
-          "the schedule exchanges attention, first of {}, but parallel.exchange_context is false; "
-          "set it to true, or plan without it",
+          "the schedule exchanges attention, for example that of {}, but parallel.exchange_context "
+          "is false; set it to true, or plan again without it",
           to_string(schedule.exchanges.front().giver));
 }
 
