@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "apps/slimpack/training_commands.h"
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/profile/pass_ratios.h"
@@ -52,6 +56,7 @@ std::string coefficient_table(const Costs& cost) {
   row("per token", &PackCost::per_token, cost.weight_gradient.per_token);
   row("per query-key pair", &PackCost::per_pair);
   row("per prefix token", &PackCost::per_prefix_token);
+  row("per row below 512", &PackCost::per_missing_row);
   return table.text();
 }
 
@@ -70,6 +75,20 @@ std::string merge_table(const Costs& cost) {
   return "\n" + table.text();
 }
 
+/// A line on stderr for a part that takes long.
+class RunProgress {
+ public:
+  void tell(std::string_view part, std::int64_t done, std::int64_t all) {
+    if (done == 1)
+      line_.emplace(stderr, progress_style(stderr), fmt::format("measuring the {}", part), all);
+    line_->advance();
+    if (done == all) line_.reset();
+  }
+
+ private:
+  std::optional<Progress> line_;
+};
+
 }  // namespace
 
 void profile(const ProfileArguments& arguments) {
@@ -78,12 +97,21 @@ void profile(const ProfileArguments& arguments) {
   // GPU.
   const PlannableModel model = planned_model(config);
   tell_untrainable(config, model);
-  const ProfileOptions options =
+  ProfileOptions options =
       configured_profile(config, measured_shape(config, model), /*gpu_each=*/true);
-  const Costs cost =
-      measured_costs(options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  const auto tell = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  KeptMeasurements kept(arguments.out + ".partial", options.job_text());
+  if (kept.goes_on())
+    tell(fmt::format("going on with the measurements in {}.partial", arguments.out));
+  options.kept = &kept;
+  RunProgress progress;
+  options.on_run = [&](std::string_view part, std::int64_t done, std::int64_t all) {
+    progress.tell(part, done, all);
+  };
+  const Costs cost = measured_costs(options, tell);
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
+  kept.remove();
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
   fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
              cost.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
@@ -91,8 +119,12 @@ void profile(const ProfileArguments& arguments) {
     fmt::print(
         "transfers and reductions are between threads of one GPU; processes that train without a "
         "cost file measure theirs\n");
-  fmt::print("memory of a rank: {}\nlargest error of the fit: {}\nwritten: {}\n",
-             human_bytes(cost.memory), human_share(cost.fit_error), arguments.out);
+  fmt::print(
+      "memory of a rank: {}\nlargest error of the fit: {}\nmean error on sizes that it has not "
+      "seen: {}\nwritten: {}\n",
+      human_bytes(cost.memory), human_share(cost.fit_error),
+      cost.held_out_error > 0 ? human_share(cost.held_out_error) : "none was affordable",
+      arguments.out);
 }
 
 }  // namespace slimpack

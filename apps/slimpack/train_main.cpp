@@ -6,12 +6,8 @@
 namespace {
 
 void train(const slimpack::TrainArguments& arguments) {
-  slimpack::TrainRequest request{slimpack::read_run_config(arguments.config, arguments.overrides),
-                                 arguments.resume, arguments.init, !arguments.against.empty()};
-  if (!arguments.clock.empty())
-    request.config.train.clock =
-        arguments.clock == "virtual" ? slimpack::ClockKind::kVirtual : slimpack::ClockKind::kWall;
-  slimpack::train_at_console(request);
+  slimpack::train_at_console({slimpack::configured_run(arguments, arguments.clock),
+                              arguments.resume, arguments.init, !arguments.against.empty()});
 }
 
 }  // namespace
@@ -22,5 +18,6 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   slimpack::add_profile_command(app, slimpack::profile);
   slimpack::add_train_command(app, train);
+  slimpack::add_validate_command(app, slimpack::validate_run);
   return slimpack::run_program(app, argc, argv);
 }

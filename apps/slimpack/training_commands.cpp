@@ -10,6 +10,25 @@
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
+namespace {
+
+void add_clock(CLI::App& command, std::string& clock) {
+  command
+      .add_option("--clock", clock,
+                  "What times are measured by, as train.clock: virtual = as if each rank had a "
+                  "core of its own")
+      ->check(CLI::IsMember({"wall", "virtual"}));
+}
+
+}  // namespace
+
+RunConfig configured_run(const RunFile& file, const std::string& clock) {
+  RunConfig config = read_run_config(file.config, file.overrides);
+  if (!clock.empty())
+    config.train.clock = clock == "virtual" ? ClockKind::kVirtual : ClockKind::kWall;
+  return config;
+}
+
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run) {
   CLI::App* command = app.add_subcommand("train", "Train a model as a run configuration says");
   const auto arguments = std::make_shared<TrainArguments>();
@@ -19,11 +38,7 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
       ->add_option("--against", arguments->against,
                    "At the end, run the last step's documents once more this way and compare")
       ->check(CLI::IsMember({"packed"}));
-  command
-      ->add_option("--clock", arguments->clock,
-                   "What times are measured by, as train.clock: virtual = as if each rank had a "
-                   "core of its own")
-      ->check(CLI::IsMember({"wall", "virtual"}));
+  add_clock(*command, arguments->clock);
   command
       ->add_option(
           "--resume", arguments->resume,
@@ -58,6 +73,38 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
       invalid_input("train needs a run configuration; 'slimpack train --print-config' prints one");
     run(*arguments);
   });
+}
+
+void add_validate_command(CLI::App& app, std::function<void(const ValidateArguments&)> run) {
+  CLI::App* command =
+      app.add_subcommand("validate", "Train some steps and compare them with their predictions");
+  const auto arguments = std::make_shared<ValidateArguments>();
+  add_run_file(*command, *arguments)->required();
+  command->add_option("--steps", arguments->steps, "How many steps")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--repetitions", arguments->repetitions,
+                   "How often each step runs, after a run that does not count")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_clock(*command, arguments->clock);
+  command
+      ->add_option("--max-error", arguments->max_error,
+                   "End with exit code 1 if predicted steps are more than so many percent off on "
+                   "average; 0 = any")
+      ->type_name("PERCENT")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
+      ->type_name("FILE");
+  command->footer(
+      "Plans steps as train does and runs each several times: the makespan, the bubble and the "
+      "memory of each rank, predicted and measured, and the ten actions that are furthest off "
+      "with the likely reason. Saves nothing. Without a cost file it first measures this "
+      "machine.\n\n"
+      "Example:\n"
+      "  slimpack validate run.toml --steps 5 --max-error 10");
+  command->callback([arguments, run = std::move(run)] { run(*arguments); });
 }
 
 void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run) {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "apps/slimpack/run_file_options.h"
+#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
@@ -23,10 +25,24 @@ struct ProfileArguments : RunFile {
   std::string json;
 };
 
+struct ValidateArguments : RunFile {
+  std::string clock;  ///< as TrainArguments
+  std::int64_t steps = 3;
+  std::int64_t repetitions = 3;
+  double max_error = 0;  ///< percent; 0 = any
+  std::string json;
+};
+
+/// The run file's configuration, with the clock of the command line.
+[[nodiscard]] RunConfig configured_run(const RunFile& file, const std::string& clock);
+
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run);
 void add_profile_command(CLI::App& app, std::function<void(const ProfileArguments&)> run);
 
-/// The action of profile, in slimpack-train only.
+void add_validate_command(CLI::App& app, std::function<void(const ValidateArguments&)> run);
+
+/// The actions of profile and validate, in slimpack-train only.
 void profile(const ProfileArguments& arguments);
+void validate_run(const ValidateArguments& arguments);
 
 }  // namespace slimpack

@@ -33,8 +33,8 @@ std::pair<std::string, double> fit_packs(const std::vector<Point>& points, std::
                             Nanos(std::max<std::int64_t>(1, whole(p[3])))});
   }
   if (measurements.empty()) invalid_input("a fit needs measurements; give at least one");
-  const Fit<PackCost> fit = fit_layer_cost(measurements, Tokens(window));
-  return {pack_cost_to_json(fit.time).dump(), fit.largest_error};
+  const LayerFit fit = fit_layer_cost(measurements, {.window = Tokens(window)});
+  return {pack_cost_to_json(fit.time).dump(), fit.errors.largest};
 }
 
 std::pair<std::string, double> fit_edge(const std::vector<Point>& points) {
@@ -46,7 +46,7 @@ std::pair<std::string, double> fit_edge(const std::vector<Point>& points) {
                             Nanos(std::max<std::int64_t>(1, static_cast<std::int64_t>(p[1])))});
   }
   if (measurements.empty()) invalid_input("a fit needs measurements; give at least one");
-  const Fit<EdgeTime> fit = fit_edge_time(measurements);
+  const EdgeFit fit = fit_edge_time(measurements);
   return {edge_time_to_json(fit.time).dump(), fit.largest_error};
 }
 
@@ -55,7 +55,7 @@ std::pair<std::string, double> fit_edge(const std::vector<Point>& points) {
 void bind_costs(nb::module_& m) {
   m.def("fit_packs", &fit_packs, "points"_a, "window"_a,
         "The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their "
-        "largest relative error. A window of 0 is none.");
+        "largest error. A window of 0 is none.");
   m.def("fit_edge", &fit_edge, "points"_a, "As fit_packs, of (tokens, figure).");
   m.def(
       "checked_cost",

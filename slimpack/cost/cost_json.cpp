@@ -166,6 +166,14 @@ GpuMemory gpu_field(const JsonFields& f) {
           Bytes(f.integer("peer_buffer_bytes", 0, kMostBytes))};
 }
 
+json measured_on_to_json(const MeasuredOn& on) {
+  return {{"processor", on.processor}, {"device", on.device}, {"torch", on.torch}};
+}
+
+MeasuredOn measured_on_field(const JsonFields& f) {
+  return {f.text("processor"), f.text("device"), f.text("torch")};
+}
+
 /// Whatever PackFlow's layers have and others lack.
 void require_plain(const Costs& cost, std::string_view origin) {
   const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host_per_byte == 0;
@@ -199,6 +207,7 @@ nlohmann::json pack_cost_to_json(const PackCost& t) {
               {"per_token", t.per_token},
               {"per_pair", t.per_pair},
               {"per_prefix_token", t.per_prefix_token}};
+  if (t.per_missing_row > 0) out["per_missing_row"] = t.per_missing_row;
   if (!t.windowed()) return out;
   out["per_window_pair"] = t.per_window_pair;
   out["per_window_prefix"] = t.per_window_prefix;
@@ -212,6 +221,7 @@ PackCost pack_cost_field(const JsonFields& f, std::int64_t window) {
                 .per_pair = non_negative(f, "per_pair"),
                 .per_prefix_token = non_negative(f, "per_prefix_token"),
                 .window = Tokens(window)};
+  if (f.has("per_missing_row")) time.per_missing_row = non_negative(f, "per_missing_row");
   if (!time.windowed()) return time;
   time.per_window_pair = non_negative(f, "per_window_pair");
   time.per_window_prefix = non_negative(f, "per_window_prefix");
@@ -253,6 +263,8 @@ std::string cost_to_json(const Costs& cost) {
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
+  if (cost.held_out_error > 0) file["held_out_error"] = cost.held_out_error;
+  if (cost.measured_on) file["measured_on"] = measured_on_to_json(*cost.measured_on);
   if (cost.gpu) file["gpu"] = gpu_to_json(*cost.gpu);
   return file.dump(2) + "\n";
 }
@@ -294,6 +306,8 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
                                                                              kMostRanks / cost.tp));
   if (fields.has("zero")) cost.zero = static_cast<std::int32_t>(fields.integer("zero", 1, 3));
   cost.fit_error = non_negative(fields, "fit_error");
+  if (fields.has("held_out_error")) cost.held_out_error = non_negative(fields, "held_out_error");
+  if (fields.has("measured_on")) cost.measured_on = measured_on_field(fields.object("measured_on"));
   if (cost.autograd) require_plain(cost, origin);
   return cost;
 }

@@ -187,7 +187,8 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .per_prefix_token = time.per_prefix_token / replicas + exchange.per_prefix_token,
           .per_window_pair = time.per_window_pair / replicas,
           .per_window_prefix = time.per_window_prefix / replicas + exchange.per_window_prefix,
-          .window = time.window};
+          .window = time.window,
+          .per_missing_row = time.per_missing_row};
 }
 
 EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass) {

@@ -44,6 +44,15 @@ struct MergeTime {
   bool operator==(const MergeTime&) const = default;
 };
 
+/// What measured times depend on besides the job: elsewhere they say nothing.
+struct MeasuredOn {
+  std::string processor;  ///< as the system names it
+  std::string device;     ///< "cpu", or a kind of GPU and its memory
+  std::string torch;      ///< its version
+
+  bool operator==(const MeasuredOn&) const = default;
+};
+
 /// Times of a decoder layer of one kind.
 struct LayerCosts {
   PackCost forward;
@@ -97,8 +106,9 @@ struct Costs : LayerCosts {
   double peak_flops = 0;            ///< FLOP/s of one rank, MFU's denominator; 0 = not known
   std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
   std::int32_t zero = 1;            ///< what replicas share out (ParallelConfig::zero)
-  double fit_error =
-      0;  ///< largest relative error of the fit over its measurements; 0 = not fitted
+  double fit_error = 0;             ///< FitErrors::largest of the fit; 0 = not fitted
+  double held_out_error = 0;        ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
+  std::optional<MeasuredOn> measured_on;  ///< not set: times come from elsewhere
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
   /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
   std::optional<AutogradCosts> autograd;
@@ -245,8 +255,8 @@ struct Replication {
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 4 with "autograd". Reading
 /// checks every field and throws InvalidInput naming `origin`. Files of versions 1 and 3 lack
 /// figures and are refused. A file may omit "weight_gradient" (backward is not split),
-/// "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is offloaded) and
-/// "gpu" (ranks run on a CPU).
+/// "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is offloaded), "gpu"
+/// (ranks run on a CPU), "per_missing_row" (0), "held_out_error" and "measured_on".
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

@@ -2,45 +2,71 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/median.h"
 #include "slimpack/cost/nnls.h"
 
 namespace slimpack {
 
 namespace {
 
-/// Coefficients x ≥ 0 of Σ x[j]·features[j][row] ≈ targets[row], and the largest error.
-///
-/// Errors are relative to `times`: rows are divided by them, so that a slice of 100 µs counts as
-/// much as one of 100 ms.
-Fit<std::vector<double>> fit_relative(std::vector<std::vector<double>> features,
-                                      std::vector<double> targets,
-                                      const std::vector<double>& times) {
-  SLIMPACK_CHECK(!times.empty());
-  for (const double time : times) SLIMPACK_CHECK(time > 0);
+/// Coefficients x ≥ 0 of Σ x[j]·features[j][row] ≈ targets[row]. A row's error counts divided by
+/// its unit.
+std::vector<double> fitted(std::vector<std::vector<double>> features, std::vector<double> targets,
+                           const std::vector<double>& units) {
+  SLIMPACK_CHECK(!units.empty());
+  for (const double unit : units) SLIMPACK_CHECK(unit > 0);
   const auto divide = [&](std::vector<double>& column) {
-    for (std::size_t row = 0; row < times.size(); ++row) column[row] /= times[row];
+    for (std::size_t row = 0; row < units.size(); ++row) column[row] /= units[row];
   };
   for (auto& feature : features) divide(feature);
   divide(targets);
-  Fit<std::vector<double>> fit{non_negative_least_squares(features, targets)};
-  for (std::size_t row = 0; row < times.size(); ++row) {
-    double fitted = 0;
-    for (std::size_t j = 0; j < features.size(); ++j) fitted += fit.time[j] * features[j][row];
-    const double error = std::abs(fitted - targets[row]);
-    if (error <= fit.largest_error) continue;
-    fit.largest_error = error;
-    fit.worst = row;
-  }
-  return fit;
+  return non_negative_least_squares(features, targets);
+}
+
+Slice slice_of(const LayerMeasurement& m) {
+  return {SequenceId(), m.prefix, m.prefix + m.tokens};
+}
+
+double rows_of(const LayerMeasurement& m) {
+  return m.slices * static_cast<double>(m.tokens.count());
+}
+
+double time_of(const PackCost& cost, const LayerMeasurement& m) {
+  return cost.per_pack + m.slices * cost(slice_of(m)) + cost.missing_rows(rows_of(m));
+}
+
+std::vector<double> times_of(std::span<const LayerMeasurement> measurements) {
+  std::vector<double> times;
+  for (const LayerMeasurement& m : measurements)
+    times.push_back(static_cast<double>(m.time.count()));
+  return times;
 }
 
 }  // namespace
 
-Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements, Tokens window) {
+FitErrors errors_of(const PackCost& cost, std::span<const LayerMeasurement> measurements) {
+  const std::vector<double> times = times_of(measurements);
+  const double usual = median(times);
+  FitErrors errors;
+  double off = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const double error = std::abs(time_of(cost, measurements[i]) - times[i]);
+    off += error;
+    if (error / std::max(times[i], usual) <= errors.largest) continue;
+    errors.largest = error / std::max(times[i], usual);
+    errors.worst = i;
+  }
+  errors.mean = off / std::accumulate(times.begin(), times.end(), 0.0);
+  return errors;
+}
+
+LayerFit fit_layer_cost(std::span<const LayerMeasurement> measurements, const FittedTerms& terms) {
+  const Tokens window = terms.window;
   std::vector<double> packs;
   std::vector<double> slices;
   std::vector<double> tokens;
@@ -48,36 +74,41 @@ Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements, Tok
   std::vector<double> prefixes;
   std::vector<double> window_pairs;
   std::vector<double> window_prefixes;
-  std::vector<double> times;
+  std::vector<double> missing_rows;
+  std::vector<double> units;
+  const std::vector<double> times = times_of(measurements);
   for (const LayerMeasurement& m : measurements) {
-    const Slice slice{SequenceId(), m.prefix, m.prefix + m.tokens};
+    const Slice slice = slice_of(m);
     packs.push_back(1);
     slices.push_back(m.slices);
-    tokens.push_back(m.slices * static_cast<double>(slice.length().count()));
+    tokens.push_back(rows_of(m));
+    missing_rows.push_back(PackCost{.per_missing_row = 1}.missing_rows(rows_of(m)));
+    units.push_back(std::sqrt(static_cast<double>(m.time.count())));
     pairs.push_back(m.slices * slice.causal_pairs());
     prefixes.push_back(m.slices * static_cast<double>(slice.prefix().count()));
-    times.push_back(static_cast<double>(m.time.count()));
     if (window == Tokens(0)) continue;
     window_pairs.push_back(m.slices * slice.window_pairs(window));
     window_prefixes.push_back(m.slices * static_cast<double>(slice.window_prefix(window).count()));
   }
   std::vector<std::vector<double>> features{packs, slices, tokens, pairs, prefixes};
   if (window > Tokens(0)) features.insert(features.end(), {window_pairs, window_prefixes});
-  const auto fit = fit_relative(std::move(features), times, times);
-  PackCost time{.per_pack = fit.time[0],
-                .per_slice = fit.time[1],
-                .per_token = fit.time[2],
-                .per_pair = fit.time[3],
-                .per_prefix_token = fit.time[4],
+  if (terms.missing_rows) features.push_back(missing_rows);
+  const std::vector<double> x = fitted(std::move(features), times, units);
+  PackCost time{.per_pack = x[0],
+                .per_slice = x[1],
+                .per_token = x[2],
+                .per_pair = x[3],
+                .per_prefix_token = x[4],
                 .window = window};
   if (window > Tokens(0)) {
-    time.per_window_pair = fit.time[5];
-    time.per_window_prefix = fit.time[6];
+    time.per_window_pair = x[5];
+    time.per_window_prefix = x[6];
   }
-  return {time, fit.largest_error, fit.worst};
+  if (terms.missing_rows) time.per_missing_row = x.back();
+  return {time, errors_of(time, measurements)};
 }
 
-Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
+EdgeFit fit_edge_time(std::span<const EdgeMeasurement> measurements) {
   std::vector<double> packs;
   std::vector<double> tokens;
   std::vector<double> times;
@@ -86,23 +117,30 @@ Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements) {
     tokens.push_back(static_cast<double>(m.tokens.count()));
     times.push_back(static_cast<double>(m.time.count()));
   }
-  const auto fit = fit_relative({packs, tokens}, times, times);
-  return {EdgeTime{.per_pack = fit.time[0], .per_token = fit.time[1]}, fit.largest_error,
-          fit.worst};
+  const std::vector<double> x = fitted({packs, tokens}, times, times);
+  EdgeFit fit{{.per_pack = x[0], .per_token = x[1]}};
+  for (std::size_t i = 0; i < times.size(); ++i)
+    fit.largest_error =
+        std::max(fit.largest_error, std::abs((x[0] + x[1] * tokens[i]) / times[i] - 1));
+  return fit;
 }
 
 // A sum of squares is convex. Its minimum within bounds is its free minimum, or lies on a bound; on
 // a bound one term is given and the other is fitted alone.
-Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const PackCost& whole) {
+EdgeFit fit_part(std::span<const EdgeMeasurement> measurements, const PackCost& whole) {
+  struct Errors {
+    double squares = 0;
+    double largest = 0;
+  };
   const auto errors = [&](const EdgeTime& time) {
-    Fit<double> fit{0, 0};  // sum of squares, and the largest
+    Errors sum;
     for (const EdgeMeasurement& m : measurements) {
       const double fitted = time.per_pack + time.per_token * static_cast<double>(m.tokens.count());
       const double error = fitted / static_cast<double>(m.time.count()) - 1;
-      fit.time += error * error;
-      fit.largest_error = std::max(fit.largest_error, std::abs(error));
+      sum.squares += error * error;
+      sum.largest = std::max(sum.largest, std::abs(error));
     }
-    return fit;
+    return sum;
   };
   // The coefficient in [0, most] of the other term (constant or per token) that fits best with
   // `given`.
@@ -118,15 +156,15 @@ Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements, const Pack
     }
     return std::clamp(against / square, 0.0, most);
   };
-  const Fit<EdgeTime> free = fit_edge_time(measurements);
+  const EdgeFit free = fit_edge_time(measurements);
   if (free.time.per_pack <= whole.per_pack && free.time.per_token <= whole.per_token) return free;
   EdgeTime by_pack{whole.per_pack, 0};
   by_pack.per_token = best_beside(by_pack, false, whole.per_token);
   EdgeTime by_token{0, whole.per_token};
   by_token.per_pack = best_beside(by_token, true, whole.per_pack);
-  const bool first = errors(by_pack).time <= errors(by_token).time;
+  const bool first = errors(by_pack).squares <= errors(by_token).squares;
   const EdgeTime& best = first ? by_pack : by_token;
-  return {best, errors(best).largest_error};
+  return {best, errors(best).largest};
 }
 
 EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements) {
@@ -139,7 +177,7 @@ EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements) {
     beyond.push_back(static_cast<double>((m.time - m.share).count()));
     times.push_back(static_cast<double>(m.time.count()));
   }
-  const std::vector<double> terms = fit_relative({packs, tokens}, beyond, times).time;
+  const std::vector<double> terms = fitted({packs, tokens}, beyond, times);
   return {.per_pack = terms[0], .per_token = terms[1]};
 }
 

@@ -1,4 +1,4 @@
-// Calibration: measured times → coefficients, by non-negative least squares on relative errors.
+// Calibration: measured times → coefficients, by non-negative least squares.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct LayerMeasurement {
   Tokens prefix;
   int slices = 1;
   Nanos time;
-  double spread = 0;  ///< how much longer the second fastest repetition took, as a share of `time`
+  double spread = 0;  ///< how far repetitions lie around `time`, as a share of it
 };
 
 struct EdgeMeasurement {
@@ -30,23 +30,46 @@ struct MergedMeasurement {
   Nanos time;     ///< time of the merged MicroPack
 };
 
-template <class Time>
-struct Fit {
-  Time time;
-  double largest_error = 0;  ///< max |fitted / measured − 1|
-  std::size_t worst = 0;     ///< the measurement with the largest error; the first of several
+/// How far a cost is from measurements.
+struct FitErrors {
+  double mean = 0;        ///< Σ |fitted − measured| ÷ Σ measured: what a step is off at most
+  double largest = 0;     ///< max |fitted − measured| ÷ the larger of measured and the median
+  std::size_t worst = 0;  ///< the measurement with the largest error; the first of several
 };
 
-/// `window`: the layer's, 0 = none; with one, the terms within the window are fitted as well.
-/// REQUIRES: at least one measurement, all times positive.
-[[nodiscard]] Fit<PackCost> fit_layer_cost(std::span<const LayerMeasurement> measurements,
-                                           Tokens window = Tokens(0));
-[[nodiscard]] Fit<EdgeTime> fit_edge_time(std::span<const EdgeMeasurement> measurements);
+struct LayerFit {
+  PackCost time;
+  FitErrors errors;
+};
+
+/// Which terms of a layer's cost are fitted besides the usual ones.
+struct FittedTerms {
+  Tokens window{0};           ///< the layer's; 0 = none: no terms within a window
+  bool missing_rows = false;  ///< PackCost::per_missing_row
+};
+
+/// Least Σ (fitted − measured)² ÷ measured. So a MicroPack counts by its time, as it does in a
+/// step, and a long one still does not drown all others. REQUIRES: at least one measurement, all
+/// times positive.
+[[nodiscard]] LayerFit fit_layer_cost(std::span<const LayerMeasurement> measurements,
+                                      const FittedTerms& terms = {});
+
+/// REQUIRES: at least one measurement.
+[[nodiscard]] FitErrors errors_of(const PackCost& cost,
+                                  std::span<const LayerMeasurement> measurements);
+
+struct EdgeFit {
+  EdgeTime time;
+  double largest_error = 0;  ///< max |fitted / measured − 1|
+};
+
+/// Least squares of relative errors, because a latency shows in the shortest times. REQUIRES: at
+/// least one measurement, all times positive.
+[[nodiscard]] EdgeFit fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
 /// As fit_edge_time, for a part of a layer's pass: neither term exceeds that of the `whole` pass.
-/// `worst` means nothing here.
-[[nodiscard]] Fit<EdgeTime> fit_part(std::span<const EdgeMeasurement> measurements,
-                                     const PackCost& whole);
+[[nodiscard]] EdgeFit fit_part(std::span<const EdgeMeasurement> measurements,
+                               const PackCost& whole);
 
 /// The time that merged MicroPacks take beyond their members' shares: non-negative least squares of
 /// (per_pack + per_token · tokens − (time − share)) ÷ time. Noise makes some shares too large and

@@ -12,7 +12,7 @@ namespace slimpack {
 struct WorstFit {
   LayerMeasurement measurement;
   Pass pass = Pass::kForward;
-  double error = 0;  ///< |fitted / measured − 1|
+  double error = 0;  ///< FitErrors::largest
 };
 
 /// One line with the error, its measurement and the likely cause; nullopt for an error of 30% or

@@ -109,6 +109,7 @@ PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind)
   time.per_pack += share.pack * (layer.forward.per_pack - layer.weight_reading) +
                    share.linear * layer.weight_reading;
   time.per_token += share.linear * layer.forward.per_token;
+  time.per_missing_row += share.linear * layer.forward.per_missing_row;
   time.per_slice += share.attention * layer.forward.per_slice;
   time.per_pair += share.attention * layer.forward.per_pair;
   time.per_prefix_token += share.attention * layer.forward.per_prefix_token;

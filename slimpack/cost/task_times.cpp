@@ -94,7 +94,8 @@ Nanos time_of(const PackCost& cost, const PackSums& sum) {
   return rounded(cost.per_pack + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
                  cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix +
                  cost.per_window_pair * sum.window_pairs +
-                 cost.per_window_prefix * sum.window_prefix);
+                 cost.per_window_prefix * sum.window_prefix +
+                 cost.missing_rows(sum.tokens / sum.replicas));
 }
 
 /// What each MicroPack of a run under autograd does.
@@ -119,7 +120,8 @@ PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forwar
   return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
           std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),
           std::max(0.0, rest.per_prefix_token),  std::max(0.0, rest.per_window_pair),
-          std::max(0.0, rest.per_window_prefix), rest.window};
+          std::max(0.0, rest.per_window_prefix), rest.window,
+          std::max(0.0, rest.per_missing_row)};
 }
 
 /// The times of a stage under autograd.

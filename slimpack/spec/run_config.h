@@ -133,6 +133,9 @@ struct ParallelConfig : ParallelGrid {
   /// The speed of each rank, replica by replica and pipeline rank by pipeline rank; 1 = as the
   /// costs say; empty = all 1.
   std::vector<double> speed = {};
+  /// Plans follow the speeds that training measures (planner/speed_tracker.h). Then they depend on
+  /// the machine, and a run repeats only to rounding.
+  bool follow_speed = false;
 
   bool operator==(const ParallelConfig&) const = default;
 };

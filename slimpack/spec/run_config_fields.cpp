@@ -189,22 +189,17 @@ ConfigField spread_vocabulary() {
           print};
 }
 
-ConfigField exchange_context() {
+ConfigField flag(Name name, bool ParallelConfig::*member) {
   const std::string rule = "true or false";
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    const auto* flag = std::get_if<bool>(&entry.value);
-    if (flag == nullptr) refuse(entry, rule);
-    config.parallel.exchange_context = *flag;
+    const auto* value = std::get_if<bool>(&entry.value);
+    if (value == nullptr) refuse(entry, rule);
+    config.parallel.*member = *value;
   };
-  const auto print = [](const RunConfig& config) {
-    return fmt::format("exchange_context = {}", config.parallel.exchange_context);
+  const auto print = [=](const RunConfig& config) {
+    return fmt::format("{} = {}", name.key, config.parallel.*member);
   };
-  return {"parallel",
-          "exchange_context",
-          "pipeline ranks may run parts of each other's attention, where it pays",
-          rule,
-          assign,
-          print};
+  return {name.section, name.key, name.about, rule, assign, print};
 }
 
 ConfigField speed() {
@@ -277,13 +272,18 @@ std::vector<ConfigField> parallel_fields() {
               1, kMaxStages),
       stages_per_rank(),
       spread_vocabulary(),
-      exchange_context(),
+      flag({"parallel", "exchange_context",
+            "pipeline ranks may run parts of each other's attention, where it pays"},
+           &P::exchange_context),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),
       real({"parallel", "timeout", "seconds to wait for ranks in other processes"}, &R::parallel,
            &P::timeout, kAboveZero),
       speed(),
+      flag({"parallel", "follow_speed",
+            "plans follow the ranks' measured speeds; a run then repeats only to rounding"},
+           &P::follow_speed),
   };
 }
 

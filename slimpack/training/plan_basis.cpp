@@ -14,6 +14,8 @@
 #include "slimpack/job/chosen_layout.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/profile/measured_here.h"
 #include "slimpack/training/configured_profile.h"
 
 namespace slimpack {
@@ -84,7 +86,9 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
       return agreement.alone() ? "known" : basis_to_json(basis);
     }
     const auto cost = configured_cost(config, shape);
-    return cost ? decide(*cost) : "";
+    if (!cost) return "";
+    require_measured_here(*cost, find_device(config.train.device), config.cost.file);
+    return decide(*cost);
   });
   if (text.empty()) {
     const Costs cost = measured(config, shape, agreement, listener);

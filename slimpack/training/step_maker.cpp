@@ -58,12 +58,17 @@ StepMaker::StepMaker(DocumentStream stream, StepPlanner planner, PlannerKind kin
       agreement_(agreement),
       ahead_([this] { return make(); }) {}
 
+void StepMaker::start(RankSpeeds speeds) {
+  speeds_ = std::move(speeds);
+  ahead_.start();
+}
+
 StepMaker::Made StepMaker::make() {
   Made made;
   made.step.batch = stream_.next();
   if (!agreement_.first()) return made;
   const Nanos start = monotonic_now();
-  made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences), kind_);
+  made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences), kind_, speeds_);
   made.step.planning_time = monotonic_now() - start;
   if (!agreement_.alone())
     made.plan_message = plan_message(made.step.planned.plan, made.step.planned.lowered);
@@ -102,8 +107,8 @@ ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
   const Nanos start = monotonic_now();
   RatedPlan planned =
       plan_together(agreement_, planner_, batch.sequences, "last step again",
-                    [kind](const StepPlanner& planner, const SequenceLengths& lengths) {
-                      return planner.plan(lengths, kind);
+                    [kind, this](const StepPlanner& planner, const SequenceLengths& lengths) {
+                      return planner.plan(lengths, kind, speeds_);
                     });
   const Nanos took = monotonic_now() - start;
   return {std::move(batch), std::move(planned), took, took};

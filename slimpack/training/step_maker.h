@@ -54,8 +54,9 @@ class StepMaker {
   StepMaker(const StepMaker&) = delete;
   StepMaker& operator=(const StepMaker&) = delete;
 
-  /// Begins to make the next step and returns at once. REQUIRES: every step begun was taken.
-  void start() { ahead_.start(); }
+  /// Begins to make the next step and returns at once. `speeds`: of the ranks, from now on; empty =
+  /// as the configuration has them. REQUIRES: every step begun was taken.
+  void start(RankSpeeds speeds = {});
 
   /// The step that start() began, once it is ready; nullopt if a process is `out_of_time` by then.
   /// If making the step throws in one process, all throw. Throws Interrupted if one of several was
@@ -81,6 +82,7 @@ class StepMaker {
   DocumentStream stream_;
   StepPlanner planner_;
   PlannerKind kind_;
+  RankSpeeds speeds_;
   const JobAgreement& agreement_;
   PlanAhead<Made> ahead_;  ///< last: its thread ends before what it uses
 };

@@ -10,10 +10,11 @@ namespace slimpack {
 StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout)
     : config_(config), cost_(std::move(cost)), layout_(std::move(layout)) {}
 
-RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner) const {
+RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner,
+                            const RankSpeeds& speeds) const {
   Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;
-  return checked(lengths, choices);
+  return checked(lengths, choices, speeds);
 }
 
 RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
@@ -21,7 +22,7 @@ RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
   choices.backward = BackwardKind::kWhole;
   choices.solver = SolverKind::kFluid;
   choices.time_budget = Nanos(0);
-  return checked(lengths, choices);
+  return checked(lengths, choices, {});
 }
 
 void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLengths& lengths,
@@ -38,8 +39,11 @@ void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLength
         origin, wrong);
 }
 
-RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices) const {
-  PlanOutcome outcome = plan_step(configured_job(config_, cost_, layout_), lengths, choices, cost_);
+RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices,
+                               const RankSpeeds& speeds) const {
+  Job job = configured_job(config_, cost_, layout_);
+  if (!speeds.empty()) job.speed = speeds;
+  PlanOutcome outcome = plan_step(job, lengths, choices, cost_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   RatedPlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");

@@ -7,6 +7,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/planner/speed_tracker.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -20,7 +21,9 @@ class StepPlanner {
   [[nodiscard]] const Costs& cost() const { return cost_; }
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
 
-  [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner) const;
+  /// `speeds`: of the ranks; empty = as the configuration has them.
+  [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner,
+                               const RankSpeeds& speeds = {}) const;
   /// Only the forward passes of this plan run, so it takes a quick plan instead of the best.
   [[nodiscard]] RatedPlan plan_evaluation(const SequenceLengths& lengths) const;
 
@@ -30,7 +33,8 @@ class StepPlanner {
                            std::string_view origin) const;
 
  private:
-  [[nodiscard]] RatedPlan checked(const SequenceLengths& lengths, const Choices& choices) const;
+  [[nodiscard]] RatedPlan checked(const SequenceLengths& lengths, const Choices& choices,
+                                  const RankSpeeds& speeds) const;
 
   RunConfig config_;
   Costs cost_;

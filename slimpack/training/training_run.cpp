@@ -1,6 +1,7 @@
 #include "slimpack/training/training_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "slimpack/packflow/checkpoint/load_checkpoint.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/training/plan_basis.h"
 #include "slimpack/training/token_check.h"
 
@@ -103,6 +105,8 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
                          const JobAgreement& agreement, TrainingListener& listener)
     : config_(require_trainable(config, agreement.alone())),
       agreement_(agreement),
+      listener_(listener),
+      speeds_(stage_speeds(config_.parallel.speed, config_.parallel)),
       progress_{.steps = start.checkpoint ? start.checkpoint->state.steps : 0},
       limits_(config_.train, progress_.steps) {
   const ModelShape shape = checked_shape(config_);
@@ -156,12 +160,30 @@ std::optional<CompletedStep> TrainingRun::next() {
   RunProgress after = progress_;
   ++after.steps;
   after.tokens += total_tokens(lengths_of(ready->batch.sequences));
-  if (limits_.allow_another(after)) maker_->start();
+  if (limits_.allow_another(after)) maker_->start(followed_speeds());
   CompletedStep done = run(*std::move(ready), OptimizerUpdate{config_.train, progress_.steps});
   done.step = progress_.steps;
   progress_ = after;
   progress_.limit = limits_.token_limit_reached(progress_);
+  watch(done);
   return done;
+}
+
+RankSpeeds TrainingRun::followed_speeds() const {
+  return config_.parallel.follow_speed ? speeds_.speeds() : RankSpeeds{};
+}
+
+void TrainingRun::watch(const CompletedStep& done) {
+  if (!agreement_.first()) return;
+  const RatedPlan& planned = done.ready.planned;
+  RankSpeeds measured = measured_speeds(planned, cost(), done.result.timeline);
+  if (const auto drift = drift_.add(planned.speed, measured, planned.prediction.makespan,
+                                    metrics_of(done.result.timeline).makespan))
+    listener_.note("", "warning: " + *drift);
+  if (speeds_.add(std::move(measured)) && config_.parallel.follow_speed)
+    listener_.note("speed", fmt::format("plans follow the speeds {:.2f}, by replica and pipeline "
+                                        "rank",
+                                        fmt::join(speeds_.speeds(), "; ")));
 }
 
 bool TrainingRun::evaluation_due() const {

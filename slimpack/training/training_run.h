@@ -11,6 +11,7 @@
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/planner/speed_tracker.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/evaluation.h"
 #include "slimpack/training/job_agreement.h"
@@ -44,7 +45,8 @@ class TrainingRun {
   /// Measures the machine and tells `listener`, if the configuration names no costs. Throws
   /// InvalidInput, also if `start` is of another model, or is a checkpoint of a run with other
   /// settings. A stop request ends a step with Interrupted. In a job of several processes it ends
-  /// the run in all of them, between two steps. `agreement` must outlive this object.
+  /// the run in all of them, between two steps. `agreement` and `listener` must outlive this
+  /// object.
   TrainingRun(const RunConfig& config, const TrainingStart& start, const JobAgreement& agreement,
               TrainingListener& listener);
   TrainingRun(const TrainingRun&) = delete;
@@ -78,9 +80,16 @@ class TrainingRun {
 
  private:
   [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<OptimizerUpdate>& update);
+  /// Learns the ranks' speeds from a step; tells the listener what changes, and drift once.
+  void watch(const CompletedStep& done);
+  /// With which the next step is planned; empty = as the configuration has them.
+  [[nodiscard]] RankSpeeds followed_speeds() const;
 
   const RunConfig config_;
   const JobAgreement& agreement_;
+  TrainingListener& listener_;
+  SpeedTracker speeds_;
+  DriftWatch drift_;
   RunOrigin origin_;
   RunProgress progress_;
   RunLimits limits_;

@@ -1,6 +1,7 @@
 #include "slimpack/packflow/profile/exchange_profile.h"
 
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -64,10 +65,13 @@ void measure_transfers(const ProfileOptions& options, Costs& cost) {
   if (!options.job) {
     if (options.clock == ClockKind::kVirtual) return;
     // Nothing is copied between threads, so the size does not matter.
-    const Nanos time = on_profile_ranks<Nanos>(
-        {.pipeline = 2}, options.threads(),
-        [&](const ProfileRank& rank) { return message_time(options, rank, 64, 200); });
-    cost.transfer_latency = static_cast<double>(time.count());
+    const std::vector<double> time = options.figures_of("transfers", true, [&] {
+      const auto taken = on_profile_ranks<Nanos>(
+          {.pipeline = 2}, options.threads(),
+          [&](const ProfileRank& rank) { return message_time(options, rank, 64, 200); });
+      return std::vector<double>{static_cast<double>(taken.count())};
+    });
+    cost.transfer_latency = time.at(0);
   } else if (options.grid().pipeline > 1) {
     const auto time = on_profile_ranks<EdgeTime>(
         options.grid(), options.threads(),
@@ -77,31 +81,37 @@ void measure_transfers(const ProfileOptions& options, Costs& cost) {
   }
 }
 
-/// Of gradients over the replicas: a rank sends as many bytes as it would in a ring, which takes
-/// replicas − 1 steps.
+/// Of gradients over the replicas, by the bytes that a rank sends.
+EdgeTime reduction_time(const ProfileOptions& options, const RankGrid& grid) {
+  return on_profile_ranks<EdgeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
+    std::vector<EdgeMeasurement> times;
+    Collective& data = rank.communicator().data();
+    std::vector<std::int64_t> sizes{1 << 12, 1 << 16, 1 << 20};
+    if (options.job) sizes.push_back(1 << 23);
+    for (const std::int64_t elements : sizes) {
+      const at::Tensor gradients_N = at::zeros({elements}, options.device);
+      const Nanos fastest = rank.fastest_of_three([&] {
+        data.shards().start_reduce_scatter(gradients_N);
+        data.shards().finish_reduce_scatter();
+      });
+      const auto bytes = static_cast<std::int64_t>(gradients_N.nbytes());
+      times.push_back({Tokens(bytes / grid.replicas * (grid.replicas - 1)), fastest});
+    }
+    return fit_edge_time(times).time;
+  });
+}
+
+/// A rank sends as many bytes as it would in a ring, which takes replicas − 1 steps.
 void measure_reduction(const ProfileOptions& options, Costs& cost) {
   const RankGrid grid = options.job ? options.grid() : RankGrid{.replicas = 2};
   cost.reduce_latency = cost.reduce_per_byte = 0;
   if (grid.replicas == 1) return;
-  const auto time =
-      on_profile_ranks<EdgeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
-        std::vector<EdgeMeasurement> times;
-        Collective& data = rank.communicator().data();
-        std::vector<std::int64_t> sizes{1 << 12, 1 << 16, 1 << 20};
-        if (options.job) sizes.push_back(1 << 23);
-        for (const std::int64_t elements : sizes) {
-          const at::Tensor gradients_N = at::zeros({elements}, options.device);
-          const Nanos fastest = rank.fastest_of_three([&] {
-            data.shards().start_reduce_scatter(gradients_N);
-            data.shards().finish_reduce_scatter();
-          });
-          const auto bytes = static_cast<std::int64_t>(gradients_N.nbytes());
-          times.push_back({Tokens(bytes / grid.replicas * (grid.replicas - 1)), fastest});
-        }
-        return fit_edge_time(times).time;
-      });
-  cost.reduce_latency = time.per_pack / (grid.replicas - 1);
-  cost.reduce_per_byte = time.per_token;
+  const std::vector<double> time = options.figures_of("reduction", true, [&] {
+    const EdgeTime found = reduction_time(options, grid);
+    return std::vector<double>{found.per_pack, found.per_token};
+  });
+  cost.reduce_latency = time.at(0) / (grid.replicas - 1);
+  cost.reduce_per_byte = time.at(1);
 }
 
 constexpr std::array kMergedSizes{Tokens(256), Tokens(1024), Tokens(2048)};
@@ -152,9 +162,20 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
   });
 }
 
-/// Of a byte to pinned host memory or back, whichever takes longer; all ranks at once.
+/// Keeps what merge_time finds.
+MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
+  const std::vector<double> f = options.figures_of(fmt::format("merged over {}", group), true, [&] {
+    const auto [forward, backward, forward_slice, backward_slice] =
+        merge_time(options, cost, group);
+    return std::vector<double>{forward.per_pack, forward.per_token, backward.per_pack,
+                               backward.per_token};
+  });
+  return {{f.at(0), f.at(1)}, {f.at(2), f.at(3)}};
+}
+
+/// Of a byte to pinned host memory or back, whichever takes longer; all ranks at once. REQUIRES: no
+/// CPU.
 double host_time(const ProfileOptions& options) {
-  if (options.device.is_cpu()) return 0;
   constexpr std::int64_t kNumbers = 1 << 24;
   return on_profile_ranks<double>(options.grid(), options.threads(), [&](const ProfileRank& rank) {
     HostRows host(options.device);
@@ -180,10 +201,14 @@ double host_time(const ProfileOptions& options) {
 
 void measure_exchanges(const ProfileOptions& options, Costs& cost) {
   measure_transfers(options, cost);
-  cost.host_per_byte = host_time(options);
+  if (!options.device.is_cpu())
+    cost.host_per_byte = options
+                             .figures_of("host memory", true,
+                                         [&] { return std::vector<double>{host_time(options)}; })
+                             .at(0);
   measure_reduction(options, cost);
   for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
-    cost.merge.push_back(merge_time(options, cost, group));
+    cost.merge.push_back(kept_merge_time(options, cost, group));
 }
 
 }  // namespace slimpack

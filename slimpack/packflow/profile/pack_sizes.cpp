@@ -40,6 +40,7 @@ bool fits(const ProfileOptions& options, const ProfilePoint& point) {
   return predicted_bytes(options, point) <= room_of_a_rank(options);
 }
 
+/// Single slices, and MicroPacks of up to 4,096 rows.
 std::vector<ProfilePoint> small_grid(std::int64_t context) {
   const std::int64_t c = context;
   return {{Tokens(32), Tokens(0), 1},          {Tokens(128), Tokens(0), 1},
@@ -47,7 +48,14 @@ std::vector<ProfilePoint> small_grid(std::int64_t context) {
           {Tokens(64), Tokens(0), 8},          {Tokens(256), Tokens(0), 4},
           {Tokens(128), Tokens(c / 2), 1},     {Tokens(512), Tokens(c / 4), 1},
           {Tokens(512), Tokens(c / 2), 1},     {Tokens(256), Tokens(c - 256), 1},
-          {Tokens(1024), Tokens(c - 1024), 1}, {Tokens(2048), Tokens(c / 2), 1}};
+          {Tokens(1024), Tokens(c - 1024), 1}, {Tokens(2048), Tokens(c / 2), 1},
+          {Tokens(512), Tokens(0), 8},         {Tokens(1024), Tokens(c / 4), 2}};
+}
+
+void keep_within(std::vector<ProfilePoint>& grid, Tokens context) {
+  std::erase_if(grid, [&](const ProfilePoint& p) {
+    return p.prefix < Tokens(0) || p.tokens + p.prefix > context;
+  });
 }
 
 /// A whole document, the end of the longest one, and eight documents.
@@ -74,12 +82,19 @@ Bytes predicted_bytes(const ProfileOptions& options, const ProfilePoint& point) 
 
 std::vector<ProfilePoint> layer_grid(const ProfileOptions& options) {
   std::vector<ProfilePoint> grid = small_grid(options.context.count());
-  std::erase_if(grid, [&](const ProfilePoint& p) {
-    return p.prefix < Tokens(0) || p.tokens + p.prefix > options.context;
-  });
+  keep_within(grid, options.context);
   if (grid.empty()) grid.push_back({options.context, Tokens(0), 1});
   if (options.device.is_cpu()) return grid;
   for (Tokens size{4096}; size <= options.context; size = size * 2) add_large(grid, size, options);
+  return grid;
+}
+
+std::vector<ProfilePoint> held_out_grid(const ProfileOptions& options) {
+  const std::int64_t c = options.context.count();
+  std::vector<ProfilePoint> grid{{Tokens(384), Tokens(0), 1},     {Tokens(192), Tokens(0), 8},
+                                 {Tokens(384), Tokens(c / 8), 2}, {Tokens(768), Tokens(c / 4), 1},
+                                 {Tokens(640), Tokens(c / 2), 1}, {Tokens(1536), Tokens(c / 4), 1}};
+  keep_within(grid, options.context);
   return grid;
 }
 

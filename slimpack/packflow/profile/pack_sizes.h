@@ -19,6 +19,10 @@ namespace slimpack {
 /// share of the device's memory is predicted to hold them.
 [[nodiscard]] std::vector<ProfilePoint> layer_grid(const ProfileOptions& options);
 
+/// Sizes between those of layer_grid, for the error of a fit that did not see them. Empty where the
+/// context is too short.
+[[nodiscard]] std::vector<ProfilePoint> held_out_grid(const ProfileOptions& options);
+
 /// The sizes at which what is linear in tokens is measured: `small` ones, none longer than the
 /// context, and on a device a larger one, if that fits.
 [[nodiscard]] std::vector<Tokens> linear_sizes(const ProfileOptions& options,

@@ -3,41 +3,48 @@
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <span>
 #include <vector>
 
+#include "slimpack/base/median.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
 namespace {
 
-/// The two shortest of several times.
-struct Shortest {
-  Nanos fastest{std::numeric_limits<std::int64_t>::max()};
-  Nanos second = fastest;
-
-  void add(Nanos time) {
-    second = std::min(second, std::max(fastest, time));
-    fastest = std::min(fastest, time);
-  }
-  /// REQUIRES: two times at least.
-  [[nodiscard]] double spread() const {
-    const auto shortest = static_cast<double>(std::max(Nanos(1), fastest).count());
-    return static_cast<double>((second - fastest).count()) / shortest;
-  }
-};
-
+/// The runs of a point after the first one, in nanoseconds.
 struct PassRuns {
-  Shortest forward;
-  Shortest backward;
+  std::vector<double> forward;
+  std::vector<double> backward;
 
   void add(const PassTimes& times) {
-    forward.add(times.forward);
-    backward.add(times.backward);
+    forward.push_back(static_cast<double>(times.forward.count()));
+    backward.push_back(static_cast<double>(times.backward.count()));
   }
 };
+
+Nanos median_of(const std::vector<double>& runs) {
+  return Nanos(static_cast<std::int64_t>(median(runs)));
+}
+
+double spread_of(const std::vector<double>& runs) {
+  const double fastest = std::max(1.0, std::ranges::min(runs));
+  return median(runs) / fastest - 1;
+}
+
+std::string_view name_of(PartBench::Part part) {
+  switch (part) {
+    case PartBench::Part::kLayer:
+      return "layer";
+    case PartBench::Part::kEmbedding:
+      return "embedding";
+    case PartBench::Part::kHead:
+      return "head";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -69,11 +76,13 @@ at::TensorOptions tensor_options(const ProfileOptions& options) {
 PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Part part)
     : options_(options),
       rank_(rank),
+      name_(name_of(part)),
       shape_(options.shape),
       place_{part == Part::kEmbedding,
              part == Part::kHead,
              {rank.place().replica, rank.tensor(), rank.place().tensor}},
-      rope_(shape_, options.dtype, options.context, options.device) {
+      rope_(shape_, options.dtype, options.context, options.device),
+      caches_(options.device) {
   shape_.num_layers = 1;
   // The optimizer's state of a layer whole: shares of it cost as much an element.
   const RankGrid alone{.tensor = rank.tensor()};
@@ -86,35 +95,41 @@ PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Par
 PassTimes PartBench::run(const ProfilePoint& point) {
   PassTimes times;
   on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+    caches_.displace();
     times.forward = rank_.time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
+    caches_.displace();
     times.backward = rank_.time_of([&] { static_cast<void>(step.backward(PackId(0), x_TH)); });
   });
   return times;
 }
 
 std::vector<RepeatedTimes> PartBench::measure(std::span<const ProfilePoint> points, Nanos share) {
-  constexpr int kMostRounds = 8;
+  constexpr double kFewest = 3, kMost = 8;
   std::vector<PassRuns> runs(points.size());
   std::vector<double> rounds;  // after the first one
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const PassTimes first = run(points[i]);
-    runs[i].add(first);
+  std::int64_t all = 0;
+  for (const ProfilePoint& point : points) {
+    const PassTimes first = run(point);
     const auto time = static_cast<double>((first.forward + first.backward).count());
-    rounds.push_back(rank_.mean(static_cast<double>(share.count()) / std::max(time, 1.0)));
+    const double affordable = rank_.mean(static_cast<double>(share.count()) / std::max(time, 1.0));
+    rounds.push_back(std::clamp(std::floor(affordable), kFewest, kMost));
+    all += static_cast<std::int64_t>(rounds.back());
   }
-  for (int round = 1; round <= kMostRounds; ++round) {
+  std::int64_t done = 0;
+  for (double round = 1; round <= kMost; ++round) {
     for (std::size_t i = 0; i < points.size(); ++i) {
-      if (round > std::max(rounds[i], 1.0)) continue;
+      if (round > rounds[i]) continue;
       runs[i].add(run(points[i]));
+      if (options_.on_run && rank_.first()) options_.on_run(name_, ++done, all);
     }
   }
   std::vector<RepeatedTimes> times;
   for (const PassRuns& r : runs) {
     RepeatedTimes& t = times.emplace_back();
-    t.forward = rank_.mean(r.forward.fastest);
-    t.backward = rank_.mean(r.backward.fastest);
-    t.forward_spread = rank_.mean(r.forward.spread());
-    t.backward_spread = rank_.mean(r.backward.spread());
+    t.forward = rank_.mean(median_of(r.forward));
+    t.backward = rank_.mean(median_of(r.backward));
+    t.forward_spread = rank_.mean(spread_of(r.forward));
+    t.backward_spread = rank_.mean(spread_of(r.backward));
   }
   return times;
 }
@@ -124,6 +139,7 @@ Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {
   on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
     static_cast<void>(step.forward(own, x_TH));
     static_cast<void>(step.input_gradients(PackId(0), x_TH));
+    caches_.displace();
     time = rank_.time_of([&] { step.weight_gradients(PackId(0)); });
   });
   return time;

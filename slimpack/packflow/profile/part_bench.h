@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/kernels/rope.h"
 #include "slimpack/packflow/parameters/parameters.h"
+#include "slimpack/packflow/profile/cold_caches.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "slimpack/packflow/step/stage_step.h"
@@ -23,7 +25,7 @@ struct PassTimes {
   Nanos backward;
 };
 
-/// The fastest of several runs, and how much longer the second fastest took, as a share of it.
+/// The medians of several runs, and how much shorter the fastest was, as a share of it.
 struct RepeatedTimes : PassTimes {
   double forward_spread = 0;
   double backward_spread = 0;
@@ -58,14 +60,16 @@ class PartBench {
 
   /// Keeps references.
   PartBench(const ProfileOptions& options, const ProfileRank& rank, Part part);
+  PartBench(const PartBench&) = delete;
+  PartBench& operator=(const PartBench&) = delete;
 
   [[nodiscard]] StageParameters& parameters() { return parameters_; }
 
   [[nodiscard]] PassTimes run(const ProfilePoint& point);
-  /// Runs each point two to nine times, for about `share` of wall time, and keeps the fastest of
-  /// each pass: the first run warms up, and what a shared machine adds is never negative. The
-  /// points take turns, so that a busy second spoils one run of some points, not all runs of one.
-  /// Returns means over the ranks, in the order of the points.
+  /// Runs each point four to nine times, for about `share` of wall time, and keeps the median of
+  /// each pass: a step has many actions, and few of them are as lucky as the fastest run. The first
+  /// run warms up and does not count. The points take turns, so that a busy second spoils one run
+  /// of some points, not all runs of one. Returns means over the ranks, in the order of the points.
   [[nodiscard]] std::vector<RepeatedTimes> measure(std::span<const ProfilePoint> points,
                                                    Nanos share);
   /// Of the weight gradients alone, once everything else has run.
@@ -79,10 +83,12 @@ class PartBench {
 
   const ProfileOptions& options_;
   const ProfileRank& rank_;
+  std::string_view name_;
   ModelShape shape_;
   StagePlace place_;
   Rope rope_;
   StageParameters parameters_;
+  ColdCaches caches_;
 };
 
 }  // namespace slimpack

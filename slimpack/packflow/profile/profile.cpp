@@ -13,6 +13,8 @@
 #include "slimpack/packflow/layer/recompute_rows.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/profile/exchange_profile.h"
+#include "slimpack/packflow/profile/layer_profile.h"
+#include "slimpack/packflow/profile/measured_here.h"
 #include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
@@ -20,58 +22,16 @@
 namespace slimpack {
 namespace {
 
+/// Of what the parts measure and in which form they are kept.
+constexpr int kProfileVersion = 1;
+
 constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
-
-double work_of(const ModelShape& shape, const ProfilePoint& p) {
-  const Slice slice = p.slice(0);
-  double flops = 0;
-  for (const Pass pass : kWholePasses)
-    flops += layer_linear_flops(layer_shape(shape), p.tokens, pass).count() +
-             layer_attention_flops(layer_shape(shape), slice.causal_pairs(), pass).count();
-  return flops * p.slices;
-}
-
-struct LayerTimes {
-  std::vector<LayerMeasurement> forward, backward;
-};
-
-/// The points that take no longer than a point may; at least one.
-std::vector<ProfilePoint> affordable(std::vector<ProfilePoint> grid, const ProfileOptions& options,
-                                     const ProfileRank& rank, PartBench& bench) {
-  const auto work = [&](const ProfilePoint& p) { return work_of(options.shape, p); };
-  std::ranges::stable_sort(grid, {}, work);
-  const ProfilePoint small = grid[grid.size() / 4];
-  static_cast<void>(bench.run(small));  // warms up
-  const PassTimes t = bench.run(small);
-  const Nanos taken = rank.mean(t.forward + t.backward);
-  const double most = static_cast<double>(options.most_of_a_point().count()) * work(small) /
-                      static_cast<double>(taken.count());
-  const auto rest = std::ranges::upper_bound(grid, most, {}, work);
-  grid.erase(std::max(rest, grid.begin() + 1), grid.end());
-  return grid;
-}
-
-LayerTimes measure_layer(const ProfileOptions& options, const ProfileRank& rank) {
-  PartBench bench(options, rank, PartBench::Part::kLayer);
-  const std::vector<ProfilePoint> grid = affordable(layer_grid(options), options, rank, bench);
-  const std::vector<RepeatedTimes> measured =
-      bench.measure(grid, options.budget / static_cast<std::int64_t>(grid.size()));
-  LayerTimes times;
-  for (std::size_t i = 0; i < grid.size(); ++i) {
-    const ProfilePoint& p = grid[i];
-    const RepeatedTimes& m = measured[i];
-    times.forward.push_back({p.tokens, p.prefix, p.slices, m.forward, m.forward_spread});
-    times.backward.push_back({p.tokens, p.prefix, p.slices, m.backward, m.backward_spread});
-  }
-  return times;
-}
 
 struct EdgeTimes {
   EdgeTime forward, backward;
 };
 
-EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank,
-                       PartBench::Part part) {
+EdgeTimes run_edge(const ProfileOptions& options, const ProfileRank& rank, PartBench::Part part) {
   PartBench bench(options, rank, part);
   std::vector<ProfilePoint> points;
   for (const Tokens tokens : linear_sizes(options, kSmallSizes))
@@ -83,6 +43,35 @@ EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank,
     backward.push_back({points[i].tokens, times[i].backward});
   }
   return {fit_edge_time(forward).time, fit_edge_time(backward).time};
+}
+
+/// Keeps what it finds.
+EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank, PartBench::Part part,
+                       const std::string& name) {
+  const std::vector<double> f = options.figures_of(name, rank.first(), [&] {
+    const EdgeTimes t = run_edge(options, rank, part);
+    return std::vector<double>{t.forward.per_pack, t.forward.per_token, t.backward.per_pack,
+                               t.backward.per_token};
+  });
+  return {{f.at(0), f.at(1)}, {f.at(2), f.at(3)}};
+}
+
+/// Keeps what `measure` finds.
+std::vector<EdgeMeasurement> measured_sizes(
+    const ProfileOptions& options, const ProfileRank& rank, const std::string& name,
+    const std::function<std::vector<EdgeMeasurement>()>& measure) {
+  const std::vector<double> figures = options.figures_of(name, rank.first(), [&] {
+    std::vector<double> flat;
+    for (const EdgeMeasurement& m : measure())
+      flat.insert(flat.end(),
+                  {static_cast<double>(m.tokens.count()), static_cast<double>(m.time.count())});
+    return flat;
+  });
+  std::vector<EdgeMeasurement> times;
+  for (std::size_t i = 0; i + 1 < figures.size(); i += 2)
+    times.push_back({Tokens(static_cast<std::int64_t>(figures[i])),
+                     Nanos(static_cast<std::int64_t>(figures[i + 1]))});
+  return times;
 }
 
 /// The part of a layer's backward that can be put off. It knows neither slices nor prefixes.
@@ -124,10 +113,18 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
 /// of backward; the smaller part, far less than half of it, goes first.
 void fit_parts_of_backward(Costs& cost, const ProfileOptions& options, const ProfileRank& rank) {
   PackCost room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
-  const EdgeTime again = fit_part(measure_elementwise(options, rank), room).time;
+  const EdgeTime again =
+      fit_part(measured_sizes(options, rank, "elementwise",
+                              [&] { return measure_elementwise(options, rank); }),
+               room)
+          .time;
   room.per_pack = cost.backward.per_pack - again.per_pack;
   room.per_token = cost.backward.per_token - again.per_token;
-  cost.weight_gradient = fit_part(measure_weight_gradients(options, rank), room).time;
+  cost.weight_gradient =
+      fit_part(measured_sizes(options, rank, "weight gradients",
+                              [&] { return measure_weight_gradients(options, rank); }),
+               room)
+          .time;
   const EdgeTime& weights = cost.weight_gradient;
   cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - weights.per_pack),
                       std::min(again.per_token, cost.backward.per_token - weights.per_token)};
@@ -146,11 +143,18 @@ double measure_optimizer(const ProfileOptions& options, const ProfileRank& rank)
          static_cast<double>(parameter_count(bench.parameters()));
 }
 
-WorstFit worst_of(const LayerTimes& layer, const Fit<PackCost>& forward,
-                  const Fit<PackCost>& backward) {
-  if (forward.largest_error >= backward.largest_error)
-    return {layer.forward[forward.worst], Pass::kForward, forward.largest_error};
-  return {layer.backward[backward.worst], Pass::kBackward, backward.largest_error};
+WorstFit worst_of(const LayerTimes& layer, const LayerFit& forward, const LayerFit& backward) {
+  if (forward.errors.largest >= backward.errors.largest)
+    return {layer.forward[forward.errors.worst], Pass::kForward, forward.errors.largest};
+  return {layer.backward[backward.errors.worst], Pass::kBackward, backward.errors.largest};
+}
+
+/// Of both passes together; 0 if nothing was held out.
+double held_out_error(const LayerTimes& layer, const Costs& cost) {
+  if (layer.held_out_forward.empty()) return 0;
+  const double forward = errors_of(cost.forward, layer.held_out_forward).mean;
+  const double backward = errors_of(cost.backward, layer.held_out_backward).mean;
+  return (forward + backward) / 2;
 }
 
 struct MeasuredModel {
@@ -161,8 +165,9 @@ struct MeasuredModel {
 /// Of the layers and the model's ends.
 MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
   const LayerTimes layer = measure_layer(options, rank);
-  const auto forward = fit_layer_cost(layer.forward);
-  const auto backward = fit_layer_cost(layer.backward);
+  const FittedTerms terms{.missing_rows = options.device.is_cpu()};
+  const LayerFit forward = fit_layer_cost(layer.forward, terms);
+  const LayerFit backward = fit_layer_cost(layer.backward, terms);
   Costs cost;
   cost.shape = options.shape;
   cost.dtype = options.dtype;
@@ -170,12 +175,18 @@ MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& ra
   cost.forward = forward.time;
   cost.backward = backward.time;
   fit_parts_of_backward(cost, options, rank);
-  cost.fit_error = std::max(forward.largest_error, backward.largest_error);
-  const EdgeTimes embedding = measure_edge(options, rank, PartBench::Part::kEmbedding);
-  cost.embedding_forward = embedding.forward;
-  cost.embedding_backward = embedding.backward;
-  cost.head_backward = measure_edge(options, rank, PartBench::Part::kHead).backward;
-  cost.optimizer_per_parameter = measure_optimizer(options, rank);
+  cost.fit_error = std::max(forward.errors.largest, backward.errors.largest);
+  cost.held_out_error = held_out_error(layer, cost);
+  const auto [embedding_forward, embedding_backward] =
+      measure_edge(options, rank, PartBench::Part::kEmbedding, "embedding");
+  cost.embedding_forward = embedding_forward;
+  cost.embedding_backward = embedding_backward;
+  cost.head_backward = measure_edge(options, rank, PartBench::Part::kHead, "head").backward;
+  cost.optimizer_per_parameter =
+      options
+          .figures_of("optimizer", rank.first(),
+                      [&] { return std::vector<double>{measure_optimizer(options, rank)}; })
+          .at(0);
   return {cost, worst_of(layer, forward, backward)};
 }
 
@@ -191,6 +202,26 @@ std::string source_of(const ProfileOptions& options) {
 
 }  // namespace
 
+std::string ProfileOptions::job_text() const {
+  const RankGrid g = grid();
+  return fmt::format(
+      "{} version {} context {} replicas {} tp {} merged {} pinned {} clock {} device {} torch {} "
+      "on {}",
+      model_shape_to_json(shape, hugging_face_name(dtype)), kProfileVersion, context.count(),
+      g.replicas, g.tensor, most_merged, pin_threads, to_string(clock),
+      measured_here(device).device, measured_here(device).torch, measured_here(device).processor);
+}
+
+std::vector<double> ProfileOptions::figures_of(
+    const std::string& part, bool first,
+    const std::function<std::vector<double>()>& measure) const {
+  if (kept != nullptr)
+    if (const auto* figures = kept->find(part)) return *figures;
+  std::vector<double> figures = measure();
+  if (kept != nullptr && first) kept->add(part, figures);
+  return figures;
+}
+
 Costs profile_costs(const ProfileOptions& options) {
   const Bytes memory = device_memory(options.device);
   auto [cost, worst] = on_profile_ranks<MeasuredModel>(
@@ -200,6 +231,7 @@ Costs profile_costs(const ProfileOptions& options) {
   cost.source = source_of(options);
   cost.memory = memory / options.sharing;
   cost.gpu = options.gpu;
+  cost.measured_on = measured_here(options.device);
   measure_exchanges(options, cost);
   return cost;
 }

@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/fit_warning.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/profile/kept_measurements.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/dtype.h"
@@ -50,6 +53,20 @@ struct ProfileOptions {
   Nanos budget = from_seconds(6);      ///< wall time to aim at
   /// Told where the fit of a layer is worst, if set; on the calling thread.
   std::function<void(const WorstFit&)> on_fit = nullptr;
+  /// Told that `done` of `all` runs of a part are done, if set; on a thread of a rank, one call at
+  /// a time.
+  std::function<void(std::string_view part, std::int64_t done, std::int64_t all)> on_run = nullptr;
+  /// Of a profile that was stopped; null = none. Must outlive the profile. REQUIRES: no job.
+  KeptMeasurements* kept = nullptr;
+
+  /// All that measurements depend on, but for the budget: the job of KeptMeasurements.
+  [[nodiscard]] std::string job_text() const;
+
+  /// The figures of a part, kept or as `measure` finds them. Every rank calls this; those of the
+  /// `first` one are kept.
+  [[nodiscard]] std::vector<double> figures_of(
+      const std::string& part, bool first,
+      const std::function<std::vector<double>()>& measure) const;
 
   /// Points that would take more are left out.
   [[nodiscard]] Nanos most_of_a_point() const { return budget / 5; }
@@ -67,7 +84,8 @@ struct ProfileOptions {
 };
 
 /// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
-/// forward, backward and what backward can put off, and fits their coefficients; then what ranks
+/// forward, backward and what backward can put off, with cold caches as in a step, and fits their
+/// coefficients to the medians; then what ranks
 /// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
 /// device other than a CPU, copies to and from pinned host memory too. Times on a device are those
 /// of its queues. MicroPacks grow up to the context there, while they are predicted to fit. A

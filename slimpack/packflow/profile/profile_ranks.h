@@ -29,12 +29,19 @@ class ProfileRank {
  public:
   ProfileRank(const RankGrid& grid, std::int32_t rank, const RankClock& clock,
               Communicator& communicator)
-      : grid_(grid), place_(grid.place(rank)), clock_(clock), communicator_(communicator) {}
+      : grid_(grid),
+        rank_(rank),
+        place_(grid.place(rank)),
+        clock_(clock),
+        communicator_(communicator) {}
 
   /// Of tensor-parallel ranks.
   [[nodiscard]] std::int32_t tensor() const { return grid_.tensor; }
   [[nodiscard]] const RankPlace& place() const { return place_; }
   [[nodiscard]] Communicator& communicator() const { return communicator_; }
+
+  /// The first of all.
+  [[nodiscard]] bool first() const { return rank_ == 0; }
 
   [[nodiscard]] const RankGrid& grid() const { return grid_; }
   [[nodiscard]] c10::Device device() const { return clock_.device(); }
@@ -79,6 +86,7 @@ class ProfileRank {
 
  private:
   RankGrid grid_;
+  std::int32_t rank_;
   RankPlace place_;
   const RankClock& clock_;
   Communicator& communicator_;

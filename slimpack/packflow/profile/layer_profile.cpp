@@ -1,0 +1,91 @@
+#include "slimpack/packflow/profile/layer_profile.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/profile/pack_sizes.h"
+#include "slimpack/packflow/profile/part_bench.h"
+
+namespace slimpack {
+namespace {
+
+double work_of(const ModelShape& shape, const ProfilePoint& p) {
+  const Slice slice = p.slice(0);
+  double flops = 0;
+  for (const Pass pass : kWholePasses)
+    flops += layer_linear_flops(layer_shape(shape), p.tokens, pass).count() +
+             layer_attention_flops(layer_shape(shape), slice.causal_pairs(), pass).count();
+  return flops * p.slices;
+}
+
+/// The work that a point may have, by the time that a small one takes.
+double most_work(const std::vector<ProfilePoint>& grid, const ProfileOptions& options,
+                 const ProfileRank& rank, PartBench& bench) {
+  std::vector<ProfilePoint> by_work = grid;
+  std::ranges::stable_sort(by_work, {},
+                           [&](const ProfilePoint& p) { return work_of(options.shape, p); });
+  const ProfilePoint small = by_work[by_work.size() / 4];
+  static_cast<void>(bench.run(small));  // warms up
+  const PassTimes t = bench.run(small);
+  const Nanos taken = rank.mean(t.forward + t.backward);
+  return static_cast<double>(options.most_of_a_point().count()) * work_of(options.shape, small) /
+         static_cast<double>(taken.count());
+}
+
+void drop_heavier(std::vector<ProfilePoint>& grid, const ModelShape& shape, double most) {
+  std::erase_if(grid, [&](const ProfilePoint& p) { return work_of(shape, p) > most; });
+}
+
+/// A measured point as numbers: what KeptMeasurements keeps.
+constexpr std::size_t kFigures = 8;
+
+void add_figures(std::vector<double>& figures, const ProfilePoint& p, const RepeatedTimes& t,
+                 bool held_out) {
+  const auto count = [](auto value) { return static_cast<double>(value.count()); };
+  figures.insert(figures.end(),
+                 {count(p.tokens), count(p.prefix), static_cast<double>(p.slices), count(t.forward),
+                  t.forward_spread, count(t.backward), t.backward_spread, held_out ? 1.0 : 0.0});
+}
+
+std::vector<double> measured_figures(const ProfileOptions& options, const ProfileRank& rank) {
+  PartBench bench(options, rank, PartBench::Part::kLayer);
+  std::vector<ProfilePoint> points = layer_grid(options);
+  std::vector<ProfilePoint> held_out = held_out_grid(options);
+  const double most = most_work(points, options, rank, bench);
+  const auto lightest = std::ranges::min(
+      points, {}, [&](const ProfilePoint& p) { return work_of(options.shape, p); });
+  drop_heavier(points, options.shape, most);
+  drop_heavier(held_out, options.shape, most);
+  if (points.empty()) points.push_back(lightest);
+  const std::size_t fitted = points.size();
+  points.insert(points.end(), held_out.begin(), held_out.end());
+  const std::vector<RepeatedTimes> times =
+      bench.measure(points, options.budget / std::ssize(points));
+  std::vector<double> figures;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    add_figures(figures, points[i], times[i], i >= fitted);
+  return figures;
+}
+
+}  // namespace
+
+LayerTimes measure_layer(const ProfileOptions& options, const ProfileRank& rank) {
+  const std::vector<double> figures =
+      options.figures_of("layer", rank.first(), [&] { return measured_figures(options, rank); });
+  SLIMPACK_CHECK(figures.size() % kFigures == 0);
+  const auto whole = [](double value) { return static_cast<std::int64_t>(value); };
+  LayerTimes times;
+  for (auto f = figures.begin(); f != figures.end(); f += kFigures) {
+    const bool held_out = f[7] != 0;
+    const Tokens tokens(whole(f[0])), prefix(whole(f[1]));
+    const auto slices = static_cast<int>(f[2]);
+    (held_out ? times.held_out_forward : times.forward)
+        .push_back({tokens, prefix, slices, Nanos(whole(f[3])), f[4]});
+    (held_out ? times.held_out_backward : times.backward)
+        .push_back({tokens, prefix, slices, Nanos(whole(f[5])), f[6]});
+  }
+  return times;
+}
+
+}  // namespace slimpack

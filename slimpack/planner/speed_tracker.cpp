@@ -1,0 +1,161 @@
+#include "slimpack/planner/speed_tracker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/base/median.h"
+#include "slimpack/planner/replay.h"
+
+namespace slimpack {
+namespace {
+
+/// Steps whose median counts, and how many of them there must be.
+constexpr std::size_t kWindow = 5;
+constexpr std::size_t kFewest = 3;
+/// What changes what is believed. Medians of healthy ranks on a shared machine stay within 8%.
+constexpr double kHysteresis = 0.1;
+/// Of the costs: beyond it something else is wrong.
+constexpr double kBound = 4;
+constexpr double kDrift = 0.2;
+
+bool is_work(SpanKind kind) {
+  return kind == SpanKind::kForward || kind == SpanKind::kBackward ||
+         kind == SpanKind::kInputGradient || kind == SpanKind::kWeightGradient;
+}
+
+/// Whether the replica runs the MicroPack of this work by itself.
+bool runs_alone(const RatedPlan& step, std::size_t replica, const Work& work) {
+  const PackPlan& packs = step.plan.replicas[replica].packs;
+  const bool forward = std::get<1>(work) == SpanKind::kForward;
+  return (forward ? packs.forward : packs.backward)[std::get<3>(work).index()].replicas == 1;
+}
+
+double at(const RankSpeeds& speeds, std::size_t replica, std::size_t rank) {
+  return speeds.empty() ? 1.0 : speeds[replica][rank];
+}
+
+template <class T>
+void keep_last(std::deque<T>& window, T value) {
+  window.push_back(std::move(value));
+  if (window.size() > kWindow) window.pop_front();
+}
+
+/// By replica and rank, `of` the values of all steps.
+template <class Of>
+RankSpeeds by_rank(const std::deque<RankSpeeds>& steps, const Of& of) {
+  RankSpeeds result = steps.front();
+  for (std::size_t r = 0; r < result.size(); ++r)
+    for (std::size_t p = 0; p < result[r].size(); ++p) {
+      std::vector<double> all;
+      for (const RankSpeeds& step : steps) all.push_back(step[r][p]);
+      result[r][p] = of(std::move(all));
+    }
+  return result;
+}
+
+struct Slowest {
+  std::size_t replica = 0, rank = 0;
+  double speed = 0;
+  double usual = 0;  ///< the median over all ranks
+};
+
+Slowest slowest_of(const RankSpeeds& speeds) {
+  Slowest slowest{.speed = std::numeric_limits<double>::infinity()};
+  std::vector<double> all;
+  for (std::size_t r = 0; r < speeds.size(); ++r)
+    for (std::size_t p = 0; p < speeds[r].size(); ++p) {
+      all.push_back(speeds[r][p]);
+      if (speeds[r][p] < slowest.speed) slowest = {r, p, speeds[r][p], 0};
+    }
+  slowest.usual = median(all);
+  return slowest;
+}
+
+std::string cause_of(const RankSpeeds& relative) {
+  const Slowest slowest = slowest_of(relative);
+  if (std::abs(slowest.usual - 1) > kDrift / 2)
+    return fmt::format(
+        "ranks take {:.2f} × the time that the costs say: the machine has other work, or the costs "
+        "are of another time or machine; measure again with 'slimpack profile'",
+        1 / slowest.usual);
+  if (slowest.speed < 1 - kDrift / 2)
+    return fmt::format(
+        "replica {}'s pipeline rank {} takes {:.2f} × the time that the costs say, other ranks do "
+        "not; parallel.follow_speed = true gives it less work",
+        slowest.replica, slowest.rank, 1 / slowest.speed);
+  return "ranks compute as fast as the costs say, but wait: transfers take another time, or "
+         "durations change from step to step";
+}
+
+}  // namespace
+
+RankSpeeds measured_speeds(const RatedPlan& step, const Costs& cost, const Timeline& measured) {
+  RankSpeeds speeds = step.speed;
+  const auto pipelines = static_cast<std::size_t>(measured.replicas);
+  const auto tensor = static_cast<std::size_t>(measured.tensor);
+  const std::size_t ranks = static_cast<std::size_t>(measured.ranks) / pipelines / tensor;
+  if (speeds.empty()) speeds.assign(pipelines, std::vector<double>(ranks, 1.0));
+  const std::map<Work, double> predicted =
+      busy_durations(with_tensor_ranks(predict(step, cost).timeline, measured.tensor));
+  std::vector<std::vector<double>> of_rank(static_cast<std::size_t>(measured.ranks));
+  for (const auto& [work, duration] : busy_durations(measured)) {
+    const auto found = predicted.find(work);
+    const auto rank = static_cast<std::size_t>(std::get<0>(work));
+    if (found == predicted.end() || !is_work(std::get<1>(work)) || duration <= 0) continue;
+    if (runs_alone(step, rank / (ranks * tensor), work))
+      of_rank[rank].push_back(found->second / duration);
+  }
+  for (std::size_t r = 0; r < pipelines; ++r)
+    for (std::size_t p = 0; p < ranks; ++p) {
+      double slowest = std::numeric_limits<double>::infinity();
+      for (std::size_t t = 0; t < tensor; ++t) {
+        const std::vector<double>& all = of_rank[(r * ranks + p) * tensor + t];
+        if (!all.empty()) slowest = std::min(slowest, median(all));
+      }
+      if (std::isfinite(slowest)) speeds[r][p] *= slowest;
+    }
+  return speeds;
+}
+
+RankSpeeds SpeedTracker::medians() const {
+  return by_rank(last_, [](std::vector<double> all) {
+    return std::clamp(median(std::move(all)), 1 / kBound, kBound);
+  });
+}
+
+bool SpeedTracker::add(RankSpeeds measured) {
+  keep_last(last_, std::move(measured));
+  if (last_.size() < kFewest) return false;
+  RankSpeeds now = medians();
+  bool changed = false;
+  for (std::size_t r = 0; r < now.size(); ++r)
+    for (std::size_t p = 0; p < now[r].size(); ++p)
+      changed = changed || std::abs(now[r][p] / at(believed_, r, p) - 1) >= kHysteresis;
+  if (changed) believed_ = std::move(now);
+  return changed;
+}
+
+std::optional<std::string> DriftWatch::add(const RankSpeeds& assumed, const RankSpeeds& measured,
+                                           Nanos predicted, Nanos makespan) {
+  if (told_ || predicted <= Nanos(0)) return std::nullopt;
+  RankSpeeds relative = measured;
+  for (std::size_t r = 0; r < relative.size(); ++r)
+    for (std::size_t p = 0; p < relative[r].size(); ++p) relative[r][p] /= at(assumed, r, p);
+  keep_last(last_speeds_, std::move(relative));
+  keep_last(last_, static_cast<double>(makespan.count()) / static_cast<double>(predicted.count()));
+  if (last_.size() < kWindow) return std::nullopt;
+  const double usual = median({last_.begin(), last_.end()});
+  if (usual < 1 + kDrift && usual > 1 / (1 + kDrift)) return std::nullopt;
+  told_ = true;
+  const RankSpeeds speeds =
+      by_rank(last_speeds_, [](std::vector<double> all) { return median(std::move(all)); });
+  return fmt::format("steps take {:.2f} × their predicted time: {}", usual, cause_of(speeds));
+}
+
+}  // namespace slimpack

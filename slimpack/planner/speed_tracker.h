@@ -1,0 +1,65 @@
+// Speed tracker: what measured steps say of the speeds of ranks, so that plans can follow them.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+/// By replica and rank of its pipeline; 1 = as the costs say.
+using RankSpeeds = std::vector<std::vector<double>>;
+
+/// The speeds at which the ranks ran a step: the median, over what a rank did for MicroPacks of its
+/// own, of the time at speed 1 ÷ the measured time; of a stage's tensor-parallel ranks the slowest.
+/// Merged MicroPacks do not count, since there a rank's time includes waits for others. A rank
+/// without any other keeps the speed that the plan gave it.
+/// Cost: a simulation, and O(spans · log(spans)).
+[[nodiscard]] RankSpeeds measured_speeds(const RatedPlan& step, const Costs& cost,
+                                         const Timeline& measured);
+
+/// Follows speeds with care: a rank's speed is the median over the last steps, stays within a
+/// factor of four of the costs, and is believed anew only when some rank is a tenth or more away
+/// from what is believed. So noise changes no plan, and a rank that becomes slower gets less work
+/// within a few steps.
+class SpeedTracker {
+ public:
+  /// `speeds`: believed at first; empty = all 1.
+  explicit SpeedTracker(RankSpeeds speeds = {}) : believed_(std::move(speeds)) {}
+
+  /// Adds a step. Returns whether other speeds are believed now.
+  bool add(RankSpeeds measured);
+
+  [[nodiscard]] const RankSpeeds& speeds() const { return believed_; }
+
+ private:
+  [[nodiscard]] RankSpeeds medians() const;
+
+  std::deque<RankSpeeds> last_;
+  RankSpeeds believed_;
+};
+
+/// Tells once that predictions have drifted away from what is measured.
+class DriftWatch {
+ public:
+  /// Adds a step: the speeds that its plan assumed (empty = all 1) and those that were measured,
+  /// and its makespan as predicted and measured. One line with the cause when the last steps were
+  /// 20% or more longer or shorter than predicted, for the first time; else nullopt.
+  [[nodiscard]] std::optional<std::string> add(const RankSpeeds& assumed,
+                                               const RankSpeeds& measured, Nanos predicted,
+                                               Nanos makespan);
+
+ private:
+  std::deque<double> last_;             ///< measured ÷ predicted
+  std::deque<RankSpeeds> last_speeds_;  ///< measured ÷ assumed
+  bool told_ = false;
+};
+
+}  // namespace slimpack

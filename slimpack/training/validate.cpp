@@ -1,0 +1,47 @@
+#include "slimpack/training/validate.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "slimpack/training/training_run.h"
+
+namespace slimpack {
+namespace {
+
+/// The same plan on the same documents. Repetitions update the weights, so that they do all that a
+/// step does.
+StepErrors errors_of_step(const CompletedStep& step, const ValidationRequest& request,
+                          TrainingRun& run, const std::function<void()>& done) {
+  const ReadyStep& ready = step.ready;
+  std::vector<Timeline> measured;
+  for (std::int64_t r = 0; r < request.repetitions; ++r) {
+    measured.push_back(run.engine()
+                           .run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens,
+                                OptimizerUpdate{request.config.train, step.step})
+                           .timeline);
+    done();
+  }
+  return step_errors(ready.planned, run.cost(), measured);
+}
+
+}  // namespace
+
+std::vector<StepErrors> validate(const ValidationRequest& request, TrainingListener& listener,
+                                 const std::function<bool()>& should_stop,
+                                 const std::function<void()>& done) {
+  RunConfig config = request.config;
+  config.train.steps = std::max(config.train.steps, request.steps);
+  config.evaluation.every = 0;
+  const JobAgreement alone(nullptr, should_stop);
+  TrainingRun run(config, TrainingStart{}, alone, listener);
+  std::vector<StepErrors> steps;
+  while (static_cast<std::int64_t>(steps.size()) < request.steps) {
+    const std::optional<CompletedStep> step = run.next();
+    if (!step) break;
+    done();
+    steps.push_back(errors_of_step(*step, request, run, done));
+  }
+  return steps;
+}
+
+}  // namespace slimpack
