@@ -15,7 +15,7 @@ namespace slimpack {
 namespace {
 
 constexpr double kNotable = 1.001;
-constexpr double kNotableMeasured = 1.02;
+constexpr double kNotableMeasured = 1.05;
 
 double number(const std::string& text) {
   double value = 0;

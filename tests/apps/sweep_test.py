@@ -2,14 +2,10 @@
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from program import SLIMPACK, assert_refused, metrics, run, settings
+from program import assert_refused, run, settings
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -119,10 +119,10 @@ TEST(SweepTurns, SayWhenSlicesAreNotTooSmallYet) {
 
 TEST(SweepTurns, NeedALargerDifferenceOfMeasuredSteps) {
   auto report = made_up({packs({"8", "16", "32"})}, {figures(1), figures(1), figures(1)});
-  const std::int64_t measured[] = {1000, 1015, 1025};
+  const std::int64_t measured[] = {1000, 1040, 1060};
   for (std::size_t p = 0; p < 3; ++p)
     report.points[p].figures->measured = {Nanos(measured[p]), 0.1, Bytes(1)};
-  EXPECT_EQ(sweep_turns(report).at(0).longer, 2u);  // by 2.5%; 1.5% may be chance
+  EXPECT_EQ(sweep_turns(report).at(0).longer, 2u);  // by 6%; 4% may be chance
 }
 
 TEST(SweepTurns, AreThoseOfEachLineAndSkipWhatDoesNotFit) {
