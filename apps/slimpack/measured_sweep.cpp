@@ -63,7 +63,8 @@ void measured_sweep(const SweepArguments& arguments) {
                                     p, jobs.size()));
     }
   progress.finish();
-  show_sweep(arguments, {fmt::format("cost: {}", costs.front().source)}, report);
+  show_sweep(arguments, jobs.front().config, {fmt::format("cost: {}", costs.front().source)},
+             report);
 }
 
 }  // namespace slimpack

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -81,13 +80,13 @@ void planned_sweep(const SweepArguments& arguments) {
     progress.advance();
   }
   progress.finish();
-  show_sweep(arguments, steps.notes(), report);
+  show_sweep(arguments, points.front().job.config, steps.notes(), report);
 }
 
-std::string title_of(const SweepArguments& arguments, const SweepReport& report) {
+std::string title_of(const RunConfig& config, const SweepReport& report) {
   std::vector<std::string> names;
   for (const SweepAxis& axis : report.axes) names.push_back(axis.name);
-  return fmt::format("{}: the step by {}", std::filesystem::path(arguments.config).stem().string(),
+  return fmt::format("{}: the step by {}", config.model.config.stem().string(),
                      fmt::join(names, " and "));
 }
 
@@ -129,12 +128,12 @@ void require_writable_files(const SweepArguments& arguments) {
     if (!file.empty()) require_writable_file(file);
 }
 
-void show_sweep(const SweepArguments& arguments, const std::vector<std::string>& notes,
-                const SweepReport& report) {
+void show_sweep(const SweepArguments& arguments, const RunConfig& config,
+                const std::vector<std::string>& notes, const SweepReport& report) {
   if (!arguments.json.empty()) write_file(arguments.json, sweep_json(report).dump(2) + "\n");
   if (!arguments.csv.empty()) write_file(arguments.csv, sweep_csv(report));
   if (!arguments.svg.empty())
-    write_file(arguments.svg, sweep_svg(report, title_of(arguments, report)));
+    write_file(arguments.svg, sweep_svg(report, title_of(config, report)));
   const int columns = output_columns(stdout);
   for (const std::string& note : notes) fmt::print("{}\n", folded(note, columns));
   fmt::print("{}{}", notes.empty() ? "" : "\n", sweep_text(report, columns));

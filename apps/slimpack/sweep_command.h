@@ -10,8 +10,8 @@
 
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
-#include "slimpack/planner/sweep.h"
 #include "slimpack/report/sweep_report.h"
+#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
@@ -31,9 +31,9 @@ void add_sweep_command(CLI::App& app, std::function<void(const SweepArguments&)>
 /// Throws InvalidInput if one of the files cannot be written, so that no work is in vain.
 void require_writable_files(const SweepArguments& arguments);
 
-/// Writes the files, then prints `notes` and the report.
-void show_sweep(const SweepArguments& arguments, const std::vector<std::string>& notes,
-                const SweepReport& report);
+/// Writes the files, then prints `notes` and the report. `config`: of the first point.
+void show_sweep(const SweepArguments& arguments, const RunConfig& config,
+                const std::vector<std::string>& notes, const SweepReport& report);
 
 /// The action of sweep --measured, in slimpack-train only.
 void measured_sweep(const SweepArguments& arguments);

@@ -88,7 +88,7 @@ double SvgScale::place(double value) const {
 }
 
 std::string SvgScale::text(double tick) const {
-  if (logarithmic_) return fmt::format("{:.7g}", tick);
+  if (logarithmic_) return fmt::format("{:.10g}", tick);
   return fmt::format("{:.{}f}", tick, decimals_);
 }
 

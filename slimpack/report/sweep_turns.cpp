@@ -14,7 +14,7 @@
 namespace slimpack {
 namespace {
 
-constexpr double kNotable = 1.001;
+constexpr double kNotable = 1.005;
 constexpr double kNotableMeasured = 1.05;
 
 double number(const std::string& text) {

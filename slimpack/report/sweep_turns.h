@@ -33,7 +33,7 @@ struct SweepTurn {
 };
 
 /// For every axis with Finer and every combination of the other axes' values of which two points or
-/// more fit. A step is notably longer by 0.1%, a measured one by 5%.
+/// more fit. A step is notably longer by 0.5%, a measured one by 5%.
 [[nodiscard]] std::vector<SweepTurn> sweep_turns(const SweepReport& report);
 
 /// Two sentences. "packs: the step is shortest with 512, and slices are too small from 1024 on.

@@ -55,7 +55,7 @@ RC_GTEST_PROP(SvgScale, HoldsAllValues, ()) {
   for (const SvgRange range : {SvgRange::kFromZero, SvgRange::kAsSpread}) {
     const SvgScale scale(values, range);
     RC_ASSERT(std::ranges::is_sorted(scale.ticks()));
-    RC_ASSERT(scale.ticks().size() >= 2 && scale.ticks().size() <= 10);
+    RC_ASSERT(scale.ticks().size() >= 2 && scale.ticks().size() <= 12);
     for (const double value : values) {
       RC_ASSERT(scale.place(value) >= -1e-6);
       RC_ASSERT(scale.place(value) <= 1 + 1e-6);
