@@ -76,6 +76,7 @@ def test_a_stop_ends_the_sweep_and_leaves_no_file(workspace, tmp_path):
     (settings(["data.prefix="]), ["data.prefix is not set"]),
     (settings(["data.prefix=nowhere"]), ["nowhere"]),
     (over("pakcs=1"), ["axis 'pakcs' is unknown"]),
+    (over("pp=1,9"), ["9 pipeline stages", "4 layers"]),
     (["--json", "/"], ["cannot write", "/"]),
 ])
 def test_a_mistake_is_one_line(workspace, arguments, parts):
