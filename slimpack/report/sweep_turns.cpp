@@ -16,6 +16,8 @@ namespace {
 
 constexpr double kNotable = 1.005;
 constexpr double kNotableMeasured = 1.05;
+/// From here on people read "times as long" more easily than a percentage.
+constexpr double kSeveral = 2;
 
 double number(const std::string& text) {
   double value = 0;
@@ -133,8 +135,10 @@ std::string turn_text(const SweepReport& report, const SweepTurn& turn) {
   const std::string turning =
       turn.too_small(report) ? fmt::format(", and slices are too small from {} on", value)
                              : fmt::format(", and longer from {} on, where ranks wait more", value);
-  return fmt::format("{}{}. With {} it takes {} longer: {}.", shortest, turning, value,
-                     human_share(times - 1), reason(*best.figures, *longer.figures));
+  const std::string taken = times < kSeveral ? fmt::format("{} longer", human_share(times - 1))
+                                             : fmt::format("{:.1f} times as long", times);
+  return fmt::format("{}{}. With {} it takes {}: {}.", shortest, turning, value, taken,
+                     reason(*best.figures, *longer.figures));
 }
 
 }  // namespace slimpack

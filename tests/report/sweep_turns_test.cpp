@@ -107,6 +107,12 @@ TEST(SweepTurns, DoNotBlameSlicesForWaiting) {
             std::string::npos);
 }
 
+TEST(SweepTurns, CountTimesWhereAPercentageWouldBeLarge) {
+  const auto report = made_up({packs({"8", "16"})}, {figures(100), figures(310)});
+  EXPECT_NE(turn_text(report, sweep_turns(report).at(0)).find("it takes 3.1 times as long: "),
+            std::string::npos);
+}
+
 TEST(SweepTurns, SayWhenSlicesAreNotTooSmallYet) {
   const auto finest = made_up({packs({"8", "16"})}, {figures(120), figures(100)});
   EXPECT_EQ(turn_text(finest, sweep_turns(finest).at(0)),
