@@ -29,7 +29,7 @@ def pictures():
     drawn = {f"{planner}.svg": timeline_svg(timeline, end)
              for planner, timeline in timelines.items()}
     return {**drawn, "tutorial.svg": timeline_svg(tutorial_step().timeline()),
-            "layouts.svg": layouts()}
+            "layouts.svg": layouts(), "sweep.svg": sweep()}
 
 
 def layouts():
@@ -42,6 +42,21 @@ def layouts():
                         ROOT / "bench" / "data" / "wlbllm_lengths.txt", "--context", "131072",
                         "--step-tokens", "4194304", "--steps", "1", "--svg", picture],
                        check=True, capture_output=True)
+        return picture.read_text()
+
+
+def sweep():
+    """The picture of docs/sweep.md."""
+    settings = ["model.config=" + str(ROOT / "models" / "llama-3.1-8b.json"),
+                "hardware.file=" + str(ROOT / "hardware" / "h100.toml"), "train.dtype=bf16",
+                "train.device=cuda", "parallel.tp=4", "data.context=65536", "plan.recompute=auto"]
+    with tempfile.TemporaryDirectory() as folder:
+        picture = Path(folder) / "sweep.svg"
+        subprocess.run([Path(sys.argv[1]).parent / "slimpack", "sweep", ROOT / "examples" / "demo.toml",
+                        "--lengths", ROOT / "examples" / "lengths.txt",
+                        *(word for setting in settings for word in ("--set", setting)),
+                        "--over", "packs=8,16,32,64,128,256,512,1024", "--over", "pp=2,4,8", "--svg",
+                        picture], check=True, capture_output=True)
         return picture.read_text()
 
 

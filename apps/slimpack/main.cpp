@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/sweep_command.h"
 #include "apps/slimpack/text_build.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/error.h"
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   slimpack::add_plan_command(app);
   slimpack::add_simulate_command(app);
   slimpack::add_compare_command(app);
+  slimpack::add_sweep_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_train_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_validate_command(app, [&](const auto&) { become_training_program(argv); });
   const int code = slimpack::run_program(app, argc, argv);

@@ -1,4 +1,5 @@
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/sweep_command.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/training/console.h"
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   CLI::App app{"SlimPack's training program; 'slimpack' starts it."};
   app.require_subcommand(1);
   slimpack::add_profile_command(app, slimpack::profile);
+  slimpack::add_sweep_command(app, slimpack::measured_sweep);
   slimpack::add_train_command(app, train);
   slimpack::add_validate_command(app, slimpack::validate_run);
   return slimpack::run_program(app, argc, argv);

@@ -152,6 +152,10 @@ bool is_left_behind(const fs::path& path, const fs::path& target) {
          fs::equivalent(fs::absolute(path).parent_path(), fs::absolute(target).parent_path(), none);
 }
 
+void require_writable_file(const fs::path& path) {
+  if (find_destination(path).kind == DestinationKind::kFile) static_cast<void>(AtomicFile(path));
+}
+
 void write_file(const fs::path& path, std::string_view text) {
   if (const Destination to = find_destination(path); to.kind == DestinationKind::kStream)
     return write_stream(path, to, text);

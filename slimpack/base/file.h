@@ -60,6 +60,10 @@ class AtomicFile {
 [[nodiscard]] bool is_left_behind(const std::filesystem::path& path,
                                   const std::filesystem::path& target);
 
+/// Throws as AtomicFile if no file can be written to this path, so that a long task finds that out
+/// before it begins. Leaves nothing behind but missing parent folders. Pipes and devices pass.
+void require_writable_file(const std::filesystem::path& path);
+
 /// Writes the whole text through an AtomicFile. Writes pipes, devices and /dev/stdout directly;
 /// opening a pipe waits for its reader. Throws as AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view text);

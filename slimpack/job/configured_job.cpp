@@ -68,9 +68,9 @@ std::vector<Recompute> allowed_recomputations(const RunConfig& config, const Cos
   return any ? known_recomputations(cost) : std::vector<Recompute>{*config.plan.recompute};
 }
 
-InvalidInput refused(const RunConfig& config, const DoesNotFit& why) {
-  if (config.plan.memory_cap) return InvalidInput(why.message());
-  return InvalidInput(
+JobDoesNotFit refused(const RunConfig& config, const DoesNotFit& why) {
+  if (config.plan.memory_cap) return JobDoesNotFit(why.message());
+  return JobDoesNotFit(
       why.message("the cap is what a rank's memory leaves beside weights, gradients and optimizer; "
                   "'slimpack fit' looks for changes that fit"));
 }

@@ -11,8 +11,8 @@
 namespace slimpack {
 
 /// The configured job. Without plan.memory_cap the cap is a rank's memory less weights, gradients
-/// and optimizer. Throws InvalidInput if these alone do not fit (states_fit), or if the costs do
-/// not say how much memory a rank has.
+/// and optimizer. Throws JobDoesNotFit if these alone do not fit (states_fit), and InvalidInput
+/// if the costs do not say how much memory a rank has.
 [[nodiscard]] Job configured_job(const RunConfig& config, const Costs& cost, StageLayout layout);
 
 /// Whether weights, gradients and optimizer leave memory for activations. True also where that is
@@ -31,6 +31,6 @@ namespace slimpack {
                                                             const Costs& cost);
 
 /// The error for a step that does not fit.
-[[nodiscard]] InvalidInput refused(const RunConfig& config, const DoesNotFit& why);
+[[nodiscard]] JobDoesNotFit refused(const RunConfig& config, const DoesNotFit& why);
 
 }  // namespace slimpack

@@ -29,7 +29,7 @@ struct StepPlanning {
   [[nodiscard]] Job job(const SequenceLengths& lengths) const;
   /// The same with every layout of layouts_to_try.
   [[nodiscard]] std::vector<Job> jobs_to_try(const SequenceLengths& lengths) const;
-  /// As plan_step. Throws InvalidInput also where the job's memory is too small for any plan.
+  /// As plan_step. Throws JobDoesNotFit where the job's memory is too small for any plan.
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths,
                                const std::function<void()>& progress = nullptr) const;
 };

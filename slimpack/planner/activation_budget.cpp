@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/planner.h"
 
 namespace slimpack {
 
@@ -47,14 +47,14 @@ std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout
   const auto budget = activation_budget(cost, layout, replicas, most_merged);
   if (!budget) return std::nullopt;
   if (budget->available() < Bytes(1))
-    invalid_input(
+    throw JobDoesNotFit(fmt::format(
         "weights, gradients and optimizer need {} on pipeline rank {}, which has {}, {}% of it "
         "kept free{}; raise parallel.tp, pp or dp, as 'slimpack fit' advises",
         human_bytes(budget->states), budget->rank, human_bytes(budget->memory),
         budget->reserved_percent,
         cost.gpu ? fmt::format(" and {} taken by CUDA, its allocator and NCCL",
                                human_bytes(budget->gpu.total()))
-                 : "");
+                 : ""));
   return budget->available();
 }
 

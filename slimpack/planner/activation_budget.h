@@ -48,7 +48,7 @@ struct ActivationBudget {
                                                                 std::int32_t replicas,
                                                                 std::int32_t most_merged = 1);
 
-/// available() of the budget, for Job::memory_cap; nullopt as above. Throws InvalidInput when the
+/// available() of the budget, for Job::memory_cap; nullopt as above. Throws JobDoesNotFit when the
 /// states leave nothing.
 [[nodiscard]] std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas,

@@ -27,6 +27,20 @@ void set_taper(UnitCutOptions& candidate, int taper_packs, double taper) {
   candidate.fluid.taper = room ? taper : 1.0;
 }
 
+Candidate first_candidate(const CandidateSpace& space, int packs) {
+  Candidate candidate;
+  candidate.cut.fluid.granularity = space.granularity;
+  candidate.cut.fluid.packs = packs;
+  candidate.cut.paired = space.paired;
+  candidate.cut.fluid.asymmetric = space.first.asymmetric;
+  candidate.cut.fluid.fill = space.first.fill;
+  if (!space.paired)
+    set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
+  candidate.cut.short_first = allowed_short(space, space.first.short_first);
+  candidate.split_per_stage = space.split ? space.first.split_per_stage : 0;
+  return candidate;
+}
+
 }  // namespace
 
 std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) {
@@ -51,20 +65,14 @@ CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
 }
 
 std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
+  if (space.first.packs > 0) {
+    const auto packs = std::min<std::int64_t>(space.first.packs, space.granules);
+    return {first_candidate(space, static_cast<int>(packs))};
+  }
   std::vector<Candidate> candidates;
   const int most = allowed_packs(space, std::ldexp(1.0, 30));
-  for (int packs = space.stages; packs < 2 * most || candidates.empty(); packs *= 2) {
-    Candidate& candidate = candidates.emplace_back();
-    candidate.cut.fluid.granularity = space.granularity;
-    candidate.cut.fluid.packs = allowed_packs(space, packs);
-    candidate.cut.paired = space.paired;
-    candidate.cut.fluid.asymmetric = space.first.asymmetric;
-    candidate.cut.fluid.fill = space.first.fill;
-    if (!space.paired)
-      set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
-    candidate.cut.short_first = allowed_short(space, space.first.short_first);
-    candidate.split_per_stage = space.split ? space.first.split_per_stage : 0;
-  }
+  for (int packs = space.stages; packs < 2 * most || candidates.empty(); packs *= 2)
+    candidates.push_back(first_candidate(space, allowed_packs(space, packs)));
   return candidates;
 }
 

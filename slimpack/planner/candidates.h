@@ -34,8 +34,9 @@ struct CandidateSpace {
 [[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
                                              const SearchOptions& options);
 
-/// Candidates with one MicroPack per stage, two, four, …, fewest first. None depends on a memory
-/// cap, so a larger cap only adds choices.
+/// Candidates with one MicroPack per stage, two, four, …, fewest first; a single one where
+/// FirstCandidates::packs says how many. None depends on a memory cap, so a larger cap only adds
+/// choices.
 [[nodiscard]] std::vector<Candidate> coarse_candidates(const CandidateSpace& space);
 
 /// Candidates that differ from this one in one direction of the search. `wide`: more of them.

@@ -374,7 +374,7 @@ Attempt search_slimpack(const Job& job, const SequenceLengths& lengths, const Ch
     best = rounds({job, lengths, choices, whole_cost, common, threads});
   }
   look_further(split, start, best);
-  consider_baselines(split, best);
+  if (choices.search.baselines) consider_baselines(split, best);
   return best;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "slimpack/base/error.h"
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/job.h"
@@ -90,6 +91,12 @@ struct DoesNotFit {
       std::string_view remedy =
           "raise plan.memory_cap, use more pipeline ranks (parallel.pp) or a shorter "
           "data.context") const;
+};
+
+/// The same as an error, for callers that cannot go on without a plan. The message is one line.
+class JobDoesNotFit : public InvalidInput {
+ public:
+  using InvalidInput::InvalidInput;
 };
 
 struct PlanOutcome {

@@ -29,6 +29,7 @@ inline constexpr std::int32_t kSplitAll = 1 << 16;
 /// pipeline sooner. With short sequences ahead, the first backward starts before the longest
 /// sequence has passed.
 struct FirstCandidates {
+  int packs = 0;  ///< MicroPacks of a pass; 0 = one for each stage, two, four, …
   bool asymmetric = true;
   bool fill = false;
   double taper = 0.25;  ///< 1 = none
@@ -96,9 +97,11 @@ struct MergeSearch {
   bool operator==(const MergeSearch&) const = default;
 };
 
-/// The program plans with the defaults. bench/ablation changes every one of them to say what it is
-/// worth (docs/ablation.md). Five are switches that only the ablation turns off: the entries of
-/// `directions`, first.asymmetric, first.fill, caps.forwards_first and merging.levelled.
+/// The program plans with the defaults. bench/ablation changes them to say what each is worth
+/// (docs/ablation.md); `slimpack sweep` keeps some choices to a value. Switches that nothing else
+/// turns off are the entries of `directions`, first.asymmetric, first.fill, caps.forwards_first,
+/// merging.levelled and baselines. A choice keeps its value from `first` if its direction is not
+/// searched and no baseline is tried.
 struct SearchOptions {
   std::vector<SearchDirection> directions{kSearchDirections.begin(),
                                           kSearchDirections.end()};  ///< in this order
@@ -113,6 +116,7 @@ struct SearchOptions {
   /// List-scheduled baselines of one replica with no more packs are tried under every cap that
   /// makes a difference. With more packs there are more such caps, and each schedule takes longer.
   std::size_t few_packs = 32;
+  bool baselines = true;  ///< whether steps of baselines are candidates
 
   bool operator==(const SearchOptions&) const = default;
 };

@@ -66,7 +66,9 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
                                                    static_cast<std::size_t>(problem.depth.effort)
                                              : 0) {
   // Around a ring of stages unequal MicroPacks wait for each other, and it fills quickly anyhow.
-  if (problem.job.layout.stages_per_rank > 1) space_.first.taper_per_stage = 0;
+  if (problem.job.layout.stages_per_rank > 1 &&
+      std::ranges::count(problem.choices.search.directions, SearchDirection::kTaper) > 0)
+    space_.first.taper_per_stage = 0;
   space_.split = problem.cost.weight_gradient != EdgeTime();
   space_.paired = problem.paired();
   enqueue(hints);

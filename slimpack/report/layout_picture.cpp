@@ -8,29 +8,13 @@
 #include <set>
 
 #include "slimpack/base/human.h"
+#include "slimpack/report/svg.h"
 
 namespace slimpack {
 namespace {
 
 constexpr int kWidth = 108, kHeight = 56;  ///< of a cell
 constexpr int kLeft = 72, kTop = 76, kBelow = 40;
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string label(double x, double y, std::string_view text, std::string_view more = "") {
-  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, escaped(text));
-}
 
 /// Where a layout's cell is.
 class Axes {
@@ -51,10 +35,10 @@ class Axes {
   [[nodiscard]] std::string labels() const {
     std::string out;
     for (const std::int32_t pp : pps_)
-      out += label(x(pp) + kWidth / 2.0, kTop - 10, fmt::format("pp {}", pp));
+      out += svg_text(x(pp) + kWidth / 2.0, kTop - 10, fmt::format("pp {}", pp));
     for (const std::int32_t tp : tps_)
-      out += label(kLeft - 10, y(tp) + kHeight / 2.0 + 5, fmt::format("tp {}", tp),
-                   "text-anchor=\"end\"");
+      out += svg_text(kLeft - 10, y(tp) + kHeight / 2.0 + 5, fmt::format("tp {}", tp),
+                      "text-anchor=\"end\"");
     return out;
   }
 
@@ -110,7 +94,7 @@ std::string layout_svg(const LayoutReport& report, std::string_view title) {
       "height=\"{1}\" font-family=\"sans-serif\" font-size=\"14\" text-anchor=\"middle\">\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
       axes.width(), axes.height());
-  out += label(kLeft, 28, title, "text-anchor=\"start\" font-size=\"16\"") + axes.labels();
+  out += svg_text(kLeft, 28, title, "text-anchor=\"start\" font-size=\"16\"") + axes.labels();
   for (const RatedLayout& layout : report.layouts) {
     const Cell cell = cell_of(report, layout, best);
     const int x = axes.x(layout.grid.pp), y = axes.y(layout.grid.tp);
@@ -121,13 +105,13 @@ std::string layout_svg(const LayoutReport& report, std::string_view title) {
         x + 2, y + 2, kWidth - 4, kHeight - 4, cell.fill, outlined ? "#e6550d" : "#bbbbbb",
         outlined ? 3 : 1);
     const std::string ink = cell.dark ? "fill=\"#ffffff\"" : "fill=\"#222222\"";
-    out += label(x + kWidth / 2.0, y + kHeight / 2.0 - 2, cell.text, ink);
-    out += label(x + kWidth / 2.0, y + kHeight / 2.0 + 17, fmt::format("dp {}", layout.grid.dp),
-                 ink + " font-size=\"12\"");
+    out += svg_text(x + kWidth / 2.0, y + kHeight / 2.0 - 2, cell.text, ink);
+    out += svg_text(x + kWidth / 2.0, y + kHeight / 2.0 + 17, fmt::format("dp {}", layout.grid.dp),
+                    ink + " font-size=\"12\"");
   }
-  out += label(kLeft, axes.height() - 14,
-               "tokens per second; darker is faster, the best is outlined; < by its lower bound",
-               "text-anchor=\"start\" font-size=\"12\"");
+  out += svg_text(kLeft, axes.height() - 14,
+                  "tokens per second; darker is faster, the best is outlined; < by its lower bound",
+                  "text-anchor=\"start\" font-size=\"12\"");
   return out + "</svg>\n";
 }
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <atomic>
 #include <csignal>
 
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/standard_streams.h"
+#include "slimpack/training/stop_signal.h"
 
 namespace slimpack {
 namespace {
@@ -18,14 +18,6 @@ namespace {
 constexpr Nanos kLongCheck(1'000'000'000);
 /// A shorter wait is that of handing over a plan that was ready.
 constexpr Nanos kRealWait(1'000'000);
-
-// The signal that asked for a stop; 0 = none. A signal handler can only reach globals.
-std::atomic<int> stop_signal{0};
-
-void request_stop(int signal) {
-  stop_signal = signal;
-  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
-}
 
 }  // namespace
 
@@ -88,17 +80,16 @@ void Console::evaluation(const EvaluationFigures& f) {
 }
 
 void train_at_console(const TrainRequest& request, JobProcess* process) {
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
+  catch_stop_signals();
   TrainingResult result;
   {
     Console console(stderr);  // destroyed before the last lines: it may have an unfinished line
     result = train(
-        request, console, [] { return stop_signal != 0; }, process);
+        request, console, [] { return stop_signal() != 0; }, process);
   }
   if (result.summary) fmt::print("{}", summary_text(*result.summary, output_columns(stdout)));
   // In a process that got no signal itself, a stopped run ends well.
-  if (result.end == TrainingResult::End::kStopped && stop_signal == SIGINT)
+  if (result.end == TrainingResult::End::kStopped && stop_signal() == SIGINT)
     throw Interrupted(result.message);
   if (speaks_for_job(process) && !result.message.empty()) say(result.message);
 }

@@ -69,12 +69,14 @@ PlanBasis basis_from_json(const std::string& text, const std::string& origin) {
 PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                             const TrainingStart& start, const RunState* saved,
                             const SequenceLengths& lengths, const JobAgreement& agreement,
-                            TrainingListener& listener) {
+                            TrainingListener& listener, const PlanSettings& settings) {
   const ParallelConfig& p = config.parallel;
   const bool goes_on_alike = saved != nullptr && runs_on(p, saved->grid);
   PlanBasis basis;
   const auto decide = [&](const Costs& cost) {
-    basis = {cost, chosen_layout(config, cost, lengths, configured_choices(config, cost))};
+    Choices choices = configured_choices(config, cost);
+    choices.search = settings.search;
+    basis = {cost, chosen_layout(config, cost, lengths, choices)};
     return agreement.alone() ? "known" : basis_to_json(basis);
   };
   std::string text = agreement.from_first([&]() -> std::string {
@@ -85,6 +87,7 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                saved->layout};
       return agreement.alone() ? "known" : basis_to_json(basis);
     }
+    if (settings.cost) return decide(*settings.cost);
     const auto cost = configured_cost(config, shape);
     if (!cost) return "";
     require_measured_here(*cost, find_device(config.train.device), config.cost.file);

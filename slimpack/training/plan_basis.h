@@ -1,8 +1,11 @@
 // The costs and the layout with which all plans of a run are made.
 #pragma once
 
+#include <optional>
+
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/planner/search_options.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/job_agreement.h"
@@ -13,19 +16,25 @@
 
 namespace slimpack {
 
+/// What a caller settles about a run's plans beside its configuration.
+struct PlanSettings {
+  SearchOptions search = {};
+  std::optional<Costs> cost = std::nullopt;  ///< in place of those that the run would find
+};
+
 struct PlanBasis {
   Costs cost;
   StageLayout layout;
 };
 
 /// The checkpoint's costs and layout if the run resumes (`saved`: the checkpoint's state, else
-/// null) with the same ranks. Otherwise the configured costs, or measured ones if none are
-/// configured, and the layout that balances `lengths`, those of the first step. All processes
+/// null) with the same ranks. Otherwise the given costs, else the configured ones, else measured
+/// ones, and the layout that balances `lengths`, those of the first step. All processes
 /// measure together; the first one decides, and the others receive the result.
 [[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                                           const TrainingStart& start, const RunState* saved,
                                           const SequenceLengths& lengths,
-                                          const JobAgreement& agreement,
-                                          TrainingListener& listener);
+                                          const JobAgreement& agreement, TrainingListener& listener,
+                                          const PlanSettings& settings = {});
 
 }  // namespace slimpack

@@ -7,13 +7,18 @@
 
 namespace slimpack {
 
-StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout)
-    : config_(config), cost_(std::move(cost)), layout_(std::move(layout)) {}
+StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout,
+                         SearchOptions search)
+    : config_(config),
+      cost_(std::move(cost)),
+      layout_(std::move(layout)),
+      search_(std::move(search)) {}
 
 RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner,
                             const RankSpeeds& speeds) const {
   Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;
+  choices.search = search_;
   return checked(lengths, choices, speeds);
 }
 

@@ -12,11 +12,11 @@
 
 namespace slimpack {
 
-/// Thread-safe. Calls throw InvalidInput if no plan fits. A process that receives its plans from
+/// Thread-safe. Calls throw JobDoesNotFit if no plan fits. A process that receives its plans from
 /// another one does not plan, and so needs no memory cap.
 class StepPlanner {
  public:
-  StepPlanner(const RunConfig& config, Costs cost, StageLayout layout);
+  StepPlanner(const RunConfig& config, Costs cost, StageLayout layout, SearchOptions search = {});
 
   [[nodiscard]] const Costs& cost() const { return cost_; }
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
@@ -39,6 +39,7 @@ class StepPlanner {
   RunConfig config_;
   Costs cost_;
   StageLayout layout_;
+  SearchOptions search_;
 };
 
 }  // namespace slimpack

@@ -15,7 +15,6 @@
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/planner/rank_speeds.h"
-#include "slimpack/training/plan_basis.h"
 #include "slimpack/training/token_check.h"
 
 namespace slimpack {
@@ -102,7 +101,8 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
 }  // namespace
 
 TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
-                         const JobAgreement& agreement, TrainingListener& listener)
+                         const JobAgreement& agreement, TrainingListener& listener,
+                         const PlanSettings& settings)
     : config_(require_trainable(config, agreement.alone())),
       agreement_(agreement),
       listener_(listener),
@@ -123,14 +123,15 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
   const SequenceLengths lengths = lengths_of(stream.peek().sequences);
   check_tokens(config_, stream.reader(), agreement_, listener);
   PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, lengths,
-                                      agreement_, listener);
+                                      agreement_, listener, settings);
   engine_ = make_engine(config_, shape, basis.layout, start, agreement_);
   if (progress_.steps > config_.train.steps)
     invalid_input("{}: {} steps are done, train.steps is {}; raise it to go on",
                   start.checkpoint->folder.string(), progress_.steps, config_.train.steps);
   progress_.limit = limits_.token_limit_reached(progress_);
   maker_ = std::make_unique<StepMaker>(
-      std::move(stream), StepPlanner(config_, std::move(basis.cost), std::move(basis.layout)),
+      std::move(stream),
+      StepPlanner(config_, std::move(basis.cost), std::move(basis.layout), settings.search),
       config_.plan.planner, agreement_);
   if (!limits_.allow_another(progress_)) return;
   if (config_.evaluation.every > 0)

@@ -15,6 +15,7 @@
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/evaluation.h"
 #include "slimpack/training/job_agreement.h"
+#include "slimpack/training/plan_basis.h"
 #include "slimpack/training/run_limits.h"
 #include "slimpack/training/run_state.h"
 #include "slimpack/training/step_maker.h"
@@ -48,7 +49,7 @@ class TrainingRun {
   /// the run in all of them, between two steps. `agreement` and `listener` must outlive this
   /// object.
   TrainingRun(const RunConfig& config, const TrainingStart& start, const JobAgreement& agreement,
-              TrainingListener& listener);
+              TrainingListener& listener, const PlanSettings& settings = {});
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 

@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "terminal"
 GRID = ["--set", "parallel.pp=4", "--set", "parallel.dp=2"]
 STEP = ["run.toml", "--lengths", "lengths.txt", *GRID]
 HELP = ["", "data", "data build", "data inspect", "data lengths", "profile", "layout", "plan", "fit",
-        "compare", "simulate", "train"]
+        "compare", "sweep", "simulate", "train"]
 COMMANDS = {
     "build": ["data", "build", "--from", "text", "--out", "built"],
     "inspect": ["data", "inspect", "--lengths", "lengths.txt"],
@@ -33,6 +33,9 @@ COMMANDS = {
     "layout-sizes": ["layout", "run.toml", "--lengths", "lengths.txt", "--ranks", "4", "--steps", "2",
                      "--step-tokens", "2000,16000", "--set", "hardware.memory_bytes=1500000",
                      "--set", "plan.recompute=auto"],
+    "sweep": ["sweep", *STEP, "--over", "packs=4,8,16,32,64", "--over", "granularity=64,16"],
+    "sweep-misfits": ["sweep", *STEP, "--over", "memory_cap=1kB,2kB,3kB,4kB,2MB,none", "--over",
+                      "cuts=any,symmetric"],
     "compare-capped": ["compare", *STEP, "--set", "plan.memory_cap=5MB",
                        "--set", "plan.most_merged=1"],
 }

@@ -107,6 +107,18 @@ TEST(AtomicFile, cannot_be_made_in_a_read_only_folder) {
   ASSERT_EQ(::chmod(folder.path().c_str(), 0700), 0);
 }
 
+TEST(WritableFile, IsOneThatCouldBeWrittenAndIsNotTouched) {
+  const TempFolder folder;
+  put_file(folder / "old", "text");
+  require_writable_file(folder / "old");
+  require_writable_file(folder / "new");
+  require_writable_file("/dev/null");
+  EXPECT_EQ(read_file(folder / "old", "file"), "text");
+  EXPECT_EQ(folder.entries(), 1);
+  expect_invalid_input([&] { require_writable_file(folder.path()); }, {"cannot write"});
+  expect_invalid_input([&] { require_writable_file(folder / "old" / "below"); }, {"cannot"});
+}
+
 mode_t mode_of(const fs::path& path) {
   struct stat status {};
   EXPECT_EQ(::stat(path.c_str(), &status), 0);

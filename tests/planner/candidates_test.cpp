@@ -34,6 +34,15 @@ TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
     EXPECT_EQ(candidates[i].cut.fluid.packs, 2 * candidates[i - 1].cut.fluid.packs);
 }
 
+TEST(Candidates, HaveTheNumberThatIsAskedForBeyondAllLimits) {
+  CandidateSpace space{.stages = 4, .granules = 5000, .sequences = 1000, .longest = 10};
+  space.first.packs = 4000;  // the limits allow 256 · 4
+  ASSERT_EQ(coarse_candidates(space).size(), 1u);
+  EXPECT_EQ(coarse_candidates(space).front().cut.fluid.packs, 4000);
+  space.granules = 300;
+  EXPECT_EQ(coarse_candidates(space).front().cut.fluid.packs, 300);
+}
+
 TEST(Candidates, TapersDoNotOverlap) {
   const CandidateSpace space{
       .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};

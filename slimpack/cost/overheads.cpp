@@ -1,0 +1,77 @@
+#include "slimpack/cost/overheads.h"
+
+#include <utility>
+#include <vector>
+
+namespace slimpack {
+namespace {
+
+void drop(EdgeTime& time) {
+  time.per_pack = 0;
+}
+
+void drop(SliceTime& time) {
+  time.per_slice = 0;
+}
+
+void drop(PackCost& cost) {
+  cost.per_pack = cost.per_slice = 0;
+}
+
+void drop(LayerCosts& layer) {
+  drop(layer.forward);
+  drop(layer.backward);
+  layer.weight_reading = 0;  // is part of forward.per_pack
+  drop(layer.elementwise);
+  drop(layer.weight_gradient);
+  for (MergeTime& merge : layer.merge) {
+    drop(merge.forward);
+    drop(merge.backward);
+    drop(merge.forward_slice);
+    drop(merge.backward_slice);
+  }
+}
+
+void drop(AutogradCosts& autograd) {
+  for (AutogradLayer& layer : autograd.layers)
+    for (KeptGraph* graph : {&layer.whole, &layer.elementwise}) {
+      drop(graph->forward);
+      drop(graph->backward);
+    }
+  drop(autograd.stage);
+}
+
+/// What the ranks of a replica compute, without what follows the last MicroPack. A split backward
+/// takes as long as a whole one.
+Nanos computed(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
+               const Replication& replication) {
+  const TaskTimes times = task_times(cost, layout, packs, replication);
+  Nanos sum;
+  for (const auto* pass : {&times.forward, &times.backward})
+    for (const std::vector<Nanos>& stage : *pass)
+      for (const Nanos time : stage) sum += time;
+  for (const std::vector<Nanos>& joint : times.joint)
+    for (const Nanos time : joint) sum += time * layout.ranks();
+  return sum;
+}
+
+}  // namespace
+
+Costs without_overheads(const Costs& cost) {
+  Costs rest = cost;
+  drop(static_cast<LayerCosts&>(rest));
+  for (LayerCosts& kind : rest.more_kinds) drop(kind);
+  for (EdgeTime* edge : {&rest.embedding_forward, &rest.embedding_backward, &rest.head_backward})
+    drop(*edge);
+  rest.transfer_latency = 0;  // ranks that share the vocabulary wait for it in every MicroPack
+  if (rest.autograd) drop(*rest.autograd);
+  return rest;
+}
+
+Nanos overhead_time(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
+                    const Replication& replication) {
+  const RecomputingCosts rest = with_recompute(without_overheads(cost), cost.recompute);
+  return computed(cost, layout, packs, replication) - computed(rest, layout, packs, replication);
+}
+
+}  // namespace slimpack

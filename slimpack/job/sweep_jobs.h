@@ -1,0 +1,36 @@
+// The jobs of a sweep: a run configuration and search options for each combination of values.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "slimpack/job/step_planning.h"
+#include "slimpack/planner/sweep.h"
+#include "slimpack/spec/run_config.h"
+#include "slimpack/workload/slice.h"
+
+namespace slimpack {
+
+struct SweepJob {
+  std::vector<std::size_t> at;  ///< SweepPoint::at
+  RunConfig config;
+  SearchOptions search;
+};
+
+/// The jobs of all combinations, in that order. The axes' values win over `overrides`. Where a
+/// choice of the search is swept, the solver is the fast one: exact answers choose by themselves.
+/// Throws InvalidInput for more than 1,000 combinations, for values that their keys do not take,
+/// and where the search of a job's planner has no such choice.
+[[nodiscard]] std::vector<SweepJob> sweep_jobs(const std::filesystem::path& run_file,
+                                               std::span<const std::string> overrides,
+                                               const std::vector<SweepAxis>& axes);
+
+/// Plans the job's step of these lengths. `planning`: of the job's configuration. A step that does
+/// not fit is a point, too. Throws InvalidInput as plan_step.
+[[nodiscard]] SweepPoint planned_point(const SweepJob& job, StepPlanning planning,
+                                       const SequenceLengths& lengths);
+
+}  // namespace slimpack

@@ -1,0 +1,61 @@
+#include "slimpack/planner/sweep.h"
+
+#include <algorithm>
+
+#include "slimpack/cost/overheads.h"
+
+namespace slimpack {
+namespace {
+
+/// Of all replicas.
+Nanos overhead_of(const RatedPlan& step, const Costs& cost) {
+  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
+  Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
+  Nanos sum;
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    if (!step.speed.empty()) replication.speed = step.speed[r];
+    sum += overhead_time(recomputing, step.plan.layout, step.plan.replicas[r].packs, replication);
+  }
+  return sum;
+}
+
+}  // namespace
+
+double SweepFigures::tokens_per_second() const {
+  return static_cast<double>(tokens.count()) / to_seconds(times().makespan);
+}
+
+std::vector<std::vector<std::size_t>> combinations(const std::vector<SweepAxis>& axes) {
+  std::vector<std::vector<std::size_t>> all{{}};
+  for (const SweepAxis& axis : axes) {
+    std::vector<std::vector<std::size_t>> longer;
+    for (const std::vector<std::size_t>& begun : all)
+      for (std::size_t v = 0; v < axis.values.size(); ++v) {
+        longer.push_back(begun);
+        longer.back().push_back(v);
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
+  SweepFigures figures;
+  figures.tokens = total_tokens(step.plan.lengths);
+  const SimulationResult& predicted = step.prediction;
+  figures.predicted = {predicted.makespan, predicted.bubble_ratio,
+                       std::ranges::max(predicted.peak_activation)};
+  for (const ReplicaPlan& replica : step.plan.replicas) {
+    const PackPlan& packs = replica.packs;
+    figures.forward_packs = std::max(figures.forward_packs, packs.forward.size());
+    figures.backward_packs = std::max(figures.backward_packs, packs.backward.size());
+    for (const Pass pass : kWholePasses)
+      for (const MicroPack& pack : packs.of(pass)) figures.slices += pack.slices.size();
+  }
+  Nanos busy;
+  for (const Nanos rank : predicted.busy) busy += rank;
+  if (busy > Nanos(0)) figures.overhead = to_seconds(overhead_of(step, cost)) / to_seconds(busy);
+  return figures;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,33 @@
+#include "slimpack/report/svg.h"
+
+#include <fmt/format.h>
+
+namespace slimpack {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string svg_text(double x, double y, std::string_view text, std::string_view more) {
+  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, escaped(text));
+}
+
+std::string svg_line(double x1, double y1, double x2, double y2, std::string_view kind) {
+  return fmt::format(
+      "<line x1=\"{:.5g}\" y1=\"{:.5g}\" x2=\"{:.5g}\" y2=\"{:.5g}\" class=\"{}\"/>\n", x1, y1, x2,
+      y2, kind);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,145 @@
+#include "slimpack/report/sweep_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "slimpack/base/columns.h"
+#include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
+#include "slimpack/report/sweep_turns.h"
+
+namespace slimpack {
+namespace {
+
+constexpr std::size_t kShownMisfits = 3;
+/// Of lines through the points; more are in the JSON alone.
+constexpr std::size_t kShownTurns = 4;
+constexpr const char* kNoFit = "does not fit";
+
+/// The figures between the axes and the end of a row.
+std::vector<Column> figure_columns(bool measured) {
+  if (measured)
+    return {{"step"},
+            {"predicted"},
+            {"÷ best"},
+            {"bubble"},
+            {"predicted", Align::kRight, 2},
+            {"overhead", Align::kRight, 1},
+            {"peak"},
+            {"predicted", Align::kRight, 3}};
+  return {{"step"},
+          {"÷ best"},
+          {"bubble"},
+          {"overhead"},
+          {"peak"},
+          {"MicroPacks", Align::kRight, 1},
+          {"slices", Align::kRight, 2}};
+}
+
+std::string packs_text(const SweepFigures& f) {
+  return f.forward_packs == f.backward_packs
+             ? fmt::format("{}", f.forward_packs)
+             : fmt::format("{} + {}", f.forward_packs, f.backward_packs);
+}
+
+std::vector<std::string> figure_cells(const SweepReport& report, const SweepPoint& point,
+                                      bool is_best) {
+  const SweepFigures& f = *point.figures;
+  const SweepTimes& times = f.times();
+  std::string ratio = is_best ? "best" : fmt::format("{:.3f}", report.times_best(point));
+  if (report.measured())
+    return {human_duration(times.makespan),
+            human_duration(f.predicted.makespan),
+            std::move(ratio),
+            human_share(times.bubble),
+            human_share(f.predicted.bubble),
+            human_share(f.overhead),
+            human_bytes(times.peak),
+            human_bytes(f.predicted.peak)};
+  return {human_duration(times.makespan),
+          std::move(ratio),
+          human_share(times.bubble),
+          human_share(f.overhead),
+          human_bytes(times.peak),
+          packs_text(f),
+          grouped(static_cast<std::int64_t>(f.slices))};
+}
+
+std::string table_text(const SweepReport& report, int columns) {
+  std::vector<Column> titles;
+  for (const SweepAxis& axis : report.axes) titles.push_back({axis.name});
+  const std::vector<Column> figures = figure_columns(report.measured());
+  titles.insert(titles.end(), figures.begin(), figures.end());
+  Table table(std::move(titles));
+  const std::optional<std::size_t> best = report.best();
+  for (std::size_t p = 0; p < report.points.size(); ++p) {
+    const SweepPoint& point = report.points[p];
+    std::vector<std::string> row;
+    for (std::size_t a = 0; a < report.axes.size(); ++a) row.push_back(report.value(point, a));
+    std::vector<std::string> cells(figures.size());
+    cells.front() = kNoFit;
+    if (point.figures) cells = figure_cells(report, point, p == best);
+    row.insert(row.end(), cells.begin(), cells.end());
+    table.add_row(std::move(row));
+  }
+  return table.text(columns);
+}
+
+std::string misfits_text(const SweepReport& report, int columns) {
+  std::string text;
+  std::size_t misfits = 0;
+  for (const SweepPoint& point : report.points) {
+    if (point.figures || ++misfits > kShownMisfits) continue;
+    text += folded(fmt::format("{}: {}", point_text(report, point), point.misfit), columns, 2);
+    text += "\n";
+  }
+  if (misfits > kShownMisfits)
+    text += fmt::format("… and {} others that do not fit\n", misfits - kShownMisfits);
+  return text.empty() ? text : "\n" + text;
+}
+
+std::string turns_text(const SweepReport& report, int columns) {
+  const std::vector<SweepTurn> turns = sweep_turns(report);
+  std::string text;
+  for (const SweepTurn& turn : turns)
+    if (turns.size() <= kShownTurns || turn.best == report.best())
+      text += "\n" + folded(turn_text(report, turn), columns) + "\n";
+  return text;
+}
+
+}  // namespace
+
+bool SweepReport::measured() const {
+  return std::ranges::any_of(
+      points, [](const SweepPoint& point) { return point.figures && point.figures->measured; });
+}
+
+std::optional<std::size_t> SweepReport::best() const {
+  std::optional<std::size_t> best;
+  for (std::size_t p = 0; p < points.size(); ++p)
+    if (points[p].figures && (!best || points[p].figures->tokens_per_second() >
+                                           points[*best].figures->tokens_per_second()))
+      best = p;
+  return best;
+}
+
+double SweepReport::times_best(const SweepPoint& point) const {
+  return points[*best()].figures->tokens_per_second() / point.figures->tokens_per_second();
+}
+
+std::string point_text(const SweepReport& report, const SweepPoint& point) {
+  std::vector<std::string> parts;
+  for (std::size_t a = 0; a < report.axes.size(); ++a)
+    parts.push_back(fmt::format("{} {}", report.axes[a].name, report.value(point, a)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string sweep_text(const SweepReport& report, int columns) {
+  return table_text(report, columns) + misfits_text(report, columns) + turns_text(report, columns);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,45 @@
+// What is said of a sweep: the table, and the figures as JSON and CSV.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slimpack/planner/sweep.h"
+
+namespace slimpack {
+
+struct SweepReport {
+  std::vector<SweepAxis> axes;     ///< at least one
+  std::vector<SweepPoint> points;  ///< of all combinations, in their order
+
+  [[nodiscard]] const std::string& value(const SweepPoint& point, std::size_t axis) const {
+    return axes[axis].values[point.at[axis]];
+  }
+  /// Whether any point was measured.
+  [[nodiscard]] bool measured() const;
+  /// The point that trains the most tokens per second, the first of several; none if none fits.
+  [[nodiscard]] std::optional<std::size_t> best() const;
+  /// How many times as long as the best point's step the point's takes for as many tokens.
+  /// REQUIRES: both fit.
+  [[nodiscard]] double times_best(const SweepPoint& point) const;
+};
+
+/// "packs 64, pp 2".
+[[nodiscard]] std::string point_text(const SweepReport& report, const SweepPoint& point);
+
+/// A row for each point, the best one marked; below, why points do not fit, and where slices become
+/// too small (report/sweep_turns.h). Lines have at most `columns` columns.
+[[nodiscard]] std::string sweep_text(const SweepReport& report, int columns);
+
+/// {"format": "slimpack-sweep", "version": 1, "axes": […], "points": […], "best": …, "turns": […]}.
+/// Times are in nanoseconds, memory in bytes; points are named by their index.
+[[nodiscard]] nlohmann::json sweep_json(const SweepReport& report);
+
+/// A line of titles and a line for each point, with the names and units of the JSON. What a point
+/// that does not fit lacks is empty.
+[[nodiscard]] std::string sweep_csv(const SweepReport& report);
+
+}  // namespace slimpack
