@@ -79,7 +79,10 @@ std::map<std::string, SetFigures> figures_of(const std::vector<Outcome>& outcome
     set.time = errors_of(all.times);
     set.memory = errors_of(all.memories);
     for (const auto& [group, members] : all.groups)
-      if (members.size() >= kSmallestGroup) set.ranking += ranked_pairs(members);
+      if (members.size() >= kSmallestGroup) {
+        set.ranking += ranked_pairs(members);
+        set.choice_losses.push_back(choice_loss(members));
+      }
   }
   return figures;
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "bench/published/fit.h"
 #include "slimpack/base/table.h"
@@ -21,8 +23,8 @@ std::string with_sign(double share) {
   return fmt::format("{:+.1f}%", 100 * share);
 }
 
-bool ranked(const RankedPairs& pairs) {
-  return pairs.concordant + pairs.discordant > 0;
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::string sets_text(const std::map<std::string, SetFigures>& sets) {
@@ -40,8 +42,22 @@ std::string sets_text(const std::map<std::string, SetFigures>& sets) {
     table.add_row({name, fmt::format("{}", set.steps), timed ? percent(set.time.mean) : "",
                    timed ? percent(set.time.median) : "", timed ? percent(set.time.worst) : "",
                    timed ? with_sign(set.time.bias) : "",
-                   ranked(set.ranking) ? fmt::format("{:.2f}", set.ranking.tau()) : "",
+                   !set.choice_losses.empty() ? fmt::format("{:.2f}", set.ranking.tau()) : "",
                    set.memory.count > 0 ? percent(set.memory.mean) : ""});
+  }
+  return table.text(kColumns);
+}
+
+std::string choices_text(const std::map<std::string, SetFigures>& sets) {
+  Table table({{"the layout predicted fastest", Align::kLeft},
+               {"choices"},
+               {"slower than the fastest: mean"},
+               {"worst"}});
+  for (const auto& [name, set] : sets) {
+    const std::vector<double>& losses = set.choice_losses;
+    if (losses.empty()) continue;
+    table.add_row({name, fmt::format("{}", losses.size()), percent(mean_of(losses)),
+                   percent(std::ranges::max(losses))});
   }
   return table.text(kColumns);
 }
@@ -77,9 +93,12 @@ nlohmann::json set_json(const std::string& name, const SetFigures& set) {
     json["memory_mean_error"] = set.memory.mean;
     json["memory_worst_error"] = set.memory.worst;
   }
-  if (ranked(set.ranking)) {
+  if (!set.choice_losses.empty()) {
     json["rank_correlation"] = set.ranking.tau();
     json["ranked_pairs"] = set.ranking.concordant + set.ranking.discordant;
+    json["choices"] = set.choice_losses.size();
+    json["choice_mean_loss"] = mean_of(set.choice_losses);
+    json["choice_worst_loss"] = std::ranges::max(set.choice_losses);
   }
   return json;
 }
@@ -105,7 +124,9 @@ nlohmann::json step_json(const Outcome& outcome) {
 std::string summary_text(const std::vector<Outcome>& outcomes,
                          const std::vector<AllReduce>& all_reduces, const HardwareSpec& hardware) {
   std::string text = "Errors of predicted step times; tau ranks layouts; memory: mean error\n\n";
-  text += sets_text(figures_of(outcomes));
+  const std::map<std::string, SetFigures> sets = figures_of(outcomes);
+  text += sets_text(sets);
+  text += "\n" + choices_text(sets);
   Table links({{"all-reduces of", Align::kLeft}, {"sizes"}, {"mean"}, {"worst"}});
   for (const auto& [ranks, times] : by_ranks(all_reduces, hardware)) {
     const Errors errors = errors_of(times);

@@ -10,7 +10,8 @@
 
 namespace slimpack::bench {
 
-/// Errors of times and memory by set, what cannot be expressed by reason, errors of all-reduces.
+/// Errors of times and memory by set, what the layout predicted fastest loses to the one that was,
+/// errors of all-reduces, what cannot be expressed by reason.
 [[nodiscard]] std::string summary_text(const std::vector<Outcome>& outcomes,
                                        const std::vector<AllReduce>& all_reduces,
                                        const HardwareSpec& hardware);

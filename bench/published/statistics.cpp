@@ -58,4 +58,9 @@ RankedPairs ranked_pairs(std::span<const Compared> group) {
   return pairs;
 }
 
+double choice_loss(std::span<const Compared> group) {
+  const double chosen = std::ranges::min_element(group, {}, &Compared::predicted)->measured;
+  return chosen / std::ranges::min_element(group, {}, &Compared::measured)->measured - 1;
+}
+
 }  // namespace slimpack::bench

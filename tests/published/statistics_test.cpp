@@ -57,5 +57,11 @@ TEST(Ranking, OfSeveralGroupsCountsAllTheirPairs) {
   EXPECT_DOUBLE_EQ(pairs.tau(), 0.5);
 }
 
+TEST(Choice, LosesWhatTheFastestWouldHaveSaved) {
+  // The least prediction, 1, was measured as 6, the fastest as 5.
+  EXPECT_DOUBLE_EQ(choice_loss(std::vector<Compared>{{2, 5}, {1, 6}, {3, 9}}), 0.2);
+  EXPECT_EQ(choice_loss(std::vector<Compared>{{1, 5}, {2, 6}}), 0);
+}
+
 }  // namespace
 }  // namespace slimpack::bench
