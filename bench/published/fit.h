@@ -14,14 +14,14 @@ namespace slimpack::bench {
 /// its file. The other half is held out.
 [[nodiscard]] std::vector<bool> fitted_half(std::size_t steps);
 
-/// `figure` nanoseconds are 2 · latency + 2(n − 1)/n · bytes ÷ rate, as an all-gather and a
-/// reduce-scatter of the cost model. Least squares of relative errors, in closed form.
+/// The link of which all-reduces take 2 · latency + 2(n − 1)/n · bytes ÷ rate, as an all-gather and
+/// a reduce-scatter of the cost model. Least squares of relative errors, in closed form.
 struct FittedLink {
   double latency_us = 0;
   double bytes_per_second = 0;
 };
 [[nodiscard]] FittedLink fit_link(std::span<const AllReduce> times);
-/// Of the cost model's all-gather and reduce-scatter.
+/// What that formula says.
 [[nodiscard]] double all_reduce_seconds(const HardwareSpec& hardware, const AllReduce& what);
 
 /// Machines with `vtrain`'s link and all figures of `megatron` fitted: the link to the all-reduces,

@@ -1,7 +1,6 @@
 #include "bench/published/job.h"
 
-#include <array>
-#include <utility>
+#include <optional>
 
 #include "slimpack/base/file.h"
 
@@ -12,8 +11,10 @@ namespace {
 /// every rank holds as many as it ever does.
 constexpr std::int32_t kPacksForMemory = 2;
 
-bool runs_megatron(const PublishedStep& step) {
-  return step.set == kOneNode || step.set == kManyNodes || step.set.starts_with("Megatron 202");
+/// The programs that megatron.toml is of.
+bool runs_early_megatron(const PublishedStep& step) {
+  return step.set == kOneNode || step.set == kManyNodes || step.set.starts_with("Megatron 2021") ||
+         step.set.starts_with("Megatron 2022");
 }
 
 bool has_gated_mlp(const PublishedStep& step) {
@@ -35,13 +36,17 @@ DecoderShape shape_of(const PublishedStep& step) {
   return shape;
 }
 
+/// H800s differ from H100s in what no step here depends on.
 const HardwareSpec& hardware_of(const PublishedStep& step, const Machines& machines) {
   if (step.gpu.starts_with("B200")) return machines.b200;
-  if (step.gpu.find("100") == std::string::npos || step.gpu.starts_with("H100") ||
-      step.gpu.starts_with("h100"))
-    return machines.h100;
-  const bool megatron = step.gpu == "A100, vTrain" || step.set.starts_with("Megatron");
-  return megatron ? machines.vtrain : machines.a100;
+  if (!step.gpu.starts_with("A100") && !step.gpu.starts_with("a100")) return machines.h100;
+  return runs_early_megatron(step) ? machines.vtrain : machines.a100;
+}
+
+/// Megatron shards by sequence where its source says so, Megatron Core and torchtitan always.
+bool shards_sequences(const PublishedStep& step) {
+  const bool may_not = runs_early_megatron(step) || step.set == "Megatron 2023";
+  return !may_not || step.recompute.find("+ SP") != std::string::npos;
 }
 
 std::optional<Kept> kept_by(std::string_view recompute) {
@@ -64,7 +69,7 @@ std::optional<Shared> shared_by(const PublishedStep& step) {
 
 Accounting accounting_of(const PublishedStep& step) {
   if (step.set == "Megatron 2023") return Accounting::kMegatron2023;
-  if (runs_megatron(step)) return Accounting::kMegatron2022;
+  if (runs_early_megatron(step)) return Accounting::kMegatron2022;
   return shared_by(step) == Shared::kEverything ? Accounting::kFullySharded : Accounting::kFused;
 }
 
@@ -125,11 +130,11 @@ Expressed express(const PublishedStep& step, const Machines& machines) {
   PublishedJob job;
   job.shape = shape_of(step);
   job.hardware = hardware_of(step, machines);
-  if (runs_megatron(step) && step.set != "Megatron 2023") job.runtime = machines.megatron;
+  if (runs_early_megatron(step)) job.runtime = machines.megatron;
   if (step.set == "SimuMax") job.runtime = machines.fused;
   job.tp = step.tp;
   job.dp = step.dp;
-  job.sequence_sharded = !runs_megatron(step) || step.recompute.find("+ SP") != std::string::npos;
+  job.sequence_sharded = shards_sequences(step);
   job.kept = *kept_by(step.recompute);
   job.shared = *shared_by(step);
   job.layout = equal_stages(step);
