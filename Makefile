@@ -80,9 +80,10 @@ fuzzers: setup-tests
 fuzz: fuzzers  ## feed mutated files to all that reads files, FUZZ_SECONDS=60 to each
 	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
 
-bench: configure-tests  ## build and run the benchmarks: the planner by simulation, and whole steps
-	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench end_to_end virtual_clock memory_bench
+bench: configure-tests  ## build and run the benchmarks: planner and predictions by simulation, and whole steps
+	@cmake --build $(BUILD) -j $(JOBS) --target planner_bench published_bench end_to_end virtual_clock memory_bench
 	$(BUILD)/bench/planner
+	$(BUILD)/bench/published
 	$(BUILD)/bench/end_to_end
 	$(BUILD)/bench/virtual_clock
 	$(BUILD)/bench/memory

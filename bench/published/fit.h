@@ -1,0 +1,35 @@
+// Fits the figures of vTrain's A100s to its measurements.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "bench/published/job.h"
+
+namespace slimpack::bench {
+
+/// Whether a one-node step is of the half that is fitted: a seeded choice by the step's place in
+/// its file. The other half is held out.
+[[nodiscard]] std::vector<bool> fitted_half(std::size_t steps);
+
+/// The link of which all-reduces take 2 · latency + 2(n − 1)/n · bytes ÷ rate, as an all-gather and
+/// a reduce-scatter of the cost model. Least squares of relative errors, in closed form.
+struct FittedLink {
+  double latency_us = 0;
+  double bytes_per_second = 0;
+};
+[[nodiscard]] FittedLink fit_link(std::span<const AllReduce> times);
+/// What that formula says.
+[[nodiscard]] double all_reduce_seconds(const HardwareSpec& hardware, const AllReduce& what);
+
+/// Machines with `vtrain`'s link and all figures of `megatron` fitted: the link to the all-reduces,
+/// the others to the fitted half of the one-node steps, from the figures given. Coordinate search
+/// on the mean relative error, from many seeded starts: each figure in turn is multiplied and
+/// divided by a factor that shrinks from 1.5 to 1.01. `progress` gets the least error after each
+/// start. Same data and start, same figures.
+[[nodiscard]] Machines fit(const Published& published, const Machines& start,
+                           const std::function<void(double)>& progress);
+
+}  // namespace slimpack::bench

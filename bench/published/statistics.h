@@ -1,0 +1,47 @@
+// How far predictions are from measurements, and whether they rank as measurements do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace slimpack::bench {
+
+/// A prediction and the measurement that it is held against, both above 0.
+struct Compared {
+  double predicted = 0;
+  double measured = 0;
+
+  [[nodiscard]] double error() const { return predicted / measured - 1; }  ///< with its sign
+};
+
+struct Errors {
+  std::int64_t count = 0;
+  double mean = 0;    ///< of |error|
+  double median = 0;  ///< of |error|
+  double worst = 0;   ///< of |error|
+  double bias = 0;    ///< mean of error
+};
+/// All 0 without comparisons.
+[[nodiscard]] Errors errors_of(std::span<const Compared> all);
+
+/// Pairs of measurements that a ranking is asked for.
+struct RankedPairs {
+  std::int64_t concordant = 0;
+  std::int64_t discordant = 0;
+  std::int64_t tied_measured = 0;   ///< equal measurements, different predictions
+  std::int64_t tied_predicted = 0;  ///< the other way round
+
+  RankedPairs& operator+=(const RankedPairs& other);
+  /// Kendall's tau-b: (concordant − discordant) ÷ √(pairs not tied by one · pairs not tied by the
+  /// other). Pairs that both tie say nothing. 0 without pairs.
+  [[nodiscard]] double tau() const;
+};
+/// All pairs of a group. Cost: O(n²).
+[[nodiscard]] RankedPairs ranked_pairs(std::span<const Compared> group);
+
+/// How much longer than the shortest measurement that of the least prediction is: 0.05 = 5%. Of
+/// several least predictions the first counts. REQUIRES: group is not empty.
+[[nodiscard]] double choice_loss(std::span<const Compared> group);
+
+}  // namespace slimpack::bench
