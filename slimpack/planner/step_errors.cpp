@@ -127,7 +127,7 @@ std::vector<ActionError> worst_of(const RatedPlan& step, const Timeline& predict
 double StepErrors::memory_error() const {
   double worst = 0;
   for (std::size_t r = 0; r < predicted_peak.size(); ++r) {
-    const auto measured = static_cast<double>(std::max<std::int64_t>(1, measured_peak[r].count()));
+    const auto measured = static_cast<double>(std::max(Bytes(1), measured_peak[r]).count());
     worst =
         std::max(worst, std::abs(static_cast<double>(predicted_peak[r].count()) / measured - 1));
   }

@@ -98,6 +98,14 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
   return engine;
 }
 
+/// "1.00 0.67; 1.00 1.00": replicas, and the ranks of their pipelines.
+std::string speeds_text(const RankSpeeds& speeds) {
+  std::string text;
+  for (const std::vector<double>& replica : speeds)
+    text += fmt::format("{}{:.2f}", text.empty() ? "" : "; ", fmt::join(replica, " "));
+  return text;
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
@@ -182,9 +190,7 @@ void TrainingRun::watch(const CompletedStep& done) {
                                     metrics_of(done.result.timeline).makespan))
     listener_.note("", "warning: " + *drift);
   if (speeds_.add(std::move(measured)) && config_.parallel.follow_speed)
-    listener_.note("speed", fmt::format("plans follow the speeds {:.2f}, by replica and pipeline "
-                                        "rank",
-                                        fmt::join(speeds_.speeds(), "; ")));
+    listener_.note("speed", "plans follow the ranks' speeds: " + speeds_text(speeds_.speeds()));
 }
 
 bool TrainingRun::evaluation_due() const {
