@@ -11,6 +11,7 @@ void train(const slimpack::TrainArguments& arguments) {
   if (!arguments.clock.empty())
     request.config.train.clock =
         arguments.clock == "virtual" ? slimpack::ClockKind::kVirtual : slimpack::ClockKind::kWall;
+  if (arguments.report) request.report = slimpack::version_text();
   slimpack::train_at_console(request);
 }
 

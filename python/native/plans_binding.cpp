@@ -163,7 +163,8 @@ void bind_plans(nb::module_& m) {
           },
           "text"_a, "origin"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "to_json", [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost); },
+          "to_json",
+          [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost, plan.limits); },
           nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro(
           "lengths",

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "slimpack/base/human.h"
+#include "slimpack/report/xml_text.h"
 
 namespace slimpack {
 namespace {
@@ -15,21 +16,8 @@ namespace {
 constexpr int kWidth = 108, kHeight = 56;  ///< of a cell
 constexpr int kLeft = 72, kTop = 76, kBelow = 40;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string label(double x, double y, std::string_view text, std::string_view more = "") {
-  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, escaped(text));
+  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, xml_text(text));
 }
 
 /// Where a layout's cell is.

@@ -10,6 +10,10 @@ namespace slimpack {
 StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout)
     : config_(config), cost_(std::move(cost)), layout_(std::move(layout)) {}
 
+PlanLimits StepPlanner::limits() const {
+  return limits_of(configured_job(config_, cost_, layout_), configured_choices(config_, cost_));
+}
+
 RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner) const {
   Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;

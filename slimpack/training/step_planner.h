@@ -19,6 +19,7 @@ class StepPlanner {
 
   [[nodiscard]] const Costs& cost() const { return cost_; }
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
+  [[nodiscard]] PlanLimits limits() const;  ///< that plans keep to
 
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner) const;
   /// Only the forward passes of this plan run, so it takes a quick plan instead of the best.
