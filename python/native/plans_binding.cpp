@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -12,6 +13,7 @@
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/plan_report.h"
+#include "slimpack/report/timeline_picture.h"
 #include "slimpack/trace/timeline.h"
 
 namespace nb = nanobind;
@@ -66,6 +68,12 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
                        before + end.count());
   };
   return to_chrome_trace(drawn, pack_texts(file.step.plan, text));
+}
+
+std::string drawing(const std::vector<std::pair<std::string, const Timeline*>>& timelines) {
+  std::vector<PicturedTimeline> pictured;
+  for (const auto& [title, timeline] : timelines) pictured.push_back({title, *timeline});
+  return timelines_svg(pictured);
 }
 
 void bind_packs(nb::module_& m) {
@@ -144,6 +152,8 @@ void bind_timeline(nb::module_& m) {
       .def_static("from_json", &timeline_from_json, "text"_a, "origin"_a)
       .def("to_json", &timeline_to_json)
       .def("to_text", &to_text, "width"_a, "One line a rank, such as 'rank 0 |FFB.BO|'.");
+  m.def("timelines_svg", &drawing, "timelines"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "SVG of titles and Timelines, one below the other on one time axis.");
   nb::list kinds;
   for (int kind = 0; kind <= static_cast<int>(SpanKind::kWaitSend); ++kind)
     kinds.append(std::string(to_string(static_cast<SpanKind>(kind))));

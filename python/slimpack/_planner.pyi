@@ -176,6 +176,9 @@ class Timeline:
     def to_text(self, width: int) -> str:
         """One line a rank, such as 'rank 0 |FFB.BO|'."""
 
+def timelines_svg(timelines: Sequence[tuple[str, Timeline]]) -> str:
+    """SVG of titles and Timelines, one below the other on one time axis."""
+
 span_kinds: list = ...
 
 class StepPlan:

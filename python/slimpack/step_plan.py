@@ -7,7 +7,6 @@ from pathlib import Path
 
 from slimpack import _planner
 from slimpack.files import read_text
-from slimpack.timeline_svg import timeline_svg
 
 
 class StepPlan:
@@ -176,7 +175,7 @@ class StepPlan:
                 f"{self.gap:.1%} above the optimum>")
 
     def _repr_html_(self):
-        return f"<pre>{self}</pre>{timeline_svg(self.timeline())}"
+        return f"<pre>{self}</pre>{_planner.timelines_svg([('', self.timeline())])}"
 
 
 def simulate(step):

@@ -53,9 +53,7 @@ Json about(const ReportSource& source) {
     add("device", source.measured->device);
     add("clock", std::string(to_string(source.measured->clock)));
     add("planner", source.measured->planner);
-    add("step", fmt::format("{} of {} in {}", source.measured->step,
-                            source.curve->steps.empty() ? 0 : source.curve->steps.back().step,
-                            kMetricsName));
+    add("step", grouped(source.measured->step));
   }
   add("sequences",
       fmt::format("{} with {} tokens", grouped(static_cast<std::int64_t>(plan.lengths.size())),

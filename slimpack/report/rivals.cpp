@@ -47,6 +47,7 @@ nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& l
   for (const ComparedPlanner& row : rows) {
     out.push_back(nlohmann::ordered_json(to_json(row)));
     out.back()["fits"] = fits(row, limits.memory_cap);
+    out.back().erase("planning_seconds");  // the same files make the same page
   }
   return out;
 }

@@ -19,7 +19,8 @@ namespace slimpack {
 /// each rank.
 [[nodiscard]] RatedPlan packed_rival(const PlanFile& file, const PlanLimits& limits);
 
-/// The rows of a comparison, as to_json(ComparedPlanner) has them, with "fits": first the plan
+/// The rows of a comparison, as to_json(ComparedPlanner) has them, with "fits" and without the time
+/// that planning took: first the plan
 /// itself under the name `planner`, as it is predicted, then every baseline, tuned. `advance` is
 /// called after each baseline. Cost: planning by every baseline.
 [[nodiscard]] nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& limits,

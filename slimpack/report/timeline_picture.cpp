@@ -66,13 +66,11 @@ std::int32_t drawn_ranks(const Timeline& timeline) {
 std::string box(const Span& span, Nanos start, double y, const Scale& scale) {
   const SpanStyle style = style_of(span.kind);
   const double width = scale.width(span.end - span.start);
-  // A thin line of background parts neighbours, where there is room for it.
-  const double drawn = width > 3 ? width - 0.6 : std::max(width, 0.2);
   const std::string pack = span.pack.value() < 0 ? "" : fmt::format(" {}", span.pack.value());
   return fmt::format(
       "<rect x=\"{:.2f}\" y=\"{:g}\" width=\"{:.2f}\" height=\"{:g}\" fill=\"{}\">"
       "<title>{}{}: {} from {}</title></rect>\n",
-      scale.x(span.start - start), y, drawn, kRow, style.colour, style.title, pack,
+      scale.x(span.start - start), y, std::max(width, 0.2), kRow, style.colour, style.title, pack,
       human_duration(span.end - span.start), human_duration(span.start - start));
 }
 
@@ -99,9 +97,10 @@ std::string rows_of(const PicturedTimeline& one, double top, const Scale& scale)
         scale.left(), y(rank), scale.width(metrics.makespan), kRow, kText);
   }
   const Nanos start = start_of(timeline);
+  out += "<g stroke=\"#000000\" stroke-opacity=\"0.35\" stroke-width=\"0.5\">\n";
   for (const Span& span : timeline.spans)
     if (span.rank < ranks && is_busy(span.kind)) out += box(span, start, y(span.rank), scale);
-  return out;
+  return out + "</g>\n";
 }
 
 double height_of(const PicturedTimeline& one) {

@@ -1,12 +1,23 @@
 // Charts, with uPlot.
 
-const CHART_HEIGHT = 190;
+const CHART_HEIGHT = 200;
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 function axisStyle(values, more = {}) {
   return {
     stroke: colour("soft"), font: FONT, grid: { stroke: colour("line"), width: 1 },
     ticks: { stroke: colour("line"), width: 1, size: 5 }, values: (_, ticks) => ticks.map(values), ...more,
   };
+}
+
+/** A value of the legend: that below the pointer, if there is one. */
+function legendValue(value, format) {
+  return value === null || value === undefined ? "" : format(value);
+}
+
+/** Legends with squares of these colours, as those of timelines. */
+function legendOf(colours) {
+  return { markers: { width: 0, fill: (_, i) => colours[i - 1] } };
 }
 
 /** A chart that fills its place, and is made anew when the colours or the width change. */
@@ -37,17 +48,17 @@ class MemoryChart extends Chart {
     const count = memory.ranks.length;
     const series = memory.ranks.map((_, i) => ({
       label: `${word} ${i}`, stroke: stageColour(i, count), width: 1.5, points: { show: false },
-      paths: uPlot.paths.stepped({ align: 1 }), value: (_, v) => (v === null ? "–" : bytes(v)),
+      paths: uPlot.paths.stepped({ align: 1 }), value: (_, v) => legendValue(v, bytes),
     }));
     const options = {
-      height: 150, padding: [8, 0, 0, 0], legend: { show: count <= 16 },
+      height: 150, padding: [8, 0, 0, 0], legend: { show: count <= 16, ...legendOf(memory.ranks.map((_, i) => stageColour(i, count))) },
       cursor: { drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { time: false, min: axis.from, max: axis.to, auto: false }, y: { range: [0, highest * 1.05] } },
       axes: [
-        axisStyle(String, { values: (_, ticks) => ticks.map((t) => tickLabel(t, ticks[1] - ticks[0])), space: 90 }),
-        axisStyle(bytes, { size: gutter(), space: 34 }),
+        axisStyle(String, { values: (_, ticks) => ticks.map((t) => tickLabel(t, ticks[1] - ticks[0])), space: 90, size: 30 }),
+        axisStyle(bytes, { size: gutter(), space: 30, incrs: POWERS_OF_TWO }),
       ],
-      series: [{ label: "time", value: (_, v) => (v === null ? "–" : duration(v)) }, ...series],
+      series: [{ label: "time", value: (_, v) => legendValue(v, duration) }, ...series],
     };
     return [options, withEnd(memory, axis.end)];
   }
@@ -63,9 +74,9 @@ function withEnd(memory, end) {
 function loadsChart(title, predicted, measured, fill) {
   return new Chart(title, () => {
     const numbers = predicted.map((_, i) => i);
-    const time = (_, v) => (v === null ? "–" : duration(v));
+    const time = (_, v) => legendValue(v, duration);
     const series = [
-      { label: "MicroPack" },
+      { label: "MicroPack", value: (_, v) => legendValue(v, String) },
       { label: "predicted", fill, stroke: fill, width: 0, points: { show: false }, value: time,
         paths: uPlot.paths.bars({ size: [0.75, 60], align: 0 }) },
     ];
@@ -77,7 +88,8 @@ function loadsChart(title, predicted, measured, fill) {
     }
     const options = {
       scales: { x: { time: false, range: () => [-0.6, predicted.length - 0.4] }, y: { range: (_, low, high) => [0, high * 1.08] } },
-      axes: [axisStyle((v) => (Number.isInteger(v) ? grouped(v) : "")), axisStyle(duration, { size: 72 })],
+      axes: [axisStyle((v) => (Number.isInteger(v) ? grouped(v) : ""), { size: 30 }), axisStyle(duration, { size: 72 })],
+      legend: legendOf([fill, colour("text")]),
       series,
     };
     return [options, data];
@@ -89,12 +101,13 @@ function curveChart(title, steps, lines, format) {
   return new Chart(title, () => {
     const options = {
       scales: { x: { time: false } },
-      axes: [axisStyle((v) => (Number.isInteger(v) ? grouped(v) : "")), axisStyle(format, { size: 62 })],
-      series: [{ label: "step" }, ...lines.map((line) => ({
+      axes: [axisStyle((v) => (Number.isInteger(v) ? grouped(v) : ""), { size: 30 }), axisStyle(format, { size: 62 })],
+      legend: legendOf(lines.map((line) => colour(line.stroke))),
+      series: [{ label: "step", value: (_, v) => legendValue(v, grouped) }, ...lines.map((line) => ({
         label: line.label, stroke: colour(line.stroke), width: line.dots ? 0 : 1.75, dash: line.dash, spanGaps: true,
         paths: line.dots ? () => null : undefined,
         points: { show: line.dots || steps.length < 60, size: line.dots ? 8 : 5, fill: colour(line.stroke) },
-        value: (_, v) => (v === null || v === undefined ? "–" : format(v)),
+        value: (_, v) => legendValue(v, format),
       }))],
     };
     return [options, [steps, ...lines.map((line) => line.values)]];

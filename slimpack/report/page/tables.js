@@ -29,16 +29,16 @@ function tile(what, figure, beside) {
 function fillSummary(place, data) {
   const { predicted, measured, packed } = data.timelines;
   const shown = measured ?? predicted;
-  const beside = (format, of) => (measured ? `predicted ${format(of(predicted))}, ` : "") + `packed ${format(of(packed))}`;
+  const beside = (format, of) => (measured ? `predicted ${format(of(predicted))} · ` : "") + `packed ${format(of(packed))}`;
   const speed = data.tokens / (shown.makespan_ns * 1e-9);
   place.append(
     tile(measured ? "Step, measured" : "Step, predicted", duration(shown.makespan_ns), beside(duration, (t) => t.makespan_ns)),
     tile("Bubble", share(shown.bubble), beside(share, (t) => t.bubble)),
-    tile("Highest activation memory of a rank", bytes(shown.peak_bytes), beside(bytes, (t) => t.peak_bytes)),
-    tile("Tokens per second", human(speed), `${grouped(data.tokens)} tokens in the step`),
-    tile("Faster than packed", `${(packed.makespan_ns / predicted.makespan_ns).toFixed(2)} ×`, "both predicted with the same costs"),
+    tile("Peak activations of a rank", bytes(shown.peak_bytes), beside(bytes, (t) => t.peak_bytes)),
+    tile("Tokens per second", human(speed), `${grouped(data.tokens)} tokens`),
+    tile("Faster than packed", `${(packed.makespan_ns / predicted.makespan_ns).toFixed(2)} ×`, "both predicted"),
     tile("Above the bound", data.lower_bound_ns > 0 ? share(predicted.makespan_ns / data.lower_bound_ns - 1) : "–",
-      "no plan of these documents is faster than the bound"));
+      "below which no plan can get"));
 }
 
 function fillAbout(list, about) {

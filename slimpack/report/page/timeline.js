@@ -149,7 +149,7 @@ class Timeline {
     this.boxes = 0;
     for (let rank = Math.floor(top / this.rowHeight); rank < last; rank += 1)
       this.drawRow(context, rank, rank * this.rowHeight - top);
-    this.canvas.dataset.boxes = this.boxes; // of the last drawing
+    Object.assign(this.canvas.dataset, { boxes: this.boxes, from: this.axis.from, to: this.axis.to }); // as drawn
   }
 
   drawRow(context, rank, y) {
@@ -183,8 +183,12 @@ class Timeline {
 
   drawBox(context, kind, pack, x, y, width, height) {
     context.fillStyle = kind.colour;
-    context.fillRect(x, y, Math.max(width - (width > 4 ? 1 : 0), 1), height);
+    context.fillRect(x, y, Math.max(width, 1), height);
     this.boxes += 1;
+    if (width >= 4) { // a line parts neighbours; a gap would look like waiting
+      context.fillStyle = "rgb(0 0 0 / 0.28)";
+      context.fillRect(x + width - 1, y, 1, height);
+    }
     if (width < 34 || height < 14 || pack < 0) return;
     context.fillStyle = kind.ink;
     context.textAlign = "left";
