@@ -2,6 +2,7 @@
 
 const CHART_HEIGHT = 200;
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
+const ROUND_TIMES = Array.from({ length: 17 }, (_, i) => [10 ** i, 2 * 10 ** i, 5 * 10 ** i]).flat();
 
 function axisStyle(values, more = {}) {
   return {
@@ -55,7 +56,7 @@ class MemoryChart extends Chart {
       cursor: { drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { time: false, min: axis.from, max: axis.to, auto: false }, y: { range: [0, highest * 1.05] } },
       axes: [
-        axisStyle(String, { values: (_, ticks) => ticks.map((t) => tickLabel(t, ticks[1] - ticks[0])), space: 90, size: 30 }),
+        axisStyle(String, { values: (_, ticks) => ticks.map((t) => tickLabel(t, ticks[1] - ticks[0])), space: 90, size: 30, incrs: ROUND_TIMES }),
         axisStyle(bytes, { size: gutter(), space: 30, incrs: POWERS_OF_TWO }),
       ],
       series: [{ label: "time", value: (_, v) => legendValue(v, duration) }, ...series],

@@ -20,6 +20,11 @@ function withBar(text, part) {
   return element("span", "", text, element("span", "share", null, fill));
 }
 
+/** The peaks beside that of the step, and whether packing keeps the memory cap. */
+function peaksBeside(beside, packed, cap) {
+  return beside(bytes, (t) => t.peak_bytes) + (cap !== null && packed.peak_bytes > cap ? ", above the cap" : "");
+}
+
 function tile(what, figure, beside) {
   return element("div", "tile", null, element("div", "what", what), element("div", "figure", figure),
     element("div", "beside", beside));
@@ -34,7 +39,7 @@ function fillSummary(place, data) {
   place.append(
     tile(measured ? "Step, measured" : "Step, predicted", duration(shown.makespan_ns), beside(duration, (t) => t.makespan_ns)),
     tile("Bubble", share(shown.bubble), beside(share, (t) => t.bubble)),
-    tile("Peak activations of a rank", bytes(shown.peak_bytes), beside(bytes, (t) => t.peak_bytes)),
+    tile("Peak activations of a rank", bytes(shown.peak_bytes), peaksBeside(beside, packed, data.memory_cap_bytes)),
     tile("Tokens per second", human(speed), `${grouped(data.tokens)} tokens`),
     tile("Faster than packed", `${(packed.makespan_ns / predicted.makespan_ns).toFixed(2)} ×`, "both predicted"),
     tile("Above the bound", data.lower_bound_ns > 0 ? share(predicted.makespan_ns / data.lower_bound_ns - 1) : "–",

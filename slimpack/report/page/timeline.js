@@ -157,10 +157,7 @@ class Timeline {
     const height = this.rowHeight - (this.rowHeight > 10 ? 3 : 1);
     const scale = this.plotWidth / this.axis.span;
     const x = (time) => this.left + (time - this.axis.from) * scale;
-    context.fillStyle = colour("soft");
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    if (this.rowHeight >= 12 || rank % 2 === 0) context.fillText(rowLabel(row.label), this.left - 8, y + height / 2);
+    this.drawLabel(context, rank, y + height / 2);
     context.save();
     context.beginPath();
     context.rect(this.left, y, this.plotWidth, height);
@@ -179,6 +176,19 @@ class Timeline {
       if (this.isMarked(rank, kind, row.pack[i])) this.outline(context, from, y, width, height);
     }
     context.restore();
+  }
+
+  /** Where rows are too narrow for a label each, the first row of a replica has the replica's. */
+  drawLabel(context, rank, y) {
+    const rowsOfLabel = Math.ceil(14 / this.rowHeight);
+    const rowsOfReplica = this.data.ranks / this.packs.length;
+    const label = this.data.rows[rank].label;
+    const ofReplica = rowsOfLabel > 1 && rowsOfReplica >= rowsOfLabel && this.packs.length > 1;
+    if (rank % (ofReplica ? rowsOfReplica : rowsOfLabel) !== 0) return;
+    context.fillStyle = colour("soft");
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.fillText(rowLabel(ofReplica ? label.match(/^replica \d+/)[0] : label), this.left - 8, Math.max(y, 7));
   }
 
   drawBox(context, kind, pack, x, y, width, height) {
