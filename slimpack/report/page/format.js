@@ -19,6 +19,12 @@ function duration(ns) {
   return `${negative}${Math.floor(minutes / 60)} h ${two(minutes % 60)} m`;
 }
 
+/** A point in time, to its thousandth: durations beside it are short. */
+function moment(ns) {
+  const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([size]) => ns >= size) ?? [1, "ns"];
+  return `${(ns / unit).toFixed(unit === 1 ? 0 : 3)} ${name}`;
+}
+
 function scaled(value, base, units) {
   let power = 0;
   while (power + 1 < units.length && value >= base * 0.9995) {

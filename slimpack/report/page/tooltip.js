@@ -9,8 +9,9 @@ function sliceText([sequence, begin, end], documents) {
 }
 
 function tooltipRows(span) {
-  const rows = [["rank", span.label], ["stage", span.stage], ["starts at", duration(span.start)],
-    ["takes", duration(span.length)]];
+  const rows = [["on", span.label]];
+  if (span.label.includes("rank")) rows.push(["stage", span.stage]); // a rank of several stages
+  rows.push(["starts at", moment(span.start)], ["takes", duration(span.length)]);
   if (span.predicted >= 0 && span.origin !== "predicted") rows.push(["predicted", duration(span.predicted)]);
   rows.push(["activations", bytes(span.memory)]);
   return rows;
