@@ -12,6 +12,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/measured_step.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/report/timeline_picture.h"
 #include "slimpack/trace/timeline.h"
@@ -68,6 +69,22 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
                        before + end.count());
   };
   return to_chrome_trace(drawn, pack_texts(file.step.plan, text));
+}
+
+/// measured.json of a step of this plan.
+std::string measured_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
+                          std::string_view device, const std::vector<std::int64_t>& documents,
+                          const std::vector<std::int64_t>& begins) {
+  MeasuredStep measured{
+      .step = step,
+      .device = std::string(device),
+      .planner = file.step.baseline.empty() ? "slimpack" : std::string(file.step.baseline),
+      .sequences = {},
+      .timeline = timeline};
+  for (std::size_t q = 0; q < file.step.plan.lengths.size(); ++q)
+    measured.sequences.push_back({static_cast<std::size_t>(documents.at(q)), Tokens(begins.at(q)),
+                                  file.step.plan.lengths[q]});
+  return measured_step_to_json(measured);
 }
 
 std::string drawing(const std::vector<std::pair<std::string, const Timeline*>>& timelines) {
@@ -218,6 +235,10 @@ void bind_plans(nb::module_& m) {
       .def(
           "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
           nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
+      .def("measured_step", &measured_step, "timeline"_a, "step"_a, "device"_a, "documents"_a,
+           "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "measured.json, which a report reads beside the plan: the measured Timeline of this "
+           "step.")
       .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
            nb::call_guard<nb::gil_scoped_release>(),
            "Chrome trace of timelines of this step; documents and begins name its sequences.");

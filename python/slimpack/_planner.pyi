@@ -239,6 +239,11 @@ class StepPlan:
     def predict(self) -> Timeline:
         """Simulates the step."""
 
+    def measured_step(self, timeline: Timeline, step: int, device: str, documents: Sequence[int], begins: Sequence[int]) -> str:
+        """
+        measured.json, which a report reads beside the plan: the measured Timeline of this step.
+        """
+
     def chrome_trace(self, timelines: Sequence[Timeline], documents: Sequence[int], begins: Sequence[int]) -> str:
         """
         Chrome trace of timelines of this step; documents and begins name its sequences.

@@ -166,6 +166,15 @@ class StepPlan:
             list(timelines), list(range(count) if documents is None else documents),
             [0] * count if begins is None else list(begins))
 
+    def measured_step(self, timeline, step, device, documents, begins):
+        """JSON text of `measured.json`, which `slimpack report` reads beside the plan.
+
+        timeline: the measured Timeline of this step. step: its number, from 1 on.
+        device: what it ran on, such as "cuda:0".
+        documents, begins: as of chrome_trace.
+        """
+        return self._native.measured_step(timeline, step, device, list(documents), list(begins))
+
     def __str__(self):
         return self._native.report()
 

@@ -27,6 +27,14 @@ std::string layers_text(const StageLayout& layout) {
   return text;
 }
 
+/// Of models beyond ModelShape the family is not known.
+std::string model_text(const DecoderShape& shape, const StageLayout& layout) {
+  const bool known = shape.kinds.empty() && !shape.edges;
+  return fmt::format("{}{} parameters, {} layers",
+                     known ? fmt::format("{}, ", to_string(shape.family)) : "",
+                     human_count(static_cast<double>(shape.parameters())), layers_text(layout));
+}
+
 std::string ranks_text(const StepPlan& plan, std::int32_t tp) {
   const auto replicas = static_cast<std::int32_t>(plan.replicas.size());
   const std::int32_t pp = plan.layout.ranks();
@@ -44,9 +52,7 @@ Json about(const ReportSource& source) {
   const auto add = [&](const char* what, std::string text) {
     rows.push_back({what, std::move(text)});
   };
-  add("model", fmt::format("{}, {} parameters, {} layers", to_string(cost.shape.family),
-                           human_count(static_cast<double>(cost.shape.parameters())),
-                           layers_text(plan.layout)));
+  add("model", model_text(cost.shape, plan.layout));
   add("ranks", ranks_text(plan, cost.tp));
   add("number format", std::string(to_string(cost.dtype)));
   if (source.measured) {

@@ -61,7 +61,7 @@ function timelineGroup(place, shown, redraws) {
 function memoryCharts(place, shown, axis, redraws) {
   const highest = Math.max(1, ...shown.flatMap(([, memory]) => memory.ranks.map((bytesOf) => bytesOf.reduce((a, b) => Math.max(a, b), 0))));
   const word = data.timelines.predicted.rows[0].label.includes("rank") ? "rank" : "stage";
-  for (const [title, memory] of shown) {
+  for (const [title, memory] of shown.filter(([, one]) => one.time.length > 0)) { // some runtimes know peaks only
     const chart = new MemoryChart(title, memory, axis, highest, word);
     place.append(chart.element);
     redraws.push(() => chart.draw());
