@@ -49,13 +49,18 @@ std::string recompute_names(const StepPlan& plan) {
 
 /// `documents` and `begins` say by sequence which document it is of, and how many of its tokens
 /// come before it.
-std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
-                         const std::vector<std::int64_t>& documents,
-                         const std::vector<std::int64_t>& begins) {
+void require_one_each(const PlanFile& file, const std::vector<std::int64_t>& documents,
+                      const std::vector<std::int64_t>& begins) {
   const std::size_t sequences = file.step.plan.lengths.size();
   if (documents.size() != sequences || begins.size() != sequences)
     invalid_input("{} documents and {} begins, the plan has {} sequences; give one of each",
                   documents.size(), begins.size(), sequences);
+}
+
+std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
+                         const std::vector<std::int64_t>& documents,
+                         const std::vector<std::int64_t>& begins) {
+  require_one_each(file, documents, begins);
   std::vector<Timeline> drawn;
   for (const Timeline* timeline : timelines) {
     if (timeline->replicas != static_cast<std::int32_t>(file.step.plan.replicas.size()))
@@ -82,8 +87,8 @@ std::string measured_step(const PlanFile& file, const Timeline& timeline, std::i
       .sequences = {},
       .timeline = timeline};
   for (std::size_t q = 0; q < file.step.plan.lengths.size(); ++q)
-    measured.sequences.push_back({static_cast<std::size_t>(documents.at(q)), Tokens(begins.at(q)),
-                                  file.step.plan.lengths[q]});
+    measured.sequences.push_back(
+        {static_cast<std::size_t>(documents[q]), Tokens(begins[q]), file.step.plan.lengths[q]});
   return measured_step_to_json(measured);
 }
 
@@ -177,12 +182,28 @@ void bind_timeline(nb::module_& m) {
   m.attr("span_kinds") = kinds;
 }
 
+/// What a plan says of timelines of its step.
+void bind_timelines_of(nb::class_<PlanFile>& plans) {
+  plans
+      .def(
+          "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
+          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
+      .def("measured_step", &measured_step, "timeline"_a, "step"_a, "device"_a, "documents"_a,
+           "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "measured.json, which a report reads beside the plan: the measured Timeline of this "
+           "step.")
+      .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Chrome trace of timelines of this step; documents and begins name its sequences.");
+}
+
 }  // namespace
 
 void bind_plans(nb::module_& m) {
   bind_packs(m);
   bind_timeline(m);
-  nb::class_<PlanFile>(m, "StepPlan", "A planned step with its costs and prediction.")
+  nb::class_<PlanFile> plans(m, "StepPlan", "A planned step with its costs and prediction.");
+  plans
       .def_static(
           "from_json",
           [](std::string_view text, std::string_view origin) {
@@ -228,20 +249,10 @@ void bind_plans(nb::module_& m) {
                    view_of<std::int64_t>(&SimulationResult::peak_activation))
       .def("figures",
            [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
-      .def("report",
-           [](const PlanFile& plan) {
-             return step_report(plan.step, step_rows(plan.step, plan.cost), kReportColumns);
-           })
-      .def(
-          "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
-          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
-      .def("measured_step", &measured_step, "timeline"_a, "step"_a, "device"_a, "documents"_a,
-           "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
-           "measured.json, which a report reads beside the plan: the measured Timeline of this "
-           "step.")
-      .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
-           nb::call_guard<nb::gil_scoped_release>(),
-           "Chrome trace of timelines of this step; documents and begins name its sequences.");
+      .def("report", [](const PlanFile& plan) {
+        return step_report(plan.step, step_rows(plan.step, plan.cost), kReportColumns);
+      });
+  bind_timelines_of(plans);
 }
 
 }  // namespace slimpack

@@ -87,7 +87,8 @@ class Training {
     };
     const bool limited = !run_.limit_reached().empty();
     if (request_.against_packed && !stopped() && !limited) compare();
-    if (agreement_.first() && !request_.report.empty())
+    // A scheduler that stops a run waits for no report; 'slimpack report' makes it later.
+    if (agreement_.first() && !request_.report.empty() && !stopped())
       summary_.written.push_back(write_report(folder, request_.report));
     const auto ended = [&](std::string_view why, std::string_view where) {
       return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on{}", why,
