@@ -44,7 +44,7 @@ demo: configure  ## train a small model on this machine, planned by SlimPack and
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)
 	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
-	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 --set data.step_tokens=16384 --against packed
+	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 --set data.step_tokens=16384 --against packed --report
 
 check: configure-tests  ## build and test in minutes: a share of the random cases; ROOM=… one room
 	@cmake --build $(BUILD) -j $(JOBS) --target $(if $(ROOM),$(ROOM)_test,checked)

@@ -14,34 +14,39 @@ from pathlib import Path
 
 from generated_files import ROOT, compare_or_write
 
-LENGTHS = [8192, 6144, 3072, 2048, 1536, 1024, 768, 512]
-
 
 def pictures():
     """Names and texts."""
-    import slimpack
-    from slimpack.timeline_svg import timeline_svg
+    from slimpack import _planner
 
-    timelines = {planner: slimpack.plan(LENGTHS, "llama-3-8b", {"pp": 4}, "h100", memory_cap="none",
-                                        planner=planner).timeline()
-                 for planner in ("packed", "slimpack")}
-    end = max(int(timeline.end.max()) for timeline in timelines.values())
-    drawn = {f"{planner}.svg": timeline_svg(timeline, end)
-             for planner, timeline in timelines.items()}
-    return {**drawn, "tutorial.svg": timeline_svg(tutorial_step().timeline()),
-            "layouts.svg": layouts(), "sweep.svg": sweep()}
+    tutorial = planned_step({"pp": 2, "dp": 4, "tp": 4}).timeline()
+    return {"packed-and-sliced.svg": packed_and_sliced(), "layouts.svg": layouts(), "sweep.svg": sweep(),
+            "tutorial.svg": _planner.timelines_svg([("one step", tutorial)])}
+
+
+def packed_and_sliced():
+    """The picture of README.md and docs/index.md."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Path(folder) / "plan.json"
+        planned_step({"pp": 4, "dp": 2, "tp": 4}).save(plan)
+        return drawn_by_program("report", plan)
 
 
 def layouts():
     """The picture of docs/layout.md."""
+    return drawn_by_program(
+        "layout", "--model", ROOT / "models" / "llama-3.1-8b.json", "--hardware",
+        ROOT / "hardware" / "h100.toml", "--ranks", "256", "--lengths",
+        ROOT / "bench" / "data" / "wlbllm_lengths.txt", "--context", "131072", "--step-tokens", "4194304",
+        "--steps", "1")
+
+
+def drawn_by_program(*arguments):
+    """What a command of the program draws with --svg."""
     with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "layouts.svg"
-        subprocess.run([Path(sys.argv[1]).parent / "slimpack", "layout", "--model",
-                        ROOT / "models" / "llama-3.1-8b.json", "--hardware",
-                        ROOT / "hardware" / "h100.toml", "--ranks", "256", "--lengths",
-                        ROOT / "bench" / "data" / "wlbllm_lengths.txt", "--context", "131072",
-                        "--step-tokens", "4194304", "--steps", "1", "--svg", picture],
-                       check=True, capture_output=True)
+        picture = Path(folder) / "picture.svg"
+        subprocess.run([Path(sys.argv[1]).parent / "slimpack", *arguments, "--svg", picture], check=True,
+                       capture_output=True)
         return picture.read_text()
 
 
@@ -50,23 +55,18 @@ def sweep():
     settings = ["model.config=" + str(ROOT / "models" / "llama-3.1-8b.json"),
                 "hardware.file=" + str(ROOT / "hardware" / "h100.toml"), "train.dtype=bf16",
                 "train.device=cuda", "parallel.tp=4", "data.context=65536", "plan.recompute=auto"]
-    with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "sweep.svg"
-        subprocess.run([Path(sys.argv[1]).parent / "slimpack", "sweep", ROOT / "examples" / "demo.toml",
-                        "--lengths", ROOT / "examples" / "lengths.txt",
-                        *(word for setting in settings for word in ("--set", setting)),
-                        "--over", "packs=8,16,32,64,128,256,512,1024", "--over", "pp=2,4,8", "--svg",
-                        picture], check=True, capture_output=True)
-        return picture.read_text()
+    return drawn_by_program(
+        "sweep", ROOT / "examples" / "demo.toml", "--lengths", ROOT / "examples" / "lengths.txt",
+        *(word for setting in settings for word in ("--set", setting)), "--over",
+        "packs=8,16,32,64,128,256,512,1024", "--over", "pp=2,4,8")
 
 
-def tutorial_step():
-    """The step of docs/tutorial.md."""
+def planned_step(parallel):
+    """A step of docs/tutorial.md on H100s."""
     import slimpack
 
     documents = slimpack.read_lengths(ROOT / "examples" / "lengths.txt")
-    job = slimpack.Job("llama-3.1-8b", {"pp": 2, "dp": 4, "tp": 4}, "h100")
-    return job.plan(slimpack.split_documents(documents, 65536))
+    return slimpack.Job("llama-3.1-8b", parallel, "h100").plan(slimpack.split_documents(documents, 65536))
 
 
 def main():

@@ -42,6 +42,7 @@ missing_packages() {
     libraries | cut -d ' ' -f 2
   fi
   [ "$kFor" = program ] || has_libfuzzer || echo "clang libclang-rt-dev"
+  [ "$kFor" = program ] || has_browser || echo chromium
   python_for_venv >/dev/null || echo "python3 python3-venv"
 }
 
@@ -50,6 +51,16 @@ has_libfuzzer() {
   local library
   library=$(clang++ -fsanitize=fuzzer -x c++ /dev/null '-###' 2>&1 |
     grep -o '[^" ]*libclang_rt\.fuzzer[^" ]*\.a') && [ -f "$(head -n 1 <<<"$library")" ]
+}
+
+# Ubuntu has Chromium as a snap only, which apt-get cannot install everywhere. There the tests of pages
+# are skipped unless a browser is installed by other means.
+has_browser() {
+  local browser
+  for browser in chromium chromium-browser google-chrome; do
+    if command -v "$browser" >/dev/null; then return; fi
+  done
+  grep -q '^ID=ubuntu' /etc/os-release
 }
 
 # Prints a header and its package in each line.

@@ -11,6 +11,7 @@ void add_data_command(CLI::App& app);     ///< data build, data inspect
 void add_fit_command(CLI::App& app, int& answer);
 void add_layout_command(CLI::App& app);    ///< layout
 void add_plan_command(CLI::App& app);      ///< plan
+void add_report_command(CLI::App& app);    ///< report
 void add_simulate_command(CLI::App& app);  ///< simulate
 
 /// "slimpack 0.1.0 (commit 1a2b3c4), torch 2.13.0"

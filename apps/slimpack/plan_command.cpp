@@ -75,7 +75,8 @@ void plan_step_of(const PlanArguments& arguments, const StepPlanning& planning) 
   const Nanos taken = monotonic_now() - start;
   if (taken >= kMoment) progress.finish();
 
-  write_file(arguments.out, plan_file_to_json(planned, cost));
+  write_file(arguments.out,
+             plan_file_to_json(planned, cost, planning.limits_for(planned.plan.layout)));
   if (!arguments.json.empty()) {
     nlohmann::json figures = step_figures(planned, cost);
     figures["planner"] = to_string(config.plan.planner);
@@ -111,7 +112,8 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning) {
     progress.advance();
   }
   progress.finish();
-  write_file(arguments.out, plan_file_to_json(*longest, planning.cost));
+  write_file(arguments.out,
+             plan_file_to_json(*longest, planning.cost, planning.limits_for(longest->plan.layout)));
   if (!arguments.json.empty()) write_file(arguments.json, steps_json({planned}).dump(2) + "\n");
   const int columns = output_columns(stdout);
   fmt::print("{}\n{}\ncosts from {}\n\n{}\n{} (the longest step)\n", samples.source,

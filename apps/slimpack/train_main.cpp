@@ -7,8 +7,10 @@
 namespace {
 
 void train(const slimpack::TrainArguments& arguments) {
-  slimpack::train_at_console({slimpack::configured_run(arguments, arguments.clock),
-                              arguments.resume, arguments.init, !arguments.against.empty()});
+  slimpack::TrainRequest request{slimpack::configured_run(arguments, arguments.clock),
+                                 arguments.resume, arguments.init, !arguments.against.empty()};
+  if (arguments.report) request.report = slimpack::version_text();
+  slimpack::train_at_console(request);
 }
 
 }  // namespace

@@ -45,6 +45,8 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
           "Go on from a checkpoint; auto = the newest in output.dir, or from the beginning "
           "where there is none")
       ->type_name("auto|CHECKPOINT");
+  command->add_flag("--report", arguments->report,
+                    "At the end, write report.html, as 'slimpack report' does");
   command
       ->add_option("--init", arguments->init,
                    "Start from the weights in this folder of a Hugging Face model")
@@ -52,9 +54,9 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   command->add_flag("--print-config", *print,
                     "Print a configuration with every key and its default");
   command->footer(
-      "Writes metrics.jsonl, timeline.json (opens in Perfetto) and checkpoints/step-N/ "
-      "(transformers "
-      "loads it) to output.dir; python -m slimpack.tensorboard makes event files of the metrics. "
+      "Writes metrics.jsonl, timeline.json (opens in Perfetto), plan.json and measured.json (for "
+      "'slimpack report') and checkpoints/step-N/ (transformers loads it) to output.dir; python -m "
+      "slimpack.tensorboard makes event files of the metrics. "
       "Without "
       "a cost file it first measures this machine for a few seconds. SIGTERM saves and ends with "
       "exit "

@@ -15,6 +15,7 @@ namespace slimpack {
 
 struct TrainArguments : RunFile {
   std::string clock;    ///< "wall" or "virtual" overrides train.clock; empty = train.clock
+  bool report = false;  ///< also write report.html
   std::string against;  ///< "packed": compare the last step with fixed packing
   std::string resume;   ///< "auto" or the folder of a checkpoint; empty = from the first step
   std::string init;     ///< folder of a Hugging Face model to start from; empty = random weights

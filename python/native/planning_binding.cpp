@@ -101,7 +101,8 @@ PlanFile plan(const StepPlanning& planning, const Lengths& given, std::int64_t c
             ? "raise memory_cap, use more stages (parallel's pp) or a shorter context"
             : "the cap is what a rank's memory leaves beside weights, gradients and optimizer; "
               "Job.fit looks for changes that fit"));
-  return {*std::move(outcome.step), step.cost};
+  const PlanLimits limits = step.limits_for(outcome.step->plan.layout);
+  return {*std::move(outcome.step), step.cost, limits};
 }
 
 /// The fit advice as JSON text and as a table.

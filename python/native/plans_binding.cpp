@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -11,7 +12,9 @@
 #include "slimpack/base/error.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/measured_step.h"
 #include "slimpack/report/plan_report.h"
+#include "slimpack/report/timeline_picture.h"
 #include "slimpack/trace/timeline.h"
 
 namespace nb = nanobind;
@@ -46,13 +49,18 @@ std::string recompute_names(const StepPlan& plan) {
 
 /// `documents` and `begins` say by sequence which document it is of, and how many of its tokens
 /// come before it.
-std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
-                         const std::vector<std::int64_t>& documents,
-                         const std::vector<std::int64_t>& begins) {
+void require_one_each(const PlanFile& file, const std::vector<std::int64_t>& documents,
+                      const std::vector<std::int64_t>& begins) {
   const std::size_t sequences = file.step.plan.lengths.size();
   if (documents.size() != sequences || begins.size() != sequences)
     invalid_input("{} documents and {} begins, the plan has {} sequences; give one of each",
                   documents.size(), begins.size(), sequences);
+}
+
+std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
+                         const std::vector<std::int64_t>& documents,
+                         const std::vector<std::int64_t>& begins) {
+  require_one_each(file, documents, begins);
   std::vector<Timeline> drawn;
   for (const Timeline* timeline : timelines) {
     if (timeline->replicas != static_cast<std::int32_t>(file.step.plan.replicas.size()))
@@ -66,6 +74,28 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
                        before + end.count());
   };
   return to_chrome_trace(drawn, pack_texts(file.step.plan, text));
+}
+
+/// measured.json of a step of this plan.
+std::string measured_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
+                          std::string_view device, const std::vector<std::int64_t>& documents,
+                          const std::vector<std::int64_t>& begins) {
+  MeasuredStep measured{
+      .step = step,
+      .device = std::string(device),
+      .planner = file.step.baseline.empty() ? "slimpack" : std::string(file.step.baseline),
+      .sequences = {},
+      .timeline = timeline};
+  for (std::size_t q = 0; q < file.step.plan.lengths.size(); ++q)
+    measured.sequences.push_back(
+        {static_cast<std::size_t>(documents[q]), Tokens(begins[q]), file.step.plan.lengths[q]});
+  return measured_step_to_json(measured);
+}
+
+std::string drawing(const std::vector<std::pair<std::string, const Timeline*>>& timelines) {
+  std::vector<PicturedTimeline> pictured;
+  for (const auto& [title, timeline] : timelines) pictured.push_back({title, *timeline});
+  return timelines_svg(pictured);
 }
 
 void bind_packs(nb::module_& m) {
@@ -144,10 +174,27 @@ void bind_timeline(nb::module_& m) {
       .def_static("from_json", &timeline_from_json, "text"_a, "origin"_a)
       .def("to_json", &timeline_to_json)
       .def("to_text", &to_text, "width"_a, "One line a rank, such as 'rank 0 |FFB.BO|'.");
+  m.def("timelines_svg", &drawing, "timelines"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "SVG of titles and Timelines, one below the other on one time axis.");
   nb::list kinds;
   for (int kind = 0; kind <= static_cast<int>(SpanKind::kWaitSend); ++kind)
     kinds.append(std::string(to_string(static_cast<SpanKind>(kind))));
   m.attr("span_kinds") = kinds;
+}
+
+/// What a plan says of timelines of its step.
+void bind_timelines_of(nb::class_<PlanFile>& plans) {
+  plans
+      .def(
+          "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
+          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
+      .def("measured_step", &measured_step, "timeline"_a, "step"_a, "device"_a, "documents"_a,
+           "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "measured.json, which a report reads beside the plan: the measured Timeline of this "
+           "step.")
+      .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Chrome trace of timelines of this step; documents and begins name its sequences.");
 }
 
 }  // namespace
@@ -155,7 +202,8 @@ void bind_timeline(nb::module_& m) {
 void bind_plans(nb::module_& m) {
   bind_packs(m);
   bind_timeline(m);
-  nb::class_<PlanFile>(m, "StepPlan", "A planned step with its costs and prediction.")
+  nb::class_<PlanFile> plans(m, "StepPlan", "A planned step with its costs and prediction.");
+  plans
       .def_static(
           "from_json",
           [](std::string_view text, std::string_view origin) {
@@ -163,7 +211,8 @@ void bind_plans(nb::module_& m) {
           },
           "text"_a, "origin"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "to_json", [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost); },
+          "to_json",
+          [](const PlanFile& plan) { return plan_file_to_json(plan.step, plan.cost, plan.limits); },
           nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro(
           "lengths",
@@ -200,16 +249,10 @@ void bind_plans(nb::module_& m) {
                    view_of<std::int64_t>(&SimulationResult::peak_activation))
       .def("figures",
            [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
-      .def("report",
-           [](const PlanFile& plan) {
-             return step_report(plan.step, step_rows(plan.step, plan.cost), kReportColumns);
-           })
-      .def(
-          "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
-          nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
-      .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
-           nb::call_guard<nb::gil_scoped_release>(),
-           "Chrome trace of timelines of this step; documents and begins name its sequences.");
+      .def("report", [](const PlanFile& plan) {
+        return step_report(plan.step, step_rows(plan.step, plan.cost), kReportColumns);
+      });
+  bind_timelines_of(plans);
 }
 
 }  // namespace slimpack

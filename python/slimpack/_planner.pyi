@@ -176,6 +176,9 @@ class Timeline:
     def to_text(self, width: int) -> str:
         """One line a rank, such as 'rank 0 |FFB.BO|'."""
 
+def timelines_svg(timelines: Sequence[tuple[str, Timeline]]) -> str:
+    """SVG of titles and Timelines, one below the other on one time axis."""
+
 span_kinds: list = ...
 
 class StepPlan:
@@ -235,6 +238,11 @@ class StepPlan:
 
     def predict(self) -> Timeline:
         """Simulates the step."""
+
+    def measured_step(self, timeline: Timeline, step: int, device: str, documents: Sequence[int], begins: Sequence[int]) -> str:
+        """
+        measured.json, which a report reads beside the plan: the measured Timeline of this step.
+        """
 
     def chrome_trace(self, timelines: Sequence[Timeline], documents: Sequence[int], begins: Sequence[int]) -> str:
         """

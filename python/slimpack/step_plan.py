@@ -7,7 +7,6 @@ from pathlib import Path
 
 from slimpack import _planner
 from slimpack.files import read_text
-from slimpack.timeline_svg import timeline_svg
 
 
 class StepPlan:
@@ -167,6 +166,15 @@ class StepPlan:
             list(timelines), list(range(count) if documents is None else documents),
             [0] * count if begins is None else list(begins))
 
+    def measured_step(self, timeline, step, device, documents, begins):
+        """JSON text of `measured.json`, which `slimpack report` reads beside the plan.
+
+        timeline: the measured Timeline of this step. step: its number, from 1 on.
+        device: what it ran on, such as "cuda:0".
+        documents, begins: as of chrome_trace.
+        """
+        return self._native.measured_step(timeline, step, device, list(documents), list(begins))
+
     def __str__(self):
         return self._native.report()
 
@@ -176,7 +184,7 @@ class StepPlan:
                 f"{self.gap:.1%} above the optimum>")
 
     def _repr_html_(self):
-        return f"<pre>{self}</pre>{timeline_svg(self.timeline())}"
+        return f"<pre>{self}</pre>{_planner.timelines_svg([('', self.timeline())])}"
 
 
 def simulate(step):

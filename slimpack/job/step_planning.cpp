@@ -57,6 +57,10 @@ RatedPlan StepPlanning::plan(const SequenceLengths& lengths,
   return std::move(*outcome.step);
 }
 
+PlanLimits StepPlanning::limits_for(const StageLayout& planned) const {
+  return limits_of(configured_job(config, cost, planned), choices);
+}
+
 StepPlanning step_planning(const RunConfig& config, std::string_view origin) {
   std::optional<PlannableModel> counted = counted_model(config);
   return planning_of(config, counted ? std::move(*counted) : planned_model(config), origin);

@@ -32,6 +32,8 @@ struct StepPlanning {
   /// As plan_step. Throws JobDoesNotFit where the job's memory is too small for any plan.
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths,
                                const std::function<void()>& progress = nullptr) const;
+  /// What plans for this layout keep to, for their files.
+  [[nodiscard]] PlanLimits limits_for(const StageLayout& planned) const;
 };
 
 /// Reads the model and the costs that the configuration names. Throws InvalidInput as planned_model

@@ -100,18 +100,19 @@ Nanos bound_from(const JsonFields& fields) {
 
 }  // namespace
 
-std::string plan_file_to_json(const RatedPlan& step, const Costs& cost) {
+std::string plan_file_to_json(const RatedPlan& step, const Costs& cost,
+                              const std::optional<PlanLimits>& limits) {
   json schedules = json::array();
   for (const Schedule& schedule : step.schedules) schedules.push_back(schedule_to_text(schedule));
-  return json{{"format", kFormat},
-              {"version", kVersion},
-              {"plan", json::parse(plan_to_json(step.plan))},
-              {"schedules", std::move(schedules)},
-              {"speed", step.speed},
-              {"cost", json::parse(cost_to_json(cost))},
-              {"prediction", prediction_to_json(step)}}
-             .dump() +
-         "\n";
+  json out{{"format", kFormat},
+           {"version", kVersion},
+           {"plan", json::parse(plan_to_json(step.plan))},
+           {"schedules", std::move(schedules)},
+           {"speed", step.speed},
+           {"cost", json::parse(cost_to_json(cost))},
+           {"prediction", prediction_to_json(step)}};
+  if (limits) out["limits"] = to_json(*limits);
+  return out.dump() + "\n";
 }
 
 PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
@@ -132,6 +133,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   require_consistent(file, origin);
   file.step.speed = speed_from(fields, file.step.plan);
   file.step.lower_bound = bound_from(fields);
+  if (fields.has("limits")) file.limits = plan_limits_from(fields.object("limits"));
   file.step.prediction = predict(file.step, file.cost);
   file.step.lowered = lower(costed_replicas(file.step, file.cost), file.step.schedules);
   return file;

@@ -14,6 +14,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/planner/plan_limits.h"
 #include "slimpack/planner/search_options.h"
 #include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
@@ -124,8 +125,10 @@ struct PlanOutcome {
 struct PlanFile {
   RatedPlan step;
   Costs cost;
+  std::optional<PlanLimits> limits = {};  ///< absent where the file does not say them
 };
-[[nodiscard]] std::string plan_file_to_json(const RatedPlan& step, const Costs& cost);
+[[nodiscard]] std::string plan_file_to_json(const RatedPlan& step, const Costs& cost,
+                                            const std::optional<PlanLimits>& limits = {});
 /// Checks the plan and the schedules and simulates again; throws InvalidInput naming `origin`.
 [[nodiscard]] PlanFile plan_file_from_json(std::string_view text, std::string_view origin);
 

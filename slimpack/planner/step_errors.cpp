@@ -125,7 +125,7 @@ std::vector<ActionError> worst_of(const RatedPlan& step, const Timeline& predict
 }  // namespace
 
 double StepErrors::memory_error() const {
-  double worst = 0;
+  double largest = 0;
   for (std::size_t r = 0; r < predicted_peak.size(); ++r) {
     const auto measured = static_cast<double>(std::max(Bytes(1), measured_peak[r]).count());
     worst =
@@ -140,9 +140,10 @@ StepErrors step_errors(const RatedPlan& step, const Costs& cost, std::span<const
   const SimulationResult prediction = predict(step, cost);
   const Timeline predicted = with_tensor_ranks(prediction.timeline, cost.tp);
   const Durations durations = durations_of(measured);
-  StepErrors errors{.predicted = prediction.makespan,
-                    .predicted_bubble = prediction.bubble_ratio,
-                    .predicted_peak = predicted.peak_activation};
+  StepErrors errors;
+  errors.predicted = prediction.makespan;
+  errors.predicted_bubble = prediction.bubble_ratio;
+  errors.predicted_peak = predicted.peak_activation;
   errors.replayed = replay(step, cost, measured).makespan;
   errors.measured_peak.resize(errors.predicted_peak.size());
   const auto order = orders_of(predicted);

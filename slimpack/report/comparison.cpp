@@ -9,7 +9,6 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
-#include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"
 
@@ -172,11 +171,15 @@ ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
   const Baseline& baseline = baseline_named(planner);
   compare_baseline(out, baseline, jobs, lengths, choices, cost);
   out.planning = monotonic_now() - start;
-  const RatedPlan published = baseline_step(baseline, on_single_stages(jobs.front(), lengths, cost),
-                                            lengths, choices, cost);
+  const RatedPlan published = published_step(baseline, jobs.front(), lengths, choices, cost);
   out.published = published.prediction.makespan;
   out.published_peak = step_need(published, cost).bytes;
   return out;
+}
+
+RatedPlan published_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
+                         const Choices& choices, const Costs& cost) {
+  return baseline_step(baseline, on_single_stages(job, lengths, cost), lengths, choices, cost);
 }
 
 std::string comparison_text(const std::vector<ComparedPlanner>& planners,

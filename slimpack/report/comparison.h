@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {
@@ -61,6 +62,12 @@ struct SpeedUp {
 /// is one of planner_names; baselines are tuned (tuned_baseline), and those that do not interleave
 /// have one stage a rank. Throws InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
+                                       const SequenceLengths& lengths, const Choices& choices,
+                                       const Costs& cost);
+
+/// The baseline's step in its published setting, with one stage on each rank. Throws InvalidInput
+/// as baseline_step.
+[[nodiscard]] RatedPlan published_step(const Baseline& baseline, const Job& job,
                                        const SequenceLengths& lengths, const Choices& choices,
                                        const Costs& cost);
 

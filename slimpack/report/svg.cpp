@@ -2,26 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "slimpack/report/xml_text.h"
+
 namespace slimpack {
-namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string svg_text(double x, double y, std::string_view text, std::string_view more) {
-  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, escaped(text));
+  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, xml_text(text));
 }
 
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view kind) {

@@ -14,6 +14,10 @@ StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout
       layout_(std::move(layout)),
       search_(std::move(search)) {}
 
+PlanLimits StepPlanner::limits() const {
+  return limits_of(configured_job(config_, cost_, layout_), configured_choices(config_, cost_));
+}
+
 RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner,
                             const RankSpeeds& speeds) const {
   Choices choices = configured_choices(config_, cost_);

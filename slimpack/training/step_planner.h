@@ -20,6 +20,7 @@ class StepPlanner {
 
   [[nodiscard]] const Costs& cost() const { return cost_; }
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
+  [[nodiscard]] PlanLimits limits() const;  ///< that plans keep to
 
   /// `speeds`: of the ranks; empty = as the configuration has them.
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner,

@@ -8,15 +8,13 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/output_lock.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/job/configured_sequences.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
-#include "slimpack/plan/pack_texts.h"
-#include "slimpack/trace/timeline.h"
 #include "slimpack/training/metrics_file.h"
+#include "slimpack/training/step_files.h"
 #include "slimpack/training/training_run.h"
 
 namespace slimpack {
@@ -59,21 +57,6 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                 fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
 }
 
-/// Writes the predicted and the measured timeline of a step into one file.
-void write_timeline(const std::filesystem::path& file, const CompletedStep& step,
-                    const Costs& cost) {
-  const std::vector<DocumentSequence>& sequences = step.ready.batch.sequences;
-  const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
-    const DocumentSequence& s = sequences[sequence.index()];
-    return fmt::format("document {} [{}, {})", s.document, (s.begin + begin).count(),
-                       (s.begin + end).count());
-  };
-  write_file(
-      file, to_chrome_trace({with_tensor_ranks(predict(step.ready.planned, cost).timeline, cost.tp),
-                             step.result.timeline},
-                            pack_texts(step.ready.planned.plan, text)));
-}
-
 /// Runs the steps of a run, saves and reports them, and makes the run's result.
 class Training {
  public:
@@ -93,8 +76,10 @@ class Training {
     writer_.finish();
     const std::filesystem::path checkpoint = writer_.folder_of(run_.steps_done());
     const std::filesystem::path& folder = config().output.dir;
-    if (agreement_.first()) write_timeline(folder / "timeline.json", *last_, run_.cost());
-    summary_.written = {checkpoint, folder / "metrics.jsonl", folder / "timeline.json"};
+    summary_.written = {checkpoint, folder / "metrics.jsonl"};
+    if (agreement_.first())
+      for (auto& file : write_step_files(folder, *last_, run_, config()))
+        summary_.written.push_back(std::move(file));
     // Several processes agree on a stop only before a step. A request after the last one is
     // ignored.
     const auto stopped = [&] {
@@ -102,6 +87,9 @@ class Training {
     };
     const bool limited = !run_.limit_reached().empty();
     if (request_.against_packed && !stopped() && !limited) compare();
+    // A scheduler that stops a run waits for no report; 'slimpack report' makes it later.
+    if (agreement_.first() && !request_.report.empty() && !stopped())
+      summary_.written.push_back(write_report(folder, request_.report));
     const auto ended = [&](std::string_view why, std::string_view where) {
       return fmt::format("{} after {} of {} steps; {} has them, --resume auto goes on{}", why,
                          run_.steps_done(), config().train.steps, checkpoint.string(), where);

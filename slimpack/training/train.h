@@ -18,6 +18,8 @@ struct TrainRequest {
   std::string resume = {};  ///< "auto" or the folder of a checkpoint; empty = from the first step
   std::filesystem::path init = {};  ///< folder of a Hugging Face model; empty = random weights
   bool against_packed = false;  ///< run the last step's documents again, also under fixed packing
+  /// The program with its version that report.html names as its maker; empty = no report.html.
+  std::string report = {};
 };
 
 /// How a run ended.
@@ -30,10 +32,10 @@ struct TrainingResult {
 };
 
 /// Trains and evaluates until the last step, a limit or a stop request. Writes metrics.jsonl,
-/// timeline.json and checkpoints to output.dir. `process`: this process of a job of several, of
-/// which the first writes and tells `listener`; null = all ranks are threads of this process. Any
-/// thread may call `should_stop`. Throws InvalidInput for input that cannot be trained on, and
-/// RunFailed if the run fails. It saves the steps done before it throws.
+/// the files of the last step (step_files.h) and checkpoints to output.dir. `process`: this process
+/// of a job of several, of which the first writes and tells `listener`; null = all ranks are
+/// threads of this process. Any thread may call `should_stop`. Throws InvalidInput for input that
+/// cannot be trained on, and RunFailed if the run fails. It saves the steps done before it throws.
 [[nodiscard]] TrainingResult train(const TrainRequest& request, TrainingListener& listener,
                                    const std::function<bool()>& should_stop,
                                    JobProcess* process = nullptr);

@@ -75,6 +75,7 @@ class TrainingRun {
   [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
 
   [[nodiscard]] const Costs& cost() const { return maker_->planner().cost(); }
+  [[nodiscard]] PlanLimits plan_limits() const { return maker_->planner().limits(); }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const IndexedDataset& dataset() const { return maker_->reader().dataset(); }
   [[nodiscard]] const std::vector<std::string>& changed_settings() const { return origin_.changed; }

@@ -2,11 +2,13 @@
 bits."""
 
 import json
+import subprocess
 
 import numpy as np
 import pytest
 import torch
 import training_ranks
+from processes import BUILD
 from ranks import outcomes, run
 from slimpack.torch.pipeline import Checkpoints
 from training_ranks import train
@@ -56,6 +58,16 @@ def test_the_timeline_shows_prediction_and_measurement(whole):
     named = [event for event in trace["traceEvents"] if event.get("cat") == "forward"]
     assert all(text.startswith("document ") for event in named for text in event["args"]["slices"])
     assert any(event.get("cat") == "optimizer" for event in trace["traceEvents"])
+
+
+def test_a_report_shows_the_last_step(whole, tmp_path):
+    done = subprocess.run([BUILD / "slimpack", "report", whole[0], "--out", tmp_path / "page.html",
+                           "--json", tmp_path / "page.json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page, last = json.loads((tmp_path / "page.json").read_text()), training_ranks.lines(whole[0])[-1]
+    assert page["timelines"]["measured"]["makespan_ns"] == last["step_ns"]
+    assert page["timelines"]["predicted"]["makespan_ns"] == last["predicted_step_ns"]
+    assert len(page["documents"]) == last["sequences"]
 
 
 @pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])

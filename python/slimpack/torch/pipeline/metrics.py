@@ -1,4 +1,4 @@
-"""metrics.jsonl and timeline.json of a run, as `slimpack train` writes them (docs/metrics.md)."""
+"""metrics.jsonl and the files of the last step of a run, as `slimpack train` writes them (docs/metrics.md)."""
 
 import json
 import os
@@ -110,11 +110,15 @@ def columns_of_stderr():
     return os.get_terminal_size(sys.stderr.fileno()).columns or 80
 
 
-def write_timeline(folder, planned, measured):
-    """Writes timeline.json: a Chrome trace of a step as it was predicted and as it was measured."""
-    text = planned.plan.chrome_trace([planned.plan.timeline(), measured], planned.drawn.documents,
-                                     planned.drawn.begins)
-    (Path(folder) / "timeline.json").write_text(text, encoding="utf-8")
+def write_step_files(folder, number, planned, measured, device):
+    """Writes timeline.json, a Chrome trace of a step as it was predicted and as it was measured, and what
+    `slimpack report` reads: plan.json and measured.json."""
+    plan, drawn, folder = planned.plan, planned.drawn, Path(folder)
+    trace = plan.chrome_trace([plan.timeline(), measured], drawn.documents, drawn.begins)
+    (folder / "timeline.json").write_text(trace, encoding="utf-8")
+    plan.save(folder / "plan.json")
+    text = plan.measured_step(measured, number, str(device), drawn.documents, drawn.begins)
+    (folder / "measured.json").write_text(text, encoding="utf-8")
 
 
 def measured_timeline(engine):

@@ -17,7 +17,7 @@ from slimpack.torch.pipeline.metrics import (
     figures_of,
     measured_timeline,
     step_line,
-    write_timeline,
+    write_step_files,
 )
 from slimpack.torch.pipeline.output_lock import lock_output
 
@@ -25,7 +25,8 @@ from slimpack.torch.pipeline.output_lock import lock_output
 class Trainer:
     """Trains an engine's stage on PlannedSteps. Every method is called by all ranks.
 
-    output: a folder that all ranks see. It gets metrics.jsonl, timeline.json and checkpoints. As
+    output: a folder that all ranks see. It gets metrics.jsonl, checkpoints, and the last step's
+        timeline.json, plan.json and measured.json, of which `slimpack report` makes a page. As
         long as this object lives, no other run can use it.
     max_norm: gradients are clipped to this norm of the whole model's.
     scheduler: a learning-rate scheduler of torch.optim, moved on after every step.
@@ -153,7 +154,7 @@ class Trainer:
         if self._saved != self.done:
             self._save()
         if self.engine.groups.rank == 0:
-            write_timeline(self._output, *self._last)
+            write_step_files(self._output, self.done, *self._last, self.engine.stage.device)
         if why:
             self._tell(f"slimpack: {why} after {self.done} of {ending.steps} steps; "
                        f"{self._checkpoints.folder_of(self.done)} has them, resume=True goes on"

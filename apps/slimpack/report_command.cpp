@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "apps/slimpack/commands.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/progress.h"
+#include "slimpack/report/page.h"
+#include "slimpack/report/page_data.h"
+#include "slimpack/report/report_source.h"
+#include "slimpack/report/step_picture.h"
+
+namespace slimpack {
+namespace {
+
+struct ReportArguments {
+  std::string source;
+  std::string out;
+  std::string svg;
+  std::string json;
+};
+
+/// Beside the plan, or in the run's folder.
+std::filesystem::path page_path(const ReportArguments& arguments, const ReportSource& source) {
+  if (!arguments.out.empty()) return arguments.out;
+  const std::filesystem::path path(arguments.source);
+  return source.measured ? path / kReportName
+                         : std::filesystem::path(path).replace_extension("html");
+}
+
+void write_page(const ReportArguments& arguments, const ReportSource& source) {
+  const std::filesystem::path page = page_path(arguments, source);
+  Progress progress(stderr, progress_style(stderr), "comparing planners", page_work());
+  const nlohmann::ordered_json data =
+      page_data(source, {version_text(), [&] { progress.advance(); }});
+  if (!arguments.json.empty()) write_file(arguments.json, data.dump() + "\n");
+  write_file(page, page_html(data));
+  fmt::print("{}: open it in a browser\n", page.string());
+}
+
+/// A picture alone needs no page.
+void report(const ReportArguments& arguments) {
+  const ReportSource source = read_report_source(arguments.source);
+  if (!arguments.svg.empty()) {
+    write_file(arguments.svg, step_svg(source.plan, source.limits()));
+    fmt::print("{}\n", arguments.svg);
+  }
+  if (arguments.svg.empty() || !arguments.out.empty() || !arguments.json.empty())
+    write_page(arguments, source);
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("report", "Show a run or a plan as a page for the browser");
+  const auto arguments = std::make_shared<ReportArguments>();
+  command
+      ->add_option("RUN", arguments->source,
+                   "Folder of a run (output.dir), or a plan that 'slimpack plan' wrote")
+      ->required();
+  command
+      ->add_option("--out", arguments->out,
+                   "Write the page to FILE instead of RUN/report.html or PLAN.html")
+      ->type_name("FILE");
+  command
+      ->add_option("--svg", arguments->svg,
+                   "Draw the documents as packed and as planned to FILE; without --out no page")
+      ->type_name("FILE");
+  command->add_option("--json", arguments->json, "Write all that the page shows to FILE as JSON")
+      ->type_name("FILE");
+  command->footer(
+      "The page has the predicted and the measured timeline of a run's last step, memory, loss and "
+      "speed, and the same documents under the planners that users run today. It is one file that "
+      "needs no network. docs/report.md explains it.\n\n"
+      "Example:\n"
+      "  slimpack report runs/mine\n"
+      "  slimpack report plan.json --svg plan.svg");
+  command->callback([arguments] { report(*arguments); });
+}
+
+}  // namespace slimpack

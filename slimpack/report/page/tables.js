@@ -1,0 +1,102 @@
+// The figures as tables and tiles.
+
+/** Fills a table. `columns`: [{title, left, words}]. Cells are text or elements. */
+function fillTable(table, columns, rows, isOurs = () => false) {
+  const cell = (tag, content, column) => {
+    const made = element(tag, column.words ? "words" : column.left ? "left" : "");
+    made.append(content ?? "");
+    return made;
+  };
+  const head = element("tr", "", null, ...columns.map((column) => cell("th", column.title, column)));
+  const body = rows.map((row, i) =>
+    element("tr", isOurs(i) ? "ours" : "", null, ...row.map((content, c) => cell("td", content, columns[c]))));
+  table.replaceChildren(element("thead", "", null, head), element("tbody", "", null, ...body));
+}
+
+/** Text with a bar of this share of the widest one. */
+function withBar(text, part) {
+  const fill = element("i");
+  fill.style.width = `${Math.max(0, Math.min(1, part)) * 100}%`;
+  return element("span", "", text, element("span", "share", null, fill));
+}
+
+/** The peaks beside that of the step, and whether packing keeps the memory cap. */
+function peaksBeside(beside, packed, cap) {
+  return beside(bytes, (t) => t.peak_bytes) + (cap !== null && packed.peak_bytes > cap ? ", above the cap" : "");
+}
+
+function tile(what, figure, beside) {
+  return element("div", "tile", null, element("div", "what", what), element("div", "figure", figure),
+    element("div", "beside", beside));
+}
+
+/** What the run or the plan achieves, beside its prediction or its bound, and beside packing. */
+function fillSummary(place, data) {
+  const { predicted, measured, packed } = data.timelines;
+  const shown = measured ?? predicted;
+  const beside = (format, of) => (measured ? `predicted ${format(of(predicted))} · ` : "") + `packed ${format(of(packed))}`;
+  const speed = data.tokens / (shown.makespan_ns * 1e-9);
+  place.append(
+    tile(measured ? "Step, measured" : "Step, predicted", duration(shown.makespan_ns), beside(duration, (t) => t.makespan_ns)),
+    tile("Bubble", share(shown.bubble), beside(share, (t) => t.bubble)),
+    tile("Peak activations of a rank", bytes(shown.peak_bytes), peaksBeside(beside, packed, data.memory_cap_bytes)),
+    tile("Tokens per second", human(speed), `${grouped(data.tokens)} tokens`),
+    tile("Faster than packed", `${(packed.makespan_ns / predicted.makespan_ns).toFixed(2)} ×`, "both predicted"),
+    tile("Above the bound", data.lower_bound_ns > 0 ? share(predicted.makespan_ns / data.lower_bound_ns - 1) : "–",
+      "below which no plan can get"));
+}
+
+function fillAbout(list, about) {
+  for (const [what, text] of about)
+    list.append(element("div", "", null, element("dt", "", what), element("dd", "", text)));
+}
+
+function fillRivals(table, note, data) {
+  const rows = data.rivals.map((row, i) => ({ ...row, ours: i === 0 }))
+    .sort((a, b) => (a.makespan_ns ?? Infinity) - (b.makespan_ns ?? Infinity));
+  const longest = Math.max(...rows.map((row) => row.makespan_ns ?? 0));
+  const cells = rows.map((row) => (row.makespan_ns === null
+    ? [row.planner, "–", "", "", "", "", row.error]
+    : [row.planner, withBar(duration(row.makespan_ns), row.makespan_ns / longest), human(row.tokens_per_second),
+      share(row.bubble), bytes(row.peak_bytes) + (row.fits ? "" : " !"),
+      row.published_makespan_ns ? duration(row.published_makespan_ns) : "", row.tuning ?? ""]));
+  fillTable(table, [{ title: "planner", left: true }, { title: "step" }, { title: "tokens/s" }, { title: "bubble" },
+    { title: "peak activations" }, { title: "as published" }, { title: "best with", words: true }], cells, (i) => rows[i].ours);
+  if (rows.some((row) => !row.fits && row.makespan_ns !== null))
+    note.textContent = `! above the memory cap of ${bytes(data.memory_cap_bytes)}`;
+}
+
+function fillLengths(table, bins, count) {
+  const highest = (of) => Math.max(...bins.map(of));
+  const bar = (text, value, of) => withBar(text, value / highest(of));
+  fillTable(table, [{ title: "tokens of a sequence" }, { title: "sequences" }, { title: "share of tokens" }, { title: "share of attention" }],
+    bins.map((bin) => [
+      bin.low === bin.high ? grouped(bin.low) : `${grouped(bin.low)} – ${grouped(bin.high)}`,
+      bar(grouped(bin.count), bin.count, (b) => b.count),
+      bar(share(bin.token_share), bin.token_share, (b) => b.token_share),
+      bar(share(bin.attention_share), bin.attention_share, (b) => b.attention_share)]));
+}
+
+function fillErrors(table, data) {
+  const rows = data.timelines.measured.rows;
+  fillTable(table, [{ title: "rank", left: true }, { title: "action", left: true }, { title: "MicroPack" }, { title: "predicted" },
+    { title: "measured" }, { title: "difference" }],
+    data.errors.map((error) => {
+      const difference = error.measured_ns - error.predicted_ns;
+      return [rows[error.rank]?.label ?? `rank ${error.rank}`, data.kinds[error.kind].title, error.pack < 0 ? "" : error.pack,
+        duration(error.predicted_ns), duration(error.measured_ns), (difference > 0 ? "+" : "") + duration(difference)];
+    }));
+}
+
+function fillRanks(table, timelines) {
+  const { predicted, measured } = timelines;
+  const columns = [{ title: "rank", left: true }];
+  const sources = measured ? [["predicted", predicted], ["measured", measured]] : [["predicted", predicted]];
+  for (const what of ["busy", "bubble", "peak activations"])
+    for (const [name] of sources) columns.push({ title: `${what} ${name}` });
+  const cells = predicted.rows.map((row, i) => {
+    const of = sources.map(([, timeline]) => timeline.rows[i]).filter(Boolean);
+    return [row.label, ...of.map((r) => duration(r.busy_ns)), ...of.map((r) => share(r.bubble)), ...of.map((r) => bytes(r.peak_bytes))];
+  });
+  fillTable(table, columns, cells);
+}

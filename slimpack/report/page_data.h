@@ -1,0 +1,34 @@
+// Page data: all that the page of a report shows, as one JSON document.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "slimpack/report/page_timeline.h"
+#include "slimpack/report/report_source.h"
+
+namespace slimpack {
+
+struct PageOptions {
+  std::string program;  ///< that makes the report, with its version
+  std::function<void()> advance =
+      {};  ///< called after each of page_work() parts of the work; may be empty
+  PageLimits limits = {};
+};
+
+/// {"format": "slimpack-report", "version": 1, "name", "program", "about": [[what, text], …],
+/// "kinds": by SpanKind its name, title
+/// and colour, "timelines": {"predicted", "packed", "measured"},
+/// "memory" of the same, "loads": {"predicted", "measured"}, "packs": {"plan", "packed"},
+/// "documents": by sequence [document, tokens before], "lengths", "errors", "curve", "rivals"}.
+/// What was not measured is null. Times are nanoseconds, memory is bytes, shares are 0 to 1. The
+/// parts are those of page_timeline.h, page_figures.h and rivals.h. Cost: planning by every
+/// baseline.
+[[nodiscard]] nlohmann::ordered_json page_data(const ReportSource& source,
+                                               const PageOptions& options);
+
+/// How often page_data calls `advance`.
+[[nodiscard]] std::int64_t page_work();
+
+}  // namespace slimpack

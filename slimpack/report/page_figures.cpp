@@ -1,0 +1,97 @@
+#include "slimpack/report/page_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "slimpack/data/lengths.h"
+#include "slimpack/planner/replay.h"
+
+namespace slimpack {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct WorkTimes {
+  Work work;
+  double predicted = 0;
+  double measured = 0;
+
+  [[nodiscard]] double error() const { return std::abs(measured - predicted); }
+};
+
+Json slices_of(const std::vector<MicroPack>& packs) {
+  Json out = Json::array();
+  for (const MicroPack& pack : packs) {
+    Json& slices = out.emplace_back(Json::array());
+    for (const Slice& slice : pack.slices)
+      slices.push_back({slice.sequence.value(), slice.begin.count(), slice.end.count()});
+  }
+  return out;
+}
+
+}  // namespace
+
+Json largest_errors(const Timeline& predicted, const Timeline& measured, std::size_t most) {
+  const auto expected = busy_durations(predicted);
+  std::vector<WorkTimes> works;
+  for (const auto& [work, duration] : busy_durations(measured))
+    if (const auto found = expected.find(work); found != expected.end())
+      works.push_back({work, found->second, duration});
+  std::ranges::stable_sort(works, std::greater(), &WorkTimes::error);
+  works.resize(std::min(works.size(), most));
+  Json out = Json::array();
+  for (const WorkTimes& one : works) {
+    const auto& [rank, kind, stage, pack] = one.work;
+    out.push_back({{"rank", rank},
+                   {"kind", static_cast<int>(kind)},
+                   {"stage", stage},
+                   {"pack", pack.value()},
+                   {"predicted_ns", std::llround(one.predicted)},
+                   {"measured_ns", std::llround(one.measured)}});
+  }
+  return out;
+}
+
+Json lengths_for_page(const SequenceLengths& lengths) {
+  Json out = Json::array();
+  for (const LengthBin& bin : length_statistics(lengths).histogram)
+    out.push_back({{"low", bin.low.count()},
+                   {"high", bin.high.count()},
+                   {"count", bin.count},
+                   {"token_share", bin.token_share},
+                   {"attention_share", bin.attention_share}});
+  return out;
+}
+
+Json curve_for_page(const TrainingCurve& curve, std::size_t most) {
+  Json out{{"step", Json::array()},
+           {"loss", Json::array()},
+           {"tokens_per_second", Json::array()},
+           {"step_ns", Json::array()},
+           {"predicted_ns", Json::array()},
+           {"evaluated_step", Json::array()},
+           {"evaluation_loss", Json::array()}};
+  for (const CurvePoint& point : thinned(curve.steps, most)) {
+    out["step"].push_back(point.step);
+    out["loss"].push_back(point.loss);
+    out["tokens_per_second"].push_back(point.tokens_per_second);
+    out["step_ns"].push_back(point.step_time.count());
+    out["predicted_ns"].push_back(point.predicted_time.count());
+  }
+  for (const CurveEvaluation& evaluation : curve.evaluations) {
+    out["evaluated_step"].push_back(evaluation.step);
+    out["evaluation_loss"].push_back(evaluation.loss);
+  }
+  return out;
+}
+
+Json packs_for_page(const StepPlan& plan) {
+  Json out = Json::array();
+  for (const ReplicaPlan& replica : plan.replicas)
+    out.push_back({{"forward", slices_of(replica.packs.forward)},
+                   {"backward", slices_of(replica.packs.backward)}});
+  return out;
+}
+
+}  // namespace slimpack

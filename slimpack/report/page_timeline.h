@@ -1,0 +1,42 @@
+// Timelines as a page draws them: columns of numbers by rank.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+
+#include "slimpack/plan/plan.h"
+#include "slimpack/planner/planner.h"
+#include "slimpack/trace/timeline.h"
+
+namespace slimpack {
+
+/// What a page holds at most, so that a browser opens it at once. Of a timeline with more spans the
+/// first ranks are drawn.
+struct PageLimits {
+  std::size_t spans = 200'000;
+  std::size_t memory_times = 2'000;
+};
+
+/// {"origin", "ranks", "makespan_ns", "bubble", "worst_bubble", "peak_bytes", "rows": […]}. A row
+/// is a rank that is drawn: {"label", "busy_ns", "bubble", "peak_bytes", "kind", "pack", "stage",
+/// "start", "length", "memory", "predicted"}. The last seven have a number for each span, by start:
+/// its kind (SpanKind) and MicroPack; its stage of the pipeline; nanoseconds since the start of the
+/// step; activation bytes of the rank at its start; what `predicted` gives the same work, or −1.
+/// REQUIRES: timelines of one step with the same ranks; spans of a rank do not overlap. Cost:
+/// O((spans + samples) log).
+[[nodiscard]] nlohmann::ordered_json timeline_for_page(const Timeline& timeline,
+                                                       const Timeline& predicted,
+                                                       const PageLimits& limits = {});
+
+/// Activation bytes over time by rank of the pipeline, on the fullest of its replicas and
+/// tensor-parallel ranks: {"time": […], "ranks": [[bytes, …], …]}. Where more than
+/// limits.memory_times moments have a change, each of so many equal intervals has its highest
+/// value. Cost: O(samples · log + moments · ranks).
+[[nodiscard]] nlohmann::ordered_json memory_for_page(const Timeline& timeline,
+                                                     const PageLimits& limits = {});
+
+/// By replica: {"forward": […], "backward": […]}, for each MicroPack the nanoseconds that all
+/// stages spend on it together, on the first tensor-parallel rank of each.
+[[nodiscard]] nlohmann::ordered_json loads_for_page(const Timeline& timeline, const StepPlan& plan);
+
+}  // namespace slimpack

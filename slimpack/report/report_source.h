@@ -1,0 +1,34 @@
+// Report source: what a report is made of, read from a run's folder or from a plan file.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "slimpack/planner/planner.h"
+#include "slimpack/report/measured_step.h"
+#include "slimpack/report/training_curve.h"
+
+namespace slimpack {
+
+/// The files of a run's folder that a report reads.
+inline constexpr const char* kPlanName = "plan.json";          ///< the last step's plan
+inline constexpr const char* kMeasuredName = "measured.json";  ///< what was measured of it
+inline constexpr const char* kMetricsName = "metrics.jsonl";
+inline constexpr const char* kReportName = "report.html";
+
+struct ReportSource {
+  std::string name;  ///< the folder or the file, for people
+  PlanFile plan;
+  std::optional<MeasuredStep> measured;  ///< with curve: of a run's folder only
+  std::optional<TrainingCurve> curve;
+
+  /// Of the plan: what its file says, or what it shows.
+  [[nodiscard]] PlanLimits limits() const;
+};
+
+/// Reads a run's folder or a plan file. Throws InvalidInput naming the file: it is missing,
+/// damaged, of another version, or not of the same step as the others.
+[[nodiscard]] ReportSource read_report_source(const std::filesystem::path& path);
+
+}  // namespace slimpack

@@ -1,0 +1,30 @@
+// Rivals: the plans of users today for the same documents, beside a plan of ours.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+
+#include "slimpack/planner/planner.h"
+
+namespace slimpack {
+
+/// The job of a plan within its limits. Plans of slices may have sequences longer than their
+/// context; packs of whole ones then need as much.
+[[nodiscard]] Job job_of(const PlanFile& file, const PlanLimits& limits);
+
+/// What another planner may try for that job.
+[[nodiscard]] Choices choices_within(const PlanLimits& limits);
+
+/// The same documents as most users run them: the baseline "packed" as published, with one stage on
+/// each rank.
+[[nodiscard]] RatedPlan packed_rival(const PlanFile& file, const PlanLimits& limits);
+
+/// The rows of a comparison, as to_json(ComparedPlanner) has them, with "fits" and without the time
+/// that planning took: first the plan
+/// itself under the name `planner`, as it is predicted, then every baseline, tuned. `advance` is
+/// called after each baseline. Cost: planning by every baseline.
+[[nodiscard]] nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& limits,
+                                                     const std::string& planner,
+                                                     const std::function<void()>& advance);
+
+}  // namespace slimpack
