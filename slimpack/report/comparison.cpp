@@ -118,8 +118,8 @@ void compare_baseline(ComparedPlanner& out, const Baseline& baseline, std::span<
 
 }  // namespace
 
-StepFigures figures_of(const RatedPlan& step, const Costs& cost) {
-  StepFigures figures;
+PredictedFigures figures_of(const RatedPlan& step, const Costs& cost) {
+  PredictedFigures figures;
   const SimulationResult& predicted = step.prediction;
   const double seconds = to_seconds(predicted.makespan);
   figures.tokens_per_second =
@@ -199,7 +199,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
       table.add_row({planner.planner, "", "", "", "", planner.error, planning, ""});
       continue;
     }
-    const StepFigures& f = *planner.figures;
+    const PredictedFigures& f = *planner.figures;
     marked |= cap && std::max(f.peak, planner.published_peak) > *cap;
     table.add_row({planner.planner, human_count(f.tokens_per_second),
                    f.mfu ? human_share(*f.mfu) : "", human_share(f.bubble),
@@ -227,7 +227,7 @@ nlohmann::json to_json(const ComparedPlanner& planner) {
     one["error"] = planner.error;
     return one;
   }
-  const StepFigures& f = *planner.figures;
+  const PredictedFigures& f = *planner.figures;
   one["tokens_per_second"] = f.tokens_per_second;
   if (f.mfu) one["mfu"] = *f.mfu;
   one["bubble"] = f.bubble;

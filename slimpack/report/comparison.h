@@ -14,7 +14,7 @@
 namespace slimpack {
 
 /// The predicted figures of a planner's step.
-struct StepFigures {
+struct PredictedFigures {
   double tokens_per_second = 0;
   std::optional<double> mfu;  ///< model FLOPs ÷ (makespan · ranks · peak); absent without a peak
   double bubble = 0;
@@ -23,11 +23,11 @@ struct StepFigures {
   double gap = 0;
 };
 
-[[nodiscard]] StepFigures figures_of(const RatedPlan& step, const Costs& cost);
+[[nodiscard]] PredictedFigures figures_of(const RatedPlan& step, const Costs& cost);
 
 struct ComparedPlanner {
   std::string planner;
-  std::optional<StepFigures> figures;  ///< absent if it cannot run the step
+  std::optional<PredictedFigures> figures;  ///< absent if it cannot run the step
   std::string error;                   ///< the reason if figures are absent, in few words
   Nanos planning;                      ///< wall time that planning or tuning took
   /// Of a baseline: how its step differs from the published setting, and that setting's makespan
