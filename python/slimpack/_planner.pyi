@@ -251,7 +251,7 @@ class StepPlan:
 
 def fit_packs(points: Sequence[Sequence[float]], window: int) -> tuple[str, float]:
     """
-    The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their largest relative error. A window of 0 is none.
+    The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their largest error. A window of 0 is none.
     """
 
 def fit_edge(points: Sequence[Sequence[float]]) -> tuple[str, float]:

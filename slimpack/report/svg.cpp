@@ -7,7 +7,7 @@
 namespace slimpack {
 
 std::string svg_text(double x, double y, std::string_view text, std::string_view more) {
-  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, xml_text(text));
+  return fmt::format("<text x=\"{:.5g}\" y=\"{:.5g}\" {}>{}</text>\n", x, y, more, xml_text(text));
 }
 
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view kind) {

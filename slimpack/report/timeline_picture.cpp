@@ -9,6 +9,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/report/span_style.h"
+#include "slimpack/report/svg.h"
 #include "slimpack/report/timeline_places.h"
 #include "slimpack/report/xml_text.h"
 
@@ -44,10 +45,6 @@ class Scale {
   double left_;
   Nanos end_{1};
 };
-
-std::string text_at(double x, double y, std::string_view text, std::string_view more = "") {
-  return fmt::format("<text x=\"{:.4g}\" y=\"{:.5g}\"{}>{}</text>\n", x, y, more, xml_text(text));
-}
 
 /// How many of the first ranks are drawn.
 std::int32_t drawn_ranks(const Timeline& timeline) {
@@ -89,8 +86,8 @@ std::string rows_of(const PicturedTimeline& one, double top, const Scale& scale)
   const std::vector<std::string> labels = rank_labels(timeline);
   const auto y = [&](std::int32_t rank) { return top + kTitle + rank * (kRow + kGap); };
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    out += text_at(scale.left() - 8, y(rank) + kRow - 5, labels[static_cast<std::size_t>(rank)],
-                   " text-anchor=\"end\"");
+    out += svg_text(scale.left() - 8, y(rank) + kRow - 5, labels[static_cast<std::size_t>(rank)],
+                    "text-anchor=\"end\"");
     out += fmt::format(
         "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:.2f}\" height=\"{:g}\" fill=\"{}\" "
         "fill-opacity=\"0.16\"/>\n",
@@ -124,8 +121,8 @@ std::string axis_at(double y, const Scale& scale) {
         "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:g}\" y2=\"{2:g}\" stroke=\"{3}\"/>\n",
         scale.x(at), y, y + 4, kText);
     const bool last = scale.x(at) > kWidth - 20;
-    out += text_at(last ? kWidth : scale.x(at), y + 17, at == Nanos(0) ? "0" : human_duration(at),
-                   last ? " text-anchor=\"end\"" : " text-anchor=\"middle\"");
+    out += svg_text(last ? kWidth : scale.x(at), y + 17, at == Nanos(0) ? "0" : human_duration(at),
+                    last ? "text-anchor=\"end\"" : "text-anchor=\"middle\"");
   }
   return out;
 }
@@ -141,7 +138,7 @@ std::string legend_at(double y, std::span<const PicturedTimeline> timelines, dou
   const auto entry = [&](std::string_view colour, std::string_view opacity, std::string_view text) {
     out += fmt::format("<rect x=\"{:.5g}\" y=\"{:g}\" width=\"11\" height=\"11\" fill=\"{}\"{}/>\n",
                        x, y - 10, colour, opacity);
-    out += text_at(x + 16, y, text);
+    out += svg_text(x + 16, y, text);
     x += 16 + kLetter * static_cast<double>(text.size()) + 18;
   };
   for (const SpanKind kind : drawn_kinds())
