@@ -127,11 +127,11 @@ std::vector<ActionError> worst_of(const RatedPlan& step, const Timeline& predict
 double StepErrors::memory_error() const {
   double largest = 0;
   for (std::size_t r = 0; r < predicted_peak.size(); ++r) {
-    const auto measured = static_cast<double>(std::max(Bytes(1), measured_peak[r]).count());
-    worst =
-        std::max(worst, std::abs(static_cast<double>(predicted_peak[r].count()) / measured - 1));
+    const auto peak = static_cast<double>(std::max(Bytes(1), measured_peak[r]).count());
+    largest =
+        std::max(largest, std::abs(static_cast<double>(predicted_peak[r].count()) / peak - 1));
   }
-  return worst;
+  return largest;
 }
 
 StepErrors step_errors(const RatedPlan& step, const Costs& cost, std::span<const Timeline> measured,

@@ -28,8 +28,8 @@ struct PredictedFigures {
 struct ComparedPlanner {
   std::string planner;
   std::optional<PredictedFigures> figures;  ///< absent if it cannot run the step
-  std::string error;                   ///< the reason if figures are absent, in few words
-  Nanos planning;                      ///< wall time that planning or tuning took
+  std::string error;                        ///< the reason if figures are absent, in few words
+  Nanos planning;                           ///< wall time that planning or tuning took
   /// Of a baseline: how its step differs from the published setting, and that setting's makespan
   /// and peak.
   std::string tuning = {};
