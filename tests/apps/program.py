@@ -229,7 +229,7 @@ def assert_last_line(done, start, *parts):
     *log, line = done.stderr.splitlines()
     for before in log:
         assert before.startswith(("model: ", "data: ", "cost: ", "step ", "resume: ",
-                                  "evaluation ")), done.stderr
+                                  "evaluation ", "warning: steps take ")), done.stderr
     assert line.startswith(start), done.stderr
     for part in parts:
         assert str(part) in line

@@ -113,7 +113,10 @@ def test_the_pointer_shows_what_a_span_is(trained, opened):
     page = opened(trained / "report.html")
     canvas = page.locator(".rows canvas").nth(1)  # measured
     place = canvas.bounding_box()
-    canvas.hover(position={"x": 132 + 3, "y": place["height"] / 4})  # the first forward of stage 0
+    # The middle of the first forward of stage 0; --gutter is 132 pixels.
+    start, length = page.evaluate("(row => [row.start[0], row.length[0]])(data.timelines.measured.rows[0])")
+    middle = (start + length / 2) / shown(page, 1)[1]
+    canvas.hover(position={"x": 132 + middle * (place["width"] - 132), "y": place["height"] / 4})
     tooltip = page.locator("#tooltip")
     assert tooltip.locator("b").inner_text() == "forward, MicroPack 0"
     text = tooltip.inner_text()
