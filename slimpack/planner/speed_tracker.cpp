@@ -18,7 +18,7 @@ namespace {
 /// Steps whose median counts, and how many of them there must be.
 constexpr std::size_t kWindow = 5;
 constexpr std::size_t kFewest = 3;
-/// What changes what is believed. Medians of healthy ranks on a shared machine stay within 8%.
+/// What changes what is believed. A shared machine's speed changes by less from step to step.
 constexpr double kHysteresis = 0.1;
 /// Of the costs: beyond it something else is wrong.
 constexpr double kBound = 4;
