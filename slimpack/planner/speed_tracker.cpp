@@ -59,6 +59,11 @@ RankSpeeds by_rank(const std::deque<RankSpeeds>& steps, const Of& of) {
   return result;
 }
 
+/// Of measured ÷ predicted.
+bool is_off(double ratio) {
+  return ratio >= 1 + kDrift || ratio <= 1 / (1 + kDrift);
+}
+
 struct Slowest {
   std::size_t replica = 0, rank = 0;
   double speed = 0;
@@ -141,17 +146,19 @@ bool SpeedTracker::add(RankSpeeds measured) {
   return changed;
 }
 
-std::optional<std::string> DriftWatch::add(const RankSpeeds& assumed, const RankSpeeds& measured,
-                                           Nanos predicted, Nanos makespan) {
+std::optional<std::string> DriftWatch::add(Nanos predicted, Nanos makespan,
+                                           const RankSpeeds& assumed,
+                                           const std::function<RankSpeeds()>& measured) {
   if (told_ || predicted <= Nanos(0)) return std::nullopt;
-  RankSpeeds relative = measured;
+  keep_last(last_, static_cast<double>(makespan.count()) / static_cast<double>(predicted.count()));
+  if (!is_off(last_.back())) return std::nullopt;
+  RankSpeeds relative = measured();
   for (std::size_t r = 0; r < relative.size(); ++r)
     for (std::size_t p = 0; p < relative[r].size(); ++p) relative[r][p] /= at(assumed, r, p);
   keep_last(last_speeds_, std::move(relative));
-  keep_last(last_, static_cast<double>(makespan.count()) / static_cast<double>(predicted.count()));
   if (last_.size() < kWindow) return std::nullopt;
   const double usual = median({last_.begin(), last_.end()});
-  if (usual < 1 + kDrift && usual > 1 / (1 + kDrift)) return std::nullopt;
+  if (!is_off(usual)) return std::nullopt;
   told_ = true;
   const RankSpeeds speeds =
       by_rank(last_speeds_, [](std::vector<double> all) { return median(std::move(all)); });

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,16 +50,17 @@ class SpeedTracker {
 /// Tells once that predictions have drifted away from what is measured.
 class DriftWatch {
  public:
-  /// Adds a step: the speeds that its plan assumed (empty = all 1) and those that were measured,
-  /// and its makespan as predicted and measured. One line with the cause when the last steps were
+  /// Adds a step: its makespan as predicted and measured, and the speeds that its plan assumed
+  /// (empty = all 1). `measured` finds those at which the ranks ran; it is called only for steps
+  /// that are off, since it costs a simulation. One line with the cause when the last steps were
   /// 20% or more longer or shorter than predicted, for the first time; else nullopt.
-  [[nodiscard]] std::optional<std::string> add(const RankSpeeds& assumed,
-                                               const RankSpeeds& measured, Nanos predicted,
-                                               Nanos makespan);
+  [[nodiscard]] std::optional<std::string> add(Nanos predicted, Nanos makespan,
+                                               const RankSpeeds& assumed,
+                                               const std::function<RankSpeeds()>& measured);
 
  private:
   std::deque<double> last_;             ///< measured ÷ predicted
-  std::deque<RankSpeeds> last_speeds_;  ///< measured ÷ assumed
+  std::deque<RankSpeeds> last_speeds_;  ///< measured ÷ assumed, of steps that were off
   bool told_ = false;
 };
 

@@ -185,11 +185,12 @@ RankSpeeds TrainingRun::followed_speeds() const {
 void TrainingRun::watch(const CompletedStep& done) {
   if (!agreement_.first()) return;
   const RatedPlan& planned = done.ready.planned;
-  RankSpeeds measured = measured_speeds(planned, cost(), done.result.timeline);
-  if (const auto drift = drift_.add(planned.speed, measured, planned.prediction.makespan,
-                                    metrics_of(done.result.timeline).makespan))
+  const Timeline& timeline = done.result.timeline;
+  const auto measured = [&] { return measured_speeds(planned, cost(), timeline); };
+  if (const auto drift = drift_.add(planned.prediction.makespan, metrics_of(timeline).makespan,
+                                    planned.speed, measured))
     listener_.note("", "warning: " + *drift);
-  if (speeds_.add(std::move(measured)) && config_.parallel.follow_speed)
+  if (config_.parallel.follow_speed && speeds_.add(measured()))
     listener_.note("speed", "plans follow the ranks' speeds: " + speeds_text(speeds_.speeds()));
 }
 

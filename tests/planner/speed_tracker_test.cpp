@@ -6,23 +6,13 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/planner/planner.h"
+#include "tests/support/small_cost.h"
 
 namespace slimpack {
 namespace {
 
-ModelShape shape() {
-  ModelShape shape;
-  shape.hidden_size = 1024;
-  shape.intermediate_size = 2816;
-  shape.num_layers = 8;
-  shape.num_heads = shape.num_kv_heads = 16;
-  shape.head_dim = 64;
-  shape.vocab_size = 32'000;
-  return shape;
-}
-
 Costs costs() {
-  return cost_from_hardware(shape(), Dtype::kBf16, HardwareSpec{}, 1, 2, 2);
+  return testing::small_cost(2);
 }
 
 SequenceLengths lengths(std::uint64_t seed) {
@@ -34,7 +24,7 @@ SequenceLengths lengths(std::uint64_t seed) {
 }
 
 RatedPlan planned(const RankSpeeds& speeds, std::uint64_t seed) {
-  const Job job{.layout = {{0, 4, 8}}, .replicas = 2, .speed = speeds, .context = Tokens(32'768)};
+  const Job job{.layout = {{0, 3, 6}}, .replicas = 2, .speed = speeds, .context = Tokens(32'768)};
   return *plan_step(job, lengths(seed), {.granularity = Tokens(256)}, costs()).step;
 }
 
@@ -101,11 +91,13 @@ TEST(SpeedTracker, IgnoresTwoBadStepsAndStaysWithinItsBounds) {
 
 std::optional<std::string> told(const RankSpeeds& speeds, double makespan) {
   DriftWatch watch;
-  for (int step = 0; step < 4; ++step)
-    EXPECT_FALSE(watch.add({}, speeds, Nanos(1000), Nanos(static_cast<std::int64_t>(makespan))));
-  const auto line = watch.add({}, speeds, Nanos(1000), Nanos(static_cast<std::int64_t>(makespan)));
-  // Only once.
-  EXPECT_FALSE(watch.add({}, speeds, Nanos(1000), Nanos(static_cast<std::int64_t>(makespan))));
+  const auto add = [&] {
+    return watch.add(Nanos(1000), Nanos(static_cast<std::int64_t>(makespan)), {},
+                     [&] { return speeds; });
+  };
+  for (int step = 0; step < 4; ++step) EXPECT_FALSE(add());
+  const auto line = add();
+  EXPECT_FALSE(add());  // only once
   return line;
 }
 
