@@ -15,7 +15,7 @@ void drop(SliceTime& time) {
 }
 
 void drop(PackCost& cost) {
-  cost.per_pack = cost.per_slice = 0;
+  cost.per_pack = cost.per_slice = cost.per_missing_row = 0;
 }
 
 void drop(LayerCosts& layer) {
