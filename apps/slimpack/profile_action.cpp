@@ -56,7 +56,8 @@ std::string coefficient_table(const Costs& cost) {
   row("per token", &PackCost::per_token, cost.weight_gradient.per_token);
   row("per query-key pair", &PackCost::per_pair);
   row("per prefix token", &PackCost::per_prefix_token);
-  row("per row below 512", &PackCost::per_missing_row);
+  row(fmt::format("per row below {}", PackCost::kFullRows.count()).c_str(),
+      &PackCost::per_missing_row);
   return table.text();
 }
 

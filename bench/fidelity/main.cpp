@@ -12,12 +12,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "bench/fidelity/workloads.h"
 #include "bench/program.h"
+#include "bench/statistics.h"
 #include "bench/step_model.h"
 #include "bench/turns.h"
 #include "slimpack/base/file.h"
@@ -39,17 +39,6 @@ struct Arguments {
   int repetitions = 3;
   int workloads = 30;  ///< of them, the first ones
   std::string json;
-};
-
-/// Errors as shares: |predicted ÷ measured − 1|.
-struct Errors {
-  std::vector<double> all;
-
-  void add(double predicted, double measured) { all.push_back(std::abs(predicted / measured - 1)); }
-  [[nodiscard]] double mean() const {
-    return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
-  }
-  [[nodiscard]] double worst() const { return std::ranges::max(all); }
 };
 
 struct PlanKind {
@@ -85,6 +74,9 @@ struct RatedWay {
   double measured = 0;  ///< median over the repetitions, seconds
   double replayed = 0;
   double predicted = 0;
+
+  [[nodiscard]] Compared replay() const { return {replayed, measured}; }
+  [[nodiscard]] Compared prediction() const { return {predicted, measured}; }
 };
 
 struct Outcome {
@@ -92,8 +84,8 @@ struct Outcome {
   std::vector<std::string> names = {};
   std::vector<RatedWay> ways = {};
   std::size_t picked = 0;
-  double loss = 0;     ///< replayed, picked ÷ best − 1
-  Errors memory = {};  ///< of every rank, under the plan that was picked
+  double loss = 0;                    ///< replayed, picked ÷ best − 1
+  std::vector<Compared> memory = {};  ///< of every rank, under the plan that was picked
 };
 
 class Bench {
@@ -153,18 +145,18 @@ class Bench {
       outcome.ways.push_back({median(way.all_seconds()),
                               to_seconds(replay(way.planned, cost, way.timelines()).makespan),
                               to_seconds(way.planned.prediction.makespan)});
-    const auto best = [&](double RatedWay::*time) {
-      return std::ranges::min_element(outcome.ways, {}, time);
-    };
-    outcome.picked = static_cast<std::size_t>(best(&RatedWay::predicted) - outcome.ways.begin());
-    outcome.loss = outcome.ways[outcome.picked].replayed / best(&RatedWay::replayed)->replayed - 1;
+    std::vector<Compared> choices;
+    for (const RatedWay& way : outcome.ways) choices.push_back({way.predicted, way.replayed});
+    outcome.picked = static_cast<std::size_t>(
+        std::ranges::min_element(choices, {}, &Compared::predicted) - choices.begin());
+    outcome.loss = choice_loss(choices);
     const Way& picked = ways[outcome.picked];
     const std::vector<Bytes>& predicted = picked.planned.prediction.peak_activation;
     for (std::size_t rank = 0; rank < predicted.size(); ++rank) {
       std::vector<double> peaks;
       for (const StepResult& r : picked.results)
         peaks.push_back(static_cast<double>(r.timeline.peak_activation[rank].count()));
-      outcome.memory.add(static_cast<double>(predicted[rank].count()), median(peaks));
+      outcome.memory.push_back({static_cast<double>(predicted[rank].count()), median(peaks)});
     }
   }
 
@@ -181,9 +173,8 @@ std::string percent(double share) {
 void add_row(Table& table, const Outcome& outcome) {
   const RatedWay& picked = outcome.ways[outcome.picked];
   table.add_row({outcome.workload.name(), fmt::format("{:.2f} s", picked.measured),
-                 percent(picked.replayed / picked.measured - 1),
-                 percent(picked.predicted / picked.measured - 1), percent(outcome.memory.worst()),
-                 percent(outcome.loss)});
+                 percent(picked.replay().error()), percent(picked.prediction().error()),
+                 percent(errors_of(outcome.memory).worst), percent(outcome.loss)});
 }
 
 nlohmann::json to_json(const Outcome& outcome) {
@@ -193,32 +184,33 @@ nlohmann::json to_json(const Outcome& outcome) {
                      {"measured_seconds", outcome.ways[i].measured},
                      {"replayed_seconds", outcome.ways[i].replayed},
                      {"predicted_seconds", outcome.ways[i].predicted}});
+  nlohmann::json memory = nlohmann::json::array();
+  for (const Compared& rank : outcome.memory) memory.push_back(std::abs(rank.error()));
   return {{"workload", outcome.workload.name()},
           {"picked", outcome.names[outcome.picked]},
           {"loss", outcome.loss},
-          {"memory_errors", outcome.memory.all},
+          {"memory_errors", memory},
           {"plans", plans}};
 }
 
 /// Over the plans that were picked, one of each workload.
 nlohmann::json summary(const std::vector<Outcome>& outcomes) {
-  Errors replayed, predicted, memory, every_plan;
+  std::vector<Compared> replayed, predicted, memory, every_plan;
   int near = 0;
   for (const Outcome& outcome : outcomes) {
-    const RatedWay& picked = outcome.ways[outcome.picked];
-    replayed.add(picked.replayed, picked.measured);
-    predicted.add(picked.predicted, picked.measured);
-    memory.all.insert(memory.all.end(), outcome.memory.all.begin(), outcome.memory.all.end());
-    for (const RatedWay& way : outcome.ways) every_plan.add(way.replayed, way.measured);
+    replayed.push_back(outcome.ways[outcome.picked].replay());
+    predicted.push_back(outcome.ways[outcome.picked].prediction());
+    memory.insert(memory.end(), outcome.memory.begin(), outcome.memory.end());
+    for (const RatedWay& way : outcome.ways) every_plan.push_back(way.replay());
     near += outcome.loss <= 0.02 ? 1 : 0;
   }
-  return {{"mean_error", replayed.mean()},
-          {"worst_error", replayed.worst()},
-          {"mean_error_of_every_plan", every_plan.mean()},
-          {"predicted_mean_error", predicted.mean()},
-          {"predicted_worst_error", predicted.worst()},
-          {"memory_mean_error", memory.mean()},
-          {"memory_worst_error", memory.worst()},
+  return {{"mean_error", errors_of(replayed).mean},
+          {"worst_error", errors_of(replayed).worst},
+          {"mean_error_of_every_plan", errors_of(every_plan).mean},
+          {"predicted_mean_error", errors_of(predicted).mean},
+          {"predicted_worst_error", errors_of(predicted).worst},
+          {"memory_mean_error", errors_of(memory).mean},
+          {"memory_worst_error", errors_of(memory).worst},
           {"picks_within_2_percent", static_cast<double>(near) / std::ssize(outcomes)}};
 }
 

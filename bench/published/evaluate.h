@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/published/job.h"
-#include "bench/published/statistics.h"
+#include "bench/statistics.h"
 
 namespace slimpack::bench {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "bench/published/predict.h"
-#include "bench/published/statistics.h"
+#include "bench/statistics.h"
 #include "slimpack/base/random.h"
 
 namespace slimpack::bench {

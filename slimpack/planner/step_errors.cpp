@@ -69,6 +69,7 @@ class Reasons {
 
   [[nodiscard]] std::string of(const ActionError& e) const {
     const auto& [rank, kind, local_stage, pack] = e.work;
+    if (e.predicted == Nanos(0)) return "it is predicted to take no time";
     const double ratio = 1 / (1 + e.error());  // measured ÷ predicted
     const double off = std::abs(ratio - 1);
     if (e.spread >= off / 2)
@@ -101,27 +102,6 @@ class Reasons {
   std::map<std::pair<std::int32_t, SpanKind>, double> usual_;  ///< measured ÷ predicted
 };
 
-std::vector<ActionError> worst_of(const RatedPlan& step, const Timeline& predicted,
-                                  const Durations& measured, std::size_t most) {
-  const std::map<Work, double> expected = busy_durations(predicted);
-  const Reasons reasons(step, measured, expected, predicted.ranks / predicted.replicas);
-  const auto nanos = [](double time) { return Nanos(static_cast<std::int64_t>(time)); };
-  std::vector<ActionError> all;
-  for (const auto& [work, durations] : measured) {
-    const auto found = expected.find(work);
-    if (found == expected.end() || found->second <= 0) continue;
-    const double usual = std::max(1.0, median(durations));
-    all.push_back({work, nanos(found->second), nanos(usual), spread_of(durations), ""});
-  }
-  const auto off = [](const ActionError& e) {
-    return -std::abs((e.predicted - e.measured).count());
-  };
-  std::ranges::stable_sort(all, {}, off);
-  all.resize(std::min(all.size(), most));
-  for (ActionError& e : all) e.reason = reasons.of(e);
-  return all;
-}
-
 }  // namespace
 
 double StepErrors::memory_error() const {
@@ -132,6 +112,26 @@ double StepErrors::memory_error() const {
         std::max(largest, std::abs(static_cast<double>(predicted_peak[r].count()) / peak - 1));
   }
   return largest;
+}
+
+std::vector<ActionError> largest_action_errors(const Timeline& predicted,
+                                               std::span<const Timeline> measured,
+                                               std::size_t most) {
+  const std::map<Work, double> expected = busy_durations(predicted);
+  const auto nanos = [](double time) { return Nanos(static_cast<std::int64_t>(time)); };
+  std::vector<ActionError> all;
+  for (const auto& [work, durations] : durations_of(measured)) {
+    const auto found = expected.find(work);
+    if (found != expected.end())
+      all.push_back(
+          {work, nanos(found->second), nanos(median(durations)), spread_of(durations), ""});
+  }
+  const auto off = [](const ActionError& e) {
+    return -std::abs((e.predicted - e.measured).count());
+  };
+  std::ranges::stable_sort(all, {}, off);
+  all.resize(std::min(all.size(), most));
+  return all;
 }
 
 StepErrors step_errors(const RatedPlan& step, const Costs& cost, std::span<const Timeline> measured,
@@ -160,7 +160,10 @@ StepErrors step_errors(const RatedPlan& step, const Costs& cost, std::span<const
   errors.measured = Nanos(static_cast<std::int64_t>(median(makespans)));
   errors.measured_bubble = median(bubbles);
   errors.jitter = median(spreads);
-  errors.worst = worst_of(step, predicted, durations, most);
+  errors.worst = largest_action_errors(predicted, measured, most);
+  const Reasons reasons(step, durations, busy_durations(predicted),
+                        predicted.ranks / predicted.replicas);
+  for (ActionError& e : errors.worst) e.reason = reasons.of(e);
   return errors;
 }
 

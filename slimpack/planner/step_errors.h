@@ -1,6 +1,7 @@
 // Step errors: how far a step's prediction is from its measured repetitions, and why.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,9 +25,18 @@ struct ActionError {
   std::string reason;  ///< in words
 
   [[nodiscard]] double error() const {
-    return static_cast<double>(predicted.count()) / static_cast<double>(measured.count()) - 1;
+    return static_cast<double>(predicted.count()) /
+               static_cast<double>(std::max(Nanos(1), measured).count()) -
+           1;
   }
 };
+
+/// The `most` parts of the work whose measured time is furthest from the predicted one, in
+/// nanoseconds; `reason` stays empty. Work that only one of the two did does not count.
+/// REQUIRES: a repetition. Cost: O(spans · log(spans)).
+[[nodiscard]] std::vector<ActionError> largest_action_errors(const Timeline& predicted,
+                                                             std::span<const Timeline> measured,
+                                                             std::size_t most);
 
 struct StepErrors {
   Nanos measured;   ///< makespan, median over the repetitions

@@ -1,24 +1,14 @@
 #include "slimpack/report/page_figures.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/data/lengths.h"
-#include "slimpack/planner/replay.h"
+#include "slimpack/planner/step_errors.h"
 
 namespace slimpack {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct WorkTimes {
-  Work work;
-  double predicted = 0;
-  double measured = 0;
-
-  [[nodiscard]] double error() const { return std::abs(measured - predicted); }
-};
 
 Json slices_of(const std::vector<MicroPack>& packs) {
   Json out = Json::array();
@@ -33,22 +23,15 @@ Json slices_of(const std::vector<MicroPack>& packs) {
 }  // namespace
 
 Json largest_errors(const Timeline& predicted, const Timeline& measured, std::size_t most) {
-  const auto expected = busy_durations(predicted);
-  std::vector<WorkTimes> works;
-  for (const auto& [work, duration] : busy_durations(measured))
-    if (const auto found = expected.find(work); found != expected.end())
-      works.push_back({work, found->second, duration});
-  std::ranges::stable_sort(works, std::greater(), &WorkTimes::error);
-  works.resize(std::min(works.size(), most));
   Json out = Json::array();
-  for (const WorkTimes& one : works) {
-    const auto& [rank, kind, stage, pack] = one.work;
+  for (const ActionError& action : largest_action_errors(predicted, {&measured, 1}, most)) {
+    const auto& [rank, kind, stage, pack] = action.work;
     out.push_back({{"rank", rank},
                    {"kind", static_cast<int>(kind)},
                    {"stage", stage},
                    {"pack", pack.value()},
-                   {"predicted_ns", std::llround(one.predicted)},
-                   {"measured_ns", std::llround(one.measured)}});
+                   {"predicted_ns", action.predicted.count()},
+                   {"measured_ns", action.measured.count()}});
   }
   return out;
 }

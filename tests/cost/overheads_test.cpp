@@ -3,25 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/counted_costs.h"
+#include "tests/support/small_cost.h"
 
 namespace slimpack {
 namespace {
 
-/// Six small layers on made-up hardware; links for as many replicas.
-Costs small_cost(std::int32_t replicas = 1) {
-  ModelShape shape;
-  shape.hidden_size = 64;
-  shape.intermediate_size = 176;
-  shape.num_layers = 6;
-  shape.num_heads = 4;
-  shape.num_kv_heads = 2;
-  shape.head_dim = 16;
-  shape.vocab_size = 257;
-  shape.max_positions = Tokens(1 << 20);
-  HardwareSpec hardware;
-  hardware.host_bandwidth = 0;
-  return cost_from_hardware(shape, Dtype::kFp32, hardware, 1, replicas);
-}
+using testing::small_cost;
 
 /// Two forward packs of two and one slices, and three backward packs of one.
 PackPlan packs_of_three_slices() {

@@ -8,31 +8,23 @@
 #include <vector>
 
 #include "slimpack/planner/planner.h"
+#include "tests/support/small_cost.h"
 
 namespace slimpack {
 namespace {
 
-Costs costs() {
-  ModelShape shape;
-  shape.hidden_size = 512;
-  shape.intermediate_size = 1408;
-  shape.num_layers = 4;
-  shape.num_heads = shape.num_kv_heads = 8;
-  shape.head_dim = 64;
-  shape.vocab_size = 1000;
-  return cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, 1, 1, 2);
-}
+using testing::small_cost;
 
 /// Six MicroPacks of two sequences each.
 RatedPlan planned() {
   const SequenceLengths lengths(12, Tokens(4000));
-  return *plan_step({.layout = {{0, 2, 4}}, .context = Tokens(8192)}, lengths,
-                    {.planner = PlannerKind::kPacked}, costs())
+  return *plan_step({.layout = {{0, 3, 6}}, .context = Tokens(8192)}, lengths,
+                    {.planner = PlannerKind::kPacked}, small_cost())
               .step;
 }
 
 Timeline predicted() {
-  return predict(planned(), costs()).timeline;
+  return predict(planned(), small_cost()).timeline;
 }
 
 /// The first forward of rank 1, `factor` as long.
@@ -48,7 +40,7 @@ Timeline with_slow_action(double factor) {
 
 TEST(StepErrors, OfAPerfectPredictionAreNone) {
   const std::vector<Timeline> measured(3, predicted());
-  const StepErrors errors = step_errors(planned(), costs(), measured);
+  const StepErrors errors = step_errors(planned(), small_cost(), measured);
   EXPECT_EQ(errors.error(), 0);
   EXPECT_EQ(errors.replayed_error(), 0);
   EXPECT_EQ(errors.memory_error(), 0);
@@ -61,7 +53,7 @@ TEST(StepErrors, OfAPerfectPredictionAreNone) {
 
 TEST(StepErrors, PutTheWorstActionFirst) {
   const std::vector<Timeline> measured(3, with_slow_action(2));
-  const StepErrors errors = step_errors(planned(), costs(), measured, 4);
+  const StepErrors errors = step_errors(planned(), small_cost(), measured, 4);
   ASSERT_EQ(errors.worst.size(), 4U);
   const ActionError& worst = errors.worst.front();
   EXPECT_EQ(worst.work, (Work{1, SpanKind::kForward, 0, PackId(0)}));
@@ -76,7 +68,7 @@ TEST(StepErrors, NameTheMachineWhereRepetitionsDiffer) {
   // Median 1.3, from 1 to 2: a spread of 1 ÷ 1.3.
   const std::vector<Timeline> measured{with_slow_action(1), with_slow_action(1.3),
                                        with_slow_action(2)};
-  const StepErrors errors = step_errors(planned(), costs(), measured);
+  const StepErrors errors = step_errors(planned(), small_cost(), measured);
   EXPECT_NEAR(errors.worst.front().spread, 1 / 1.3, 1e-3);
   EXPECT_NE(errors.worst.front().reason.find("repetitions differ"), std::string::npos);
 }
@@ -85,7 +77,7 @@ TEST(StepErrors, NameARankThatIsSlowAsAWhole) {
   Timeline slow = predicted();
   for (Span& s : slow.spans)
     if (s.rank == 0 && s.kind == SpanKind::kBackward) s.end = s.end + (s.end - s.start) / 2;
-  const StepErrors errors = step_errors(planned(), costs(), std::vector<Timeline>{slow});
+  const StepErrors errors = step_errors(planned(), small_cost(), std::vector<Timeline>{slow});
   EXPECT_EQ(errors.worst.front().reason, "all backward of rank 0 take 1.50 × their prediction");
 }
 
@@ -97,7 +89,7 @@ TEST(StepErrors, SeeAnotherOrderAndMorePeakMemory) {
   ASSERT_GE(forwards.size(), 2U);
   std::swap(forwards[0]->pack, forwards[1]->pack);
   other.peak_activation[0] = other.peak_activation[0] * 4 / 5;
-  const StepErrors errors = step_errors(planned(), costs(), std::vector<Timeline>{other});
+  const StepErrors errors = step_errors(planned(), small_cost(), std::vector<Timeline>{other});
   EXPECT_FALSE(errors.same_order);
   EXPECT_NEAR(errors.memory_error(), 0.25, 1e-6);  // predicted 5/4 of what was measured
 }

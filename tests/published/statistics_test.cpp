@@ -1,4 +1,4 @@
-#include "bench/published/statistics.h"
+#include "bench/statistics.h"
 
 #include <gtest/gtest.h>
 
