@@ -1,0 +1,42 @@
+#include "slimpack/packflow/decode/panel_matrix.h"
+
+#include <ATen/ops/zeros.h>
+
+namespace slimpack {
+namespace {
+
+/// How many inputs lie side by side.
+std::int64_t interleaved(at::ScalarType type) {
+  return type == at::kBFloat16 ? 2 : 1;
+}
+
+}  // namespace
+
+PanelMatrix::PanelMatrix(const at::Tensor& weight_OI, at::ScalarType type)
+    : outputs_(weight_OI.size(0)), inputs_(weight_OI.size(1)) {
+  const std::int64_t group = interleaved(type);
+  at::Tensor padded = at::zeros({panels() * kLanes, padded_inputs()}, type);
+  padded.narrow(0, 0, outputs_).narrow(1, 0, inputs_).copy_(weight_OI);
+  panels_ =
+      padded.view({panels(), kLanes, padded_inputs() / group, group}).transpose(1, 2).contiguous();
+}
+
+at::Tensor PanelMatrix::whole_OI() const {
+  return panels_.transpose(1, 2)
+      .reshape({panels() * kLanes, padded_inputs()})
+      .narrow(0, 0, outputs_)
+      .narrow(1, 0, inputs_);
+}
+
+template <class Input>
+void PanelMatrix::copy_row(std::int64_t output, Sum<Input>* to) const {
+  const std::int64_t group = interleaved(type());
+  const Input* from = panel<Input>(output / kLanes) + output % kLanes * group;
+  for (std::int64_t i = 0; i < inputs_; ++i)
+    to[i] = static_cast<Sum<Input>>(from[i / group * kLanes * group + i % group]);
+}
+template void PanelMatrix::copy_row<double>(std::int64_t, double*) const;
+template void PanelMatrix::copy_row<float>(std::int64_t, float*) const;
+template void PanelMatrix::copy_row<c10::BFloat16>(std::int64_t, float*) const;
+
+}  // namespace slimpack

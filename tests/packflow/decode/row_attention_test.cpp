@@ -1,0 +1,105 @@
+// Attention of few rows against attention by definition, in sequences and trees.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "slimpack/packflow/decode/row_attention.h"
+#include "tests/packflow/kernels/attention_by_definition.h"
+#include "tests/packflow/support/tensors.h"
+
+namespace slimpack {
+namespace {
+
+using slimpack::testing::Attention;
+using slimpack::testing::random_attention;
+using slimpack::testing::relative_error;
+
+/// Softmax attention of one row on the keys that a list names.
+at::Tensor attend_listed(const Attention& a, std::int64_t row,
+                         const std::vector<std::int64_t>& keys) {
+  const at::Tensor index = at::tensor(keys);
+  const std::int64_t sharing = a.q.size(1) / a.k.size(1);
+  std::vector<at::Tensor> heads;
+  for (std::int64_t n = 0; n < a.q.size(1); ++n) {
+    const at::Tensor k = a.k.select(1, n / sharing).index_select(0, index);
+    const at::Tensor v = a.v.select(1, n / sharing).index_select(0, index);
+    const at::Tensor scores = at::mv(k, a.q[row][n]) / std::sqrt(static_cast<double>(k.size(1)));
+    heads.push_back(at::mv(v.t(), scores.softmax(0)));
+  }
+  return at::cat(heads);
+}
+
+/// Runs the kernel on the last rows of `a`, its keys in a cache with room to spare.
+template <class T>
+at::Tensor attend_last(const Attention& a, const OwnKeys& own) {
+  constexpr auto type = c10::CppTypeToScalarType<T>::value;
+  constexpr auto sums = c10::CppTypeToScalarType<Sum<T>>::value;
+  const std::int64_t tokens = a.k.size(0), heads = a.k.size(1), dim = a.k.size(2);
+  const std::int64_t rows = own.rows(), width = a.q.size(1) * dim, capacity = tokens + 7;
+  const auto cache = [&](const at::Tensor& x) {
+    at::Tensor room = at::full({heads, capacity, dim}, std::nan(""), type);
+    room.narrow(1, 0, tokens).copy_(x.transpose(0, 1));
+    return room;
+  };
+  const at::Tensor k = cache(a.k), v = cache(a.v);
+  at::Tensor q = a.q.narrow(0, tokens - rows, rows).reshape({rows, width}).to(sums).contiguous();
+  at::Tensor out = at::empty({rows, width}, type);
+  attend_rows<T>({q.const_data_ptr<Sum<T>>(), rows, width}, a.q.size(1),
+                 {k.const_data_ptr<T>(), v.const_data_ptr<T>(), heads, capacity, dim},
+                 tokens - rows, own, {out.mutable_data_ptr<T>(), rows, width});
+  return out.to(at::kDouble);
+}
+
+template <class T>
+class RowAttention : public ::testing::Test {
+ protected:
+  /// In fp64 that of sums; else of inputs that are rounded to the type: 2^-8 in bf16.
+  static constexpr double kTolerance = std::is_same_v<T, double>  ? 1e-12
+                                       : std::is_same_v<T, float> ? 1e-5
+                                                                  : 2e-2;
+};
+using Types = ::testing::Types<double, float, c10::BFloat16>;
+TYPED_TEST_SUITE(RowAttention, Types);
+
+TYPED_TEST(RowAttention, OfASequenceSeesAllKeysBefore) {
+  Rng rng(1);
+  // Blocks are of 64 keys, tasks of 1,024, lanes 16: whole, broken and several of each.
+  for (const auto& [tokens, rows] :
+       {std::pair{1, 1}, {64, 1}, {65, 3}, {1024, 1}, {1025, 6}, {2500, 17}}) {
+    for (const auto& [kv_heads, sharing, dim] : {std::tuple{1, 1, 8}, {2, 3, 64}, {1, 4, 20}}) {
+      const Attention a = random_attention(rng, tokens, kv_heads, sharing, dim);
+      const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(rows));
+      for (std::int64_t r = 0; r < rows; ++r) {
+        std::vector<std::int64_t> keys(static_cast<std::size_t>(tokens - rows + r + 1));
+        std::iota(keys.begin(), keys.end(), 0);
+        EXPECT_LT(relative_error(actual[r], attend_listed(a, tokens - rows + r, keys)),
+                  this->kTolerance)
+            << tokens << " tokens, row " << r;
+      }
+    }
+  }
+}
+
+TYPED_TEST(RowAttention, OfATreeSeesAncestorsAndNoOthers) {
+  //  row 0 ── 1 ── 3
+  //    └───── 2 ── 4     and 5 beside row 0.
+  const std::vector<std::int32_t> parents{-1, 0, 0, 1, 2, -1};
+  const std::vector<std::vector<std::int64_t>> paths{{0},       {0, 1},    {0, 2},
+                                                     {0, 1, 3}, {0, 2, 4}, {5}};
+  Rng rng(2);
+  for (const std::int64_t before : {0, 1, 63, 64, 1022, 1500}) {
+    const Attention a = random_attention(rng, before + 6, 2, 3, 16);
+    const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(parents));
+    for (std::int64_t r = 0; r < 6; ++r) {
+      std::vector<std::int64_t> keys(static_cast<std::size_t>(before));
+      std::iota(keys.begin(), keys.end(), 0);
+      for (const std::int64_t own : paths[static_cast<std::size_t>(r)])
+        keys.push_back(before + own);
+      EXPECT_LT(relative_error(actual[r], attend_listed(a, before + r, keys)), this->kTolerance)
+          << before << " keys before, row " << r;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slimpack
