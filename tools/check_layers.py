@@ -31,6 +31,7 @@ LAYERS = [
     ["packflow/layer"],
     ["packflow/step"],
     ["packflow/checkpoint", "packflow/profile"],  # side by side
+    ["packflow/generate"],
     ["planner"],
     ["job", "report"],
     ["training"],

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/native/generate_binding.h"
 #include "python/native/invalid_input.h"
 #include "python/native/process_run.h"
 #include "python/native/train_in_python.h"
@@ -35,6 +36,8 @@ NB_MODULE(_training, m) {
   using slimpack::RankGroup;
 
   slimpack::translate_invalid_input(nb::module_::import_("slimpack._planner").attr("InvalidInput"));
+
+  slimpack::bind_generation(m);
 
   nb::class_<TrainArguments>(m, "TrainArguments")
       .def(nb::init<>())

@@ -70,23 +70,6 @@ void require_tensors(const NamedTensors& tensors, const Sizes& needed, const std
                     origin, name);
 }
 
-/// The tensors of a model as this program names them: what files of older programs and of tied
-/// models have beyond these is left out.
-NamedTensors without_redundant(NamedTensors tensors, const ModelShape& shape,
-                               const std::string& origin) {
-  std::erase_if(tensors, [](const auto& entry) {
-    return entry.first.ends_with(".rotary_emb.inv_freq");  // follows from rope_theta
-  });
-  const auto head = tensors.find(kHead), embedding = tensors.find(kEmbedding);
-  if (!shape.tie_embeddings || head == tensors.end() || embedding == tensors.end()) return tensors;
-  if (!head->second.equal(embedding->second))
-    invalid_input(
-        "{}: tensor {} differs from {}, which the model ties; set tie_word_embeddings to false",
-        origin, kHead, kEmbedding);
-  tensors.erase(head);
-  return tensors;
-}
-
 /// Calls assign(bucket, parameter, row, rows) for every part of the rank's parameters with its
 /// piece of the tensor of that name.
 template <class Assign>
@@ -110,10 +93,25 @@ NamedTensors named_gradients(Engine& engine) {
   return tensors_of_all_stages(engine, whole_gradients);
 }
 
-void load_parameters(Engine& engine, const NamedTensors& given, const std::string& origin) {
-  const ModelShape& shape = engine.options().shape;
-  const NamedTensors tensors = without_redundant(given, shape, origin);
+NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
+                           const std::string& origin) {
+  std::erase_if(tensors, [](const auto& entry) {
+    return entry.first.ends_with(".rotary_emb.inv_freq");  // follows from rope_theta
+  });
+  const auto head = tensors.find(kHead), embedding = tensors.find(kEmbedding);
+  if (shape.tie_embeddings && head != tensors.end() && embedding != tensors.end()) {
+    if (!head->second.equal(embedding->second))
+      invalid_input(
+          "{}: tensor {} differs from {}, which the model ties; set tie_word_embeddings to false",
+          origin, kHead, kEmbedding);
+    tensors.erase(head);
+  }
   require_tensors(tensors, tensor_sizes(shape), origin);
+  return tensors;
+}
+
+void load_parameters(Engine& engine, const NamedTensors& given, const std::string& origin) {
+  const NamedTensors tensors = sound_tensors(given, engine.options().shape, origin);
   engine.on_ranks([&](std::int32_t rank, Communicator&, RankClock&) {
     for_each_piece(engine.parameters(rank), tensors, "",
                    [](ParameterBucket& bucket, const Parameter& p, std::int64_t row,

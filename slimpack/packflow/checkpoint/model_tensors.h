@@ -16,6 +16,12 @@ namespace slimpack {
 /// The gradients of the last step, likewise, in the accumulate type.
 [[nodiscard]] NamedTensors named_gradients(Engine& engine);
 
+/// The tensors of a model as this program names them: without what files of older programs and of
+/// tied models have beyond these. Throws InvalidInput naming `origin` and the first tensor by name
+/// that is missing, unknown or of another shape, or holds no floating-point numbers.
+[[nodiscard]] NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
+                                         const std::string& origin);
+
 /// Overwrites the parameters (and masters) with those of a model, whose types may be others: every
 /// rank reads its own pieces. A tied model's tensors may have its head, too. Throws InvalidInput,
 /// engine untouched, naming `origin` and the first tensor by name that is missing, unknown or of

@@ -1,5 +1,6 @@
 #include "slimpack/packflow/decode/panel_matrix.h"
 
+#include <ATen/ops/index.h>
 #include <ATen/ops/zeros.h>
 
 namespace slimpack {
@@ -38,5 +39,12 @@ void PanelMatrix::copy_row(std::int64_t output, Sum<Input>* to) const {
 template void PanelMatrix::copy_row<double>(std::int64_t, double*) const;
 template void PanelMatrix::copy_row<float>(std::int64_t, float*) const;
 template void PanelMatrix::copy_row<c10::BFloat16>(std::int64_t, float*) const;
+
+at::Tensor PanelMatrix::rows_TI(const at::Tensor& index_T) const {
+  const at::Tensor by_output = panels_.transpose(1, 2);  // [panels, 16, I / g, g]
+  return at::index(by_output, {index_T.div(kLanes, "floor"), index_T.remainder(kLanes)})
+      .flatten(1)
+      .narrow(1, 0, inputs_);
+}
 
 }  // namespace slimpack

@@ -36,6 +36,9 @@ class PanelMatrix {
   template <class Input>
   void copy_row(std::int64_t output, Sum<Input>* to) const;
 
+  /// Rows of the matrix, one for each index (int64).
+  [[nodiscard]] at::Tensor rows_TI(const at::Tensor& index_T) const;
+
   /// REQUIRES: Input is type().
   template <class Input>
   [[nodiscard]] const Input* panel(std::int64_t index) const {

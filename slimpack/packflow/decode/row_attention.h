@@ -15,8 +15,8 @@ namespace slimpack {
 /// Keys and values of one layer: [G, capacity, D] each.
 template <class Input>
 struct CachedHeads {
-  const Input* k = nullptr;
-  const Input* v = nullptr;
+  Input* k = nullptr;
+  Input* v = nullptr;
   std::int64_t heads = 0;
   std::int64_t capacity = 0;
   std::int64_t head_dim = 0;

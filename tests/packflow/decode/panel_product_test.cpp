@@ -83,6 +83,8 @@ TYPED_TEST(PanelProduct, KeepsTheMatrixAsItWas) {
   const at::Tensor w = random_tensor(rng, {37, 50}).to(kType<TypeParam>);
   const PanelMatrix panels(w, kType<TypeParam>);
   EXPECT_TRUE(at::equal(panels.whole_OI(), w));
+  EXPECT_TRUE(at::equal(panels.rows_TI(at::tensor({36, 0, 17}, at::kLong)),
+                        w.index_select(0, at::tensor({36, 0, 17}, at::kLong))));
   std::vector<Sum<TypeParam>> row(50);
   panels.copy_row<TypeParam>(36, row.data());
   for (std::int64_t i = 0; i < 50; ++i)

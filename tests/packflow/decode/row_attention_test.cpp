@@ -45,7 +45,7 @@ at::Tensor attend_last(const Attention& a, const OwnKeys& own) {
   at::Tensor q = a.q.narrow(0, tokens - rows, rows).reshape({rows, width}).to(sums).contiguous();
   at::Tensor out = at::empty({rows, width}, type);
   attend_rows<T>({q.const_data_ptr<Sum<T>>(), rows, width}, a.q.size(1),
-                 {k.const_data_ptr<T>(), v.const_data_ptr<T>(), heads, capacity, dim},
+                 {k.mutable_data_ptr<T>(), v.mutable_data_ptr<T>(), heads, capacity, dim},
                  tokens - rows, own, {out.mutable_data_ptr<T>(), rows, width});
   return out.to(at::kDouble);
 }

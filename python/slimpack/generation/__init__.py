@@ -1,0 +1,115 @@
+"""Text from a trained model."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from slimpack import runtime
+from slimpack.generation.chat import chat_text
+from slimpack.generation.stops import StopStrings
+from slimpack.generation.texts import text_of
+
+
+@dataclass(frozen=True)
+class Generation:
+    """An answer and how it came about."""
+
+    text: str
+    tokens: list[int]
+    end: str  # "length", "stop_token", "stop_text" or "positions"
+    prompt_tokens: int
+    reused_tokens: int  # of the prompt, kept from the one before
+    first_token_seconds: float
+    decoding_seconds: float  # from the first token to the end
+
+    @property
+    def tokens_per_second(self):
+        """After the first token; None where there is one alone."""
+        further = len(self.tokens) - 1
+        return further / self.decoding_seconds if further > 0 else None
+
+
+class Generator:
+    """A model that goes on from prompts. It keeps the last one's keys and values, so that a prompt that
+    begins like it costs only the rest. Not for several threads at once.
+
+    model: a Hugging Face folder, a checkpoint, or a folder of checkpoints (its newest one).
+    dtype: "fp32", "bf16", "fp64", or "auto": bf16 where the processor or device multiplies it fast.
+    device: "cpu" or "cuda".
+    tokenizer: a tokenizer.json in place of the model's.
+
+    Raises InvalidInput for what is no such model, and ImportError without the right torch.
+    """
+
+    def __init__(self, model, *, dtype="auto", device="cpu", tokenizer=None):
+        self.native = runtime.load()
+        self.folder = Path(self.native.model_folder(os.fspath(model)))
+        if dtype == "auto":
+            dtype = "bf16" if device == "cuda" or self.native.has_fast_bf16() else "fp32"
+        self.dtype = dtype
+        self.model = self.native.Generator(os.fspath(self.folder), dtype, device)
+        self.texts = text_of(self.folder, self.model.vocabulary, tokenizer)
+
+    def chat(self, messages, **settings):
+        """The answer to messages, such as {"role": "user", "content": "Hello"}. Settings as in generate."""
+        prompt = self.texts.encode(chat_text(self.folder, messages), special=False)
+        return self.generate(prompt, **settings)
+
+    def generate(self, prompt, *, max_new_tokens=256, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0,
+                 seed=0, stop=(), ignore_eos=False, prefill_slice=None, on_text=None):
+        """Goes on from a prompt: text, or a list of tokens. Returns a Generation.
+
+        temperature: 0 takes the likeliest token each time.
+        top_k, top_p, min_p: leave unlikely tokens out, as in transformers; 0, 1 and 0 leave out none.
+        stop: texts that end the answer and are not part of it.
+        ignore_eos: goes on where the model would end.
+        prefill_slice: tokens of the prompt that go through the model at once; fewer take less memory.
+        on_text: called with each new piece of text.
+
+        Ctrl-C ends it after the token in progress. Raises InvalidInput for a prompt that is empty or has
+        more tokens than the model has positions, and for settings out of range.
+        """
+        settings = self.native.GenerateSettings()
+        settings.max_new_tokens = max_new_tokens
+        settings.temperature, settings.seed = temperature, seed
+        settings.top_k, settings.top_p, settings.min_p = top_k, top_p, min_p
+        settings.stop_tokens = [] if ignore_eos else list(self.texts.end_tokens)
+        if prefill_slice is not None:
+            settings.prefill_slice = prefill_slice
+        tokens = self.texts.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        return Answer(self.texts.stream(), StopStrings([stop] if isinstance(stop, str) else stop),
+                      on_text).of(self.model, tokens, settings)
+
+
+class Answer:
+    """The text of one answer as its tokens come."""
+
+    def __init__(self, stream, stops, on_text):
+        self.stream, self.stops, self.on_text = stream, stops, on_text
+        self.pieces = []
+
+    def of(self, model, prompt, settings):
+        made = model.generate(prompt, settings, self.hear)
+        self.tell(self.stops.finish())
+        end = "stop_text" if self.stops.stopped else made["end"]
+        return Generation(text="".join(self.pieces), tokens=made["tokens"], end=end,
+                          prompt_tokens=made["prompt_tokens"], reused_tokens=made["reused_tokens"],
+                          first_token_seconds=made["first_token_seconds"],
+                          decoding_seconds=made["decoding_seconds"])
+
+    def hear(self, token):
+        self.tell(self.stops.pass_on(self.stream(token)))
+        return not self.stops.stopped
+
+    def tell(self, text):
+        if not text:
+            return
+        self.pieces.append(text)
+        if self.on_text is not None:
+            self.on_text(text)
+
+
+def generate(model, prompt, *, dtype="auto", device="cpu", tokenizer=None, **settings):
+    """Text that a model goes on with from a prompt: Generator(model, …).generate(prompt, …). For several
+    prompts make one Generator."""
+    return Generator(model, dtype=dtype, device=device, tokenizer=tokenizer).generate(prompt, **settings)

@@ -1,0 +1,153 @@
+"""Goes on from a prompt with a trained model, token by token.
+
+MODEL is a Hugging Face folder, a checkpoint of `slimpack train`, or a folder of checkpoints (its newest
+one). Text becomes tokens by the folder's tokenizer.json; a model of bytes needs none. The answer goes to
+standard output as it is made, figures to standard error.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+
+from slimpack._planner import InvalidInput
+from slimpack.generation import Generator
+from slimpack.text.errors import shown
+
+EPILOG = """examples:
+  # Go on from a text, always with the likeliest token
+  {prog} runs/demo/checkpoints 'def main():' --max-new-tokens 64
+  # Ask a model that was tuned on chats
+  {prog} SmolLM2-135M-Instruct 'Name three rivers.' --chat
+  # Another answer each time that the seed changes
+  {prog} MODEL 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7
+  # A long prompt from a file, or from a pipe
+  {prog} MODEL --file notes.txt --stop '###'
+  git diff | {prog} MODEL --json
+"""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"slimpack: {message}; try '{self.prog} --help'\n")
+
+
+def make_parser(prog):
+    parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog),
+                           formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL", help="folder of the model")
+    asked = parser.add_argument_group("what to go on from")
+    asked.add_argument("prompt", nargs="?", metavar="PROMPT", help="the text; without one, standard input")
+    asked.add_argument("--file", metavar="PATH", help="a file that holds the text")
+    asked.add_argument("--chat", action="store_true",
+                       help="the text is a user's message: puts it into the model's chat template")
+    asked.add_argument("--system", metavar="TEXT", help="a message before it that says how to answer")
+    asked.add_argument("--tokenizer", metavar="PATH", help="a tokenizer.json in place of the model's")
+    how = parser.add_argument_group("how to choose tokens")
+    how.add_argument("--temperature", type=float, default=0.0, metavar="T",
+                     help="0 takes the likeliest token (default), 1 draws by the model's probabilities")
+    how.add_argument("--top-k", type=int, default=0, metavar="K",
+                     help="draws from the K likeliest tokens (default: all)")
+    how.add_argument("--top-p", type=float, default=1.0, metavar="P",
+                     help="draws from the likeliest tokens that have probability P together (default: 1)")
+    how.add_argument("--min-p", type=float, default=0.0, metavar="P",
+                     help="leaves out tokens below P times the likeliest one's probability (default: 0)")
+    how.add_argument("--seed", type=int, default=0, metavar="N", help="of the drawing (default: 0)")
+    ends = parser.add_argument_group("when to end")
+    ends.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="default: 256")
+    ends.add_argument("--stop", action="append", default=[], metavar="TEXT",
+                      help="ends the answer before this text; may be given several times")
+    ends.add_argument("--ignore-eos", action="store_true", help="goes on where the model would end")
+    run = parser.add_argument_group("how to run")
+    run.add_argument("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp64"],
+                     help="numbers to compute in (default: bf16 where the processor has it, else fp32)")
+    run.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="default: cpu")
+    run.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
+    run.add_argument("--prefill-slice", type=int, metavar="N",
+                     help="tokens of the prompt that go through the model at once (default: 1024); "
+                     "fewer take less memory")
+    run.add_argument("--json", action="store_true", help="prints the answer and its figures as JSON")
+    return parser
+
+
+def read_prompt(options):
+    """The text that is asked for."""
+    if options.prompt is not None and options.file is not None:
+        raise InvalidInput("PROMPT and --file both give a prompt; leave one away")
+    if options.prompt is not None:
+        return options.prompt
+    if options.file is None and sys.stdin.isatty():
+        raise InvalidInput("no prompt; give one as PROMPT, with --file, or on standard input")
+    name = "standard input" if options.file is None else options.file
+    try:
+        if options.file is None:
+            return sys.stdin.buffer.read().decode()
+        with open(options.file, "rb") as file:
+            return file.read().decode()
+    except OSError as error:
+        raise InvalidInput(f"cannot read '{shown(name)}': {error.strerror}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"'{shown(name)}' is no UTF-8 text (byte {error.start}); convert it") from error
+
+
+def use_threads(threads):
+    if threads is None:
+        return
+    if threads < 1:
+        raise InvalidInput(f"--threads is {threads}, it must be 1 or more")
+    import torch
+    torch.set_num_threads(threads)
+
+
+def figures(made):
+    """One line for people."""
+    reused = f" ({made.reused_tokens:,} kept)" if made.reused_tokens else ""
+    line = f"{made.prompt_tokens:,} tokens in{reused}, first token after {made.first_token_seconds:.2f} s; "
+    line += f"{len(made.tokens):,} out"
+    if made.tokens_per_second is not None:
+        line += f", {made.tokens_per_second:.1f} a second"
+    return line + f"; ended by {made.end.replace('_', ' ')}"
+
+
+def write(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def run(options):
+    prompt = read_prompt(options)
+    if options.system is not None and not options.chat:
+        raise InvalidInput("--system is a message of a chat; give --chat, too")
+    use_threads(options.threads)
+    generator = Generator(options.model, dtype=options.dtype, device=options.device,
+                          tokenizer=options.tokenizer)
+    settings = {name: getattr(options, name) for name in (
+        "max_new_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "ignore_eos",
+        "prefill_slice")}
+    settings["on_text"] = None if options.json else write
+    if options.chat:
+        system = [] if options.system is None else [{"role": "system", "content": options.system}]
+        made = generator.chat([*system, {"role": "user", "content": prompt}], **settings)
+    else:
+        made = generator.generate(prompt, **settings)
+    if options.json:
+        print(json.dumps({**dataclasses.asdict(made), "tokens_per_second": made.tokens_per_second}))
+    else:
+        write("\n")
+        print(figures(made), file=sys.stderr)
+
+
+def main(argv=None, prog="slimpack generate"):
+    options = make_parser(prog).parse_args(argv)
+    try:
+        run(options)
+    except (InvalidInput, ImportError) as error:
+        print(f"slimpack: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

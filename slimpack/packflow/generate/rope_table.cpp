@@ -1,0 +1,37 @@
+#include "slimpack/packflow/generate/rope_table.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/outer.h>
+
+#include <algorithm>
+
+#include "slimpack/packflow/device/tensor.h"
+
+namespace slimpack {
+
+RopeTable::RopeTable(const ModelShape& shape, Dtype dtype, at::Device device)
+    : frequencies_(rope_frequencies(shape, accumulate_type(dtype))),
+      rows_options_(at::dtype(compute_type(dtype)).device(device)),
+      cos_LD_(at::empty({0, shape.head_dim / 2}, accumulate_type(dtype))),
+      sin_LD_(cos_LD_) {}
+
+void RopeTable::reserve(std::int64_t positions) {
+  if (positions <= cos_LD_.size(0)) return;
+  const std::int64_t grown = std::max(positions, cos_LD_.size(0) * 3 / 2);
+  const at::Tensor angles =
+      at::outer(at::arange(grown, cos_LD_.scalar_type()), frequencies_.inverse);
+  cos_LD_ = angles.cos().mul_(frequencies_.attention_factor);
+  sin_LD_ = angles.sin().mul_(frequencies_.attention_factor);
+}
+
+RopeRows RopeTable::rows(std::span<const std::int64_t> positions) const {
+  at::Tensor index = at::empty({static_cast<std::int64_t>(positions.size())}, at::kLong);
+  std::ranges::copy(positions, index.mutable_data_ptr<std::int64_t>());
+  const auto take = [&](const at::Tensor& table) {
+    return table.index_select(0, index).to(rows_options_).unsqueeze(1);
+  };
+  return {take(cos_LD_), take(sin_LD_)};
+}
+
+}  // namespace slimpack
