@@ -22,6 +22,7 @@ from slimpack._planner import (
 )
 from slimpack.comparison import Comparison
 from slimpack.fit import Fit
+from slimpack.generation import Generation, Generator, generate
 from slimpack.job import Job, compare, fit, plan
 from slimpack.lengths import length_statistics, read_lengths, split_documents
 from slimpack.runtime import train
@@ -30,6 +31,8 @@ from slimpack.step_plan import StepPlan, simulate
 __all__ = [
     "Comparison",
     "Fit",
+    "Generation",
+    "Generator",
     "IndexedDataset",
     "InvalidInput",
     "Job",
@@ -39,6 +42,7 @@ __all__ = [
     "Timeline",
     "compare",
     "fit",
+    "generate",
     "length_statistics",
     "plan",
     "planner_names",

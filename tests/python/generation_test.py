@@ -1,0 +1,257 @@
+"""slimpack.generate against transformers, and what it refuses."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import slimpack
+from slimpack.generation import Generator
+from slimpack.generation.stops import StopStrings
+from slimpack.generation.texts import end_tokens
+
+sys.path.append(str(Path(__file__).parents[1] / "packflow/step"))
+from hugging_face import use_fp64_casts  # noqa: E402
+
+VOCABULARY = 257
+torch.set_num_threads(1)  # tests run side by side
+
+
+def save_model(folder, family="llama", **sizes):
+    """A model of random weights, large enough that its answers do not settle into one token."""
+    torch.manual_seed(0)
+    config_class, model_class = {
+        "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+        "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+        "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    }[family]
+    config = config_class(**{
+        "vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3,
+        "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 512,
+        "initializer_range": 0.4, "tie_word_embeddings": False, "bos_token_id": None,
+        "eos_token_id": None, **sizes})
+    model = model_class(config).to(torch.float64).eval()
+    model.save_pretrained(folder)
+    use_fp64_casts(model)  # transformers rounds norms and angles to fp32 even in a double model
+    return model
+
+
+def expected_tokens(model, prompt, count):
+    prompt_tokens = torch.tensor([prompt])
+    out = model.generate(prompt_tokens, attention_mask=torch.ones_like(prompt_tokens),
+                         max_new_tokens=count, do_sample=False, pad_token_id=0)
+    return out[0, len(prompt):].tolist()
+
+
+def prompts(count):
+    generator = torch.Generator().manual_seed(1)
+    for i in range(count):
+        length = int(torch.randint(1, 200, (1,), generator=generator))
+        yield torch.randint(0, VOCABULARY - 1, (length,), generator=generator).tolist()
+
+
+@pytest.mark.parametrize("family, sizes", [
+    ("llama", {}),
+    ("llama", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
+    ("qwen2", {"num_key_value_heads": 3}),
+    ("qwen3", {"num_key_value_heads": 1, "head_dim": 20}),
+])
+def test_the_likeliest_tokens_are_those_of_transformers(tmp_path, family, sizes):
+    model = save_model(tmp_path, family, **sizes)
+    whole = Generator(tmp_path, dtype="fp64")
+    sliced = Generator(tmp_path, dtype="fp64")
+    for prompt in prompts(5):
+        expected = expected_tokens(model, prompt, 64)
+        assert len(set(expected)) > 4, "a model that repeats itself tests little"
+        assert whole.generate(prompt, max_new_tokens=64, ignore_eos=True).tokens == expected
+        # 70 tokens go through libtorch's operators, the rest of 1 to 69 through those of few rows.
+        assert sliced.generate(prompt, max_new_tokens=64, ignore_eos=True,
+                               prefill_slice=70).tokens == expected
+
+
+def test_a_prompt_that_begins_like_the_last_one_is_run_from_there(tmp_path):
+    model = save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp64")
+    first = list(range(100))
+    made = generator.generate(first, max_new_tokens=10, ignore_eos=True)
+    assert made.reused_tokens == 0
+    # The nine tokens that were run are kept, too; the tenth was never run.
+    longer = first + made.tokens + [7, 8]
+    assert generator.generate(longer, max_new_tokens=5).reused_tokens == 109
+    other = first[:40] + [200] * 30
+    again = generator.generate(other, max_new_tokens=20, ignore_eos=True)
+    assert again.reused_tokens == 40
+    assert again.tokens == expected_tokens(model, other, 20)
+    # Of a prompt that is there already the last token runs again, for its logits.
+    assert generator.generate(other, max_new_tokens=20, ignore_eos=True).tokens == again.tokens
+    assert generator.generate(other, max_new_tokens=1).reused_tokens == 69
+
+
+def test_it_ends_at_the_models_last_position(tmp_path):
+    save_model(tmp_path, max_position_embeddings=40)
+    made = Generator(tmp_path, dtype="fp32").generate([1] * 38, max_new_tokens=100, ignore_eos=True)
+    # Tokens 39 and 40 take the last positions, the 41st is the answer of the last one.
+    assert (made.end, len(made.tokens)) == ("positions", 3)
+
+
+def test_it_ends_at_the_models_own_end(tmp_path):
+    model = save_model(tmp_path)
+    plain = expected_tokens(model, [5, 6, 7], 30)
+    end = plain[12]
+    generator = Generator(tmp_path, dtype="fp64")
+    generator.texts.end_tokens = (end,)
+    made = generator.generate([5, 6, 7], max_new_tokens=30)
+    assert (made.end, made.tokens) == ("stop_token", plain[:plain.index(end)])
+
+
+def test_the_models_settings_name_its_end(tmp_path):
+    (tmp_path / "config.json").write_text('{"eos_token_id": 7}')
+    assert end_tokens(tmp_path) == (7,)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 2]}')
+    assert end_tokens(tmp_path) == (1, 2)
+    for bad, message in [('{"eos_token_id": "x"}', "it must be a token's number"), ("[]", "no JSON object"),
+                         ("{", "is no JSON")]:
+        (tmp_path / "generation_config.json").write_text(bad)
+        with pytest.raises(slimpack.InvalidInput, match=message):
+            end_tokens(tmp_path)
+
+
+def test_stop_strings_are_found_across_pieces_and_not_told():
+    for stops, pieces, told in [
+        (["###"], ["a#", "#", "#b"], "a"),
+        (["###"], ["a#", "#", "b"], "a##b"),
+        (["abc", "bx"], ["aab", "xc"], "aa"),
+        (["aab"], ["aaab", "c"], "a"),
+        ([], ["x", "y"], "xy"),
+    ]:
+        stop = StopStrings(stops)
+        heard = ""
+        for piece in pieces:
+            heard += stop.pass_on(piece)
+            if stop.stopped:
+                break
+        assert heard + stop.finish() == told, (stops, pieces)
+
+
+def test_the_seed_decides_what_is_drawn(tmp_path):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp64")
+
+    def drawn(seed, **settings):
+        return generator.generate([1, 2, 3], max_new_tokens=20, temperature=1.0, seed=seed, **settings).tokens
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    likeliest = generator.generate([1, 2, 3], max_new_tokens=20).tokens
+    assert drawn(1, top_k=1) == drawn(2, top_p=1e-9) == drawn(3, min_p=1.0) == likeliest
+
+
+def test_drawn_tokens_follow_the_models_probabilities(tmp_path):
+    model = save_model(tmp_path, initializer_range=0.2)
+    generator = Generator(tmp_path, dtype="fp64")
+    logits = model(torch.tensor([[1, 2, 3]])).logits[0, -1]
+    settings = {"temperature": 0.7, "top_k": 40, "top_p": 0.9, "min_p": 0.02}
+    warped = transformers.LogitsProcessorList([
+        transformers.TemperatureLogitsWarper(0.7), transformers.TopKLogitsWarper(40),
+        transformers.TopPLogitsWarper(0.9), transformers.MinPLogitsWarper(0.02)])(
+            torch.tensor([[1, 2, 3]]), logits[None])
+    expected = warped[0].softmax(-1)
+    draws = 3000
+    counts = torch.zeros(VOCABULARY)
+    for seed in range(draws):
+        counts[generator.generate([1, 2, 3], max_new_tokens=1, seed=seed, **settings).tokens[0]] += 1
+    possible = expected > 0
+    assert counts[~possible].sum() == 0
+    chi_squared = ((counts - draws * expected)[possible] ** 2 / (draws * expected)[possible]).sum()
+    freedom = int(possible.sum()) - 1
+    # The mean of χ² is its degrees of freedom and its variance twice that: five deviations.
+    assert freedom > 5 and chi_squared < freedom + 5 * (2 * freedom) ** 0.5
+
+
+def test_bytes_are_text_without_a_tokenizer(tmp_path):
+    save_model(tmp_path)
+    pieces = []
+    made = slimpack.generate(tmp_path, "Grüße", dtype="fp32", max_new_tokens=30, on_text=pieces.append)
+    assert made.prompt_tokens == 7  # ü and ß are two bytes each
+    assert "".join(pieces) == made.text
+    assert made.text.startswith(bytes(t for t in made.tokens if t < 256).decode(errors="replace")[:5])
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"temperature": -1.0}, "temperature is -1, it must be 0 (the likeliest token) or more"),
+    ({"temperature": float("nan")}, "temperature is nan, it must be"),
+    ({"top_k": -2}, "top-k is -2, it must be 0 (all tokens) or more"),
+    ({"top_p": 0.0}, "top-p is 0, it must be above 0"),
+    ({"min_p": 1.5}, "min-p is 1.5, it must be from 0 (all tokens) to 1"),
+    ({"max_new_tokens": 0}, "max-new-tokens is 0, it must be 1 or more"),
+    ({"prefill_slice": 0}, "prefill-slice is 0, it must be 1 or more"),
+])
+def test_settings_out_of_range_are_refused(tmp_path, settings, message):
+    save_model(tmp_path)
+    with pytest.raises(slimpack.InvalidInput) as error:
+        slimpack.generate(tmp_path, "a", dtype="fp32", **settings)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("prompt, message", [
+    ([], "the prompt has no token"),
+    ([0] * 41, "the prompt has 41 tokens, the model 40 positions; shorten the prompt"),
+    ([3, 257], "token 257 is not in the model's vocabulary of 257"),
+    ([-1], "token -1 is not in the model's vocabulary of 257"),
+])
+def test_prompts_that_the_model_cannot_take_are_refused(tmp_path, prompt, message):
+    save_model(tmp_path, max_position_embeddings=40)
+    generator = Generator(tmp_path, dtype="fp32")
+    with pytest.raises(slimpack.InvalidInput) as error:
+        generator.generate(prompt)
+    assert message in str(error.value)
+    assert generator.generate([1, 2], max_new_tokens=2).tokens, "what was refused leaves no trace"
+
+
+def test_folders_that_hold_no_model_are_refused(tmp_path):
+    with pytest.raises(slimpack.InvalidInput, match="neither a model's config.json nor a checkpoint"):
+        Generator(tmp_path)
+    save_model(tmp_path / "model", vocab_size=300)
+    with pytest.raises(slimpack.InvalidInput, match="has no tokenizer.json, and its vocabulary of 300"):
+        Generator(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(slimpack.InvalidInput, match="model.safetensors"):
+        Generator(tmp_path / "model")
+    with pytest.raises(slimpack.InvalidInput, match="dtype is 'fp16'; give one of fp32, bf16, fp64"):
+        Generator(tmp_path / "model", dtype="fp16")
+
+
+def test_chat_templates_run_in_a_sandbox(tmp_path):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp32")
+    messages = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(slimpack.InvalidInput, match="has no chat template"):
+        generator.chat(messages)
+    template = tmp_path / "chat_template.jinja"
+    template.write_text("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+                        "{% if add_generation_prompt %}<assistant>{% endif %}")
+    assert generator.chat(messages, max_new_tokens=1).prompt_tokens == len("<user>Hi<assistant>")
+    template.write_text("{{ raise_exception('no system messages') }}")
+    with pytest.raises(slimpack.InvalidInput, match="refuses the messages: no system messages"):
+        generator.chat(messages)
+    template.write_text("{{ messages.__class__.__mro__ }}")
+    with pytest.raises(slimpack.InvalidInput, match="fails: access to attribute '__class__'"):
+        generator.chat(messages)
+    template.write_text("{% if %}")
+    with pytest.raises(slimpack.InvalidInput, match="chat template of .* fails"):
+        generator.chat(messages)
+
+
+def test_ctrl_c_ends_it_after_the_token_in_progress(tmp_path):
+    save_model(tmp_path)
+    heard = []
+
+    def interrupt(text):
+        heard.append(text)
+        if len(heard) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        slimpack.generate(tmp_path, [65, 66], dtype="fp32", ignore_eos=True, on_text=interrupt)
+    assert len(heard) == 3
