@@ -7,13 +7,17 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <memory>
 #include <optional>
 
 #include "python/native/generate_binding.h"
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/decode/amx_product.h"
 #include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/generate/eagle_draft.h"
+#include "slimpack/packflow/generate/fixed_tree.h"
 #include "slimpack/packflow/generate/generator.h"
+#include "slimpack/packflow/generate/ngram_draft.h"
 
 namespace nb = nanobind;
 
@@ -31,12 +35,32 @@ Kind named(const char* what, const std::string& name, const std::array<Kind, kCo
   invalid_input("{} is '{}'; give one of {}", what, name, all);
 }
 
+/// How tokens are guessed.
+struct DraftSettings {
+  std::string draft;  ///< empty = not at all, "ngram", or the folder of an EAGLE-3 head
+  std::int64_t depth = 6;
+  std::int64_t rows = 60;
+  std::int64_t width = 10;
+};
+
+std::unique_ptr<Draft> make_draft(const std::string& name, const LanguageModel& model) {
+  if (name == "ngram") return std::make_unique<NgramDraft>();
+  return make_eagle_draft(load_eagle_head(name, model), model);
+}
+
+Generator make_generator(LanguageModel& model, const DraftSettings& settings) {
+  if (settings.draft.empty()) return Generator(model);
+  return {model, make_draft(settings.draft, model),
+          std::make_unique<FixedTree>(settings.depth, settings.rows, settings.width)};
+}
+
 /// A model and the sequence that it went on from last.
 class PythonGenerator {
  public:
-  PythonGenerator(const std::string& folder, Dtype dtype, DeviceKind device)
+  PythonGenerator(const std::string& folder, Dtype dtype, DeviceKind device,
+                  const DraftSettings& draft)
       : model_(load_language_model(model_folder(folder), dtype, find_device(device))),
-        generator_(model_) {}
+        generator_(make_generator(model_, draft)) {}
 
   [[nodiscard]] const ModelShape& shape() const { return model_.shape(); }
 
@@ -75,6 +99,13 @@ class PythonGenerator {
     dict["reused_tokens"] = made.reused_tokens;
     dict["first_token_seconds"] = to_seconds(made.first_token);
     dict["decoding_seconds"] = to_seconds(made.decoding);
+    const SpeculationFigures& s = made.speculation;
+    dict["passes"] = s.passes;
+    dict["rows"] = s.rows;
+    dict["guessed"] = s.guessed;
+    dict["accepted"] = s.accepted;
+    dict["drafting_seconds"] = to_seconds(s.drafting);
+    dict["verifying_seconds"] = to_seconds(s.verifying);
     return dict;
   }
 
@@ -106,18 +137,24 @@ void bind_generation(nb::module_& m) {
           "seed", [](const GenerateSettings& s) { return s.sampling.seed; },
           [](GenerateSettings& s, std::uint64_t v) { s.sampling.seed = v; });
 
+  nb::class_<DraftSettings>(m, "DraftSettings")
+      .def(nb::init<>())
+      .def_rw("draft", &DraftSettings::draft)
+      .def_rw("depth", &DraftSettings::depth)
+      .def_rw("rows", &DraftSettings::rows)
+      .def_rw("width", &DraftSettings::width);
+
   nb::class_<PythonGenerator>(m, "Generator", "A model that goes on from tokens")
       .def(
           "__init__",
           [](PythonGenerator* at, const std::string& folder, const std::string& dtype,
-             const std::string& device) {
+             const std::string& device, const DraftSettings& draft) {
             new (at) PythonGenerator(
                 folder, named("dtype", dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
-                named("device", device, std::array{DeviceKind::kCpu, DeviceKind::kCuda}));
+                named("device", device, std::array{DeviceKind::kCpu, DeviceKind::kCuda}), draft);
           },
-          nb::arg("folder"), nb::arg("dtype"), nb::arg("device"))
-      .def_prop_ro("vocabulary",
-                   [](const PythonGenerator& g) { return g.shape().vocab_size; })
+          nb::arg("folder"), nb::arg("dtype"), nb::arg("device"), nb::arg("draft"))
+      .def_prop_ro("vocabulary", [](const PythonGenerator& g) { return g.shape().vocab_size; })
       .def_prop_ro("positions",
                    [](const PythonGenerator& g) { return g.shape().max_positions.count(); })
       .def("generate", &PythonGenerator::generate, nb::arg("prompt"), nb::arg("settings"),

@@ -11,6 +11,17 @@ from slimpack.generation.texts import text_of
 
 
 @dataclass(frozen=True)
+class Speculation:
+    """How guessing went."""
+
+    passes: int  # of the model, each of which verified a tree of guesses
+    rows: int  # that were verified in all, one for each pass beside the guesses
+    acceptance: list[float]  # by depth: the share of trees that had the right guess there
+    drafting_seconds: float
+    verifying_seconds: float
+
+
+@dataclass(frozen=True)
 class Generation:
     """An answer and how it came about."""
 
@@ -21,6 +32,7 @@ class Generation:
     reused_tokens: int  # of the prompt, kept from the one before
     first_token_seconds: float
     decoding_seconds: float  # from the first token to the end
+    speculation: Speculation | None = None
 
     @property
     def tokens_per_second(self):
@@ -37,17 +49,25 @@ class Generator:
     dtype: "fp32", "bf16", "fp64", or "auto": bf16 where the processor or device multiplies it fast.
     device: "cpu" or "cuda".
     tokenizer: a tokenizer.json in place of the model's.
+    draft: guesses tokens that the model then verifies many at a time: "ngram" (what followed the last
+        tokens where they stood before), or the folder of an EAGLE-3 head. The answer stays the same.
+    draft_depth, draft_rows, draft_width: the size of a tree of guesses: tokens in a row, rows that are
+        verified together, and guesses after each token.
 
     Raises InvalidInput for what is no such model, and ImportError without the right torch.
     """
 
-    def __init__(self, model, *, dtype="auto", device="cpu", tokenizer=None):
+    def __init__(self, model, *, dtype="auto", device="cpu", tokenizer=None, draft=None, draft_depth=6,
+                 draft_rows=60, draft_width=10):
         self.native = runtime.load()
         self.folder = Path(self.native.model_folder(os.fspath(model)))
         if dtype == "auto":
             dtype = "bf16" if device == "cuda" or self.native.has_fast_bf16() else "fp32"
         self.dtype = dtype
-        self.model = self.native.Generator(os.fspath(self.folder), dtype, device)
+        guessing = self.native.DraftSettings()
+        guessing.draft = "" if draft is None else os.fspath(draft)
+        guessing.depth, guessing.rows, guessing.width = draft_depth, draft_rows, draft_width
+        self.model = self.native.Generator(os.fspath(self.folder), dtype, device, guessing)
         self.texts = text_of(self.folder, self.model.vocabulary, tokenizer)
 
     def chat(self, messages, **settings):
@@ -95,7 +115,7 @@ class Answer:
         return Generation(text="".join(self.pieces), tokens=made["tokens"], end=end,
                           prompt_tokens=made["prompt_tokens"], reused_tokens=made["reused_tokens"],
                           first_token_seconds=made["first_token_seconds"],
-                          decoding_seconds=made["decoding_seconds"])
+                          decoding_seconds=made["decoding_seconds"], speculation=speculation_of(made))
 
     def hear(self, token):
         self.tell(self.stops.pass_on(self.stream(token)))
@@ -109,7 +129,19 @@ class Answer:
             self.on_text(text)
 
 
-def generate(model, prompt, *, dtype="auto", device="cpu", tokenizer=None, **settings):
-    """Text that a model goes on with from a prompt: Generator(model, …).generate(prompt, …). For several
-    prompts make one Generator."""
-    return Generator(model, dtype=dtype, device=device, tokenizer=tokenizer).generate(prompt, **settings)
+def speculation_of(made):
+    if made["passes"] == 0:
+        return None
+    shares = [right / trees for right, trees in zip(made["accepted"], made["guessed"])]
+    return Speculation(made["passes"], made["rows"], shares, made["drafting_seconds"],
+                       made["verifying_seconds"])
+
+
+MODEL_OPTIONS = ("dtype", "device", "tokenizer", "draft", "draft_depth", "draft_rows", "draft_width")
+
+
+def generate(model, prompt, **settings):
+    """Text that a model goes on with from a prompt: Generator(model, …).generate(prompt, …), which name the
+    settings. For several prompts make one Generator."""
+    of_model = {name: settings.pop(name) for name in MODEL_OPTIONS if name in settings}
+    return Generator(model, **of_model).generate(prompt, **settings)

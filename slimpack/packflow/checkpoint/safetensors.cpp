@@ -22,11 +22,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
-constexpr std::array<std::pair<const char*, at::ScalarType>, 5> kTypes{{{"F64", at::kDouble},
+constexpr std::array<std::pair<const char*, at::ScalarType>, 6> kTypes{{{"F64", at::kDouble},
                                                                         {"F32", at::kFloat},
                                                                         {"F16", at::kHalf},
                                                                         {"BF16", at::kBFloat16},
-                                                                        {"I64", at::kLong}}};
+                                                                        {"I64", at::kLong},
+                                                                        {"BOOL", at::kBool}}};
 
 const char* type_name(at::ScalarType type) {
   for (const auto& [name, known] : kTypes)
@@ -37,8 +38,10 @@ const char* type_name(at::ScalarType type) {
 at::ScalarType type_of(const std::string& name, const std::string& where) {
   for (const auto& [known, type] : kTypes)
     if (name == known) return type;
-  invalid_input("{}: dtype \"{}\" is not supported; allowed are F64, F32, F16, BF16 and I64", where,
-                name);
+  invalid_input(
+      "{}: dtype \"{}\" is not supported; allowed are F64, F32, F16, BF16, I64 "
+      "and BOOL",
+      where, name);
 }
 
 struct ShapedBytes {

@@ -20,8 +20,8 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 /// Takes the next bytes of a file.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
-/// The file of fp64, fp32, fp16, bf16 and int64 tensors, part by part. Names are sorted, so equal
-/// tensors give equal bytes.
+/// The file of fp64, fp32, fp16, bf16, int64 and bool tensors, part by part. Names are sorted, so
+/// equal tensors give equal bytes.
 void stream_safetensors(const NamedTensors& tensors, const ByteSink& sink);
 
 /// Writes such a file, complete or not at all.

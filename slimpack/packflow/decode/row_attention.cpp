@@ -217,17 +217,14 @@ void store(QueryLanes<Sum<Input>>& lanes, std::int64_t head, std::int64_t head_d
 
 }  // namespace
 
-OwnKeys::OwnKeys(const std::vector<std::int32_t>& parents)
-    : rows_(static_cast<std::int64_t>(parents.size())),
-      ancestors_(parents.size() * parents.size(), false) {
-  const std::size_t rows = parents.size();
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (parents[row] >= 0)
-      for (std::size_t key = 0; key < row; ++key)
-        ancestors_[row * rows + key] =
-            ancestors_[static_cast<std::size_t>(parents[row]) * rows + key];
-    ancestors_[row * rows + row] = true;
-  }
+OwnKeys::OwnKeys(std::span<const std::int32_t> parents, std::int64_t rows)
+    : rows_(rows),
+      keys_(static_cast<std::int64_t>(parents.size())),
+      ancestors_(static_cast<std::size_t>(rows * keys_), false) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t key = keys_ - rows + row; key >= 0;
+         key = parents[static_cast<std::size_t>(key)])
+      ancestors_[static_cast<std::size_t>(row * keys_ + key)] = true;
 }
 
 template <class Input>
@@ -235,7 +232,7 @@ void attend_rows(RowsView<const Sum<Input>> q, std::int64_t query_heads,
                  const CachedHeads<Input>& cached, std::int64_t before, const OwnKeys& own,
                  RowsView<Input> out) {
   const QueryOrder order(q.rows, query_heads, cached.heads);
-  const std::int64_t keys = before + own.rows();
+  const std::int64_t keys = before + own.keys();
   const std::int64_t parts = padded_to(keys, kTaskKeys) / kTaskKeys;
   const std::int64_t groups = cached.heads * order.blocks();
   std::vector<QueryLanes<Sum<Input>>> seen(static_cast<std::size_t>(groups * parts));

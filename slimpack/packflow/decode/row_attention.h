@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "slimpack/packflow/decode/rows.h"
@@ -22,27 +23,29 @@ struct CachedHeads {
   std::int64_t head_dim = 0;
 };
 
-/// Which of their own keys T rows see. All of them see every key before.
+/// Which of the keys that came with them rows see. All rows see every key before these.
 class OwnKeys {
  public:
-  /// Row i sees keys 0 to i.
-  explicit OwnKeys(std::int64_t rows) : rows_(rows) {}
-  /// The rows are a tree, in an order in which parents come first: row i sees itself and its
-  /// ancestors. A parent of −1 is the last key before. REQUIRES: parents[i] < i.
-  explicit OwnKeys(const std::vector<std::int32_t>& parents);
+  /// Of a sequence, each row with its key: row i sees keys 0 to i.
+  explicit OwnKeys(std::int64_t rows) : rows_(rows), keys_(rows) {}
+  /// The keys are a tree, in an order in which parents come first; a parent of −1 is the last key
+  /// before. The rows are the last of them, and a row sees its key and that key's ancestors.
+  /// REQUIRES: parents[i] < i.
+  OwnKeys(std::span<const std::int32_t> parents, std::int64_t rows);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t keys() const { return keys_; }
   [[nodiscard]] bool is_tree() const { return !ancestors_.empty(); }
   [[nodiscard]] bool sees(std::int64_t row, std::int64_t key) const {
-    return is_tree() ? ancestors_[static_cast<std::size_t>(row * rows_ + key)] : key <= row;
+    return is_tree() ? ancestors_[static_cast<std::size_t>(row * keys_ + key)] : key <= row;
   }
 
  private:
-  std::int64_t rows_;
-  std::vector<bool> ancestors_;  ///< [T, T]
+  std::int64_t rows_, keys_;
+  std::vector<bool> ancestors_;  ///< [rows, keys]
 };
 
-/// q [T, N·D] after rope; the keys and values of the rows are in the cache at `before` and after.
+/// q [T, N·D] after rope; their own keys and values are in the cache from `before` on.
 /// out [T, N·D].
 template <class Input>
 void attend_rows(RowsView<const Sum<Input>> q, std::int64_t query_heads,

@@ -21,6 +21,7 @@ at::Tensor CachedSequence::prefill(std::span<const std::int64_t> prompt, std::in
                   positions);
   const auto same = std::ranges::mismatch(tokens_, prompt).in1 - tokens_.begin();
   reused_ = std::min<std::int64_t>(same, size - 1);
+  if (settings.runs_again) reused_ = std::max<std::int64_t>(0, reused_ - 1);
   truncate(reused_);
   cache_.reserve(std::min(room, positions));
   at::Tensor last_1H;

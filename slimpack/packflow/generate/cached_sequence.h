@@ -17,6 +17,9 @@ struct PrefillSettings {
   /// Tokens that go through the model at once: what bounds the memory of activations.
   std::int64_t slice = 1024;
   std::vector<std::int64_t> feature_layers = {};
+  /// Runs one token more than it must of what the sequence has: who is told of states needs the
+  /// last one's.
+  bool runs_again = false;
   SliceStates on_slice = {};
 };
 

@@ -23,7 +23,7 @@ class WeightMaker {
   }
   [[nodiscard]] at::Tensor norm(const char* name) const {
     const auto found = tensors_.find(prefix_ + name + ".weight");
-    return found == tensors_.end() ? at::Tensor() : summable(found->second);
+    return found == tensors_.end() ? at::Tensor() : summable_weight(found->second, dtype_, device_);
   }
   [[nodiscard]] at::Tensor bias(std::initializer_list<const char*> names) const {
     std::vector<at::Tensor> parts;
@@ -32,17 +32,10 @@ class WeightMaker {
       if (found == tensors_.end()) return {};
       parts.push_back(found->second);
     }
-    return summable(at::cat(parts));
+    return summable_weight(at::cat(parts), dtype_, device_);
   }
 
  private:
-  /// Rounded as the model's numbers are, in the type of sums, in memory of its own.
-  [[nodiscard]] at::Tensor summable(const at::Tensor& tensor) const {
-    return tensor.to(compute_type(dtype_))
-        .to(at::dtype(accumulate_type(dtype_)).device(device_), false, /*copy=*/true)
-        .contiguous();
-  }
-
   const NamedTensors& tensors_;
   std::string prefix_;
   Dtype dtype_;
@@ -59,6 +52,11 @@ DecoderMatrix::DecoderMatrix(const std::vector<at::Tensor>& weights_OI, Dtype dt
   } else {
     tensor_ = joined.to(at::dtype(compute_type(dtype)).device(device));
   }
+}
+
+at::Tensor summable_weight(const at::Tensor& tensor, Dtype dtype, at::Device device) {
+  const auto sums = at::dtype(accumulate_type(dtype)).device(device);
+  return tensor.to(compute_type(dtype)).to(sums, false, /*copy=*/true).contiguous();
 }
 
 DecoderLayerWeights layer_weights(const NamedTensors& tensors, const std::string& prefix,

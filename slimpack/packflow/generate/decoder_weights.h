@@ -20,6 +20,7 @@ class DecoderMatrix {
   /// Of the matrices one below the other.
   DecoderMatrix(const std::vector<at::Tensor>& weights_OI, Dtype dtype, at::Device device);
 
+  [[nodiscard]] bool defined() const { return panels_.defined() || tensor_.defined(); }
   [[nodiscard]] const PanelMatrix& panels() const { return panels_; }
   /// On a CPU a copy, at the speed of memory.
   [[nodiscard]] at::Tensor whole_OI() const {
@@ -59,6 +60,9 @@ struct DecoderWeights {
   }
   bool head_is_embedding = false;
 };
+
+/// A norm's weight or a bias: rounded as the model's numbers are, in the accumulate type.
+[[nodiscard]] at::Tensor summable_weight(const at::Tensor& tensor, Dtype dtype, at::Device device);
 
 /// The layer whose tensors' names begin with `prefix`, such as "model.layers.0.".
 [[nodiscard]] DecoderLayerWeights layer_weights(const NamedTensors& tensors,

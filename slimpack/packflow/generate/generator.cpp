@@ -1,25 +1,41 @@
 #include "slimpack/packflow/generate/generator.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/generate/stopwatch.h"
 
 namespace slimpack {
 namespace {
 
-/// Time since it was made or last asked.
-class Stopwatch {
+/// An answer as its tokens come.
+class Answer {
  public:
-  Nanos lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const Nanos lap(std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count());
-    last_ = now;
-    return lap;
+  Answer(const GenerateSettings& settings, const TokenListener& listener, Generated& made)
+      : settings_(settings), listener_(listener), made_(made) {}
+
+  /// Whether more may follow.
+  bool take(std::int64_t token) {
+    if (std::ranges::find(settings_.stop_tokens, token) != settings_.stop_tokens.end())
+      return end(GenerateEnd::kStopToken);
+    made_.tokens.push_back(token);
+    if (listener_ && !listener_(token)) return end(GenerateEnd::kListener);
+    if (static_cast<std::int64_t>(made_.tokens.size()) == settings_.max_new_tokens)
+      return end(GenerateEnd::kLength);
+    return true;
+  }
+  bool take(std::span<const std::int64_t> tokens) {
+    return std::ranges::all_of(tokens, [&](std::int64_t token) { return take(token); });
+  }
+  bool end(GenerateEnd end) {
+    made_.end = end;
+    return false;
   }
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  const GenerateSettings& settings_;
+  const TokenListener& listener_;
+  Generated& made_;
 };
 
 }  // namespace
@@ -45,38 +61,39 @@ std::string_view to_string(GenerateEnd end) {
   return "";
 }
 
+std::vector<std::int64_t> Generator::next_tokens(std::int64_t token, Sampler& sampler) {
+  // Deeper than any tree.
+  constexpr std::int64_t kReserve = 64;
+  const std::int64_t positions = model_->shape().max_positions.count();
+  if (speculator_ && sequence_.cache().size() + kReserve <= positions)
+    return speculator_->step(sequence_, token, sampler);
+  return {sampler.next(sequence_.decode(token))};
+}
+
 Generated Generator::generate(std::span<const std::int64_t> prompt,
                               const GenerateSettings& settings, const TokenListener& listener) {
   settings.require_sound();
   Sampler sampler(settings.sampling);
   Generated made;
   made.prompt_tokens = static_cast<std::int64_t>(prompt.size());
+  if (speculator_) speculator_->forget_figures();
   Stopwatch watch;
-  at::Tensor logits_V =
-      sequence_.prefill(prompt, made.prompt_tokens + settings.max_new_tokens,
-                        {.slice = settings.prefill_slice, .feature_layers = {}, .on_slice = {}});
+  PrefillSettings prefill{.slice = settings.prefill_slice};
+  if (speculator_) prefill = speculator_->told(std::move(prefill), sequence_);
+  std::vector<std::int64_t> next{sampler.next(
+      sequence_.prefill(prompt, made.prompt_tokens + settings.max_new_tokens, prefill))};
   made.reused_tokens = sequence_.reused();
-  const std::int64_t positions = model_->shape().max_positions.count();
-  for (;;) {
-    const std::int64_t token = sampler.next(logits_V);
-    if (made.first_token == Nanos(0)) made.first_token = watch.lap();
-    if (std::ranges::find(settings.stop_tokens, token) != settings.stop_tokens.end()) {
-      made.end = GenerateEnd::kStopToken;
+  made.first_token = watch.lap();
+  Answer answer(settings, listener, made);
+  while (answer.take(next)) {
+    if (sequence_.cache().size() == model_->shape().max_positions.count()) {
+      answer.end(GenerateEnd::kPositions);
       break;
     }
-    made.tokens.push_back(token);
-    if (listener && !listener(token)) {
-      made.end = GenerateEnd::kListener;
-      break;
-    }
-    if (static_cast<std::int64_t>(made.tokens.size()) == settings.max_new_tokens) break;
-    if (sequence_.cache().size() == positions) {
-      made.end = GenerateEnd::kPositions;
-      break;
-    }
-    logits_V = sequence_.decode(token);
+    next = next_tokens(next.back(), sampler);
   }
   made.decoding = watch.lap();
+  if (speculator_) made.speculation = speculator_->figures();
   return made;
 }
 

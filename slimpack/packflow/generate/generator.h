@@ -3,14 +3,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/generate/cached_sequence.h"
 #include "slimpack/packflow/generate/language_model.h"
 #include "slimpack/packflow/generate/sampler.h"
+#include "slimpack/packflow/generate/speculator.h"
 
 namespace slimpack {
 
@@ -40,6 +44,7 @@ struct Generated {
   std::int64_t reused_tokens = 0;  ///< of the prompt, kept from the one before
   Nanos first_token{0};            ///< from the call to the first token
   Nanos decoding{0};               ///< from the first token to the end
+  SpeculationFigures speculation;
 };
 
 /// Told of each token; false = no more.
@@ -50,14 +55,23 @@ using TokenListener = std::function<bool(std::int64_t token)>;
 class Generator {
  public:
   explicit Generator(LanguageModel& model) : sequence_(model), model_(&model) {}
+  /// With speculation.
+  Generator(LanguageModel& model, std::unique_ptr<Draft> draft, std::unique_ptr<TreeRule> rule)
+      : sequence_(model),
+        model_(&model),
+        speculator_(std::in_place, model, std::move(draft), std::move(rule)) {}
 
   /// Throws InvalidInput for unsound settings and as CachedSequence::prefill.
   [[nodiscard]] Generated generate(std::span<const std::int64_t> prompt,
                                    const GenerateSettings& settings, const TokenListener& listener);
 
  private:
+  /// The tokens after `token`; one in all where the sequence comes near the model's last position.
+  std::vector<std::int64_t> next_tokens(std::int64_t token, Sampler& sampler);
+
   CachedSequence sequence_;
   LanguageModel* model_;
+  std::optional<Speculator> speculator_;
 };
 
 }  // namespace slimpack

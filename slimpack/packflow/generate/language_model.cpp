@@ -32,8 +32,8 @@ std::vector<std::int64_t> positions_of(std::int64_t before, const TokenRows& row
 }
 
 OwnKeys own_keys(const TokenRows& rows) {
-  if (rows.parents.empty()) return OwnKeys(static_cast<std::int64_t>(rows.tokens.size()));
-  return OwnKeys(std::vector<std::int32_t>(rows.parents.begin(), rows.parents.end()));
+  const auto count = static_cast<std::int64_t>(rows.tokens.size());
+  return rows.parents.empty() ? OwnKeys(count) : OwnKeys(rows.parents, count);
 }
 
 template <class T>

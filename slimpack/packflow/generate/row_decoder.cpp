@@ -42,6 +42,7 @@ void RowDecoder<Input>::rotate_and_keep(RowsView<Sum<Input>> qkv_TO,
                                         const CachedHeads<Input>& heads,
                                         const RowPlaces<Sum<Input>>& places) {
   const std::int64_t dim = shape_.head_dim;
+  const std::int64_t first = places.before + places.own.keys() - places.own.rows();
   for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
     Sum<Input>* const k = qkv_TO.row(r) + shape_.q_width();
     const std::int64_t angle = places.positions[static_cast<std::size_t>(r)] * (dim / 2);
@@ -49,7 +50,7 @@ void RowDecoder<Input>::rotate_and_keep(RowsView<Sum<Input>> qkv_TO,
                  RopeAngles<Sum<Input>>{places.cos_LD + angle, places.sin_LD + angle});
     const Sum<Input>* const v = k + shape_.kv_width();
     for (std::int64_t head = 0; head < heads.heads; ++head) {
-      const std::int64_t to = (head * heads.capacity + places.before + r) * dim;
+      const std::int64_t to = (head * heads.capacity + first + r) * dim;
       std::copy_n(k + head * dim, dim, heads.k + to);
       std::copy_n(v + head * dim, dim, heads.v + to);
     }

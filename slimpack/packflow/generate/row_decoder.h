@@ -18,7 +18,7 @@ namespace slimpack {
 /// Where rows stand in their sequence. References; made per pass.
 template <class T>
 struct RowPlaces {
-  std::int64_t before;  ///< tokens of the sequence before the rows
+  std::int64_t before;  ///< keys of the sequence before their own
   const OwnKeys& own;
   std::span<const std::int64_t> positions;  ///< by row
   const T* cos_LD;                          ///< by position: D/2 each

@@ -18,7 +18,7 @@ struct SlicePass {
   const ModelShape& shape;
   const KeyValueCache& cache;  ///< with room for the rows
   RopeRows rope;               ///< of the rows
-  const OwnKeys& own;          ///< its rows are those of x
+  const OwnKeys& own;          ///< rows and keys are those of x
 };
 
 /// y = layer(x), in the compute type. Writes keys and values of the rows to the cache, after its

@@ -29,7 +29,7 @@ at::Tensor attend_listed(const Attention& a, std::int64_t row,
   return at::cat(heads);
 }
 
-/// Runs the kernel on the last rows of `a`, its keys in a cache with room to spare.
+/// Runs the kernel on the last rows of `a`, the keys of all in a cache with room to spare.
 template <class T>
 at::Tensor attend_last(const Attention& a, const OwnKeys& own) {
   constexpr auto type = c10::CppTypeToScalarType<T>::value;
@@ -46,7 +46,7 @@ at::Tensor attend_last(const Attention& a, const OwnKeys& own) {
   at::Tensor out = at::empty({rows, width}, type);
   attend_rows<T>({q.const_data_ptr<Sum<T>>(), rows, width}, a.q.size(1),
                  {k.mutable_data_ptr<T>(), v.mutable_data_ptr<T>(), heads, capacity, dim},
-                 tokens - rows, own, {out.mutable_data_ptr<T>(), rows, width});
+                 tokens - own.keys(), own, {out.mutable_data_ptr<T>(), rows, width});
   return out.to(at::kDouble);
 }
 
@@ -89,7 +89,7 @@ TYPED_TEST(RowAttention, OfATreeSeesAncestorsAndNoOthers) {
   Rng rng(2);
   for (const std::int64_t before : {0, 1, 63, 64, 1022, 1500}) {
     const Attention a = random_attention(rng, before + 6, 2, 3, 16);
-    const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(parents));
+    const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(parents, 6));
     for (std::int64_t r = 0; r < 6; ++r) {
       std::vector<std::int64_t> keys(static_cast<std::size_t>(before));
       std::iota(keys.begin(), keys.end(), 0);
@@ -99,6 +99,14 @@ TYPED_TEST(RowAttention, OfATreeSeesAncestorsAndNoOthers) {
           << before << " keys before, row " << r;
     }
   }
+}
+
+TYPED_TEST(RowAttention, OfTheLastRowsOfATreeIsThatOfTheWholeTree) {
+  const std::vector<std::int32_t> parents{-1, 0, 0, 1, 2, -1};
+  Rng rng(3);
+  const Attention a = random_attention(rng, 106, 2, 3, 16);
+  const at::Tensor whole = attend_last<TypeParam>(a, OwnKeys(parents, 6));
+  EXPECT_TRUE(at::equal(attend_last<TypeParam>(a, OwnKeys(parents, 2)), whole.narrow(0, 4, 2)));
 }
 
 }  // namespace

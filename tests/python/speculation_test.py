@@ -1,0 +1,161 @@
+"""Speculative decoding gives what plain decoding gives."""
+
+import json
+
+import pytest
+import torch
+from generation_test import VOCABULARY, prompts, save_model
+from safetensors.torch import save_file
+
+import slimpack
+from slimpack.generation import Generator
+
+
+def save_head(folder, seed=0, guesses=100, hidden=48, **config):
+    """An EAGLE-3 head of random weights for save_model's model."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*sizes):
+        return torch.randn(sizes, generator=generator) * 0.3
+
+    heads, key_heads, dim, inner = 4, 2, 12, 64
+    ids = torch.randperm(VOCABULARY, generator=generator)[:guesses].sort().values
+    known = torch.zeros(VOCABULARY, dtype=torch.bool)
+    known[ids] = True
+    tensors = {
+        "fc.weight": random(hidden, 3 * 48),
+        "midlayer.hidden_norm.weight": 1 + random(hidden),
+        "midlayer.input_layernorm.weight": 1 + random(hidden),
+        "midlayer.post_attention_layernorm.weight": 1 + random(hidden),
+        "midlayer.self_attn.q_proj.weight": random(heads * dim, 2 * hidden),
+        "midlayer.self_attn.k_proj.weight": random(key_heads * dim, 2 * hidden),
+        "midlayer.self_attn.v_proj.weight": random(key_heads * dim, 2 * hidden),
+        "midlayer.self_attn.o_proj.weight": random(hidden, heads * dim),
+        "midlayer.mlp.gate_proj.weight": random(inner, hidden),
+        "midlayer.mlp.up_proj.weight": random(inner, hidden),
+        "midlayer.mlp.down_proj.weight": random(hidden, inner),
+        "norm.weight": 1 + random(hidden),
+        "lm_head.weight": random(guesses, hidden),
+        "d2t": ids - torch.arange(guesses),
+        "t2d": known,
+    }
+    if config.get("fc_norm"):
+        tensors |= {f"fc_norm.{i}.weight": 1 + random(48) for i in range(3)}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({
+        "hidden_size": hidden, "intermediate_size": inner, "num_attention_heads": heads,
+        "num_key_value_heads": key_heads, "head_dim": dim, "vocab_size": VOCABULARY,
+        "draft_vocab_size": guesses, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, **config}))
+    return tensors
+
+
+@pytest.mark.parametrize("seed, head, tree", [
+    (0, None, {}),
+    (1, {}, {}),
+    (2, {"norm_before_residual": True, "norm_output": True, "fc_norm": True}, {"draft_rows": 2}),
+    (3, {}, {"draft_depth": 1, "draft_width": 3}),
+    (4, {}, {"draft_depth": 4, "draft_width": 20, "draft_rows": 90}),
+])
+def test_the_likeliest_tokens_are_those_of_plain_decoding(tmp_path, seed, head, tree):
+    save_model(tmp_path, num_hidden_layers=4)
+    if head is not None:
+        save_head(tmp_path / "head", seed, **head)
+    plain = Generator(tmp_path, dtype="fp64")
+    guessing = Generator(tmp_path, dtype="fp64", draft="ngram" if head is None else tmp_path / "head", **tree)
+    for prompt in prompts(5):
+        prompt = prompt + prompt[:50]  # what n-grams go by
+        expected = plain.generate(prompt, max_new_tokens=40, ignore_eos=True)
+        made = guessing.generate(prompt, max_new_tokens=40, ignore_eos=True, prefill_slice=70)
+        assert made.tokens == expected.tokens
+        assert made.speculation.passes <= 39 and made.speculation.rows >= made.speculation.passes
+    # The same again, and with another end: what is kept of the sequence is right for the draft, too.
+    again = guessing.generate(prompt, max_new_tokens=40, ignore_eos=True)
+    assert again.tokens == made.tokens and again.reused_tokens > 0
+    assert again.speculation.acceptance == made.speculation.acceptance
+    longer = prompt + made.tokens[:20] + [3, 4]
+    assert (guessing.generate(longer, max_new_tokens=9, ignore_eos=True).tokens
+            == plain.generate(longer, max_new_tokens=9, ignore_eos=True).tokens)
+
+
+def test_text_that_repeats_itself_takes_few_passes(tmp_path):
+    # A model that repeats: its answer settles into a cycle, which n-grams follow.
+    save_model(tmp_path, initializer_range=0.1)
+    guessing = Generator(tmp_path, dtype="fp64", draft="ngram", draft_depth=8, draft_rows=9)
+    made = guessing.generate([1, 2, 3], max_new_tokens=300, ignore_eos=True)
+    assert made.tokens == Generator(tmp_path, dtype="fp64").generate(
+        [1, 2, 3], max_new_tokens=300, ignore_eos=True).tokens
+    assert made.speculation.passes < 150
+    assert made.speculation.acceptance[0] > 0.5
+
+
+@pytest.mark.parametrize("draft", ["ngram", "head"])
+def test_drawn_tokens_have_the_distribution_of_plain_decoding(tmp_path, draft):
+    save_model(tmp_path, initializer_range=0.2, vocab_size=VOCABULARY)
+    save_head(tmp_path / "head", guesses=VOCABULARY)
+    name = "ngram" if draft == "ngram" else tmp_path / "head"
+    plain = Generator(tmp_path, dtype="fp64")
+    guessing = Generator(tmp_path, dtype="fp64", draft=name, draft_depth=3, draft_rows=12)
+    settings = {"max_new_tokens": 3, "temperature": 0.6, "top_k": 4, "ignore_eos": True}
+    prompt = [5, 6, 7, 5, 6, 7, 5, 6]
+    draws = 4000
+    counts = {}
+    for which, generator in enumerate((plain, guessing)):
+        for seed in range(draws):
+            tokens = tuple(generator.generate(prompt, seed=seed + which * draws, **settings).tokens)
+            counts.setdefault(tokens, [0, 0])[which] += 1
+    # Two samples of equal size: Σ (a − b)² / (a + b) is χ² with one degree less than there are cells.
+    # Rare answers share a cell.
+    cells = [pair for pair in counts.values() if sum(pair) >= 20]
+    rare = [sum(column) for column in zip(*(p for p in counts.values() if sum(p) < 20))] or [0, 0]
+    if sum(rare):
+        cells.append(rare)
+    chi_squared = sum((a - b) ** 2 / (a + b) for a, b in cells)
+    freedom = len(cells) - 1
+    assert freedom >= 5
+    assert chi_squared < freedom + 5 * (2 * freedom) ** 0.5
+
+
+def break_config(folder, **values):
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+@pytest.mark.parametrize("values, message", [
+    ({"target_hidden_size": 64}, "is a draft head for a model with hidden_size 64, this one has 48"),
+    ({"vocab_size": 32000}, "is a draft head for a model with vocab_size 32000, this one has 257"),
+    ({"draft_vocab_size": 99}, "tensor d2t has sizes [100], config.json asks for [99]"),
+    ({"head_dim": 11}, "head_dim (11) must be even"),
+    ({"eagle_aux_hidden_state_layer_ids": [0, 1, 9]}, "eagle_aux_hidden_state_layer_ids"),
+    ({"eagle_aux_hidden_state_layer_ids": [2, 1, 0]}, "three layers of the target in ascending order"),
+    ({"fc_norm": True}, "has no tensor fc_norm.0.weight"),
+    ({"hidden_size": None}, "hidden_size"),
+])
+def test_heads_of_another_model_are_refused(tmp_path, values, message):
+    save_model(tmp_path)
+    save_head(tmp_path / "head")
+    break_config(tmp_path / "head", **values)
+    with pytest.raises(slimpack.InvalidInput) as error:
+        Generator(tmp_path, draft=tmp_path / "head")
+    assert message in str(error.value)
+
+
+def test_heads_with_tokens_that_the_model_lacks_are_refused(tmp_path):
+    save_model(tmp_path)
+    tensors = save_head(tmp_path / "head")
+    tensors["d2t"][7] = 1000
+    save_file(tensors, tmp_path / "head" / "model.safetensors")
+    with pytest.raises(slimpack.InvalidInput, match="d2t names token 1007, the model has 257"):
+        Generator(tmp_path, draft=tmp_path / "head")
+
+
+@pytest.mark.parametrize("tree, message", [
+    ({"draft_depth": 0}, "draft-depth is 0, it must be 1 or more"),
+    ({"draft_rows": 1}, "draft-rows is 1, it must be 2"),
+    ({"draft_width": 0}, "draft-width is 0, it must be 1 or more"),
+])
+def test_trees_without_a_guess_are_refused(tmp_path, tree, message):
+    save_model(tmp_path)
+    with pytest.raises(slimpack.InvalidInput) as error:
+        Generator(tmp_path, draft="ngram", **tree)
+    assert message in str(error.value)
