@@ -1,12 +1,13 @@
 #include "slimpack/packflow/decode/amx_product.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+
+#include "slimpack/packflow/decode/amx_tiles.h"
 #endif
 
 namespace slimpack {
@@ -14,66 +15,22 @@ namespace slimpack {
 #if defined(__x86_64__)
 namespace {
 
-#define SLIMPACK_AMX [[gnu::target("amx-tile,amx-bf16,avx512f")]]
-
-constexpr std::int64_t kTileRows = 16;
-constexpr std::int64_t kTileBytes = 64;
-constexpr std::int64_t kTileInputs = 32;
 constexpr std::int64_t kInputBytes = 2, kSumBytes = 4;
 
 // Tiles 0 to 3 are the sums of up to four blocks of rows, 4 a whole and 5 the last block of x, 6
 // the weights. GCC's intrinsics take literals only.
 
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::array<std::uint8_t, 14> reserved{};
-  std::array<std::uint16_t, 16> column_bytes{};
-  std::array<std::uint8_t, 16> rows{};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-/// The tiles of a product of some rows. Gives them back as libtorch had them.
-class Tiles {
- public:
-  SLIMPACK_AMX explicit Tiles(std::int64_t rows) {
-    store(before_);
-    const auto blocks = (rows + kTileRows - 1) / kTileRows;
-    const auto last = static_cast<std::uint8_t>(rows - (blocks - 1) * kTileRows);
-    TileConfig config;
-    const auto set = [&](std::int64_t tile, std::uint8_t tile_rows) {
-      config.rows[static_cast<std::size_t>(tile)] = tile_rows;
-      config.column_bytes[static_cast<std::size_t>(tile)] = kTileBytes;
-    };
-    for (std::int64_t b = 0; b < blocks; ++b) set(b, b + 1 < blocks ? kTileRows : last);
-    set(4, kTileRows);
-    set(5, last);
-    set(6, kTileRows);
-    load(config);
-  }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-  SLIMPACK_AMX ~Tiles() {
-    if (before_.palette == 0) {
-      _tile_release();
-    } else {
-      load(before_);
-    }
-  }
-
- private:
-  // GCC 12 believes that its intrinsics read and write 8 bytes.
-  SLIMPACK_AMX static void load(const TileConfig& config) {
-    __asm__ volatile("" ::: "memory");
-    _tile_loadconfig(&config);
-  }
-  SLIMPACK_AMX static void store(TileConfig& config) {
-    _tile_storeconfig(&config);
-    __asm__ volatile("" ::: "memory");
-  }
-
-  TileConfig before_;
-};
+/// Tiles of a product of some rows.
+std::array<std::uint8_t, 8> tiles_of(std::int64_t rows) {
+  const std::int64_t blocks = padded_to(rows, kTileRows) / kTileRows;
+  const auto last = static_cast<std::uint8_t>(rows - (blocks - 1) * kTileRows);
+  std::array<std::uint8_t, 8> tiles{};
+  for (std::int64_t b = 0; b < blocks; ++b)
+    tiles[static_cast<std::size_t>(b)] = b + 1 < blocks ? kTileRows : last;
+  tiles[4] = tiles[6] = kTileRows;
+  tiles[5] = last;
+  return tiles;
+}
 
 /// Block `tile` of the sums += its rows of x · the weights.
 #define SLIMPACK_ADD_BLOCK(tile)                                        \
@@ -143,7 +100,7 @@ void amx_add_products(const c10::BFloat16* panels, std::int64_t begin, std::int6
   constexpr std::array<AddPanel, 4> kByBlocks = {add_panel<1>, add_panel<2>, add_panel<3>,
                                                  add_panel<4>};
   const AddPanel add = kByBlocks[static_cast<std::size_t>((x.rows - 1) / kTileRows)];
-  const Tiles tiles(x.rows);
+  const Tiles tiles(tiles_of(x.rows));
   for (std::int64_t p = begin; p < end; ++p) {
     const c10::BFloat16* const panel = panels + p * kLanes * padded_inputs;
     const std::int64_t first = p * kLanes;

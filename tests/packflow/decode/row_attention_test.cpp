@@ -66,7 +66,8 @@ TYPED_TEST(RowAttention, OfASequenceSeesAllKeysBefore) {
   // Blocks are of 64 keys, tasks of 1,024, lanes 16: whole, broken and several of each.
   for (const auto& [tokens, rows] :
        {std::pair{1, 1}, {64, 1}, {65, 3}, {1024, 1}, {1025, 6}, {2500, 17}}) {
-    for (const auto& [kv_heads, sharing, dim] : {std::tuple{1, 1, 8}, {2, 3, 64}, {1, 4, 20}}) {
+    for (const auto& [kv_heads, sharing, dim] :
+         {std::tuple{1, 1, 8}, {2, 3, 64}, {1, 4, 20}, {1, 2, 96}}) {
       const Attention a = random_attention(rng, tokens, kv_heads, sharing, dim);
       const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(rows));
       for (std::int64_t r = 0; r < rows; ++r) {
@@ -88,7 +89,7 @@ TYPED_TEST(RowAttention, OfATreeSeesAncestorsAndNoOthers) {
                                                      {0, 1, 3}, {0, 2, 4}, {5}};
   Rng rng(2);
   for (const std::int64_t before : {0, 1, 63, 64, 1022, 1500}) {
-    const Attention a = random_attention(rng, before + 6, 2, 3, 16);
+    const Attention a = random_attention(rng, before + 6, 2, 3, 32);
     const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(parents, 6));
     for (std::int64_t r = 0; r < 6; ++r) {
       std::vector<std::int64_t> keys(static_cast<std::size_t>(before));
@@ -104,7 +105,7 @@ TYPED_TEST(RowAttention, OfATreeSeesAncestorsAndNoOthers) {
 TYPED_TEST(RowAttention, OfTheLastRowsOfATreeIsThatOfTheWholeTree) {
   const std::vector<std::int32_t> parents{-1, 0, 0, 1, 2, -1};
   Rng rng(3);
-  const Attention a = random_attention(rng, 106, 2, 3, 16);
+  const Attention a = random_attention(rng, 106, 2, 3, 32);
   const at::Tensor whole = attend_last<TypeParam>(a, OwnKeys(parents, 6));
   EXPECT_TRUE(at::equal(attend_last<TypeParam>(a, OwnKeys(parents, 2)), whole.narrow(0, 4, 2)));
 }
