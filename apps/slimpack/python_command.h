@@ -17,8 +17,8 @@ struct PythonCommand {
 [[nodiscard]] std::optional<PythonCommand> python_command(int argc, char** argv);
 
 /// Continues as `python -m MODULE` with the arguments, in the Python of $SLIMPACK_PYTHON (which
-/// `python -m slimpack` sets) or else python3. Returns 2, after one line on stderr, when that cannot
-/// be started. REQUIRES: `command` is that of this command line.
+/// `python -m slimpack` sets) or else python3. Returns 2, after one line on stderr, when that
+/// cannot be started. REQUIRES: `command` is that of this command line.
 [[nodiscard]] int become_python(const PythonCommand& command, int argc, char** argv);
 
 }  // namespace slimpack

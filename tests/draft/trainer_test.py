@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from draft_models import VOCABULARY, write_answer_lines
+from draft_models import VOCABULARY, write_answer_lines, write_dataset
 from safetensors.torch import load_file
 from slimpack import InvalidInput
 from slimpack.draft import TransformersTarget, load_head
@@ -13,7 +13,6 @@ from slimpack.draft.answers import TransformersGenerator
 from slimpack.draft.data import Documents, read_documents
 from slimpack.draft.trainer import Options, Trainer, rate_at
 from slimpack.draft.vocabulary import most_frequent, new_head
-from slimpack.text.index import write_index
 
 SHORT = Options(steps=6, step_tokens=200, context=48, learning_rate=1e-2, warmup_steps=2,
                 evaluate_every=3, checkpoint_every=2)
@@ -33,7 +32,7 @@ def fixture_answers(target, prompts, tmp_path_factory):
 
 
 def make(target, answers, folder, options, tell=lambda line: None, **more):
-    documents, held_out = read_documents(answers).split(0.2)
+    documents, held_out = read_documents(answers).split(200)
     ids = most_frequent(documents.counts(VOCABULARY), 30)
     return Trainer(new_head(target, ids, seed=1), target, documents, held_out, folder, options, tell,
                    **more)
@@ -47,20 +46,20 @@ def lines_of(folder):
 def test_held_out_guesses_become_right(target, answers, tmp_path):
     before = {name: tensor.clone() for name, tensor in target.model.state_dict().items()}
     told = []
-    options = Options(**{**vars(SHORT), "steps": 80, "evaluate_every": 1000})
+    options = Options(**{**vars(SHORT), "steps": 40, "evaluate_every": 1000})
     evaluation = make(target, answers, tmp_path, options, told.append).train()
     first = lines_of(tmp_path)[0]
     assert first["step"] == 0 and first["accepted_length"] < 1.5
-    assert evaluation.acceptance.accepted_length > first["accepted_length"] + 1
-    assert evaluation.loss < 0.7 * first["evaluation_loss"]
+    assert evaluation.acceptance.accepted_length > first["accepted_length"] + 1.5
+    assert evaluation.loss < first["evaluation_loss"]
     # What was written is what was evaluated: another object counts the same.
     written = json.loads((tmp_path / "acceptance.json").read_text())
     assert written["accepted_length"] == evaluation.acceptance.accepted_length
-    documents, held_out = read_documents(answers).split(0.2)
+    documents, held_out = read_documents(answers).split(200)
     again = Trainer(load_head(tmp_path, target), target, documents, held_out, tmp_path / "again",
                     options, told.append).evaluate()
     assert again.acceptance == evaluation.acceptance
-    assert sum("left" in line for line in told) >= 40  # steps say how long the rest takes
+    assert sum("left" in line for line in told) == 40  # steps say how long the rest takes
     assert all(torch.equal(tensor, before[name])
                for name, tensor in target.model.state_dict().items())
 
@@ -131,7 +130,7 @@ def test_documents_are_split_and_counted():
     assert (ids.tolist(), first) == ([2, 3, 4], 1)
     counts = documents.counts(10)  # of answers: 3 4, 5 6 7, 9 9
     assert counts.tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 0, 2]
-    rest, last = documents.split(0.25)
+    rest, last = documents.split(3)
     assert rest.lengths.tolist() == [4, 3] and last.lengths.tolist() == [3]
     assert last.sequence(0, 0, 3)[0].tolist() == [8, 9, 9] and last.first_answers.tolist() == [1]
     with pytest.raises(InvalidInput, match="document 2 has token 9, the target knows 9"):
@@ -139,10 +138,7 @@ def test_documents_are_split_and_counted():
 
 
 def test_a_dataset_is_learned_from_whole(tmp_path):
-    tokens = np.array([1, 2, 3, 4, 5], np.uint16)
-    (tmp_path / "d.bin").write_bytes(tokens.tobytes())
-    with (tmp_path / "d.idx").open("wb") as out:
-        write_index(out, np.dtype("<u2"), np.array([3, 2], "<i4"))
+    write_dataset(tmp_path / "d", [[1, 2, 3], [4, 5]])
     documents = read_documents(tmp_path / "d")
     assert documents.lengths.tolist() == [3, 2] and documents.first_answers.tolist() == [0, 0]
     assert documents.sequence(0, 0, 3)[0].tolist() == [1, 2, 3]

@@ -27,10 +27,10 @@ class Documents:
         tokens = np.asarray(self._tokens_of(int(document))[begin : begin + length], np.int64)
         return tokens, max(int(self.first_answers[document] - begin), 0)
 
-    def split(self, share):
-        """(the rest, the last documents that hold about this share of the tokens, at least one)."""
+    def split(self, tokens):
+        """(the rest, the last documents that hold about so many tokens, at least one)."""
         total = self.lengths.cumsum()
-        count = int(np.searchsorted(total, total[-1] * (1 - share)))
+        count = int(np.searchsorted(total, total[-1] - tokens, "right"))
         count = min(max(count, 1), len(self.lengths) - 1)
         return self._part(0, count), self._part(count, len(self.lengths))
 

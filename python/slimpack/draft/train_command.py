@@ -38,7 +38,10 @@ def add_to(commands):
                          "(slimpack data build) made with the target's tokenizer")
     of_data.add_argument("--held-out", metavar="PATH",
                          help="likewise, to count right guesses on (default: the last documents of "
-                         f"--data, {HELD_OUT_SHARE:.0%}% of the tokens)")
+                         f"--data, {HELD_OUT_SHARE:.0%}% of the tokens, or --held-out-tokens)")
+    of_data.add_argument("--held-out-tokens", type=whole_number(3, LIMIT, "number of tokens"),
+                         default=16384, metavar="N",
+                         help="tokens that are counted, at most (default: 16384)")
     of_head = parser.add_argument_group("which head")
     of_head.add_argument("--init", metavar="FOLDER",
                          help="train on a head that is there: EAGLE-3's or speculators' form, "
@@ -129,7 +132,8 @@ def _documents(options):
         return documents, read_documents(options.held_out)
     if len(documents.lengths) < 2:
         raise InvalidInput(f"'{options.data}' has one document, so none can be held out; give --held-out")
-    return documents.split(HELD_OUT_SHARE)
+    share = int(documents.lengths.sum() * HELD_OUT_SHARE)
+    return documents.split(min(share, options.held_out_tokens))
 
 
 def _head(options, target, counts):

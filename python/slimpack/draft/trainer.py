@@ -29,7 +29,7 @@ class Options:
 
     steps: of the optimizer; each takes sequences of at most `context` tokens until step_tokens.
     learning_rate: reached after warmup_steps, then a cosine down to 0. clip_norm: of gradients.
-    evaluate_every, checkpoint_every: in steps.
+    held_out_tokens: evaluated, at most. evaluate_every, checkpoint_every: in steps.
     """
 
     steps: int = 1000
@@ -40,6 +40,7 @@ class Options:
     clip_norm: float = 0.5
     seed: int = 0
     dtype: str = "fp32"
+    held_out_tokens: int = 16384
     evaluate_every: int = 100
     checkpoint_every: int = 100
 
@@ -58,7 +59,7 @@ class Trainer:
     """Trains `head` in the folder `output`, which gets the head, metrics.jsonl, acceptance.json and
     checkpoint.pt. As long as this object lives, no other run can use the folder.
 
-    held_out: Documents, all of which are evaluated. tell: called with each line for people.
+    held_out: Documents to evaluate. tell: called with each line for people.
     restart: begins anew where the folder holds a checkpoint. Otherwise training goes on from it.
     """
 
@@ -149,12 +150,13 @@ class Trainer:
             return batch_of(sequences, [self.target.features(ids, layers) for ids, _ in sequences])
 
     def _batches_of_held_out(self):
-        """All of it, kept in memory: a batch for each sequence."""
-        context = self.options.context
+        """The first sequences, one a batch; they stay in memory."""
+        context, left = self.options.context, self.options.held_out_tokens
         for document, length in enumerate(self._held_out.lengths.tolist()):
             for begin in range(0, length, context):
-                size = min(context, length - begin)
+                size = min(context, length - begin, left)
                 if size > 2:
+                    left -= size
                     yield self._batch(self._held_out, [(document, begin, size)])
 
     def _autocast(self):
@@ -173,7 +175,7 @@ class Trainer:
     def _run(self):
         """What must be the same when a run goes on."""
         same = dataclasses.asdict(self.options)
-        for name in ("evaluate_every", "checkpoint_every"):
+        for name in ("evaluate_every", "checkpoint_every", "held_out_tokens"):
             del same[name]
         return {**same, **dataclasses.asdict(self.head.config)}
 
