@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/python_command.h"
 #include "apps/slimpack/sweep_command.h"
-#include "apps/slimpack/text_build.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/error.h"
 
@@ -26,7 +26,8 @@ void become_training_program(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (slimpack::builds_with_tokenizer(argc, argv)) return slimpack::become_text_build(argc, argv);
+  if (const auto command = slimpack::python_command(argc, argv))
+    return slimpack::become_python(*command, argc, argv);
   int answer = 0;
   CLI::App app{"SlimPack trains language models on documents of very different lengths."};
   app.require_subcommand(1);
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   slimpack::add_sweep_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_train_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_validate_command(app, [&](const auto&) { become_training_program(argv); });
+  slimpack::add_draft_command(app);
   slimpack::add_report_command(app);
   const int code = slimpack::run_program(app, argc, argv);
   return code == 0 ? answer : code;

@@ -16,6 +16,7 @@ import itertools
 import os
 import sys
 
+from slimpack.one_line_parser import OneLineParser, whole_number
 from slimpack.text.documents import documents_of, read_batches
 from slimpack.text.encoding import stored_type
 from slimpack.text.errors import BadDocument, BadInput, Failed, shown
@@ -41,22 +42,11 @@ Then: slimpack data inspect corpus
 NAMED_SKIPS = 5
 
 
-class OneLineParser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"slimpack: {message}; try '{self.prog} --help'\n")
-
-
 def vocabulary_size(text):
     if not text.isdecimal() or not MIN_TRAINED <= int(text) < 2**31:
         raise argparse.ArgumentTypeError(
             f"'{text}' is no size of a vocabulary; give {MIN_TRAINED} (all bytes and the end of a "
             "document) or more")
-    return int(text)
-
-
-def process_count(text):
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of processes; give 1 to 1024")
     return int(text)
 
 
@@ -68,8 +58,7 @@ def prefix(text):
 
 
 def make_parser(prog):
-    parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog),
-                           formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog))
     of_input = parser.add_argument_group("what to read")
     of_input.add_argument("--from", dest="sources", nargs="+", action="extend", required=True,
                           metavar="PATH", help="files, and folders with all folders below them")
@@ -103,7 +92,8 @@ def make_parser(prog):
     how.add_argument("--out", type=prefix, required=True, metavar="PREFIX",
                      help="writes PREFIX.bin (tokens) and PREFIX.idx (documents)")
     cores = len(os.sched_getaffinity(0))
-    how.add_argument("--processes", type=process_count, default=cores, metavar="N",
+    how.add_argument("--processes", type=whole_number(1, 1024, "number of processes"), default=cores,
+                     metavar="N",
                      help=f"processes that make tokens (default: one for each core, here {cores}); "
                      "the dataset is the same for any number")
     how.add_argument("--restart", action="store_true",

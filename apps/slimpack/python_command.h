@@ -1,0 +1,24 @@
+// Commands that the Python package does, because their libraries are Python's: 'data build' with a
+// tokenizer, and 'draft'.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace slimpack {
+
+/// A module of the package that does a command, and the words of the command before its arguments.
+struct PythonCommand {
+  std::string module;
+  int words = 0;  ///< those of the command line, the program's name included
+};
+
+/// The command of a command line, if it is one that Python does.
+[[nodiscard]] std::optional<PythonCommand> python_command(int argc, char** argv);
+
+/// Continues as `python -m MODULE` with the arguments, in the Python of $SLIMPACK_PYTHON (which
+/// `python -m slimpack` sets) or else python3. Returns 2, after one line on stderr, when that
+/// cannot be started. REQUIRES: `command` is that of this command line.
+[[nodiscard]] int become_python(const PythonCommand& command, int argc, char** argv);
+
+}  // namespace slimpack
