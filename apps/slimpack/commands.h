@@ -7,8 +7,6 @@ namespace slimpack {
 
 void add_compare_command(CLI::App& app);  ///< compare
 void add_data_command(CLI::App& app);     ///< data build, data inspect
-/// draft, so that help lists it. Python does it: see python_command.h.
-void add_draft_command(CLI::App& app);
 /// fit. Sets `answer` to 3 if the job does not fit. `answer` must outlive the parsing.
 void add_fit_command(CLI::App& app, int& answer);
 void add_layout_command(CLI::App& app);    ///< layout

@@ -25,10 +25,16 @@ bool builds_with_tokenizer(const std::vector<std::string_view>& words) {
 
 }  // namespace
 
+void add_python_commands(CLI::App& app) {
+  app.add_subcommand("draft", "Train draft heads for speculative decoding (in Python)");
+  app.add_subcommand("generate", "Go on from a prompt with a trained model (in Python)");
+}
+
 std::optional<PythonCommand> python_command(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
   if (builds_with_tokenizer(words)) return PythonCommand{"slimpack.data_build", 3};
   if (!words.empty() && words[0] == "draft") return PythonCommand{"slimpack.draft", 2};
+  if (!words.empty() && words[0] == "generate") return PythonCommand{"slimpack.generation.command", 2};
   return std::nullopt;
 }
 

@@ -1,7 +1,8 @@
 // Commands that the Python package does, because their libraries are Python's: 'data build' with a
-// tokenizer, and 'draft'.
+// tokenizer, 'draft' and 'generate'.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,9 @@ struct PythonCommand {
   std::string module;
   int words = 0;  ///< those of the command line, the program's name included
 };
+
+/// Names the commands, so that help lists them.
+void add_python_commands(CLI::App& app);
 
 /// The command of a command line, if it is one that Python does.
 [[nodiscard]] std::optional<PythonCommand> python_command(int argc, char** argv);

@@ -1,17 +1,18 @@
 """Goes on from a prompt with a trained model, token by token.
 
-MODEL is a Hugging Face folder, a checkpoint of `slimpack train`, or a folder of checkpoints (its newest
-one). Text becomes tokens by the folder's tokenizer.json; a model of bytes needs none. The answer goes to
-standard output as it is made, figures to standard error.
+MODEL is a Hugging Face folder, a checkpoint of `slimpack train`, or a folder of
+checkpoints (its newest one). Text becomes tokens by the folder's
+tokenizer.json; a model of bytes needs none. The answer goes to standard output
+as it is made, figures to standard error.
 """
 
-import argparse
 import dataclasses
 import json
 import sys
 
 from slimpack._planner import InvalidInput
 from slimpack.generation import Generator
+from slimpack.one_line_parser import OneLineParser
 from slimpack.text.errors import shown
 
 EPILOG = """examples:
@@ -20,21 +21,15 @@ EPILOG = """examples:
   # Ask a model that was tuned on chats
   {prog} SmolLM2-135M-Instruct 'Name three rivers.' --chat
   # Another answer each time that the seed changes
-  {prog} MODEL 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7
+  {prog} MODEL 'Once upon a time' --temperature 0.8 --seed 7
   # A long prompt from a file, or from a pipe
   {prog} MODEL --file notes.txt --stop '###'
   git diff | {prog} MODEL --json
 """
 
 
-class OneLineParser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"slimpack: {message}; try '{self.prog} --help'\n")
-
-
 def make_parser(prog):
-    parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog),
-                           formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog))
     parser.add_argument("model", metavar="MODEL", help="folder of the model")
     asked = parser.add_argument_group("what to go on from")
     asked.add_argument("prompt", nargs="?", metavar="PROMPT", help="the text; without one, standard input")
