@@ -22,8 +22,9 @@ def python_of(folder):
 
 def is_built(folder):
     python = python_of(folder)
-    return python.exists() and subprocess.run([python, "-c", "import llama_cpp"], check=False,
-                                              capture_output=True).returncode == 0
+    return python.exists() and subprocess.run(
+        [python, "-c", f"import llama_cpp; assert llama_cpp.__version__ == '{VERSION}'"],
+        check=False, capture_output=True).returncode == 0
 
 
 def unpack(folder):

@@ -20,10 +20,12 @@ class Prompts:
         return self.tokenizer.encode(file.read_text(errors="replace")).ids
 
     def take(self, number, length):
-        """The first `length` tokens of the documents, the longest first, from the `number`-th on."""
+        """The first `length` tokens of the documents, the longest first, from the `number`-th on.
+        Raises ValueError where they have fewer."""
         tokens = []
-        for file in self.documents[number % len(self.documents):]:
+        for file in self.documents[number:]:
             tokens += self.encoded(file)
             if len(tokens) >= length:
-                break
-        return tokens[:length]
+                return tokens[:length]
+        raise ValueError(f"the held-out documents have {len(tokens):,} tokens from number {number} on, the "
+                         f"prompt needs {length:,}: ask for shorter prompts or fewer turns")

@@ -52,7 +52,21 @@ def parse():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--tuned", type=Path, metavar="JSON", help="take the settings of this result")
     parser.add_argument("--json", type=Path, help="write the figures here")
-    return parser.parse_args()
+    options = parser.parse_args()
+    check(options, parser)
+    return options
+
+
+def check(options, parser):
+    """Ends the program with one line and exit code 2 for what cannot be measured."""
+    for name, values, least in (("--new", [options.new], 2), ("--turns", [options.turns], 1),
+                                ("--lengths", options.lengths, 1)):
+        if min(values) < least:
+            parser.error(f"{name} {min(values)}: give {least} or more")
+    if options.tuned and not options.tuned.is_file():
+        parser.error(f"--tuned {options.tuned}: no such file; it is what --json wrote")
+    if not (options.out / options.model / "origin.json").exists():
+        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
 
 
 def say(text):
@@ -166,8 +180,7 @@ def settings_of(file):
             for case in cases}
 
 
-def main():
-    options = parse()
+def compare(options):
     bench = Bench(options)
     bench.check_weights()
     known, cases = settings_of(options.tuned) if options.tuned else {}, []
@@ -184,6 +197,13 @@ def main():
                      "engines": bench.about, "cases": cases}, indent=2) + "\n")
     print("\n× is how many times as fast as the first engine, the median over turns; same: tokens "
           "before\nthe first that differs from the first engine's")
+
+
+def main():
+    try:
+        compare(parse())
+    except (RuntimeError, ValueError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
