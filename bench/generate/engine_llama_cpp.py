@@ -59,6 +59,10 @@ class Session:
         return {"first_seconds": first - start, "decode_seconds": time.perf_counter() - first,
                 "tokens": tokens}
 
+    def close(self):
+        llama_cpp.llama_free(self.context)
+        llama_cpp.llama_model_free(self.model)
+
     def about(self):
         return {"llama-cpp-python": llama_cpp.__version__,
                 "features": llama_cpp.llama_print_system_info().decode().strip(" |")}

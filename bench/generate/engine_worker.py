@@ -17,6 +17,8 @@ def main():
         if function == "choices":
             answer = engine.choices(**arguments)
         elif function == "load":
+            if session is not None:
+                session.close()
             session = engine.Session(**arguments)
             answer = session.about()
         else:

@@ -8,6 +8,7 @@ An engine is a module with
     Session.generate(prompt, count)                 "first_seconds" to the first token, "decode_seconds"
                                                     for the other count − 1, and the "tokens"; greedy
     Session.about()                                 versions
+    Session.close()                                 frees what Python does not
 
 `generate` tells both times at once because transformers' does, and because a speculative engine yields
 several tokens at a time.

@@ -10,7 +10,8 @@ greedy, the same weights and prompts, by turns.
 1. Holds that all engines continue a prompt with the same tokens in fp32, so that their weights agree.
 2. Looks for each engine's best settings by precision and length of the prompt: for the time to the first
    token, and for the other tokens.
-3. Measures turn by turn, in each turn all engines on the same part of the held-out documents.
+3. Measures turn by turn, in each turn all engines on the same part of the held-out documents, in every
+   other turn in reverse order.
 
 Prints medians over the turns, how many cores others took meanwhile, and the settings. Measure on a
 machine where nothing else runs: threads wait for each other at every product.
@@ -25,8 +26,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-if __name__ == "__main__":
-    sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
+if __name__ == "__main__":  # before slimpack: processes that this one starts inherit it
+    build = os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python"))
+    os.environ["PYTHONPATH"] = os.pathsep.join([build, os.environ.get("PYTHONPATH", "")])
+    sys.path.insert(1, build)
 
 from engines import ENGINES, Engine
 from others import Others
@@ -86,7 +89,7 @@ class Bench:
     def load(self, engine, precision, settings, length):
         self.about[engine.name] = engine.call(
             "load", folder=str(self.folder), precision=precision, settings=settings,
-            longest=length + self.options.new)
+            longest=length + max(self.options.new, COMPARED, TUNED_ON))
 
     def check_weights(self):
         """Ends the program when an engine continues a prompt in another way than the first."""
@@ -119,19 +122,20 @@ class Bench:
         found = {name: {"seconds": {measure: [] for measure in MEASURES}, "tokens": []}
                  for name in tuned}
         with contextlib.ExitStack() as stack:
+            counts = {"first token": 1, "decode": self.options.new}
             sessions = {}
             for name, of in tuned.items():
                 for measure, settings in of["best"].items():
                     engine = stack.enter_context(self.open(name, f"{name}-{measure.split()[0]}"))
                     self.load(engine, precision, settings, length)
-                    engine.call("generate", prompt=self.prompts.take(0, length), count=self.options.new)
+                    engine.call("generate", prompt=self.prompts.take(0, length), count=counts[measure])
                     sessions[name, measure] = engine
             others = Others(engine.process.pid for engine in sessions.values())
             for turn in range(self.options.turns):
                 prompt = self.prompts.take(turn, length)
-                for (name, measure), engine in sessions.items():
-                    count = self.options.new if measure == "decode" else 1
-                    done = engine.call("generate", prompt=prompt, count=count)
+                order = list(sessions.items())
+                for (name, measure), engine in reversed(order) if turn % 2 else order:
+                    done = engine.call("generate", prompt=prompt, count=counts[measure])
                     found[name]["seconds"][measure].append(done[MEASURES[measure]])
                     if measure == "decode":
                         found[name]["tokens"].append(done["tokens"])
