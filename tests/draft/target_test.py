@@ -6,7 +6,7 @@ import pytest
 import torch
 from draft_models import VOCABULARY, save_target, small_config, write_answer_lines, write_dataset
 from slimpack import InvalidInput
-from slimpack.draft.answers import TransformersGenerator, read_prompts, write_answers
+from slimpack.draft.answers import TransformersGenerator, answered, read_prompts, write_answers
 from slimpack.draft.target import TransformersTarget, load_target
 from transformers import AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM
 
@@ -95,7 +95,8 @@ class Counting:
 def test_a_start_goes_on_behind_the_last_whole_answer(tmp_path, prompts):
     whole = tmp_path / "whole.jsonl"
     told = []
-    assert write_answers(whole, prompts, Counting(), 5, tell=lambda *args: told.append(args)) == 3 * 24
+    assert write_answers(whole, prompts, Counting(), 5, answered(whole, prompts),
+                         lambda *args: told.append(args)) == 3 * 24
     lines = [json.loads(line) for line in whole.read_text().splitlines()]
     assert lines == [{"prompt": prompt, "answer": [sum(prompt)] * 3} for prompt in prompts]
     assert told == [(5, 15), (10, 30), (15, 45), (20, 60), (24, 72)]
@@ -106,19 +107,19 @@ def test_a_start_goes_on_behind_the_last_whole_answer(tmp_path, prompts):
     with parts.open("ab") as out:
         out.write(b'{"prompt": [1')  # as a kill leaves it
     rest = Counting()
-    write_answers(parts, prompts, rest, 5)
+    write_answers(parts, prompts, rest, 5, answered(parts, prompts))
     assert rest.asked == prompts[10:] and parts.read_bytes() == whole.read_bytes()
     again = Counting()
-    assert write_answers(parts, prompts, again, 5) == 0 and not again.asked
-    write_answers(parts, prompts[:3], again, 5, restart=True)
-    assert again.asked == prompts[:3] and len(parts.read_text().splitlines()) == 3
+    assert write_answers(parts, prompts, again, 5, answered(parts, prompts)) == 0
+    assert not again.asked and answered(parts, prompts) == 24
+    assert answered(parts, prompts[:3], restart=True) == 0 and parts.read_bytes() == b""
 
 
 def test_answers_to_other_prompts_are_not_gone_on_with(tmp_path, prompts):
     file = write_answer_lines(tmp_path / "a.jsonl", [(prompts[0], [1]), ([7, 7], [1])])
     before = file.read_bytes()
     with pytest.raises(InvalidInput, match="line 2 answers another prompt .* --restart"):
-        write_answers(file, prompts, Counting(), 5)
+        answered(file, prompts)
     assert file.read_bytes() == before
 
 

@@ -59,7 +59,9 @@ def test_held_out_guesses_become_right(target, answers, tmp_path):
     again = Trainer(load_head(tmp_path, target), target, documents, held_out, tmp_path / "again",
                     options, told.append).evaluate()
     assert again.acceptance == evaluation.acceptance
-    assert sum("left" in line for line in told) == 40  # steps say how long the rest takes
+    steps = [line for line in told if line.startswith("step ")]  # say how long the rest takes
+    assert len(steps) == 40 and all(line.endswith(" left") for line in steps[:-1])
+    assert "took" in steps[-1]
     assert all(torch.equal(tensor, before[name])
                for name, tensor in target.model.state_dict().items())
 
@@ -165,3 +167,20 @@ def test_answers_that_are_refused(tmp_path, text, words):
     assert "\n" not in str(error.value) and str(file) in str(error.value)
     for word in words:
         assert word in str(error.value)
+
+
+def test_single_tokens_teach_nothing_and_end_no_run(target, tmp_path):
+    """A step of one token takes one document; those of a single token have no row."""
+    tokens = [[7], [8], [1, 2, 3, 4], [9]]
+    documents = Documents(tokens.__getitem__, [1, 1, 4, 1], [0] * 4)
+    head = new_head(target, list(range(VOCABULARY)), seed=1)
+    options = Options(**{**vars(SHORT), "steps": 4, "step_tokens": 1})
+    Trainer(head, target, documents, documents, tmp_path / "run", options, print).train()
+    steps = [line for line in lines_of(tmp_path / "run") if "loss" in line]
+    assert sorted(line["tokens"] for line in steps) == [1, 1, 1, 4]
+    assert [line["loss"] > 0 for line in steps] == [line["tokens"] > 1 for line in steps]
+    # Steps 0, 1 and 2 have 3, 2 and 1 rows of four tokens.
+    assert [len(line["loss_by_guess"]) for line in steps if line["tokens"] > 1] == [3]
+    short = Documents(tokens[:2].__getitem__, [1, 1], [0, 0])
+    with pytest.raises(InvalidInput, match="no sequence of three tokens"):
+        Trainer(head, target, documents, short, tmp_path / "short", options, print).train()

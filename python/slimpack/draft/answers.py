@@ -16,18 +16,16 @@ from slimpack import IndexedDataset, InvalidInput
 from slimpack.draft.data import answer_of
 
 
-def write_answers(file, prompts, generate, batch, restart=False, tell=None):
-    """Writes the answers to prompts (lists of token ids) into FILE.jsonl. Returns how many tokens the
-    answers have that this call wrote.
+def write_answers(file, prompts, generate, batch, done=0, tell=None):
+    """Appends the answers to prompts (lists of token ids) from prompt `done` on to FILE.jsonl. Returns
+    how many tokens they have.
 
     generate(prompts): the answers to at most `batch` prompts, as lists of token ids; the target.
     tell(done, tokens): called after each batch.
     """
-    file = Path(file)
-    done = 0 if restart else _done(file, prompts)
-    tokens = 0
+    file, tokens = Path(file), 0
     try:
-        with file.open("wb" if restart else "ab") as out:
+        with file.open("ab") as out:
             for begin in range(done, len(prompts), batch):
                 asked = prompts[begin : begin + batch]
                 answers = generate(asked)
@@ -44,11 +42,15 @@ def write_answers(file, prompts, generate, batch, restart=False, tell=None):
     return tokens
 
 
-def _done(file, prompts):
-    """Whole lines of the file, which answer the first prompts. A line that a kill has cut is removed."""
+def answered(file, prompts, restart=False):
+    """How many prompts the file answers, in their order. A line that a kill has cut is removed; all of
+    them are with `restart`. Raises InvalidInput where a line answers another prompt."""
+    file = Path(file)
     if not file.exists():
         return 0
     try:
+        if restart:
+            os.truncate(file, 0)
         data = file.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):

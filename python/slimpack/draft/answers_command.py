@@ -3,7 +3,7 @@
 import sys
 import time
 
-from slimpack import InvalidInput, _planner
+from slimpack import InvalidInput
 from slimpack.one_line_parser import real_number, whole_number
 
 DESCRIPTION = """Lets a target answer prompts, and writes what 'slimpack draft train' learns
@@ -55,9 +55,11 @@ def add_to(commands):
 
 
 def run(options):
-    from slimpack.draft.answers import TransformersGenerator, read_prompts, write_answers
+    from slimpack.draft.answers import (TransformersGenerator, answered, read_prompts,
+                                        write_answers)
     from slimpack.draft.data import ANSWERS_SUFFIX
     from slimpack.draft.target import load_target, load_tokenizer
+    from slimpack.draft.time_left import TimeLeft
 
     if not options.out.endswith(ANSWERS_SUFFIX):
         raise InvalidInput(f"--out is '{options.out}', must end with {ANSWERS_SUFFIX}")
@@ -65,18 +67,15 @@ def run(options):
                            options.prompt_tokens, options.count)
     target = load_target(options.target, options.dtype, options.device)
     generate = TransformersGenerator(target, options.new_tokens, options.temperature)
-    begun, start = None, time.monotonic_ns()
+    begun = answered(options.out, prompts, options.restart)
+    start, time_left = time.monotonic(), TimeLeft(begun, len(prompts))
 
     def tell(done, tokens):
-        nonlocal begun
-        if begun is None:
-            begun = max(done - options.batch, 0)
-        elapsed = time.monotonic_ns() - start
-        left = _planner.human_duration(elapsed // max(done - begun, 1) * (len(prompts) - done))
-        print(f"{done:,} of {len(prompts):,} answers, {tokens / elapsed * 1e9:,.0f} tok/s, {left} left",
+        rate = tokens / (time.monotonic() - start)
+        print(f"{done:,} of {len(prompts):,} answers, {rate:,.0f} tok/s, {time_left.after(done)}",
               file=sys.stderr, flush=True)
 
-    tokens = write_answers(options.out, prompts, generate, options.batch, options.restart, tell)
+    tokens = write_answers(options.out, prompts, generate, options.batch, begun, tell)
     print(f"{options.out}: {len(prompts):,} answers, {tokens:,} tokens written by this start")
     print(f"next: slimpack draft train --target {options.target} --data {options.out} --out HEAD")
     return 0

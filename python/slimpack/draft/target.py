@@ -78,6 +78,9 @@ class TransformersTarget:
 
 def load_target(folder, dtype, device):
     """The TransformersTarget in a folder, as the command line names dtype ("fp32", "bf16") and device."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:

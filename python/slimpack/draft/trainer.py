@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 import signal
-import time
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from slimpack import InvalidInput, _planner
 from slimpack.draft.acceptance import NOTHING, Acceptance, acceptance_of
 from slimpack.draft.files import save_head
+from slimpack.draft.time_left import TimeLeft
 from slimpack.draft.unrolled import batch_of, unrolled_loss
 from slimpack.torch.pipeline.failure import RunFailed
 from slimpack.torch.pipeline.metrics import MetricsFile
@@ -86,10 +86,10 @@ class Trainer:
         """Trains until all steps are done. Returns the last Evaluation, None where SIGINT or SIGTERM has
         ended the run before; then its checkpoint is written, too."""
         last = self.evaluate() if self.done in (0, self.options.steps) else None
-        begun, start = self.done, time.monotonic_ns()
+        time_left = TimeLeft(self.done, self.options.steps)
         with _Asked() as asked:
             while self.done < self.options.steps and not asked:
-                self._step(begun, start)
+                self._step(time_left)
                 ends = self.done == self.options.steps
                 if ends or self.done % self.options.evaluate_every == 0:
                     last = self.evaluate()
@@ -101,6 +101,9 @@ class Trainer:
         """The Evaluation of the head as it is. Prints a line, and writes acceptance.json."""
         if self._held_out_batches is None:
             self._held_out_batches = list(self._batches_of_held_out())
+            if not self._held_out_batches:
+                raise InvalidInput("the held-out documents have no sequence of three tokens; give others "
+                                   "with --held-out")
         acceptance, losses, tokens = NOTHING, [], 0
         with torch.no_grad(), self._autocast():
             for batch in self._held_out_batches:
@@ -117,14 +120,15 @@ class Trainer:
                    f"{acceptance.accepted_length:.2f}")
         return evaluation
 
-    def _step(self, begun, start):
+    def _step(self, time_left):
         drawn = self._sampler.next_step()
         batch = self._batch(self._documents, zip(drawn.documents, drawn.begins, drawn.lengths))
         for group in self._optimizer.param_groups:
             group["lr"] = rate_at(self.done, self.options)
         with self._autocast():
             loss, by_step = unrolled_loss(self.head, batch, self.target)
-        loss.backward()
+        if by_step:  # else all sequences are single tokens
+            loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.head.parameters(), self.options.clip_norm)
         if not math.isfinite(norm):
             raise RunFailed(f"the gradient is {norm.item()} in step {self.done + 1}; train with a lower "
@@ -132,15 +136,13 @@ class Trainer:
         self._optimizer.step()
         self._optimizer.zero_grad()
         self.done += 1
-        elapsed = time.monotonic_ns() - start
         self._metrics.add({"step": self.done, "loss": loss.item(), "gradient_norm": norm.item(),
                            "loss_by_guess": [of.item() for of in by_step],
                            "learning_rate": self._optimizer.param_groups[0]["lr"],
                            "tokens": len(batch.tokens_T)})
         if self.done % max(self.options.steps // 50, 1) == 0:
-            left = elapsed // (self.done - begun) * (self.options.steps - self.done)
             self._tell(f"step {self.done:>{len(str(self.options.steps))}}/{self.options.steps}  loss "
-                       f"{loss.item():.4f}  {_planner.human_duration(left)} left")
+                       f"{loss.item():.4f}  {time_left.after(self.done)}")
 
     def _batch(self, documents, places):
         """The Batch of (document, begin, length)."""

@@ -96,7 +96,7 @@ def unrolled_loss(head, batch, target, steps=STEPS, decay=0.8):
         wide = torch.promote_types(target_logits_TV.dtype, torch.float32)
         p_TV = target_logits_TV.softmax(-1, dtype=wide)
         known_T = head.t2d[batch.best_T]
-    total, by_step = 0.0, []
+    total, by_step = torch.zeros((), device=p_TV.device), []
     for s, step in enumerate(unrolled(head, batch, target.embedding_VE, steps)):
         entropy_R = soft_cross_entropy(step.logits_RV, p_TV, step.judged_R)
         trained_R = step.counted_R & known_T[step.judged_R]
