@@ -24,6 +24,16 @@ foreach(name torch_cpu c10)
 endforeach()
 add_library(torch_wheel INTERFACE)
 target_link_libraries(torch_wheel INTERFACE torch_cpu c10)
+# For sources that divide work over libtorch's threads (at::parallel_for): without OpenMP it does all on
+# the calling thread. The library is the wheel's own, if it has one, so that there is one pool of threads.
+# Targets link it PRIVATE and compile headers of their own: -fopenmp changes them.
+add_library(torch_threads INTERFACE)
+target_compile_options(torch_threads INTERFACE -fopenmp)
+if(EXISTS ${TORCH_DIR}/lib/libgomp.so.1)
+  target_link_libraries(torch_threads INTERFACE ${torch_link}/lib/libgomp.so.1)
+else()
+  target_link_libraries(torch_threads INTERFACE gomp)
+endif()
 # Nothing refers to the CUDA part by name: its kernels register themselves when it is loaded.
 if(EXISTS ${TORCH_DIR}/lib/libtorch_cuda.so)
   add_library(torch_cuda SHARED IMPORTED)

@@ -34,7 +34,8 @@ std::optional<PythonCommand> python_command(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
   if (builds_with_tokenizer(words)) return PythonCommand{"slimpack.data_build", 3};
   if (!words.empty() && words[0] == "draft") return PythonCommand{"slimpack.draft", 2};
-  if (!words.empty() && words[0] == "generate") return PythonCommand{"slimpack.generation.command", 2};
+  if (!words.empty() && words[0] == "generate")
+    return PythonCommand{"slimpack.generation.command", 2};
   return std::nullopt;
 }
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import llama_cpp_build
 
 WORKER = Path(__file__).resolve().parent / "engine_worker.py"
-ENGINES = ("transformers", "llama.cpp")
+ENGINES = ("slimpack", "transformers", "llama.cpp")
 TAIL = 5  # lines of the log that explain a failure
 
 

@@ -63,6 +63,7 @@ class PythonGenerator {
         generator_(make_generator(model_, draft)) {}
 
   [[nodiscard]] const ModelShape& shape() const { return model_.shape(); }
+  void forget() { generator_.forget(); }
 
   /// A signal that Python handles, such as Ctrl-C, ends it after the token in progress and raises
   /// what the handler raised.
@@ -157,6 +158,7 @@ void bind_generation(nb::module_& m) {
       .def_prop_ro("vocabulary", [](const PythonGenerator& g) { return g.shape().vocab_size; })
       .def_prop_ro("positions",
                    [](const PythonGenerator& g) { return g.shape().max_positions.count(); })
+      .def("forget", &PythonGenerator::forget)
       .def("generate", &PythonGenerator::generate, nb::arg("prompt"), nb::arg("settings"),
            nb::arg("on_token").none());
   m.def("has_fast_bf16", &has_amx, "Whether this processor multiplies bf16 matrices.");

@@ -70,6 +70,10 @@ class Generator:
         self.model = self.native.Generator(os.fspath(self.folder), dtype, device, guessing)
         self.texts = text_of(self.folder, self.model.vocabulary, tokenizer)
 
+    def forget(self):
+        """Forgets the last sequence: the next prompt is run from its beginning."""
+        self.model.forget()
+
     def chat(self, messages, **settings):
         """The answer to messages, such as {"role": "user", "content": "Hello"}. Settings as in generate."""
         prompt = self.texts.encode(chat_text(self.folder, messages), special=False)

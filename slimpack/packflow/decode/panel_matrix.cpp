@@ -1,7 +1,11 @@
 #include "slimpack/packflow/decode/panel_matrix.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/zeros.h>
+#include <sys/mman.h>
+
+#include <cstdint>
 
 namespace slimpack {
 namespace {
@@ -11,6 +15,17 @@ std::int64_t interleaved(at::ScalarType type) {
   return type == at::kBFloat16 ? 2 : 1;
 }
 
+/// Weights are read from front to end, and with small pages the processor waits for their
+/// addresses.
+void advise_large_pages(void* begin, std::size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  constexpr std::uintptr_t kPage = std::uintptr_t{1} << 21U;
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + kPage - 1) & ~(kPage - 1);
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(begin) + bytes) & ~(kPage - 1);
+  if (end > first) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+#endif
+}
+
 }  // namespace
 
 PanelMatrix::PanelMatrix(const at::Tensor& weight_OI, at::ScalarType type)
@@ -18,8 +33,9 @@ PanelMatrix::PanelMatrix(const at::Tensor& weight_OI, at::ScalarType type)
   const std::int64_t group = interleaved(type);
   at::Tensor padded = at::zeros({panels() * kLanes, padded_inputs()}, type);
   padded.narrow(0, 0, outputs_).narrow(1, 0, inputs_).copy_(weight_OI);
-  panels_ =
-      padded.view({panels(), kLanes, padded_inputs() / group, group}).transpose(1, 2).contiguous();
+  panels_ = at::empty({panels(), padded_inputs() / group, kLanes, group}, type);
+  advise_large_pages(panels_.mutable_data_ptr(), panels_.nbytes());
+  panels_.copy_(padded.view({panels(), kLanes, padded_inputs() / group, group}).transpose(1, 2));
 }
 
 at::Tensor PanelMatrix::whole_OI() const {

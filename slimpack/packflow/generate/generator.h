@@ -61,6 +61,9 @@ class Generator {
         model_(&model),
         speculator_(std::in_place, model, std::move(draft), std::move(rule)) {}
 
+  /// Forgets the last sequence.
+  void forget() { sequence_.truncate(0); }
+
   /// Throws InvalidInput for unsound settings and as CachedSequence::prefill.
   [[nodiscard]] Generated generate(std::span<const std::int64_t> prompt,
                                    const GenerateSettings& settings, const TokenListener& listener);
