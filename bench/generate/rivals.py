@@ -23,6 +23,7 @@ import json
 import os
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +39,7 @@ from tuning import MEASURES, Tuning
 
 COMPARED = 32  # tokens that all engines must agree on
 TUNED_ON = 32  # tokens
+COLUMNS = 80  # of what is printed
 
 
 def parse():
@@ -172,8 +174,9 @@ def report(case, new):
               f"{max(rates):9.1f}{faster['decode']:7.2f}{same:7.0%}")
     for name, of in case["settings"].items():
         for measure, settings in of.items():
-            print(f"  {name}, {measure}: "
-                  + ", ".join(f"{key} {value}" for key, value in settings.items()))
+            text = ", ".join(f"{key} {value}" for key, value in settings.items())
+            print(textwrap.fill(f"{name}, {measure}: {text}", COLUMNS, initial_indent="  ",
+                                subsequent_indent="    "))
 
 
 def settings_of(file):
