@@ -181,8 +181,7 @@ void add_row(Table& table, const Outcome& outcome) {
   const RatedWay& picked = outcome.ways[outcome.picked];
   table.add_row({outcome.workload.name(), fmt::format("{:.2f} s", picked.measured),
                  percent(picked.replay().error()), percent(picked.prediction().error()),
-                 percent(errors_of(outcome.memory).worst), percent(outcome.loss),
-                 percent(outcome.held_out_loss), percent(outcome.measuring_loss)});
+                 percent(errors_of(outcome.memory).worst), percent(outcome.loss)});
 }
 
 nlohmann::json to_json(const Outcome& outcome) {
@@ -234,14 +233,8 @@ nlohmann::json summary(const std::vector<Outcome>& outcomes) {
 void run(const Arguments& a) {
   Bench bench(a);
   std::vector<Outcome> outcomes;
-  Table table({{"workload", Align::kLeft},
-               {"step"},
-               {"replayed"},
-               {"predicted"},
-               {"memory"},
-               {"pick"},
-               {"held out"},
-               {"measuring"}});
+  Table table(
+      {{"workload", Align::kLeft}, {"step"}, {"replayed"}, {"predicted"}, {"memory"}, {"pick"}});
   const std::vector<Workload> all = workloads();
   for (std::size_t i = 0; i < std::min(all.size(), static_cast<std::size_t>(a.workloads)); ++i) {
     fmt::print(stderr, "workload {} of {}: {}\n", i + 1, a.workloads, all[i].name());
@@ -251,8 +244,8 @@ void run(const Arguments& a) {
   nlohmann::json figures = summary(outcomes);
   fmt::print(
       "Errors of the plan that the simulator picks of ten; memory: of its worst rank; pick: how\n"
-      "much longer it takes, replayed, than the best of the ten; held out: measured, than the\n"
-      "best in the other repetitions; measuring: that one, than the best of each\n\n{}\n",
+      "much longer it takes, replayed, than the best of the ten. Held out: measured, against the\n"
+      "best in the other repetitions. Measured picks: those, against the best of each\n\n{}\n",
       table.text());
   for (const auto& [name, value] : figures.items())
     fmt::print("{:31} {}\n", name, percent(value.get<double>()));
