@@ -2,10 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "slimpack/base/median.h"
 
 namespace slimpack::bench {
+namespace {
+
+/// The way with the least sum of all turns but one.
+std::size_t best_of_other_turns(const WayTurns& ways, std::size_t turn) {
+  const auto others = [&](const std::vector<double>& way) {
+    return std::reduce(way.begin(), way.end()) - way[turn];
+  };
+  return static_cast<std::size_t>(std::ranges::min_element(ways, {}, others) - ways.begin());
+}
+
+/// The mean over the turns of `quotient` − 1.
+template <class Quotient>
+double mean_loss(const WayTurns& ways, Quotient quotient) {
+  double sum = 0;
+  for (std::size_t turn = 0; turn < ways.front().size(); ++turn) sum += quotient(turn) - 1;
+  return sum / static_cast<double>(ways.front().size());
+}
+
+}  // namespace
 
 Errors errors_of(std::span<const Compared> all) {
   if (all.empty()) return {};
@@ -61,6 +81,20 @@ RankedPairs ranked_pairs(std::span<const Compared> group) {
 double choice_loss(std::span<const Compared> group) {
   const double chosen = std::ranges::min_element(group, {}, &Compared::predicted)->measured;
   return chosen / std::ranges::min_element(group, {}, &Compared::measured)->measured - 1;
+}
+
+double held_out_loss(const WayTurns& ways, std::size_t picked) {
+  return mean_loss(ways, [&](std::size_t turn) {
+    return ways[picked][turn] / ways[best_of_other_turns(ways, turn)][turn];
+  });
+}
+
+double loss_of_measuring(const WayTurns& ways) {
+  return mean_loss(ways, [&](std::size_t turn) {
+    const auto in_turn = [&](const std::vector<double>& way) { return way[turn]; };
+    return ways[best_of_other_turns(ways, turn)][turn] /
+           in_turn(*std::ranges::min_element(ways, {}, in_turn));
+  });
 }
 
 }  // namespace slimpack::bench

@@ -44,4 +44,19 @@ struct RankedPairs {
 /// several least predictions the first counts. REQUIRES: group is not empty.
 [[nodiscard]] double choice_loss(std::span<const Compared> group);
 
+/// Seconds by way and turn, of ways that were measured in the same turns.
+using WayTurns = std::vector<std::vector<double>>;
+
+/// How much longer the picked way takes than the one that measuring chooses. In each turn that is
+/// the way with the least mean of the other turns, so the turn's noise has no part in the choice;
+/// the mean over the turns. Below 0 if the picked way is shorter. choice_loss sets the picked way
+/// against the least of all measurements, which is often a lucky one. REQUIRES: at least one way
+/// and two turns.
+[[nodiscard]] double held_out_loss(const WayTurns& ways, std::size_t picked);
+
+/// How much longer the way that measuring chooses (held_out_loss) takes in each turn than the
+/// shortest of that turn; the mean over the turns. So much a choice loses to noise alone.
+/// REQUIRES: as held_out_loss.
+[[nodiscard]] double loss_of_measuring(const WayTurns& ways);
+
 }  // namespace slimpack::bench

@@ -43,14 +43,25 @@ void write_page(const ReportArguments& arguments, const ReportSource& source) {
 }
 
 /// A picture alone needs no page.
+bool wants_page(const ReportArguments& arguments) {
+  return arguments.svg.empty() || !arguments.out.empty() || !arguments.json.empty();
+}
+
+/// Planners take long to compare, so what cannot be written is found first.
+void require_writable_files(const ReportArguments& arguments, const ReportSource& source) {
+  for (const std::string* file : {&arguments.svg, &arguments.json})
+    if (!file->empty()) require_writable_file(*file);
+  if (wants_page(arguments)) require_writable_file(page_path(arguments, source));
+}
+
 void report(const ReportArguments& arguments) {
   const ReportSource source = read_report_source(arguments.source);
+  require_writable_files(arguments, source);
   if (!arguments.svg.empty()) {
     write_file(arguments.svg, step_svg(source.plan, source.limits()));
     fmt::print("{}\n", arguments.svg);
   }
-  if (arguments.svg.empty() || !arguments.out.empty() || !arguments.json.empty())
-    write_page(arguments, source);
+  if (wants_page(arguments)) write_page(arguments, source);
 }
 
 }  // namespace

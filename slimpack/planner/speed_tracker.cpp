@@ -11,6 +11,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/median.h"
 #include "slimpack/planner/replay.h"
+#include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
 namespace {
@@ -24,9 +25,20 @@ constexpr double kHysteresis = 0.1;
 constexpr double kBound = 4;
 constexpr double kDrift = 0.2;
 
-bool is_work(SpanKind kind) {
-  return kind == SpanKind::kForward || kind == SpanKind::kBackward ||
-         kind == SpanKind::kInputGradient || kind == SpanKind::kWeightGradient;
+/// What the work was to take, as its MicroPack's task; 0 for what is no task of its own.
+Nanos task_time(const TaskTimes& times, SpanKind kind, std::size_t stage, PackId pack) {
+  switch (kind) {
+    case SpanKind::kForward:
+      return times.forward[stage][pack.index()];
+    case SpanKind::kBackward:
+      return times.backward[stage][pack.index()];
+    case SpanKind::kInputGradient:
+      return times.input_gradient[stage][pack.index()];
+    case SpanKind::kWeightGradient:
+      return times.weight_gradient[stage][pack.index()];
+    default:
+      return Nanos(0);
+  }
 }
 
 /// Whether the replica runs the MicroPack of this work by itself.
@@ -106,15 +118,17 @@ RankSpeeds measured_speeds(const RatedPlan& step, const Costs& cost, const Timel
   const auto tensor = static_cast<std::size_t>(measured.tensor);
   const std::size_t ranks = static_cast<std::size_t>(measured.ranks) / pipelines / tensor;
   if (speeds.empty()) speeds.assign(pipelines, std::vector<double>(ranks, 1.0));
-  const std::map<Work, double> predicted =
-      busy_durations(with_tensor_ranks(predict(step, cost).timeline, measured.tensor));
+  const std::vector<ReplicaPacks> replicas = costed_replicas(step, cost);
   std::vector<std::vector<double>> of_rank(static_cast<std::size_t>(measured.ranks));
   for (const auto& [work, duration] : busy_durations(measured)) {
-    const auto found = predicted.find(work);
-    const auto rank = static_cast<std::size_t>(std::get<0>(work));
-    if (found == predicted.end() || !is_work(std::get<1>(work)) || duration <= 0) continue;
-    if (runs_alone(step, rank / (ranks * tensor), work))
-      of_rank[rank].push_back(found->second / duration);
+    const auto [rank, kind, local_stage, pack] = work;
+    const auto index = static_cast<std::size_t>(rank);
+    const std::size_t replica = index / (ranks * tensor);
+    const std::size_t stage =
+        static_cast<std::size_t>(local_stage) * ranks + index / tensor % ranks;
+    const Nanos expected = task_time(replicas[replica].times, kind, stage, pack);
+    if (expected > Nanos(0) && duration > 0 && runs_alone(step, replica, work))
+      of_rank[index].push_back(static_cast<double>(expected.count()) / duration);
   }
   for (std::size_t r = 0; r < pipelines; ++r)
     for (std::size_t p = 0; p < ranks; ++p) {

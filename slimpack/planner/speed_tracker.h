@@ -22,7 +22,7 @@ using RankSpeeds = std::vector<std::vector<double>>;
 /// own, of the time at speed 1 ÷ the measured time; of a stage's tensor-parallel ranks the slowest.
 /// Merged MicroPacks do not count, since there a rank's time includes waits for others. A rank
 /// without any other keeps the speed that the plan gave it.
-/// Cost: a simulation, and O(spans · log(spans)).
+/// Cost: that of costing the plan's tasks, and O(spans · log(spans)).
 [[nodiscard]] RankSpeeds measured_speeds(const RatedPlan& step, const Costs& cost,
                                          const Timeline& measured);
 
@@ -52,8 +52,8 @@ class DriftWatch {
  public:
   /// Adds a step: its makespan as predicted and measured, and the speeds that its plan assumed
   /// (empty = all 1). `measured` finds those at which the ranks ran; it is called only for steps
-  /// that are off, since it costs a simulation. One line with the cause when the last steps were
-  /// 20% or more longer or shorter than predicted, for the first time; else nullopt.
+  /// that are off, since it costs the plan's tasks anew. One line with the cause when the last
+  /// steps were 20% or more longer or shorter than predicted, for the first time; else nullopt.
   [[nodiscard]] std::optional<std::string> add(Nanos predicted, Nanos makespan,
                                                const RankSpeeds& assumed,
                                                const std::function<RankSpeeds()>& measured);

@@ -111,6 +111,25 @@ def test_a_picture_has_packed_above_and_the_plan_below(of, trained, plan, tmp_pa
     assert {"stage 0", "stage 1"} <= set(svg.itertext())
 
 
+@pytest.mark.parametrize("option", ["--out", "--json", "--svg"])
+def test_what_cannot_be_written_is_found_before_any_work(plan, tmp_path, option):
+    (tmp_path / "folder").mkdir()
+    others = [word for other in ("--out", "--json", "--svg") if other != option
+              for word in (other, tmp_path / f"out{other}")]
+    done = run("report", plan, *others, option, tmp_path / "folder")
+    assert_refused(done, "cannot write", "folder")
+    assert "comparing planners" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_page_beside_the_plan_that_cannot_be_written_is_found_before_any_work(plan, tmp_path):
+    shutil.copy(plan, tmp_path / "plan.json")
+    (tmp_path / "plan.html").mkdir()
+    done = run("report", tmp_path / "plan.json")
+    assert_refused(done, "cannot write", "plan.html")
+    assert "comparing planners" not in done.stderr
+
+
 def test_what_is_no_run_is_refused(workspace, tmp_path):
     assert_refused(run("report", tmp_path / "nothing"), tmp_path / "nothing", "output.dir")
     assert_refused(run("report", tmp_path), tmp_path, "plan.json", "train")

@@ -55,6 +55,22 @@ TEST(MeasuredSpeeds, AreThoseOfTheRanksWhateverThePlanAssumed) {
   }
 }
 
+TEST(MeasuredSpeeds, AreThePlansOwnWhenEveryActionTakesItsTime) {
+  // The simulator draws the spans, so what a task costs is compared with how long it is simulated:
+  // split and whole backwards, two stages a rank, merged MicroPacks, two tensor-parallel ranks.
+  const RankSpeeds assumed{{1, 0.8}, {0.5, 1}};
+  for (const BackwardKind backward : {BackwardKind::kWhole, BackwardKind::kSplit})
+    for (const StageLayout& layout : {StageLayout{{0, 3, 6}, 1}, StageLayout{{0, 1, 3, 4, 6}, 2}}) {
+      const Job job{.layout = layout, .replicas = 2, .speed = assumed, .context = Tokens(32'768)};
+      const RatedPlan step =
+          *plan_step(job, lengths(2),
+                     {.granularity = Tokens(256), .most_merged = 2, .backward = backward}, costs())
+               .step;
+      const Timeline measured = with_tensor_ranks(predict(step, costs()).timeline, 2);
+      EXPECT_EQ(measured_speeds(step, costs(), measured), assumed);
+    }
+}
+
 TEST(SpeedTracker, GivesASlowedRankLessWorkWithinTenStepsOfTheBestPlan) {
   SpeedTracker tracker;
   Nanos last, best;

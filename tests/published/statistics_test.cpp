@@ -63,5 +63,23 @@ TEST(Choice, LosesWhatTheFastestWouldHaveSaved) {
   EXPECT_EQ(choice_loss(std::vector<Compared>{{1, 5}, {2, 6}}), 0);
 }
 
+TEST(Choice, IsRatedInTurnsThatHadNoPartInIt) {
+  // Way 0 takes 10, 10, 10; way 1 takes 8, 12, 10; way 2 takes 13, 9, 11.
+  // Turn 0: of the others, sums 20, 22, 20: way 0, in turn 0 10; the shortest 8.
+  // Turn 1: sums 20, 18, 24: way 1, in turn 1 12; the shortest 9.
+  // Turn 2: sums 20, 20, 22: way 0, in turn 2 10; the shortest 10.
+  const WayTurns ways{{10, 10, 10}, {8, 12, 10}, {13, 9, 11}};
+  EXPECT_NEAR(held_out_loss(ways, 0), (0 + (10.0 / 12 - 1) + 0) / 3, 1e-12);
+  EXPECT_NEAR(held_out_loss(ways, 2), (0.3 + (9.0 / 12 - 1) + 0.1) / 3, 1e-12);
+  EXPECT_NEAR(loss_of_measuring(ways), (0.25 + (12.0 / 9 - 1) + 0) / 3, 1e-12);
+}
+
+TEST(Choice, OfTheFastestWayLosesNothingWithoutNoise) {
+  const WayTurns ways{{5, 5}, {4, 4}};
+  EXPECT_EQ(held_out_loss(ways, 1), 0);
+  EXPECT_EQ(held_out_loss(ways, 0), 0.25);
+  EXPECT_EQ(loss_of_measuring(ways), 0);
+}
+
 }  // namespace
 }  // namespace slimpack::bench

@@ -99,14 +99,15 @@ std::int32_t tracked_rank() {
   return current_rank;
 }
 
-void charge_to(const at::Tensor& tensor, std::int32_t rank) {
+Bytes charge_to(const at::Tensor& tensor, std::int32_t rank) {
   SLIMPACK_CHECK(rank >= 0 && rank <= kMaxTrackedRanks);
   const at::DataPtr& data = tensor.storage().data_ptr();
-  if (data.get_deleter() != &free_block || data.get_context() == nullptr) return;
+  if (data.get_deleter() != &free_block || data.get_context() == nullptr) return Bytes(0);
   Header* const header = header_of(data.get_context());
   counters()[static_cast<std::size_t>(rank)].add(header->bytes);
   const std::int32_t before = header->rank.exchange(rank);
   counters()[static_cast<std::size_t>(before)].add(-header->bytes);
+  return Bytes(header->bytes);
 }
 
 Bytes live_bytes(std::int32_t rank) {

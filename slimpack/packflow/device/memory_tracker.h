@@ -32,8 +32,8 @@ class MemoryScope {
 [[nodiscard]] std::int32_t tracked_rank();
 
 /// Charges the tensor's storage to another rank from now on, because it was handed over.
-/// kMaxTrackedRanks = nobody.
-void charge_to(const at::Tensor& tensor, std::int32_t rank);
+/// kMaxTrackedRanks = nobody. Returns its bytes; 0 when the tracker does not count it.
+Bytes charge_to(const at::Tensor& tensor, std::int32_t rank);
 
 /// Bytes alive now, and the highest number since the last reset_peak of that rank. 0 when the
 /// tracker is not installed. Sizes are those asked for, without the allocator's rounding.

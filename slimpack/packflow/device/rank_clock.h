@@ -39,6 +39,8 @@ class RankClock {
   [[nodiscard]] Nanos time_of(const Moment& moment) const;
 
   [[nodiscard]] c10::Device device() const { return device_; }
+  /// Ranks may then run in another order than their clocks say.
+  [[nodiscard]] bool is_virtual() const { return kind_ == ClockKind::kVirtual; }
 
   /// The rank has waited for something that happened at `time` on another rank's clock. Virtual
   /// time continues from there if that is later. The wall clock stays as it is.

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/ranks/collective.h"
@@ -28,6 +29,15 @@ struct MessageForm {
   at::TensorOptions options;
 };
 
+/// A message that waited for its receiver in virtual time.
+struct WaitedInput {
+  Nanos put;    ///< by the sender's clock
+  Nanos taken;  ///< by the receiver's clock
+  Bytes bytes;
+
+  bool operator==(const WaitedInput&) const = default;
+};
+
 /// One rank's ends of its channels and groups.
 class Communicator {
  public:
@@ -43,6 +53,11 @@ class Communicator {
 
   /// Waits for the message of the inbox whose receive was posted first, and frees its slot.
   [[nodiscard]] virtual at::Tensor receive(Inbox inbox) = 0;
+
+  /// The messages that this rank has received so far and that no rank's memory counter had while
+  /// they waited: all of them in virtual time, none by the wall clock. A counter knows what ranks
+  /// hold in the order in which they run, which in virtual time is not that of their clocks.
+  [[nodiscard]] virtual std::span<const WaitedInput> waited_inputs() const = 0;
 
   /// Throws if any rank of the job has failed. Does not wait. Every call that waits throws, too.
   virtual void require_peers() = 0;

@@ -67,6 +67,8 @@ class ProcessJob::Member final : public GroupedCommunicator {
   }
   void send(Inbox inbox, at::Tensor rows_TH) override { channel(inbox).send(std::move(rows_TH)); }
   at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(local(inbox)); }
+  /// None: processes have the wall clock alone.
+  [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return {}; }
 
   void require_peers() override {
     if (ends_.failed()) throw PeerLost("another rank failed");

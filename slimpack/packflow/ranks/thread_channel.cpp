@@ -15,19 +15,22 @@ void ThreadChannel::send(RankClock& clock, at::Tensor rows_TH) {
   room_.wait(lock, clock, [&] { return !free_slots_.empty(); });
   clock.wait_until(free_slots_.front());
   free_slots_.pop_front();
-  charge_to(rows_TH, receiver_);
+  charge_to(rows_TH, clock.is_virtual() ? kMaxTrackedRanks : receiver_);
   messages_.push_back(
       {std::move(rows_TH), clock.now(), WorkMark(clock.device(), WorkMark::Kind::kOrder)});
   room_.notify();
 }
 
-at::Tensor ThreadChannel::receive(RankClock& clock) {
+at::Tensor ThreadChannel::receive(RankClock& clock, std::vector<WaitedInput>& waited) {
   auto lock = room_.lock();
   room_.wait(lock, clock, [&] { return !messages_.empty(); });
   Message message = std::move(messages_.front());
   messages_.pop_front();
   clock.wait_until(message.put);
-  free_slots_.push_back(clock.now());
+  const Nanos taken = clock.now();
+  free_slots_.push_back(taken);
+  if (clock.is_virtual())
+    waited.push_back({message.put, taken, charge_to(message.rows_TH, receiver_)});
   room_.notify();
   message.ready.order_queue_after();
   keep_for_queue(message.rows_TH);

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/thread_room.h"
 
 namespace slimpack {
@@ -15,11 +17,13 @@ namespace slimpack {
 /// Thread-safe for one sender and one receiver.
 class ThreadChannel {
  public:
-  /// Messages are charged to rank `receiver` from the moment they are put.
+  /// Messages are charged to rank `receiver` from the moment they are put. In virtual time nobody
+  /// is charged until they are taken.
   ThreadChannel(SharedFailure& failure, std::int32_t receiver, int slots);
 
   void send(RankClock& clock, at::Tensor rows_TH);
-  [[nodiscard]] at::Tensor receive(RankClock& clock);
+  /// In virtual time adds the message to `waited`.
+  [[nodiscard]] at::Tensor receive(RankClock& clock, std::vector<WaitedInput>& waited);
 
  private:
   struct Message {

@@ -43,7 +43,8 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   void send(Inbox inbox, at::Tensor rows_TH) override {
     channel(inbox).send(clock_, std::move(rows_TH));
   }
-  at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(clock_); }
+  at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(clock_, waited_); }
+  [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return waited_; }
 
   void require_peers() override { state_.failure.require_none(); }
 
@@ -62,6 +63,7 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   State& state_;
   std::int32_t rank_;
   RankClock& clock_;
+  std::vector<WaitedInput> waited_;
 };
 
 ThreadWorld::ThreadWorld(const RankGrid& grid, int slots)

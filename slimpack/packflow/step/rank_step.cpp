@@ -30,8 +30,8 @@ class RankRunner {
   explicit RankRunner(const RankStep& rank)
       : rank_(rank),
         grid_(rank.options.grid()),
-        memory_(rank.options.device, tracked_rank()),
-        record_(rank.rank, rank.clock, rank.instructions.size() + 4),
+        record_(rank.rank, rank.clock, RankMemory(rank.options.device, tracked_rank()),
+                rank.resident, rank.instructions.size() + 4),
         exchanges_(rank.exchanges, rank.packs, rank.options.layout, grid_.place(rank.rank).pipeline,
                    rank.communicator) {
     for (auto s = static_cast<std::int32_t>(rank.parameters.size()); s-- > 0;)
@@ -45,9 +45,9 @@ class RankRunner {
     for (const Instruction& i : rank_.instructions)
       run_instruction(i, [&] { compute(i.action, &i == &*last); });
     require_drained();
-    result_.peak_activation = memory_.peak() - rank_.resident;
+    record_.end_actions();
     finish();
-    record_.read(result_);
+    record_.read(result_, rank_.communicator.waited_inputs());
     return std::move(result_);
   }
 
@@ -122,10 +122,11 @@ class RankRunner {
             [&] { rows_TH_ = rank_.communicator.receive(own_inbox(action)); });
     await_others(action);
     take_from_vocabulary(action);
+    record_.begin_action();
     work();
     give_to_vocabulary(action);
     if (!has_output(action, stages())) rows_TH_ = at::Tensor();
-    record_.end_action(memory_.live() - rank_.resident);
+    record_.end_action();
   }
 
   /// The first and the last stage, where the vocabulary is spread.
@@ -333,7 +334,6 @@ class RankRunner {
 
   const RankStep& rank_;
   RankGrid grid_;
-  RankMemory memory_;
   StepRecord record_;
   RankExchanges exchanges_;
   RankResult result_;

@@ -1,15 +1,18 @@
-// Step record: when a rank did what. A device is asked after the step, so that the host does not
-// wait for it in between.
+// Step record: when a rank did what, and what it held. A device is asked after the step, so that
+// the host does not wait for it in between.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/device/rank_memory.h"
+#include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/step/rank_result.h"
 #include "slimpack/trace/timeline.h"
 
@@ -17,8 +20,10 @@ namespace slimpack {
 
 class StepRecord {
  public:
-  /// `spans`: about how many there will be. Keeps a reference to the clock.
-  StepRecord(std::int32_t rank, const RankClock& clock, std::size_t spans);
+  /// `resident`: bytes of the memory that are no activations. `spans`: about how many there will
+  /// be. Keeps a reference to the clock.
+  StepRecord(std::int32_t rank, const RankClock& clock, RankMemory memory, Bytes resident,
+             std::size_t spans);
 
   /// Runs `work` of one of the rank's stages and records it. Of work on a device, the span is the
   /// device's.
@@ -34,13 +39,19 @@ class StepRecord {
     timed(kind, PackId(-1), 0, std::move(work));
   }
 
-  /// Notes the live bytes at the end of an action. The host waits for the action before it: it runs
-  /// ahead of the device by one action, so that the device always has work, and no further, so that
-  /// memory that two queues use comes back in time.
-  void end_action(Bytes live);
+  /// The rank has the action's input.
+  void begin_action();
+  /// Notes what the rank holds at the end of an action. The host waits for the action before it: it
+  /// runs ahead of the device by one action, so that the device always has work, and no further, so
+  /// that memory that two queues use comes back in time.
+  void end_action();
+  /// What is allocated from now on is no activation.
+  void end_actions();
 
-  /// Waits for the device and adds spans and memory to the result.
-  void read(RankResult& result) const;
+  /// Waits for the device and adds spans and memory to the result. `inputs`: those that the memory
+  /// did not count while they waited. They count for an action as if its peak lasted as long as it,
+  /// as the simulator counts them.
+  void read(RankResult& result, std::span<const WaitedInput> inputs) const;
 
  private:
   struct TimedSpan {
@@ -50,14 +61,21 @@ class StepRecord {
     RankClock::Moment begin, end;
   };
   struct TimedMemory {
-    RankClock::Moment moment;
-    Bytes live;
+    Nanos begin;  ///< on the host
+    RankClock::Moment end;
+    Bytes live;  ///< at the end
+    Bytes peak;  ///< during the action, or since the step began
   };
 
   std::int32_t rank_;
   const RankClock& clock_;
+  RankMemory memory_;
+  Bytes resident_;
+  bool by_action_;  ///< peaks are of single actions
+  Nanos action_began_;
   std::vector<TimedSpan> spans_;
-  std::deque<TimedMemory> memory_;
+  std::deque<TimedMemory> actions_;
+  Bytes last_peak_;
 };
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/ranks/thread_world.h"
 #include "tests/packflow/support/messages.h"
@@ -85,6 +86,35 @@ TEST(VirtualClock, ASenderWaitsUntilItsSlotWasFree) {
   sender.join();
   EXPECT_GE(sent, from_seconds(0.020));
   EXPECT_LT(sent, from_seconds(0.025));
+}
+
+TEST(VirtualClock, WhatWaitsCountsByTheClocksAndOnItsReceiverOnceItIsTaken) {
+  // A message of 800 bytes is put at 10 ms and taken at 30. The sender's thread runs first.
+  ThreadWorld world({.pipeline = 2}, 1);
+  const Bytes before = live_bytes(kMaxTrackedRanks - 1);
+  std::jthread([&] {
+    const MemoryScope charged(kMaxTrackedRanks - 1);
+    RankClock clock(ClockKind::kVirtual, Nanos(0));
+    work(from_seconds(0.010));
+    world.communicator(0, clock)->send(forward_to(1), at::zeros({100}, at::kDouble));
+  }).join();
+  EXPECT_EQ(live_bytes(kMaxTrackedRanks - 1), before);
+  std::jthread([&] {
+    RankClock clock(ClockKind::kVirtual, Nanos(0));
+    const auto c = world.communicator(1, clock);
+    EXPECT_EQ(live_bytes(1), Bytes(0));
+    EXPECT_TRUE(c->waited_inputs().empty());
+    work(from_seconds(0.030));
+    const at::Tensor taken = c->receive(forward_to(1));
+    EXPECT_EQ(live_bytes(1), Bytes(800));
+    ASSERT_EQ(c->waited_inputs().size(), 1U);
+    const WaitedInput& input = c->waited_inputs().front();
+    EXPECT_GE(input.put, from_seconds(0.010));
+    EXPECT_LT(input.put, from_seconds(0.015));
+    EXPECT_GE(input.taken, from_seconds(0.030));
+    EXPECT_LT(input.taken, from_seconds(0.035));
+    EXPECT_EQ(input.bytes, Bytes(800));
+  }).join();
 }
 
 TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {

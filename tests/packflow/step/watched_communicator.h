@@ -180,6 +180,9 @@ class WatchedCommunicator final : public Communicator {
     watch_.after(call);
     return rows_TH;
   }
+  [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override {
+    return communicator_->waited_inputs();
+  }
   void require_peers() override { communicator_->require_peers(); }
 
   Collective& world() override { return watched("world", communicator_->world()); }
