@@ -26,6 +26,7 @@ LAYERS = [
     ["packflow/ranks"],
     ["packflow/parameters"],
     ["packflow/kernels"],
+    ["packflow/sparse"],
     ["packflow/stores"],
     ["packflow/layer"],
     ["packflow/step"],
