@@ -18,8 +18,10 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/kernels/attention.h"
+#include "slimpack/packflow/sparse/block_attention.h"
 #include "slimpack/packflow/sparse/sparse_attention.h"
 
 namespace slimpack {
@@ -33,6 +35,7 @@ struct Arguments {
   bool bf16 = false;
   bool random = false;
   bool always = false;
+  bool token_major = false;
   int repetitions = 5;
   int threads = 1;
   std::string json;
@@ -98,6 +101,7 @@ class Bench {
     nlohmann::json cases = nlohmann::json::array();
     Table table({{"tokens"},
                  {"method", Align::kLeft},
+                 {"dense"},
                  {"time ÷ dense"},
                  {"density"},
                  {"dense heads"},
@@ -106,14 +110,14 @@ class Bench {
     for (std::int64_t tokens = a_.shortest; tokens <= a_.longest; tokens *= 2) {
       const std::int64_t queries = std::min(tokens, a_.slice);
       Rng rng(static_cast<std::uint64_t>(tokens));
-      const SliceTensors slice = a_.random
-                                     ? random_slice(rng, a_.sizes, tokens, queries, type())
+      SliceTensors slice = a_.random ? random_slice(rng, a_.sizes, tokens, queries, type())
                                      : structured_slice(rng, a_.sizes, tokens, queries, type());
+      if (!a_.token_major) slice.kv = heads_end_to_end(slice.kv);
       for (const NamedMethod& m : methods()) {
         const Outcome o = measured(slice, m.method);
-        table.add_row({grouped(tokens), m.name, fmt::format("{:.3f}", o.ratio),
-                       human_share(o.report.density()), fmt::format("{}", o.dense_heads()),
-                       fmt::format("{:.3f}", o.least_kept()),
+        table.add_row({grouped(tokens), m.name, fmt::format("{:.0f} ms", 1e3 * o.dense_seconds),
+                       fmt::format("{:.3f}", o.ratio), human_share(o.report.density()),
+                       fmt::format("{}", o.dense_heads()), fmt::format("{:.3f}", o.least_kept()),
                        fmt::format("{:.3f}", o.mean_kept())});
         cases.push_back(json_of(tokens, m, o));
       }
@@ -184,6 +188,7 @@ void check(const Arguments& a) {
 }  // namespace slimpack
 
 int main(int argc, char** argv) {
+  slimpack::install_memory_tracker();
   CLI::App app{
       "Sparse attention of the last slice of a prompt beside dense attention: time, density and "
       "the kept share of the softmax's mass.",
@@ -209,6 +214,8 @@ int main(int argc, char** argv) {
   app.add_flag("--bf16", a.bf16, "In bf16; else in fp32");
   app.add_flag("--random", a.random, "Random queries and keys; else with structure");
   app.add_flag("--always", a.always, "Sparse even where dense is predicted to be faster");
+  app.add_flag("--token-major", a.token_major,
+               "Keys of all heads side by side, token by token; else each head's lie end to end");
   app.add_option("--repetitions", a.repetitions, "Turns, of which the median counts")
       ->check(positive)
       ->capture_default_str();

@@ -13,9 +13,10 @@
 namespace slimpack {
 namespace {
 
-/// Of the rows that a method looks at, one in so many gives the first impression. It sees fewer
-/// keys than all rows would, so it errs on the side of sparse attention.
-constexpr std::int64_t kFirstImpression = 8;
+/// Of the rows that a method looks at, one in so many gives the first impression: as many rows as
+/// kMostLost allows. Few rows need fewer keys than all do, so it errs towards sparse attention.
+constexpr std::int64_t kMostRows = 8;
+constexpr std::int64_t kFewestRows = 64;
 /// What a first impression may cost at most, as a share of dense attention: all that is lost where
 /// sparse attention does not pay.
 constexpr double kMostLost = 0.02;
@@ -32,9 +33,10 @@ class Slice {
         kept_(static_cast<std::size_t>(q_TND.size(1))) {}
 
   [[nodiscard]] AttentionResult run() {
-    if (!can_pay()) return attention_forward(q_TND_, kv_, prefix_);
+    const std::optional<std::int64_t> thinning = first_impression();
+    if (!thinning) return attention_forward(q_TND_, kv_, prefix_);
     const KeysValues kv = heads_end_to_end(kv_);
-    choose_all(kv.k);
+    choose_all(kv.k, *thinning);
     const auto is_sparse = [](const std::optional<KeptKeys>& own) { return own.has_value(); };
     if (std::ranges::none_of(kept_, is_sparse)) return attention_forward(q_TND_, kv_, prefix_);
     return block_attention(q_TND_, kv, queries_, kept_);
@@ -50,12 +52,16 @@ class Slice {
   }
 
  private:
-  /// Whether lengths allow a gain, and a first impression is cheap enough to look for it.
-  [[nodiscard]] bool can_pay() const {
-    if (!choice_.costs) return true;
+  /// The thinning of a first impression that costs little enough; none where even the least does
+  /// not, or where lengths rule out a gain.
+  [[nodiscard]] std::optional<std::int64_t> first_impression() const {
+    if (!choice_.costs) return kMostRows;
     const double dense = dense_seconds(*choice_.costs, queries_);
-    return moving() + choosing(kFirstImpression) < kMostLost * dense &&
-           moving() + choosing(1) + least_sparse_seconds(*choice_.costs, queries_) < dense;
+    if (moving() + choosing(1) + least_sparse_seconds(*choice_.costs, queries_) >= dense)
+      return std::nullopt;
+    for (std::int64_t thinning = kMostRows; thinning <= kFewestRows; thinning *= 2)
+      if (moving() + choosing(thinning) < kMostLost * dense) return thinning;
+    return std::nullopt;
   }
   /// Of a head's keys and values, which it shares with others.
   [[nodiscard]] double moving() const {
@@ -76,7 +82,7 @@ class Slice {
         choice_.method);
   }
 
-  void choose_all(const at::Tensor& k_LGD) {
+  void choose_all(const at::Tensor& k_LGD, std::int64_t thinning) {
     std::vector<at::Tensor> keys;
     for (std::int64_t g = 0; g < k_LGD.size(1); ++g) keys.push_back(k_LGD.select(1, g));
     std::vector<Choose> choosers(keys.size());
@@ -88,12 +94,13 @@ class Slice {
     });
     for_each_task(q_TND_.size(1), [&](std::int64_t n) {
       kept_[static_cast<std::size_t>(n)] =
-          chosen(choosers[static_cast<std::size_t>(n / sharing_)], q_TND_.select(1, n));
+          chosen(choosers[static_cast<std::size_t>(n / sharing_)], q_TND_.select(1, n), thinning);
     });
   }
 
-  [[nodiscard]] std::optional<KeptKeys> chosen(const Choose& choose, const at::Tensor& q_TD) const {
-    if (choice_.costs && !pays(choose(q_TD, kFirstImpression), choosing(1))) return std::nullopt;
+  [[nodiscard]] std::optional<KeptKeys> chosen(const Choose& choose, const at::Tensor& q_TD,
+                                               std::int64_t thinning) const {
+    if (choice_.costs && !pays(choose(q_TD, thinning), choosing(1))) return std::nullopt;
     KeptKeys kept = choose(q_TD, 1);
     if (!pays(kept, 0)) return std::nullopt;
     return kept;

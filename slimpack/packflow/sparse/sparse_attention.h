@@ -2,8 +2,9 @@
 // mass lies on few keys.
 //
 //   1. Where lengths alone rule out a gain, the slice is dense.
-//   2. Per query head a first impression, from an eighth of the rows that the method looks at. A
-//      head for which even this does not pay is dense.
+//   2. Per query head a first impression, from an eighth of the rows that the method looks at or
+//      fewer: it costs at most 2% of dense attention. A head for which the rest does not pay by
+//      this impression is dense.
 //   3. The method chooses the head's keys. The head is dense where computing these takes longer.
 //   4. All sparse heads are computed together, dense ones by attention_forward.
 #pragma once
@@ -51,9 +52,10 @@ struct SparseReport {
 };
 
 /// Output and log-sum-exp of the slice's T queries over the keys that were chosen; `kv` are those
-/// of the first `prefix + T` tokens. `report` may be null. Slices of some thousand tokens do best:
-/// every slice chooses anew. Throws InvalidInput (check_sparse_method).
-/// REQUIRES: as attention_forward; measured_heads are heads of q.
+/// of the first `prefix + T` tokens; where a head's lie end to end, they are not copied. `report`
+/// may be null. Slices of some thousand tokens do best: every slice chooses anew. Throws
+/// InvalidInput (check_sparse_method). REQUIRES: as attention_forward; measured_heads are heads of
+/// q.
 [[nodiscard]] AttentionResult sparse_attention_forward(const at::Tensor& q_TND,
                                                        const KeysValues& kv, Tokens prefix,
                                                        const SparseAttention& choice,
