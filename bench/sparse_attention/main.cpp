@@ -166,11 +166,16 @@ class Bench {
   }
 
   [[nodiscard]] nlohmann::json costs_json() const {
-    return {{"dense_pair", costs_.dense_pair}, {"block_pair", costs_.block_pair},
-            {"block_call", costs_.block_call}, {"own_block", costs_.own_block},
-            {"packed_key", costs_.packed_key}, {"product_pair", costs_.product_pair},
-            {"moved_row", costs_.moved_row},   {"weight_pair", costs_.weight_pair},
-            {"choice", costs_.choice},         {"measured_in_seconds", measuring_}};
+    nlohmann::json json{{"dense_pair", costs_.dense_pair},   {"packed_key", costs_.packed_key},
+                        {"moved_row", costs_.moved_row},     {"product_pair", costs_.product_pair},
+                        {"weight_pair", costs_.weight_pair}, {"choice", costs_.choice},
+                        {"measured_in_seconds", measuring_}};
+    for (std::size_t i = 0; i < kBlockSizes.size(); ++i)
+      json["blocks"].push_back({{"queries", kBlockSizes[i]},
+                                {"pair", costs_.blocks[i].pair},
+                                {"call", costs_.blocks[i].call},
+                                {"own", costs_.blocks[i].own}});
+    return json;
   }
 
   Arguments a_;

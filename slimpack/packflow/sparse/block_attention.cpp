@@ -72,12 +72,17 @@ class Heads {
       if (!kept(n)->columns.empty())
         columns_[static_cast<std::size_t>(n)] = packed(keys(n), runs_of(kept(n)->columns));
     });
-    // The longest go first: dense heads, then late blocks.
-    const std::int64_t blocks = queries_.count(), heads = std::ssize(sparse);
-    for_each_task(std::ssize(dense) + heads * blocks, [&](std::int64_t task) {
+    // Dense heads take longest and go first.
+    struct Block {
+      std::int64_t head, block;
+    };
+    std::vector<Block> blocks;
+    for (const std::int64_t n : sparse)
+      for (std::int64_t b = 0; b < std::ssize(kept(n)->blocks); ++b) blocks.push_back({n, b});
+    for_each_task(std::ssize(dense) + std::ssize(blocks), [&](std::int64_t task) {
       if (task < std::ssize(dense)) return attend_to_all(dense[static_cast<std::size_t>(task)]);
-      const std::int64_t i = task - std::ssize(dense);
-      attend_to_kept(sparse[static_cast<std::size_t>(i % heads)], blocks - 1 - i / heads);
+      const Block& next = blocks[static_cast<std::size_t>(task - std::ssize(dense))];
+      attend_to_kept(next.head, std::ssize(kept(next.head)->blocks) - 1 - next.block);
     });
     return result_;
   }
@@ -104,7 +109,7 @@ class Heads {
 
   void attend_to_kept(std::int64_t n, std::int64_t b) {
     const BlockKeys& block = kept(n)->blocks[static_cast<std::size_t>(b)];
-    const KeyRun rows = queries_.queries(b);
+    const KeyRun rows = queries_.in_blocks_of(kept(n)->block).queries(b);
     const at::Tensor q_T1D = part(q_TND_, n, rows);
     AttentionResult found = attend(q_T1D, keys(n).narrow(rows.begin, rows.keys()), Mask::kCausal);
     const auto add = [&](const KeysValues& some) {

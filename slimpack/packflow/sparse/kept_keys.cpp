@@ -15,13 +15,23 @@ void append(std::vector<KeyRun>& runs, KeyRun run) {
     runs.push_back(run);
 }
 
+/// The keys of any of the runs.
+std::vector<KeyRun> united(std::vector<KeyRun> runs) {
+  std::ranges::sort(runs);
+  std::vector<KeyRun> all;
+  for (const KeyRun& run : runs)
+    append(all, {all.empty() ? run.begin : std::max(run.begin, all.back().end), run.end});
+  return all;
+}
+
 }  // namespace
 
-QueryBlocks::QueryBlocks(Tokens prefix, Tokens tokens)
+QueryBlocks::QueryBlocks(Tokens prefix, Tokens tokens, std::int64_t block)
     : prefix_(prefix.count()),
       end_(prefix.count() + tokens.count()),
-      first_(prefix_ / kSparseBlock),
-      last_((end_ - 1) / kSparseBlock) {}
+      block_(block),
+      first_(prefix_ / block),
+      last_((end_ - 1) / block) {}
 
 double QueryBlocks::dense_pairs() const {
   const auto before = static_cast<double>(prefix_), own = static_cast<double>(tokens());
@@ -29,7 +39,7 @@ double QueryBlocks::dense_pairs() const {
 }
 
 KeyRun QueryBlocks::queries(std::int64_t b) const {
-  return {std::max(start(b), prefix_), std::min(start(b) + kSparseBlock, end_)};
+  return {std::max(start(b), prefix_), std::min(start(b) + block_, end_)};
 }
 
 std::int64_t BlockKeys::keys() const {
@@ -38,7 +48,8 @@ std::int64_t BlockKeys::keys() const {
   return all;
 }
 
-double KeptKeys::pairs(const QueryBlocks& queries) const {
+double KeptKeys::pairs(const QueryBlocks& slice) const {
+  const QueryBlocks queries = slice.in_blocks_of(block);
   double all = 0;
   for (std::int64_t b = 0; b < queries.count(); ++b) {
     const auto rows = static_cast<double>(queries.queries(b).keys());
@@ -50,7 +61,8 @@ double KeptKeys::pairs(const QueryBlocks& queries) const {
 
 KeptKeys columns_and_window(std::vector<std::int64_t> columns, std::int64_t window,
                             std::int64_t dense_rows, const QueryBlocks& queries) {
-  KeptKeys kept{std::move(columns), {}};
+  KeptKeys kept;
+  kept.columns = std::move(columns);
   for (std::int64_t b = 0; b < queries.count(); ++b) {
     const KeyRun rows = queries.queries(b);
     const bool dense = rows.end > queries.keys() - dense_rows;
@@ -77,6 +89,26 @@ KeptKeys kept_blocks(const BlockMask& mask, const QueryBlocks& queries) {
     kept.blocks.push_back(std::move(block));
   }
   return kept;
+}
+
+KeptKeys joined(const KeptKeys& kept, const QueryBlocks& queries, std::int64_t block) {
+  const QueryBlocks larger = queries.in_blocks_of(block);
+  KeptKeys all{block, kept.columns, {}};
+  std::int64_t b = 0;
+  for (std::int64_t l = 0; l < larger.count(); ++l) {
+    const KeyRun own = larger.queries(l);
+    std::vector<KeyRun> runs;
+    for (; b < queries.count() && queries.queries(b).begin < own.end; ++b)
+      for (const KeyRun& run : kept.blocks[static_cast<std::size_t>(b)].runs)
+        runs.push_back({run.begin, std::min(run.end, own.begin)});
+    BlockKeys seen;
+    seen.runs = united(std::move(runs));
+    // A block sees all columns before its runs, and a larger one before its first.
+    const std::int64_t end = seen.runs.empty() ? own.begin : seen.runs.front().begin;
+    seen.columns = std::ranges::lower_bound(kept.columns, end) - kept.columns.begin();
+    all.blocks.push_back(std::move(seen));
+  }
+  return all;
 }
 
 BlockMask empty_mask(const QueryBlocks& queries) {

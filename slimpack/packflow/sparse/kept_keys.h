@@ -1,8 +1,9 @@
 // Kept keys: what sparse attention computes of one query head, block of queries by block.
 //
-// Blocks are those of the sequence, 128 tokens each, whatever slice they are computed in. A block's
-// queries see their own block causally; of the keys before it all of them see the same. So what is
-// computed are plain products, without a mask.
+// Blocks are those of the sequence, whatever slice they are computed in: keys are chosen for blocks
+// of 128 queries, and several of these may be computed together. A block's queries see their own
+// block causally; of the keys before it all of them see the same. So what is computed are plain
+// products, without a mask.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,7 @@
 
 namespace slimpack {
 
-/// Tokens of a block. All four methods were published with it; at this size libtorch's kernels
-/// reach nine tenths of their speed on large blocks (docs/sparse-attention.md).
+/// Tokens of a block that keys are chosen for and by. All four methods were published with it.
 constexpr std::int64_t kSparseBlock = 128;
 
 /// Keys [begin, end) of a sequence.
@@ -30,8 +30,13 @@ struct KeyRun {
 /// may end, inside one.
 class QueryBlocks {
  public:
-  /// REQUIRES: tokens ≥ 1.
-  QueryBlocks(Tokens prefix, Tokens tokens);
+  /// REQUIRES: tokens ≥ 1; `block` is a multiple of 128.
+  QueryBlocks(Tokens prefix, Tokens tokens, std::int64_t block = kSparseBlock);
+
+  /// The same queries, divided at blocks of another size.
+  [[nodiscard]] QueryBlocks in_blocks_of(std::int64_t block) const {
+    return {Tokens(prefix_), Tokens(tokens()), block};
+  }
 
   [[nodiscard]] std::int64_t count() const { return last_ - first_ + 1; }
   [[nodiscard]] std::int64_t prefix() const { return prefix_; }
@@ -43,11 +48,11 @@ class QueryBlocks {
   /// Block b of the slice: its number in the sequence, where that begins, and the slice's queries
   /// in it (positions in the sequence).
   [[nodiscard]] std::int64_t number(std::int64_t b) const { return first_ + b; }
-  [[nodiscard]] std::int64_t start(std::int64_t b) const { return number(b) * kSparseBlock; }
+  [[nodiscard]] std::int64_t start(std::int64_t b) const { return number(b) * block_; }
   [[nodiscard]] KeyRun queries(std::int64_t b) const;
 
  private:
-  std::int64_t prefix_, end_, first_, last_;
+  std::int64_t prefix_, end_, block_, first_, last_;
 };
 
 /// What the queries of one block see before the first of them: columns and one run, or any runs.
@@ -60,11 +65,12 @@ struct BlockKeys {
 };
 
 struct KeptKeys {
+  std::int64_t block = kSparseBlock;  ///< queries that are computed together
   std::vector<std::int64_t> columns;  ///< keys that many blocks see, ascending
   std::vector<BlockKeys> blocks;      ///< one for each block of queries
 
   /// Query-key pairs that are computed, those inside the blocks among them.
-  [[nodiscard]] double pairs(const QueryBlocks& queries) const;
+  [[nodiscard]] double pairs(const QueryBlocks& slice) const;
   bool operator==(const KeptKeys&) const = default;
 };
 
@@ -77,6 +83,10 @@ struct KeptKeys {
 /// does. Entries from a block's own on do not count: every block sees itself.
 using BlockMask = std::vector<std::vector<std::uint8_t>>;
 [[nodiscard]] KeptKeys kept_blocks(const BlockMask& mask, const QueryBlocks& queries);
+
+/// Blocks of `block` queries that see what any of the smaller ones in them does. REQUIRES: kept is
+/// of blocks of 128.
+[[nodiscard]] KeptKeys joined(const KeptKeys& kept, const QueryBlocks& queries, std::int64_t block);
 
 /// A mask without any block, of the size of these queries.
 [[nodiscard]] BlockMask empty_mask(const QueryBlocks& queries);

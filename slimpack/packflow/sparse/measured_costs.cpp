@@ -45,24 +45,7 @@ class Bench {
           static_cast<void>(attention_forward(q_TND_, keys_of_head(q_TND_, kv_, 0), prefix));
         }) /
         (queries.dense_pairs() * static_cast<double>(sharing_));
-    const at::Tensor block = q_T1D_.narrow(0, 0, kSparseBlock);
-    const auto own = [&] { return attend(block, one_.narrow(0, kSparseBlock), Mask::kCausal); };
-    const AttentionResult found = own();
-    const at::Tensor out = at::empty_like(found.out_TND), lse = at::empty_like(found.lse_TN);
-    c.own_block = seconds([&] {
-      const AttentionResult stored = own();
-      out.copy_(stored.out_TND);
-      lse.copy_(stored.lse_TN);
-    });
-    const auto one_block = [&](std::int64_t keys) {
-      return seconds([&] {
-        static_cast<void>(merged(found, attend(block, one_.narrow(0, keys), Mask::kNone)));
-      });
-    };
-    const double few = one_block(kSparseBlock), many = one_block(kKeys);
-    c.block_pair = (many - few) / static_cast<double>(kSparseBlock * (kKeys - kSparseBlock));
-    c.block_call =
-        std::max(0.0, few - c.block_pair * static_cast<double>(kSparseBlock * kSparseBlock));
+    for (std::size_t i = 0; i < kBlockSizes.size(); ++i) c.blocks[i] = block_costs(kBlockSizes[i]);
     c.packed_key = seconds([&] { static_cast<void>(packed(one_, every_other_block())); }) /
                    static_cast<double>(kKeys / 2);
     c.moved_row =
@@ -73,6 +56,27 @@ class Bench {
   }
 
  private:
+  [[nodiscard]] BlockCosts block_costs(std::int64_t rows) const {
+    const at::Tensor block = q_T1D_.narrow(0, 0, rows);
+    const auto own = [&] { return attend(block, one_.narrow(0, rows), Mask::kCausal); };
+    const AttentionResult found = own();
+    const at::Tensor out = at::empty_like(found.out_TND), lse = at::empty_like(found.lse_TN);
+    const double own_seconds = seconds([&] {
+      const AttentionResult stored = own();
+      out.copy_(stored.out_TND);
+      lse.copy_(stored.lse_TN);
+    });
+    const auto on_keys = [&](std::int64_t keys) {
+      return seconds([&] {
+        static_cast<void>(merged(found, attend(block, one_.narrow(0, keys), Mask::kNone)));
+      });
+    };
+    // Two of the kernel's blocks of keys, and eight.
+    const double few = on_keys(kKeys / 4), many = on_keys(kKeys);
+    const double pair = (many - few) / static_cast<double>(rows * (kKeys - kKeys / 4));
+    return {pair, std::max(0.0, few - pair * static_cast<double>(rows * kKeys / 4)), own_seconds};
+  }
+
   static std::vector<KeyRun> every_other_block() {
     std::vector<KeyRun> runs;
     for (std::int64_t key = 0; key < kKeys; key += 2 * kSparseBlock)

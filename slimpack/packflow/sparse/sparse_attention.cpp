@@ -100,8 +100,11 @@ class Slice {
 
   [[nodiscard]] std::optional<KeptKeys> chosen(const Choose& choose, const at::Tensor& q_TD,
                                                std::int64_t thinning) const {
-    if (choice_.costs && !pays(choose(q_TD, thinning), choosing(1))) return std::nullopt;
+    if (choice_.costs &&
+        !pays(in_fastest_blocks(*choice_.costs, queries_, choose(q_TD, thinning)), choosing(1)))
+      return std::nullopt;
     KeptKeys kept = choose(q_TD, 1);
+    if (choice_.costs) kept = in_fastest_blocks(*choice_.costs, queries_, kept);
     if (!pays(kept, 0)) return std::nullopt;
     return kept;
   }

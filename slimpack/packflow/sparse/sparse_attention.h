@@ -5,7 +5,9 @@
 //   2. Per query head a first impression, from an eighth of the rows that the method looks at or
 //      fewer: it costs at most 2% of dense attention. A head for which the rest does not pay by
 //      this impression is dense.
-//   3. The method chooses the head's keys. The head is dense where computing these takes longer.
+//   3. The method chooses the head's keys for blocks of 128 queries. Blocks are joined where that
+//   is
+//      faster. The head is dense where computing it so takes longer.
 //   4. All sparse heads are computed together, dense ones by attention_forward.
 #pragma once
 
@@ -25,7 +27,7 @@ namespace slimpack {
 struct SparseAttention {
   SparseMethod method;
   /// What decides between sparse and dense: measured_sparse_costs(), once for a model. Without
-  /// costs every head is sparse.
+  /// costs every head is sparse, in blocks of 128.
   std::optional<SparseCosts> costs;
   /// Query heads whose kept share is measured, which costs dense attention of each.
   std::vector<std::int64_t> measured_heads;

@@ -4,7 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <span>
+#include <array>
+#include <cstdint>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
 #include "slimpack/packflow/sparse/choosers.h"
@@ -12,12 +13,23 @@
 
 namespace slimpack {
 
+/// Queries that are computed together: larger blocks run faster, and see more than was chosen.
+/// libtorch's kernel takes 32 queries at a time below 192, 64 below 768, and 256 from there on.
+constexpr std::array<std::int64_t, 3> kBlockSizes{128, 256, 768};
+
+/// Seconds of a block of some size.
+struct BlockCosts {
+  double pair = 0;  ///< by query and key before the block
+  double call = 0;  ///< a call for such keys, and merging what it gives, whatever their number
+  double own = 0;   ///< queries on their own block, and storing what they have found
+
+  bool operator==(const BlockCosts&) const = default;
+};
+
 /// Seconds on one machine for one type and head size, of one query head.
 struct SparseCosts {
-  double dense_pair = 0;    ///< dense attention of a slice, by query-key pair
-  double block_pair = 0;    ///< one block of 128 queries, by query-key pair
-  double block_call = 0;    ///< a call for one, and merging what it gives, whatever the keys
-  double own_block = 0;     ///< 128 queries on their own block, and storing what they have found
+  double dense_pair = 0;  ///< dense attention of a slice, by query-key pair
+  std::array<BlockCosts, kBlockSizes.size()> blocks;
   double packed_key = 0;    ///< copying a key and its value
   double moved_row = 0;     ///< copying a key to where its head's keys lie end to end
   double product_pair = 0;  ///< scores of sampled rows
@@ -40,5 +52,9 @@ struct SparseCosts {
 
 /// The least that a sparse head can take: its queries see their own blocks alone.
 [[nodiscard]] double least_sparse_seconds(const SparseCosts& costs, const QueryBlocks& queries);
+
+/// The same kept keys in blocks of the size that is fastest.
+[[nodiscard]] KeptKeys in_fastest_blocks(const SparseCosts& costs, const QueryBlocks& queries,
+                                         const KeptKeys& kept);
 
 }  // namespace slimpack

@@ -64,6 +64,8 @@ RC_GTEST_PROP(BlockAttention, IsAttentionUnderTheMaskOfTheKeptKeys, (std::uint64
     kept.push_back(kind == 0   ? std::nullopt
                    : kind == 1 ? std::optional(random_columns(rng, queries))
                                : std::optional(random_blocks(rng, queries)));
+    if (kept.back() && rng.below(2) == 0)
+      kept.back() = joined(*kept.back(), queries, rng.below(2) == 0 ? 256 : 384);
   }
   const AttentionResult actual = block_attention(s.q, heads_end_to_end({s.k, s.v}), queries, kept);
   RC_ASSERT(worst_error(actual, expected(s, kept)) < kBound);

@@ -63,7 +63,8 @@ inline Matrix weights(const Slice& s, std::int64_t head) {
 
 /// Whether query t of the slice sees key j: in its own block, in a run, or among the lowest
 /// columns.
-inline bool sees(const KeptKeys& kept, const QueryBlocks& queries, std::int64_t t, std::int64_t j) {
+inline bool sees(const KeptKeys& kept, const QueryBlocks& slice, std::int64_t t, std::int64_t j) {
+  const QueryBlocks queries = slice.in_blocks_of(kept.block);
   const std::int64_t position = queries.prefix() + t;
   if (j > position) return false;
   std::int64_t b = 0;

@@ -60,6 +60,33 @@ TEST(KeptKeys, NeighbouringBlocksAreOneRun) {
   EXPECT_EQ(kept.blocks[4].runs, (std::vector<KeyRun>{{0, 256}, {384, 512}}));
 }
 
+TEST(KeptKeys, AJoinedBlockSeesWhatAnyOfItsBlocksDoes) {
+  Rng rng(2);
+  for (const auto& [prefix, tokens] : {std::pair{0, 1000}, {500, 700}, {640, 300}, {700, 20}}) {
+    const QueryBlocks queries{Tokens(prefix), Tokens(tokens)};
+    BlockMask mask = empty_mask(queries);
+    for (std::vector<std::uint8_t>& row : mask)
+      for (std::uint8_t& entry : row) entry = rng.below(3) == 0 ? 1 : 0;
+    for (const KeptKeys& kept :
+         {kept_blocks(mask, queries), columns_and_window({3, 90, 170, 333, 400}, 150, 0, queries),
+          columns_and_window({3, 170, 333}, 0, 130, queries)}) {
+      const KeptKeys larger = joined(kept, queries, 256);
+      const QueryBlocks pairs = queries.in_blocks_of(256);
+      ASSERT_EQ(std::ssize(larger.blocks), pairs.count());
+      for (std::int64_t b = 0; b < pairs.count(); ++b) {
+        const KeyRun own = pairs.queries(b);
+        for (std::int64_t j = 0; j < own.begin; ++j) {
+          bool any = false;
+          for (std::int64_t i = own.begin; i < own.end; ++i)
+            any = any || slimpack::testing::sees(kept, queries, i - prefix, j);
+          ASSERT_EQ(slimpack::testing::sees(larger, queries, own.begin - prefix, j), any)
+              << own.begin << " " << j;
+        }
+      }
+    }
+  }
+}
+
 TEST(SampledRows, TheFewestEntriesAreTheLargestUntilTheyReachTheShare) {
   using Entries = std::vector<std::int64_t>;
   const std::vector<double> values{1, 4, 2, 0, 3};  // of 10

@@ -127,7 +127,7 @@ TEST(SparseAttention, KeysMayLieInAnyOrderOfRowsAndHeads) {
 SparseCosts pair_costs() {
   SparseCosts costs;
   costs.dense_pair = 1;
-  costs.block_pair = 1.2;
+  for (BlockCosts& block : costs.blocks) block.pair = 1.2;
   return costs;
 }
 
@@ -167,7 +167,7 @@ TEST(SparseAttention, ASliceIsDenseWhereChoosingCostsTooMuch) {
   costs.choice = 0.021 * seconds;  // more than may be lost for a first impression
   EXPECT_TRUE(is_dense(costs));
   costs = pair_costs();
-  costs.own_block = seconds / 2;  // two blocks
+  costs.blocks[0].own = seconds / 2;  // two blocks of 128
   EXPECT_TRUE(is_dense(costs));
   costs = pair_costs();
   costs.moved_row = seconds;  // keys and values of two heads lie apart
@@ -176,10 +176,8 @@ TEST(SparseAttention, ASliceIsDenseWhereChoosingCostsTooMuch) {
 
 TEST(SparseCosts, AddUpToWhatABlockTakes) {
   SparseCosts costs;
-  costs.own_block = 1e6;
-  costs.block_call = 1e4;
+  costs.blocks[0] = {.pair = 1e-3, .call = 1e4, .own = 1e6};
   costs.packed_key = 100;
-  costs.block_pair = 1e-3;
   const QueryBlocks queries(Tokens(1024), Tokens(256));
   BlockMask mask = empty_mask(queries);
   mask[1][0] = mask[1][3] = mask[1][4] = 1;
@@ -188,12 +186,29 @@ TEST(SparseCosts, AddUpToWhatABlockTakes) {
                    2e6 + 2e4 + 128 * 100 + 128 * 384 * 1e-3);
 }
 
+TEST(SparseCosts, BlocksAreJoinedWhereTheyRunFasterSo) {
+  // 512 queries see block 0. In blocks of 128 they do 4 · 128 · 128 pairs before their blocks; in
+  // blocks of 256 as many, and in one of 768 too: it begins at 0 and ends past them. So the price
+  // of a pair decides.
+  const QueryBlocks queries(Tokens(1536), Tokens(512));
+  BlockMask mask = empty_mask(queries);
+  add_columns(mask, std::vector<std::int64_t>{0});
+  const KeptKeys kept = kept_blocks(mask, queries);
+  SparseCosts costs;
+  for (BlockCosts& block : costs.blocks) block.pair = 1;
+  EXPECT_EQ(in_fastest_blocks(costs, queries, kept).block, 128);
+  costs.blocks[1].pair = 0.9;
+  EXPECT_EQ(in_fastest_blocks(costs, queries, kept).block, 256);
+  costs.blocks[1].own = 1e6;
+  EXPECT_EQ(in_fastest_blocks(costs, queries, kept).block, 128);
+}
+
 TEST(SparseCosts, AreMeasuredForTheTypeAndSizesGiven) {
   const at::Tensor q = at::zeros({1, 2, 16}, at::kFloat), k = at::zeros({1, 1, 16}, at::kFloat);
   const SparseCosts costs = measured_sparse_costs(q, {k, k});
   for (const double seconds :
-       {costs.dense_pair, costs.block_pair, costs.own_block, costs.packed_key, costs.moved_row,
-        costs.product_pair, costs.choice}) {
+       {costs.dense_pair, costs.blocks[0].pair, costs.blocks[2].own, costs.packed_key,
+        costs.moved_row, costs.product_pair, costs.choice}) {
     EXPECT_GT(seconds, 0);
     EXPECT_LT(seconds, 1);
   }
