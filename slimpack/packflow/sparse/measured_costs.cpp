@@ -27,10 +27,9 @@ class Bench {
  public:
   Bench(const at::Tensor& q_TND, const KeysValues& kv)
       : device_(q_TND.device()),
-        sharing_(q_TND.size(1) / kv.k.size(1)),
-        // As many heads beside these as there are, so that rows lie as far apart.
-        q_TND_(at::randn({kQueries, q_TND.size(1), q_TND.size(2)}, q_TND.options())
-                   .narrow(1, 0, sharing_)),
+        // As many heads as there are, so that rows lie as far apart. One of them is measured:
+        // programs beside this one disturb long calls more than short ones.
+        q_TND_(at::randn({kQueries, q_TND.size(1), q_TND.size(2)}, q_TND.options())),
         kv_(KeysValues{at::randn({kKeys, kv.k.size(1), q_TND.size(2)}, q_TND.options()),
                        at::randn({kKeys, kv.k.size(1), q_TND.size(2)}, q_TND.options())}),
         one_(heads_end_to_end(keys_of_head(q_TND_, kv_, 0))),
@@ -42,9 +41,9 @@ class Bench {
     const QueryBlocks queries(prefix, Tokens(kQueries));
     c.dense_pair =
         seconds([&] {
-          static_cast<void>(attention_forward(q_TND_, keys_of_head(q_TND_, kv_, 0), prefix));
+          static_cast<void>(attention_forward(q_T1D_, keys_of_head(q_TND_, kv_, 0), prefix));
         }) /
-        (queries.dense_pairs() * static_cast<double>(sharing_));
+        queries.dense_pairs();
     for (std::size_t i = 0; i < kBlockSizes.size(); ++i) c.blocks[i] = block_costs(kBlockSizes[i]);
     c.packed_key = seconds([&] { static_cast<void>(packed(one_, every_other_block())); }) /
                    static_cast<double>(kKeys / 2);
@@ -71,10 +70,10 @@ class Bench {
         static_cast<void>(merged(found, attend(block, one_.narrow(0, keys), Mask::kNone)));
       });
     };
-    // Two of the kernel's blocks of keys, and eight.
-    const double few = on_keys(kKeys / 4), many = on_keys(kKeys);
-    const double pair = (many - few) / static_cast<double>(rows * (kKeys - kKeys / 4));
-    return {pair, std::max(0.0, few - pair * static_cast<double>(rows * kKeys / 4)), own_seconds};
+    const double few = on_keys(kSparseBlock), many = on_keys(kKeys);
+    const double pair = (many - few) / static_cast<double>(rows * (kKeys - kSparseBlock));
+    return {pair, std::max(0.0, few - pair * static_cast<double>(rows * kSparseBlock)),
+            own_seconds};
   }
 
   static std::vector<KeyRun> every_other_block() {
@@ -104,7 +103,7 @@ class Bench {
   /// machine in the same way. Processor time, which other programs do not lengthen; of some turns
   /// the shortest.
   [[nodiscard]] double seconds(const std::function<void()>& call) const {
-    constexpr int kTurns = 5;
+    constexpr int kTurns = 7;
     const std::int64_t threads = device_.is_cpu() ? at::get_num_threads() : 1;
     double least = std::numeric_limits<double>::infinity();
     for (int turn = 0; turn <= kTurns; ++turn) {
@@ -123,7 +122,6 @@ class Bench {
   }
 
   at::Device device_;
-  std::int64_t sharing_;
   at::Tensor q_TND_;
   KeysValues kv_, one_;
   at::Tensor q_T1D_;
