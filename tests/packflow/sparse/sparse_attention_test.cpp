@@ -164,7 +164,7 @@ TEST(SparseAttention, ASliceIsDenseWhereChoosingCostsTooMuch) {
   const double seconds = dense_seconds(pair_costs(), s.blocks());
   EXPECT_FALSE(is_dense(pair_costs()));
   SparseCosts costs = pair_costs();
-  costs.choice = 0.021 * seconds;  // more than may be lost for a first impression
+  costs.choice = 0.011 * seconds;  // more than may be lost for a first impression
   EXPECT_TRUE(is_dense(costs));
   costs = pair_costs();
   costs.blocks[0].own = seconds / 2;  // two blocks of 128
