@@ -26,7 +26,7 @@ LAYERS = [
     ["packflow/ranks"],
     ["packflow/parameters"],
     ["packflow/kernels"],
-    ["packflow/decode"],
+    ["packflow/decode", "packflow/sparse"],  # side by side
     ["packflow/stores"],
     ["packflow/layer"],
     ["packflow/step"],

@@ -1,0 +1,74 @@
+// SampleAttention, versions 1 and 2:
+//   1. rows at equal distances: softmax, summed by column
+//   2. the fewest columns that reach alpha
+//   3. with a window and the last rows
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/sparse/choosers.h"
+#include "slimpack/packflow/sparse/sampled_rows.h"
+
+namespace slimpack {
+namespace {
+
+/// Rows whose scores are held at a time.
+constexpr std::int64_t kRowsAtOnce = 128;
+
+/// The rows that are looked at: the same ones in whatever slice they are computed, and a slice's
+/// last one where it has none of them.
+std::vector<RowSample> samples_of(const SampledColumns& method, const QueryBlocks& queries,
+                                  std::int64_t thinning) {
+  const std::int64_t stride = thinning * std::max<std::int64_t>(1, std::llround(1 / method.rows));
+  const std::int64_t first = queries.prefix() + stride - 1 - queries.prefix() % stride;
+  if (first >= queries.keys()) return {{queries.keys() - 1, 1, 1}};
+  std::vector<RowSample> samples;
+  std::int64_t rows = (queries.keys() - 1 - first) / stride + 1;
+  for (std::int64_t begin = first; rows > 0; begin += kRowsAtOnce * stride, rows -= kRowsAtOnce)
+    samples.push_back({begin, stride, std::min(rows, kRowsAtOnce)});
+  return samples;
+}
+
+std::int64_t window_of(const SampledColumns& method, const QueryBlocks& queries) {
+  return static_cast<std::int64_t>(std::ceil(method.window * static_cast<double>(queries.keys())));
+}
+
+std::vector<std::int64_t> chosen_columns(const SampledColumns& method, const at::Tensor& k_LD,
+                                         const QueryBlocks& queries, const at::Tensor& q_TD,
+                                         std::int64_t thinning) {
+  const at::Tensor sum_L = at::zeros({queries.keys()}, q_TD.options().dtype(accumulate_type(q_TD)));
+  double rows = 0;
+  for (const RowSample& sample : samples_of(method, queries, thinning)) {
+    at::Tensor p_RL = sampled_softmax(q_TD, k_LD, queries.prefix(), sample);
+    if (method.beyond_window) drop_later_keys(p_RL, window_of(method, queries), sample);
+    sum_L.narrow(0, 0, p_RL.size(1)).add_(p_RL.sum({0}));
+    rows += static_cast<double>(sample.rows);
+  }
+  const std::vector<double> sums = as_doubles(sum_L);
+  if (!method.beyond_window || method.alpha == 1) return fewest_that_reach(sums, method.alpha);
+  double beyond = 0;
+  for (const double sum : sums) beyond += sum;
+  return fewest_that_sum_to(sums, beyond - (1 - method.alpha) * rows);
+}
+
+}  // namespace
+
+Choose chooser(const SampledColumns& method, const at::Tensor& k_LD, const QueryBlocks& queries) {
+  return [method, &k_LD, &queries](const at::Tensor& q_TD, std::int64_t thinning) {
+    return columns_and_window(chosen_columns(method, k_LD, queries, q_TD, thinning),
+                              window_of(method, queries), method.dense_rows, queries);
+  };
+}
+
+ChoosingWork choosing_work(const SampledColumns& method, const QueryBlocks& queries,
+                           std::int64_t thinning, std::int64_t /*sharing*/) {
+  double pairs = 0;
+  for (const RowSample& sample : samples_of(method, queries, thinning))
+    pairs += static_cast<double>(sample.rows) * static_cast<double>(sample.last() + 1);
+  return {pairs, pairs, 0};
+}
+
+}  // namespace slimpack
