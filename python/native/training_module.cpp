@@ -29,24 +29,9 @@ struct TrainArguments {
   }
 };
 
-}  // namespace
-
-NB_MODULE(_training, m) {
+void bind_process_needs(nb::module_& m) {
   using slimpack::ProcessNeeds;
   using slimpack::RankGroup;
-
-  slimpack::translate_invalid_input(nb::module_::import_("slimpack._planner").attr("InvalidInput"));
-
-  slimpack::bind_generation(m);
-
-  nb::class_<TrainArguments>(m, "TrainArguments")
-      .def(nb::init<>())
-      .def_rw("config", &TrainArguments::config)
-      .def_rw("overrides", &TrainArguments::overrides)
-      .def_rw("against", &TrainArguments::against)
-      .def_rw("resume", &TrainArguments::resume)
-      .def_rw("init", &TrainArguments::init);
-
   nb::class_<RankGroup>(m, "RankGroup", "Ranks that talk to each other")
       .def_prop_ro("name", &RankGroup::name)
       .def_prop_ro("ranks",
@@ -65,6 +50,25 @@ NB_MODULE(_training, m) {
       .def_ro("timeout", &ProcessNeeds::timeout, "seconds")
       .def_ro("device", &ProcessNeeds::device, "cpu or cuda")
       .def_ro("groups", &ProcessNeeds::groups, "in the order to make them");
+}
+
+}  // namespace
+
+NB_MODULE(_training, m) {
+  using slimpack::RankGroup;
+
+  slimpack::translate_invalid_input(nb::module_::import_("slimpack._planner").attr("InvalidInput"));
+
+  slimpack::bind_generation(m);
+  bind_process_needs(m);
+
+  nb::class_<TrainArguments>(m, "TrainArguments")
+      .def(nb::init<>())
+      .def_rw("config", &TrainArguments::config)
+      .def_rw("overrides", &TrainArguments::overrides)
+      .def_rw("against", &TrainArguments::against)
+      .def_rw("resume", &TrainArguments::resume)
+      .def_rw("init", &TrainArguments::init);
 
   m.def(
       "process_needs",

@@ -1,6 +1,131 @@
 from collections.abc import Sequence
 
 
+class GenerateSettings:
+    def __init__(self) -> None: ...
+
+    @property
+    def max_new_tokens(self) -> int: ...
+
+    @max_new_tokens.setter
+    def max_new_tokens(self, arg: int, /) -> None: ...
+
+    @property
+    def stop_tokens(self) -> list[int]: ...
+
+    @stop_tokens.setter
+    def stop_tokens(self, arg: Sequence[int], /) -> None: ...
+
+    @property
+    def prefill_slice(self) -> int: ...
+
+    @prefill_slice.setter
+    def prefill_slice(self, arg: int, /) -> None: ...
+
+    @property
+    def temperature(self) -> float: ...
+
+    @temperature.setter
+    def temperature(self, arg: float, /) -> None: ...
+
+    @property
+    def top_k(self) -> int: ...
+
+    @top_k.setter
+    def top_k(self, arg: int, /) -> None: ...
+
+    @property
+    def top_p(self) -> float: ...
+
+    @top_p.setter
+    def top_p(self, arg: float, /) -> None: ...
+
+    @property
+    def min_p(self) -> float: ...
+
+    @min_p.setter
+    def min_p(self, arg: float, /) -> None: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+
+class DraftSettings:
+    def __init__(self) -> None: ...
+
+    @property
+    def draft(self) -> str: ...
+
+    @draft.setter
+    def draft(self, arg: str, /) -> None: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @depth.setter
+    def depth(self, arg: int, /) -> None: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @rows.setter
+    def rows(self, arg: int, /) -> None: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @width.setter
+    def width(self, arg: int, /) -> None: ...
+
+class Generator:
+    """A model that goes on from tokens"""
+
+    def __init__(self, folder: str, dtype: str, device: str, draft: DraftSettings) -> None: ...
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def positions(self) -> int: ...
+
+    def forget(self) -> None: ...
+
+    def generate(self, prompt: Sequence[int], settings: GenerateSettings, on_token: object | None) -> dict: ...
+
+def has_fast_bf16() -> bool:
+    """Whether this processor multiplies bf16 matrices."""
+
+def model_folder(folder: str) -> str:
+    """The folder, or that of its newest checkpoint."""
+
+class RankGroup:
+    """Ranks that talk to each other"""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ranks(self) -> list[int]: ...
+
+    @property
+    def on_cpu(self) -> bool:
+        """whether all that its ranks exchange is on the CPU"""
+
+class ProcessNeeds:
+    @property
+    def timeout(self) -> float:
+        """seconds"""
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda"""
+
+    @property
+    def groups(self) -> list[RankGroup]:
+        """in the order to make them"""
+
 class TrainArguments:
     def __init__(self) -> None: ...
 
@@ -33,32 +158,6 @@ class TrainArguments:
 
     @init.setter
     def init(self, arg: str, /) -> None: ...
-
-class RankGroup:
-    """Ranks that talk to each other"""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def ranks(self) -> list[int]: ...
-
-    @property
-    def on_cpu(self) -> bool:
-        """whether all that its ranks exchange is on the CPU"""
-
-class ProcessNeeds:
-    @property
-    def timeout(self) -> float:
-        """seconds"""
-
-    @property
-    def device(self) -> str:
-        """cpu or cuda"""
-
-    @property
-    def groups(self) -> list[RankGroup]:
-        """in the order to make them"""
 
 def process_needs(arguments: TrainArguments, rank: int, ranks: int) -> ProcessNeeds: ...
 
