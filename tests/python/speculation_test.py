@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 import slimpack
 from slimpack.generation import Generator, fit_heterospec
+from slimpack.generation.command import main
 
 
 def save_head(folder, seed=0, guesses=100, hidden=48, **config):
@@ -173,6 +174,20 @@ def test_unknown_rules_are_refused(tmp_path):
         Generator(tmp_path, draft="ngram", draft_rule="best")
     with pytest.raises(slimpack.InvalidInput, match="no entropy"):
         fit_heterospec(tmp_path, "ngram", [])
+
+
+def test_the_command_says_how_guessing_went(tmp_path, capsys):
+    save_model(tmp_path, initializer_range=0.1)
+    command = [str(tmp_path), "abcabcabcabc", "--max-new-tokens", "40", "--dtype", "fp64", "--ignore-eos"]
+    assert main(command) == 0
+    plain = capsys.readouterr()
+    assert main([*command, "--draft", "ngram", "--draft-rule", "fixed", "--draft-depth", "3"]) == 0
+    guessed = capsys.readouterr()
+    assert guessed.out == plain.out
+    line = guessed.err.splitlines()[-1]
+    assert "tokens a pass" in line and "right by depth: " in line
+    assert main([*command, "--draft-rows", "9"]) == 2
+    assert "--draft-rows is 9, but nothing guesses; give --draft, too" in capsys.readouterr().err
 
 
 def break_config(folder, **values):

@@ -75,8 +75,8 @@ def make_parser(prog):
 
 def add_draft_options(parser):
     draft = parser.add_argument_group(
-        "how to guess tokens", "A draft guesses a tree of the next tokens, and the model verifies it in one "
-        "pass. What is right stays: the answer is the same, and often faster.")
+        "how to guess tokens", "A draft guesses a tree of the next tokens, and the model verifies it in\n"
+        "  one pass. What is right stays: the answer is the same, and often faster.")
     draft.add_argument("--draft", metavar="DRAFT",
                        help="'ngram' guesses what followed the last tokens where they stood before; a folder "
                        "holds an EAGLE-3 head of the model (default: no guesses)")
