@@ -7,17 +7,25 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "python/native/generate_binding.h"
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/decode/amx_product.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/generate/eagle_draft.h"
+#include "slimpack/packflow/generate/expected_speed.h"
 #include "slimpack/packflow/generate/fixed_tree.h"
 #include "slimpack/packflow/generate/generator.h"
+#include "slimpack/packflow/generate/hetero_spec.h"
+#include "slimpack/packflow/generate/measure_verification.h"
 #include "slimpack/packflow/generate/ngram_draft.h"
+#include "slimpack/packflow/generate/stopwatch.h"
 
 namespace nb = nanobind;
 
@@ -35,23 +43,88 @@ Kind named(const char* what, const std::string& name, const std::array<Kind, kCo
   invalid_input("{} is '{}'; give one of {}", what, name, all);
 }
 
+/// How large the trees of guesses are.
+enum class Rule { kExpected, kFixed, kHeteroSpec, kRecord };
+
+std::string_view to_string(Rule rule) {
+  switch (rule) {
+    case Rule::kExpected:
+      return "expected";
+    case Rule::kFixed:
+      return "fixed";
+    case Rule::kHeteroSpec:
+      return "heterospec";
+    case Rule::kRecord:
+      return "record";
+  }
+  return "";
+}
+
 /// How tokens are guessed.
 struct DraftSettings {
   std::string draft;  ///< empty = not at all, "ngram", or the folder of an EAGLE-3 head
-  std::int64_t depth = 6;
-  std::int64_t rows = 60;
-  std::int64_t width = 10;
+  std::string rule = "expected";
+  std::optional<std::int64_t> depth, rows, width;  ///< none = the rule's own
 };
+
+TreeSize size_of(const DraftSettings& settings, const TreeSize& usual) {
+  return {settings.depth.value_or(usual.depth), settings.rows.value_or(usual.rows),
+          settings.width.value_or(usual.width)};
+}
 
 std::unique_ptr<Draft> make_draft(const std::string& name, const LanguageModel& model) {
   if (name == "ngram") return std::make_unique<NgramDraft>();
   return make_eagle_draft(load_eagle_head(name, model), model);
 }
 
-Generator make_generator(LanguageModel& model, const DraftSettings& settings) {
+std::unique_ptr<TreeRule> make_expected_speed(const DraftSettings& settings, LanguageModel& model) {
+  // More rows than these cost much more at a time (LanguageModel::run).
+  const TreeSize most = size_of(settings, {.depth = 16, .rows = 64, .width = 10});
+  most.require_sound();
+  return std::make_unique<ExpectedSpeedTree>(most, measure_verification(model, most.rows),
+                                             wall_time);
+}
+
+std::unique_ptr<TreeRule> make_hetero_spec(const DraftSettings& settings) {
+  const auto file = std::filesystem::path(settings.draft) / kEntropyBinsFile;
+  if (!std::filesystem::exists(file))
+    invalid_input(
+        "draft-rule heterospec needs '{}', bins of an EAGLE-3 head's entropy; fit them with "
+        "fit_heterospec, or take another rule",
+        file.string());
+  const EntropyBins bins = read_entropy_bins(file);
+  if (size_of(settings, bins.base) != bins.base)
+    invalid_input(
+        "'{}' was fitted to trees of depth {}, {} rows and width {}; leave draft-depth, draft-rows "
+        "and draft-width away, or fit it again",
+        file.string(), bins.base.depth, bins.base.rows, bins.base.width);
+  return std::make_unique<HeteroSpecTree>(bins);
+}
+
+std::unique_ptr<TreeRule> make_rule(const DraftSettings& settings, LanguageModel& model,
+                                    std::vector<EntropyRecord>& records) {
+  const TreeSize size = size_of(settings, TreeSize());
+  switch (named("draft-rule", settings.rule,
+                std::array{Rule::kExpected, Rule::kFixed, Rule::kHeteroSpec, Rule::kRecord})) {
+    case Rule::kExpected:
+      return make_expected_speed(settings, model);
+    case Rule::kFixed:
+      return std::make_unique<FixedTree>(size);
+    case Rule::kHeteroSpec:
+      return make_hetero_spec(settings);
+    case Rule::kRecord:
+      break;
+  }
+  if (settings.draft == "ngram")
+    invalid_input("n-grams have no entropy to record; give the folder of an EAGLE-3 head");
+  return std::make_unique<EntropyRecorder>(size, records);
+}
+
+Generator make_generator(LanguageModel& model, const DraftSettings& settings,
+                         std::vector<EntropyRecord>& records) {
   if (settings.draft.empty()) return Generator(model);
-  return {model, make_draft(settings.draft, model),
-          std::make_unique<FixedTree>(settings.depth, settings.rows, settings.width)};
+  auto draft = make_draft(settings.draft, model);
+  return {model, std::move(draft), make_rule(settings, model, records)};
 }
 
 /// A model and the sequence that it went on from last.
@@ -60,10 +133,18 @@ class PythonGenerator {
   PythonGenerator(const std::string& folder, Dtype dtype, DeviceKind device,
                   const DraftSettings& draft)
       : model_(load_language_model(model_folder(folder), dtype, find_device(device))),
-        generator_(make_generator(model_, draft)) {}
+        draft_(draft),
+        generator_(make_generator(model_, draft, records_)) {}
 
   [[nodiscard]] const ModelShape& shape() const { return model_.shape(); }
   void forget() { generator_.forget(); }
+
+  [[nodiscard]] std::size_t records() const { return records_.size(); }
+  /// Fits bins to what the rule "record" kept, and writes them beside the draft head.
+  void fit_entropy_bins() const {
+    write_entropy_bins({size_of(draft_, TreeSize()), slimpack::fit_entropy_bins(records_)},
+                       std::filesystem::path(draft_.draft) / kEntropyBinsFile);
+  }
 
   /// A signal that Python handles, such as Ctrl-C, ends it after the token in progress and raises
   /// what the handler raised.
@@ -111,6 +192,8 @@ class PythonGenerator {
   }
 
   LanguageModel model_;
+  DraftSettings draft_;
+  std::vector<EntropyRecord> records_;
   Generator generator_;
 };
 
@@ -141,9 +224,10 @@ void bind_generation(nb::module_& m) {
   nb::class_<DraftSettings>(m, "DraftSettings")
       .def(nb::init<>())
       .def_rw("draft", &DraftSettings::draft)
-      .def_rw("depth", &DraftSettings::depth)
-      .def_rw("rows", &DraftSettings::rows)
-      .def_rw("width", &DraftSettings::width);
+      .def_rw("rule", &DraftSettings::rule)
+      .def_rw("depth", &DraftSettings::depth, nb::arg().none())
+      .def_rw("rows", &DraftSettings::rows, nb::arg().none())
+      .def_rw("width", &DraftSettings::width, nb::arg().none());
 
   nb::class_<PythonGenerator>(m, "Generator", "A model that goes on from tokens")
       .def(
@@ -159,6 +243,8 @@ void bind_generation(nb::module_& m) {
       .def_prop_ro("positions",
                    [](const PythonGenerator& g) { return g.shape().max_positions.count(); })
       .def("forget", &PythonGenerator::forget)
+      .def_prop_ro("records", &PythonGenerator::records)
+      .def("fit_entropy_bins", &PythonGenerator::fit_entropy_bins)
       .def("generate", &PythonGenerator::generate, nb::arg("prompt"), nb::arg("settings"),
            nb::arg("on_token").none());
   m.def("has_fast_bf16", &has_amx, "Whether this processor multiplies bf16 matrices.");

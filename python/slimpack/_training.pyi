@@ -62,22 +62,28 @@ class DraftSettings:
     def draft(self, arg: str, /) -> None: ...
 
     @property
-    def depth(self) -> int: ...
+    def rule(self) -> str: ...
+
+    @rule.setter
+    def rule(self, arg: str, /) -> None: ...
+
+    @property
+    def depth(self) -> int | None: ...
 
     @depth.setter
-    def depth(self, arg: int, /) -> None: ...
+    def depth(self, arg: int | None, /) -> None: ...
 
     @property
-    def rows(self) -> int: ...
+    def rows(self) -> int | None: ...
 
     @rows.setter
-    def rows(self, arg: int, /) -> None: ...
+    def rows(self, arg: int | None, /) -> None: ...
 
     @property
-    def width(self) -> int: ...
+    def width(self) -> int | None: ...
 
     @width.setter
-    def width(self, arg: int, /) -> None: ...
+    def width(self, arg: int | None, /) -> None: ...
 
 class Generator:
     """A model that goes on from tokens"""
@@ -90,7 +96,10 @@ class Generator:
     @property
     def positions(self) -> int: ...
 
-    def forget(self) -> None: ...
+    @property
+    def records(self) -> int: ...
+
+    def fit_entropy_bins(self) -> None: ...
 
     def generate(self, prompt: Sequence[int], settings: GenerateSettings, on_token: object | None) -> dict: ...
 
@@ -99,32 +108,6 @@ def has_fast_bf16() -> bool:
 
 def model_folder(folder: str) -> str:
     """The folder, or that of its newest checkpoint."""
-
-class RankGroup:
-    """Ranks that talk to each other"""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def ranks(self) -> list[int]: ...
-
-    @property
-    def on_cpu(self) -> bool:
-        """whether all that its ranks exchange is on the CPU"""
-
-class ProcessNeeds:
-    @property
-    def timeout(self) -> float:
-        """seconds"""
-
-    @property
-    def device(self) -> str:
-        """cpu or cuda"""
-
-    @property
-    def groups(self) -> list[RankGroup]:
-        """in the order to make them"""
 
 class TrainArguments:
     def __init__(self) -> None: ...
@@ -158,6 +141,32 @@ class TrainArguments:
 
     @init.setter
     def init(self, arg: str, /) -> None: ...
+
+class RankGroup:
+    """Ranks that talk to each other"""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ranks(self) -> list[int]: ...
+
+    @property
+    def on_cpu(self) -> bool:
+        """whether all that its ranks exchange is on the CPU"""
+
+class ProcessNeeds:
+    @property
+    def timeout(self) -> float:
+        """seconds"""
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda"""
+
+    @property
+    def groups(self) -> list[RankGroup]:
+        """in the order to make them"""
 
 def process_needs(arguments: TrainArguments, rank: int, ranks: int) -> ProcessNeeds: ...
 

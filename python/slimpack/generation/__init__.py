@@ -51,14 +51,20 @@ class Generator:
     tokenizer: a tokenizer.json in place of the model's.
     draft: guesses tokens that the model then verifies many at a time: "ngram" (what followed the last
         tokens where they stood before), or the folder of an EAGLE-3 head. The answer stays the same.
-    draft_depth, draft_rows, draft_width: the size of a tree of guesses: tokens in a row, rows that are
-        verified together, and guesses after each token.
+    draft_rule: how large the trees of guesses are. "expected" measures what guesses and verifications
+        cost and how often guesses are right, takes the size that promises most tokens a second, and
+        guesses nothing where that is faster. "fixed": always the same size (EAGLE-3). "heterospec": by
+        the entropy of the draft (HeteroSpec); fit_heterospec prepares the head.
+    draft_depth, draft_rows, draft_width: the size of a tree: tokens in a row, rows that are verified
+        together, and guesses after each token. "expected" takes trees of this size at most. None
+        leaves it to the rule: 6, 60 and 10 for "fixed"; 16, 64 and 10 at most for "expected"; those
+        that the head was prepared with for "heterospec".
 
     Raises InvalidInput for what is no such model, and ImportError without the right torch.
     """
 
-    def __init__(self, model, *, dtype="auto", device="cpu", tokenizer=None, draft=None, draft_depth=6,
-                 draft_rows=60, draft_width=10):
+    def __init__(self, model, *, dtype="auto", device="cpu", tokenizer=None, draft=None,
+                 draft_rule="expected", draft_depth=None, draft_rows=None, draft_width=None):
         self.native = runtime.load()
         self.folder = Path(self.native.model_folder(os.fspath(model)))
         if dtype == "auto":
@@ -66,6 +72,7 @@ class Generator:
         self.dtype = dtype
         guessing = self.native.DraftSettings()
         guessing.draft = "" if draft is None else os.fspath(draft)
+        guessing.rule = draft_rule
         guessing.depth, guessing.rows, guessing.width = draft_depth, draft_rows, draft_width
         self.model = self.native.Generator(os.fspath(self.folder), dtype, device, guessing)
         self.texts = text_of(self.folder, self.model.vocabulary, tokenizer)
@@ -141,7 +148,25 @@ def speculation_of(made):
                        made["verifying_seconds"])
 
 
-MODEL_OPTIONS = ("dtype", "device", "tokenizer", "draft", "draft_depth", "draft_rows", "draft_width")
+def fit_heterospec(model, draft, prompts, *, dtype="auto", draft_depth=None, draft_rows=None,
+                   draft_width=None, **settings):
+    """Prepares an EAGLE-3 head for draft_rule="heterospec": answers prompts, keeps how sure the head was of
+    guesses that were right, divides that into eight bins, and writes heterospec.json into the head's
+    folder. Takes some hundred answers. Returns how many guesses it kept.
+
+    draft_depth, draft_rows, draft_width: the tree that the rule then starts from (default: 6, 60, 10).
+    settings: as in Generator.generate. Raises InvalidInput for too few guesses, and as Generator.
+    """
+    generator = Generator(model, dtype=dtype, draft=draft, draft_rule="record", draft_depth=draft_depth,
+                          draft_rows=draft_rows, draft_width=draft_width)
+    for prompt in prompts:
+        generator.generate(prompt, **settings)
+    generator.model.fit_entropy_bins()
+    return generator.model.records
+
+
+MODEL_OPTIONS = ("dtype", "device", "tokenizer", "draft", "draft_rule", "draft_depth", "draft_rows",
+                 "draft_width")
 
 
 def generate(model, prompt, **settings):

@@ -25,6 +25,8 @@ EPILOG = """examples:
   # A long prompt from a file, or from a pipe
   {prog} MODEL --file notes.txt --stop '###'
   git diff | {prog} MODEL --json
+  # Faster where the answer repeats parts of the prompt, such as code; the answer stays the same
+  {prog} MODEL --file program.py --draft ngram
 """
 
 
@@ -53,6 +55,7 @@ def make_parser(prog):
     ends.add_argument("--stop", action="append", default=[], metavar="TEXT",
                       help="ends the answer before this text; may be given several times")
     ends.add_argument("--ignore-eos", action="store_true", help="goes on where the model would end")
+    add_draft_options(parser)
     run = parser.add_argument_group("how to run")
     run.add_argument("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp64"],
                      help="numbers to compute in (default: bf16 where the processor has it, else fp32)")
@@ -63,6 +66,38 @@ def make_parser(prog):
                      "fewer take less memory")
     run.add_argument("--json", action="store_true", help="prints the answer and its figures as JSON")
     return parser
+
+
+def add_draft_options(parser):
+    draft = parser.add_argument_group(
+        "how to guess tokens", "A draft guesses a tree of the next tokens, and the model verifies it in\n"
+        "  one pass. What is right stays: the answer is the same, and often faster.")
+    draft.add_argument("--draft", metavar="DRAFT",
+                       help="'ngram' guesses what followed the last tokens where they stood before; a folder "
+                       "holds an EAGLE-3 head of the model (default: no guesses)")
+    draft.add_argument("--draft-rule", default="expected", choices=["expected", "fixed", "heterospec"],
+                       help="how large trees are: 'expected' measures, takes what promises most tokens a "
+                       "second, and stops guessing where that is faster (default); 'fixed' takes the same "
+                       "size each time; 'heterospec' goes by the draft's entropy")
+    draft.add_argument("--draft-depth", type=int, metavar="N",
+                       help="guesses one after the other (default: 6; expected: at most 16)")
+    draft.add_argument("--draft-rows", type=int, metavar="N",
+                       help="rows that the model verifies together, the last token and its guesses "
+                       "(default: 60; expected: at most 64)")
+    draft.add_argument("--draft-width", type=int, metavar="N",
+                       help="guesses after each token (default: 10)")
+
+
+DRAFT_OPTIONS = ("draft_rule", "draft_depth", "draft_rows", "draft_width")
+
+
+def draft_settings(options):
+    given = {name: getattr(options, name) for name in ("draft", *DRAFT_OPTIONS)}
+    for name in DRAFT_OPTIONS[1:]:
+        if given[name] is not None and options.draft is None:
+            raise InvalidInput(f"--{name.replace('_', '-')} is {given[name]}, but nothing guesses; give "
+                               "--draft, too")
+    return given
 
 
 def read_prompt(options):
@@ -104,6 +139,18 @@ def figures(made):
     return line + f"; ended by {made.end.replace('_', ' ')}"
 
 
+def speculation_figures(made):
+    """One line for people."""
+    s = made.speculation
+    further = len(made.tokens) - 1  # the first token comes from the prompt's pass
+    line = f"{further / s.passes:.2f} tokens a pass, {s.rows / s.passes:.1f} rows a pass"
+    if s.acceptance:
+        shares = " ".join(f"{100 * share:.0f}%" for share in s.acceptance[:8])
+        more = " …" if len(s.acceptance) > 8 else ""
+        line += f"; right by depth: {shares}{more}"
+    return line
+
+
 def write(text):
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -115,7 +162,7 @@ def run(options):
         raise InvalidInput("--system is a message of a chat; give --chat, too")
     use_threads(options.threads)
     generator = Generator(options.model, dtype=options.dtype, device=options.device,
-                          tokenizer=options.tokenizer)
+                          tokenizer=options.tokenizer, **draft_settings(options))
     settings = {name: getattr(options, name) for name in (
         "max_new_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "ignore_eos",
         "prefill_slice")}
@@ -130,6 +177,8 @@ def run(options):
     else:
         write("\n")
         print(figures(made), file=sys.stderr)
+        if made.speculation is not None:
+            print(speculation_figures(made), file=sys.stderr)
 
 
 def main(argv=None, prog="slimpack generate"):

@@ -25,10 +25,13 @@ DraftTree DraftTree::likeliest(std::int64_t rows) const {
   const auto kept = static_cast<std::size_t>(
       std::clamp<std::int64_t>(rows, 1, static_cast<std::int64_t>(size())));
   // A parent is at least as likely as its children and comes before them, so it is kept with them.
-  std::ranges::stable_sort(order, [&](std::int32_t a, std::int32_t b) {
-    return log_probability[static_cast<std::size_t>(a)] >
-           log_probability[static_cast<std::size_t>(b)];
-  });
+  const auto is_likelier = [&](std::int32_t a, std::int32_t b) {
+    const double p = log_probability[static_cast<std::size_t>(a)];
+    const double q = log_probability[static_cast<std::size_t>(b)];
+    return p > q || (p == q && a < b);
+  };
+  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(kept) - 1,
+                           is_likelier);
   order.resize(kept);
   std::ranges::sort(order);
   std::vector<std::int32_t> row_of(size(), -1);

@@ -59,8 +59,10 @@ class EagleDraft final : public Draft {
   }
 
   void go_back(std::int64_t size) override {
+    // Rows before `size` may wait still: the rule asks for no guess in every pass.
+    if (size > cache_.size() && !waiting_tokens_.empty()) (void)run_waiting();
     cache_.truncate(size);
-    waiting_g_TH_ = at::Tensor();
+    waiting_features_.clear();
     waiting_tokens_.clear();
   }
 
@@ -83,7 +85,7 @@ class EagleDraft final : public Draft {
   KeyValueCache cache_;
   RopeTable rope_;
   RowDecoder<Input> decoder_;
-  at::Tensor waiting_g_TH_;                   ///< rows that have not run; undefined = none
+  std::vector<at::Tensor> waiting_features_;  ///< of rows that have not run, in order
   std::vector<std::int64_t> waiting_tokens_;  ///< those after the rows, as far as they are known
   RowBuffer<Input> features_TE_;
   RowBuffer<Input> pair_T2H_;
@@ -142,12 +144,15 @@ at::Tensor EagleDraft<Input>::run(std::span<const std::int64_t> next_tokens, con
 template <class Input>
 at::Tensor EagleDraft<Input>::run_waiting() {
   const auto rows = static_cast<std::int64_t>(waiting_tokens_.size());
+  const at::Tensor features = joined_rows(waiting_features_);
   std::vector<std::int64_t> positions(waiting_tokens_.size());
   std::iota(positions.begin(), positions.end(), cache_.size());
   at::Tensor out_TH =
-      run(waiting_tokens_, waiting_g_TH_.narrow(0, 0, rows), positions, OwnKeys(rows));
+      run(waiting_tokens_, combined(features.narrow(0, 0, rows)), positions, OwnKeys(rows));
   cache_.append(rows);
-  waiting_g_TH_ = waiting_g_TH_.narrow(0, rows, waiting_g_TH_.size(0) - rows);
+  waiting_features_.clear();
+  if (rows < features.size(0))
+    waiting_features_.push_back(features.narrow(0, rows, features.size(0) - rows).clone());
   waiting_tokens_.clear();
   return out_TH;
 }
@@ -155,10 +160,8 @@ at::Tensor EagleDraft<Input>::run_waiting() {
 template <class Input>
 void EagleDraft<Input>::learn(std::span<const std::int64_t> tokens, const at::Tensor& features) {
   // A row waits for the token after it, the last one until propose().
-  const bool waits = waiting_g_TH_.defined() && waiting_g_TH_.size(0) > 0;
-  const at::Tensor g_TH = combined(features);
-  waiting_g_TH_ = waits ? joined_rows({waiting_g_TH_, g_TH}) : g_TH;
-  const auto after = waits ? tokens : tokens.subspan(1);
+  const auto after = waiting_features_.empty() ? tokens.subspan(1) : tokens;
+  waiting_features_.push_back(features);
   waiting_tokens_.insert(waiting_tokens_.end(), after.begin(), after.end());
   // The few rows of a verification run with propose()'s. Those of a prompt take memory.
   constexpr std::size_t kFewRows = 64;
@@ -257,7 +260,7 @@ class TreeRows {
 template <class Input>
 DraftTree EagleDraft<Input>::propose(std::int64_t token, TreeRule& rule) {
   DraftTree tree(token);
-  if (!waiting_g_TH_.defined() || !rule.deeper(tree, 0)) return tree;
+  if (waiting_features_.empty() || !rule.deeper(tree, 0)) return tree;
   waiting_tokens_.push_back(token);
   const at::Tensor out_TH = run_waiting();
   const at::Tensor last_1H = out_TH.narrow(0, out_TH.size(0) - 1, 1);

@@ -8,18 +8,18 @@ namespace slimpack {
 
 class FixedTree final : public TreeRule {
  public:
-  /// Throws InvalidInput unless all are 1 or more, and rows 2.
-  FixedTree(std::int64_t depth, std::int64_t rows, std::int64_t width);
+  /// Throws as TreeSize::require_sound.
+  explicit FixedTree(const TreeSize& size) : size_(size) { size.require_sound(); }
 
-  [[nodiscard]] std::int64_t width() const override { return width_; }
+  [[nodiscard]] std::int64_t width() const override { return size_.width; }
   [[nodiscard]] bool deeper(const DraftTree& /*tree*/, std::int64_t depth) override {
-    return depth < depth_;
+    return depth < size_.depth;
   }
-  [[nodiscard]] std::int64_t rows(const DraftTree& /*tree*/) override { return rows_; }
+  [[nodiscard]] std::int64_t rows(const DraftTree& /*tree*/) override { return size_.rows; }
   void learn(const DraftTree& /*verified*/, std::span<const std::int32_t> /*path*/) override {}
 
  private:
-  std::int64_t depth_, rows_, width_;
+  TreeSize size_;
 };
 
 }  // namespace slimpack

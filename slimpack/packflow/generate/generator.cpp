@@ -62,11 +62,7 @@ std::string_view to_string(GenerateEnd end) {
 }
 
 std::vector<std::int64_t> Generator::next_tokens(std::int64_t token, Sampler& sampler) {
-  // Deeper than any tree.
-  constexpr std::int64_t kReserve = 64;
-  const std::int64_t positions = model_->shape().max_positions.count();
-  if (speculator_ && sequence_.cache().size() + kReserve <= positions)
-    return speculator_->step(sequence_, token, sampler);
+  if (speculator_) return speculator_->step(sequence_, token, sampler);
   return {sampler.next(sequence_.decode(token))};
 }
 

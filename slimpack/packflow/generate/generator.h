@@ -69,7 +69,7 @@ class Generator {
                                    const GenerateSettings& settings, const TokenListener& listener);
 
  private:
-  /// The tokens after `token`; one in all where the sequence comes near the model's last position.
+  /// The tokens after `token`: one or more.
   std::vector<std::int64_t> next_tokens(std::int64_t token, Sampler& sampler);
 
   CachedSequence sequence_;

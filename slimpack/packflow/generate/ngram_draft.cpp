@@ -43,12 +43,13 @@ void NgramDraft::learn(std::span<const std::int64_t> tokens, const at::Tensor& /
 
 DraftTree NgramDraft::propose(std::int64_t token, TreeRule& rule) {
   DraftTree tree(token);
+  if (!rule.deeper(tree, 0)) return tree;
   std::vector<std::int64_t> text = tokens_;
   text.push_back(token);
   const auto places = continuations(text, static_cast<std::size_t>(rule.width()));
   /// The row that each place's continuation has come to.
   std::vector<std::int32_t> rows(places.size(), 0);
-  for (std::int64_t depth = 0; rule.deeper(tree, depth); ++depth) {
+  for (std::int64_t depth = 0; depth == 0 || rule.deeper(tree, depth); ++depth) {
     std::map<std::pair<std::int32_t, std::int64_t>, int> votes;
     std::map<std::int32_t, int> voters;
     const auto next = [&](std::size_t place) {

@@ -7,6 +7,16 @@
 #include "slimpack/packflow/generate/stopwatch.h"
 
 namespace slimpack {
+namespace {
+
+/// Whether the deepest tree fits before the model's last position.
+bool has_room(const LanguageModel& model, const CachedSequence& sequence) {
+  constexpr std::int64_t kDeepest = TreeSize::kMostDepth + (TreeSize::kMostDepth + 1) / 2;
+  return static_cast<std::int64_t>(sequence.tokens().size()) + 1 + kDeepest <=
+         model.shape().max_positions.count();
+}
+
+}  // namespace
 
 PrefillSettings Speculator::told(PrefillSettings settings, CachedSequence& sequence) {
   settings.feature_layers = draft_->feature_layers();
@@ -36,11 +46,16 @@ void Speculator::count(const DraftTree& tree, const std::vector<std::int32_t>& p
   }
 }
 
+DraftTree Speculator::guesses_after(std::int64_t token) {
+  const DraftTree whole = draft_->propose(token, *rule_);
+  return whole.likeliest(rule_->rows(whole));
+}
+
 std::vector<std::int64_t> Speculator::step(CachedSequence& sequence, std::int64_t token,
                                            Sampler& sampler) {
   Stopwatch watch;
-  const DraftTree whole = draft_->propose(token, *rule_);
-  const DraftTree tree = whole.likeliest(rule_->rows(whole));
+  const bool guesses = has_room(*model_, sequence);
+  const DraftTree tree = guesses ? guesses_after(token) : DraftTree(token);
   figures_.drafting += watch.lap();
   const std::int64_t before = sequence.cache().size();
   const std::vector<std::int64_t> layers = draft_->feature_layers();
@@ -56,7 +71,7 @@ std::vector<std::int64_t> Speculator::step(CachedSequence& sequence, std::int64_
                            ? at::Tensor()
                            : states.features_TH.index_select(0, at::tensor(verdict.path)));
   count(tree, verdict.path);
-  rule_->learn(tree, verdict.path);
+  if (guesses) rule_->learn(tree, verdict.path);
   figures_.drafting += watch.lap();
   right.erase(right.begin());
   right.push_back(verdict.next);

@@ -38,7 +38,8 @@ class Speculator {
   [[nodiscard]] PrefillSettings told(PrefillSettings settings, CachedSequence& sequence);
 
   /// The tokens that follow `token`, which follows the sequence: one or more. The sequence gets
-  /// `token` and all of them but the last.
+  /// `token` and all of them but the last. Guesses nothing where the sequence comes near the
+  /// model's last position.
   [[nodiscard]] std::vector<std::int64_t> step(CachedSequence& sequence, std::int64_t token,
                                                Sampler& sampler);
 
@@ -46,6 +47,7 @@ class Speculator {
   void forget_figures() { figures_ = {}; }
 
  private:
+  [[nodiscard]] DraftTree guesses_after(std::int64_t token);
   void count(const DraftTree& tree, const std::vector<std::int32_t>& path);
 
   LanguageModel* model_;

@@ -8,6 +8,22 @@
 
 namespace slimpack {
 
+/// How large trees are.
+struct TreeSize {
+  /// The deepest that may be asked for. A rule's own trees are at most half as deep again.
+  static constexpr std::int64_t kMostDepth = 40;
+
+  std::int64_t depth = 6;   ///< guesses one after the other
+  std::int64_t rows = 60;   ///< verified together, row 0 included
+  std::int64_t width = 10;  ///< guesses after each row
+
+  bool operator==(const TreeSize&) const = default;
+  /// Throws InvalidInput unless there is room for a guess, and depth is at most kMostDepth.
+  void require_sound() const;
+};
+
+/// For each pass a draft asks deeper() before it guesses anything and again after each level. Then
+/// rows() is asked, and after the verification learn().
 class TreeRule {
  public:
   virtual ~TreeRule() = default;
