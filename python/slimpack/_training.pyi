@@ -96,6 +96,8 @@ class Generator:
     @property
     def positions(self) -> int: ...
 
+    def forget(self) -> None: ...
+
     @property
     def records(self) -> int: ...
 
@@ -108,6 +110,32 @@ def has_fast_bf16() -> bool:
 
 def model_folder(folder: str) -> str:
     """The folder, or that of its newest checkpoint."""
+
+class RankGroup:
+    """Ranks that talk to each other"""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ranks(self) -> list[int]: ...
+
+    @property
+    def on_cpu(self) -> bool:
+        """whether all that its ranks exchange is on the CPU"""
+
+class ProcessNeeds:
+    @property
+    def timeout(self) -> float:
+        """seconds"""
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda"""
+
+    @property
+    def groups(self) -> list[RankGroup]:
+        """in the order to make them"""
 
 class TrainArguments:
     def __init__(self) -> None: ...
@@ -141,32 +169,6 @@ class TrainArguments:
 
     @init.setter
     def init(self, arg: str, /) -> None: ...
-
-class RankGroup:
-    """Ranks that talk to each other"""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def ranks(self) -> list[int]: ...
-
-    @property
-    def on_cpu(self) -> bool:
-        """whether all that its ranks exchange is on the CPU"""
-
-class ProcessNeeds:
-    @property
-    def timeout(self) -> float:
-        """seconds"""
-
-    @property
-    def device(self) -> str:
-        """cpu or cuda"""
-
-    @property
-    def groups(self) -> list[RankGroup]:
-        """in the order to make them"""
 
 def process_needs(arguments: TrainArguments, rank: int, ranks: int) -> ProcessNeeds: ...
 
