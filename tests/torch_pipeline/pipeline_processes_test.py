@@ -114,7 +114,10 @@ def test_a_rank_whose_message_is_lost_halfway_ends_too():
         assert seconds < 8
 
 
-def test_ranks_with_different_plans_are_refused():
-    for kind, message, _ in ends("plan"):
+@pytest.mark.parametrize("exchange", [1, 2])
+def test_ranks_with_different_plans_are_all_refused_however_late_one_hears(exchange):
+    """First they exchange what plans they have, then that all know it. One rank leaves the exchange
+    after the others."""
+    for _, (kind, message) in outcomes(3, pipeline_worker.differ, exchange):
         assert kind == "InvalidInput"
         assert message.startswith("the plans of ranks 0 and 1 differ; ")

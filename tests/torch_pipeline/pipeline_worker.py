@@ -1,8 +1,10 @@
 """What the processes of a pipeline do in tests."""
 
+import itertools
 import os
 import random
 import signal
+import threading
 import time
 
 import torch
@@ -75,20 +77,60 @@ def run_twice(family, seed, settings, folder):
 
 
 def fail(how):
-    """A step that fails, since rank 1 has another plan, raises an error or is killed. Returns the
-    kind of error, its message, and after how many seconds it came."""
-    ranks, rank = dist.get_world_size(), dist.get_rank()
+    """A step that fails, since rank 1 raises an error or is killed. Returns the kind of error, its
+    message, and after how many seconds it came."""
+    ranks = dist.get_world_size()
     plan, documents = random_case(3, stages=ranks, replicas=1, kind="sliced")
-    engine, given = engine_of("llama", 3, plan), plan
-    if rank == 1 and how == "plan":
-        given = random_plan(plan.lengths, plan.layer_begin, random.Random(4))
-    elif rank == 1:
+    engine = engine_of("llama", 3, plan)
+    if dist.get_rank() == 1:
         break_second_call(engine.stage, how)
     start = time.monotonic()
     try:
-        engine.step(given, documents)
+        engine.step(plan, documents)
     except Exception as error:
         return type(error).__name__, str(error), time.monotonic() - start
+
+
+def differ(exchange):
+    """A step of which rank 1 has another plan. The last rank leaves the exchange of this number
+    after all others: they wait in the next one, or have ended and this rank has heard of it.
+    Returns the kind of error and its message."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    plan, documents = random_case(3, stages=ranks, replicas=1, kind="sliced")
+    engine = engine_of("llama", 3, plan)
+    if rank == 1:
+        plan = random_plan(plan.lengths, plan.layer_begin, random.Random(4))
+    leave_last(engine.groups, exchange, is_last=rank == ranks - 1)
+    try:
+        engine.step(plan, documents)
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def leave_last(groups, exchange, is_last):
+    store, others = dist.group.WORLD.get_group_store(), dist.get_world_size() - 1
+    real_run, real_abort = groups._waiting.run, groups.abort
+    calls, aborted = itertools.count(1), threading.Event()
+
+    def run(call):
+        number = next(calls)
+        if not is_last and number == exchange + 1:
+            store.add("waiting", 1)
+        return real_run(late(call) if is_last and number == exchange else call)
+
+    def late(call):
+        def run_late():
+            result = call()
+            while store.add("waiting", 0) < others and not aborted.wait(0.01):
+                pass
+            return result
+        return run_late
+
+    def abort():
+        real_abort()
+        aborted.set()
+
+    groups._waiting.run, groups.abort = run, abort
 
 
 def break_second_call(stage, how):

@@ -182,12 +182,13 @@ class Engine:
         return StepResult(step.loss.item(), 0.0, targets, step.meter.peak)
 
     def _agree(self, plan, own):
-        """Targets of the step; refuses plans that differ between ranks."""
+        """Targets of the step; refuses plans that differ between ranks, on all of them alike."""
         digest = hashlib.blake2b(plan.to_json().encode(), digest_size=7).digest()
         count = own.target_count() if self.stage.place.is_last else 0
         said = self.groups.gather_numbers([int.from_bytes(digest), count])
         for rank, (other, _) in enumerate(said):
             if other != said[0][0]:
+                self.groups.let_all_hear()
                 raise InvalidInput(
                     f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand "
                     "it over (StepPlan.to_json, StepPlan.from_json)")

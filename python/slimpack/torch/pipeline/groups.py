@@ -1,6 +1,7 @@
 """Process groups of a rank: those it exchanges hidden states with, and those it sums with."""
 
 import collections
+import contextlib
 import traceback
 
 import torch
@@ -153,6 +154,13 @@ class Groups:
             work = dist.all_gather(all_of, mine, group=self.by_name["all"], async_op=True)
             self._waiting.run(work.wait)
         return [of_rank.tolist() for of_rank in all_of]
+
+    def let_all_hear(self):
+        """Waits until every rank has the answer of the last exchange, or has failed. Ranks that end
+        because of that answer call this first. Otherwise the end of a fast rank breaks off the
+        exchange of a slow one, which then never gets the answer."""
+        with contextlib.suppress(ConnectionLost):
+            self.gather_objects(None)
 
     def gather_objects(self, item):
         """By rank what it gives."""
