@@ -4,7 +4,8 @@ BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 JOBS ?= $(shell tools/jobs.sh)
 CORPUS := runs/demo/corpus
-PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
+# A file's tests run in one process, for many share a set-up. Long files come early in the alphabet.
+PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 # Where tests were never wanted, their libraries may not be there.
 PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF -DSLIMPACK_BENCH=OFF)
 # What runs on the stand-in for NCCL.

@@ -1,4 +1,4 @@
-"""The package that the Python tests see, how they are chosen and spread over processes."""
+"""The package that the Python tests see, and how they are chosen."""
 
 import collections
 import sys
@@ -19,12 +19,6 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "whole: runs something long that others test in parts")
 
 
-def has_module_fixture(item):
-    """Whether other tests of the file may use what the item has set up."""
-    definitions = item._fixtureinfo.name2fixturedefs.values()
-    return any(d.scope == "module" for of_name in definitions for d in of_name)
-
-
 def in_sample(item, counts, every):
     if item.get_closest_marker("whole"):
         return every == 1
@@ -42,7 +36,3 @@ def pytest_collection_modifyitems(config, items):
     chosen = [item for item in items if in_sample(item, counts, every)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
-    # With --dist loadgroup, files that share a set-up stay together, and all other tests are free.
-    for item in items:
-        if has_module_fixture(item):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
