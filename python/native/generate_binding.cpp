@@ -138,6 +138,18 @@ class PythonGenerator {
 
   [[nodiscard]] const ModelShape& shape() const { return model_.shape(); }
   void forget() { generator_.forget(); }
+  void use_sparse(const std::string& method, std::vector<std::int64_t> measured_heads) {
+    for (const std::int64_t head : measured_heads)
+      if (head < 0 || head >= model_.shape().num_heads)
+        invalid_input("measured head {} is not among the model's {}", head,
+                      model_.shape().num_heads);
+    generator_.use_sparse(SparsePrefill(sparse_method(method), std::move(measured_heads)));
+  }
+  double nats(const std::vector<std::int64_t>& text, std::int64_t from,
+              const GenerateSettings& settings) {
+    const nb::gil_scoped_release unlocked;
+    return generator_.nats(text, from, settings);
+  }
 
   [[nodiscard]] std::size_t records() const { return records_.size(); }
   /// Fits bins to what the rule "record" kept, and writes them beside the draft head.
@@ -188,6 +200,14 @@ class PythonGenerator {
     dict["accepted"] = s.accepted;
     dict["drafting_seconds"] = to_seconds(s.drafting);
     dict["verifying_seconds"] = to_seconds(s.verifying);
+    const SparseFigures& sparse = made.sparse;
+    dict["computed_pairs"] = sparse.computed_pairs;
+    dict["dense_pairs"] = sparse.dense_pairs;
+    dict["heads"] = sparse.heads;
+    dict["dense_heads"] = sparse.dense_heads;
+    dict["measured_heads"] = sparse.measured;
+    dict["least_kept"] = sparse.least_kept;
+    dict["sum_of_means"] = sparse.sum_of_means;
     return dict;
   }
 
@@ -243,6 +263,8 @@ void bind_generation(nb::module_& m) {
       .def_prop_ro("positions",
                    [](const PythonGenerator& g) { return g.shape().max_positions.count(); })
       .def("forget", &PythonGenerator::forget)
+      .def("use_sparse", &PythonGenerator::use_sparse, nb::arg("method"), nb::arg("measured_heads"))
+      .def("nats", &PythonGenerator::nats, nb::arg("text"), nb::arg("begin"), nb::arg("settings"))
       .def_prop_ro("records", &PythonGenerator::records)
       .def("fit_entropy_bins", &PythonGenerator::fit_entropy_bins)
       .def("generate", &PythonGenerator::generate, nb::arg("prompt"), nb::arg("settings"),

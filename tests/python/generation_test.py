@@ -255,3 +255,35 @@ def test_ctrl_c_ends_it_after_the_token_in_progress(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         slimpack.generate(tmp_path, [65, 66], dtype="fp32", ignore_eos=True, on_text=interrupt)
     assert len(heard) == 3
+
+
+@pytest.mark.parametrize("method", ["sample-attention", "sample-attention-v1", "flex-prefill", "x-attention"])
+def test_sparse_attention_of_short_prompts_is_dense_attention(tmp_path, method):
+    save_model(tmp_path)
+    prompt = list(range(200))
+    dense = Generator(tmp_path, dtype="fp64").generate(prompt, max_new_tokens=8, ignore_eos=True)
+    made = Generator(tmp_path, dtype="fp64", sparse=method, measured_heads=[0, 5]).generate(
+        prompt, max_new_tokens=8, ignore_eos=True)
+    # Too few keys for any choice to pay: every head is dense, so all of its attention is kept.
+    assert made.tokens == dense.tokens
+    assert made.sparse.dense_heads == 1 and made.sparse.density == 1
+    assert made.sparse.least_kept == pytest.approx(1) and made.sparse.mean_kept == pytest.approx(1)
+    assert dense.sparse is None
+
+
+def test_the_score_of_a_text_is_its_loss(tmp_path):
+    model = save_model(tmp_path)
+    tokens = next(prompts(1))[:100] + list(range(120))
+    logits = model(torch.tensor([tokens])).logits[0]
+    losses = torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(tokens[1:]), reduction="none")
+    generator = Generator(tmp_path, dtype="fp64")
+    assert generator.score(tokens) == pytest.approx(losses.sum().item(), rel=1e-9)
+    assert generator.score(tokens, skip=130, prefill_slice=70) == pytest.approx(losses[129:].sum().item(), rel=1e-9)
+
+
+def test_sparse_methods_and_heads_that_are_none_are_refused(tmp_path):
+    save_model(tmp_path)
+    with pytest.raises(slimpack.InvalidInput, match="'exact' is no method of sparse attention; give sample-"):
+        Generator(tmp_path, sparse="exact")
+    with pytest.raises(slimpack.InvalidInput, match="measured head 6 is not among the model's 6"):
+        Generator(tmp_path, sparse="x-attention", measured_heads=[6])

@@ -22,6 +22,16 @@ class Speculation:
 
 
 @dataclass(frozen=True)
+class SparsePrefill:
+    """What sparse attention did with a prompt, over all its slices and layers."""
+
+    density: float  # computed pairs of queries and keys, of those of dense attention
+    dense_heads: float  # the share of heads that took dense attention, because it was faster
+    least_kept: float | None  # of measured heads: the least share of a query's attention (CRA)
+    mean_kept: float | None
+
+
+@dataclass(frozen=True)
 class Generation:
     """An answer and how it came about."""
 
@@ -33,6 +43,7 @@ class Generation:
     first_token_seconds: float
     decoding_seconds: float  # from the first token to the end
     speculation: Speculation | None = None
+    sparse: SparsePrefill | None = None
 
     @property
     def tokens_per_second(self):
@@ -59,12 +70,17 @@ class Generator:
         together, and guesses after each token. "expected" takes trees of this size at most. None
         leaves it to the rule: 6, 60 and 10 for "fixed"; 16, 64 and 10 at most for "expected"; those
         that the head was prepared with for "heterospec".
+    sparse: attention of long prompts leaves keys out that little depends on: "sample-attention",
+        "sample-attention-v1", "flex-prefill" or "x-attention". None = dense attention.
+    measured_heads: query heads of each layer whose kept share of attention is measured; costs dense
+        attention of each.
 
     Raises InvalidInput for what is no such model, and ImportError without the right torch.
     """
 
     def __init__(self, model, *, dtype="auto", device="cpu", tokenizer=None, draft=None,
-                 draft_rule="expected", draft_depth=None, draft_rows=None, draft_width=None):
+                 draft_rule="expected", draft_depth=None, draft_rows=None, draft_width=None, sparse=None,
+                 measured_heads=()):
         self.native = runtime.load()
         self.folder = Path(self.native.model_folder(os.fspath(model)))
         if dtype == "auto":
@@ -75,6 +91,9 @@ class Generator:
         guessing.rule = draft_rule
         guessing.depth, guessing.rows, guessing.width = draft_depth, draft_rows, draft_width
         self.model = self.native.Generator(os.fspath(self.folder), dtype, device, guessing)
+        self.sparse = sparse
+        if sparse is not None:
+            self.model.use_sparse(sparse, list(measured_heads))
         self.texts = text_of(self.folder, self.model.vocabulary, tokenizer)
 
     def forget(self):
@@ -105,11 +124,29 @@ class Generator:
         settings.temperature, settings.seed = temperature, seed
         settings.top_k, settings.top_p, settings.min_p = top_k, top_p, min_p
         settings.stop_tokens = [] if ignore_eos else list(self.texts.end_tokens)
-        if prefill_slice is not None:
-            settings.prefill_slice = prefill_slice
+        self.set_slice(settings, prefill_slice)
         tokens = self.texts.encode(prompt) if isinstance(prompt, str) else list(prompt)
         return Answer(self.texts.stream(), StopStrings([stop] if isinstance(stop, str) else stop),
                       on_text).of(self.model, tokens, settings)
+
+
+    def score(self, text, *, skip=1, prefill_slice=None):
+        """Σ −log p in nats of the tokens of a text, or of a list of tokens, each given all before it; the
+        first `skip` are not counted. Divide by log(2) and the bytes that are counted for bits per byte."""
+        tokens = self.texts.encode(text) if isinstance(text, str) else list(text)
+        settings = self.native.GenerateSettings()
+        self.set_slice(settings, prefill_slice)
+        return self.model.nats(tokens, max(1, skip), settings)
+
+    def set_slice(self, settings, prefill_slice):
+        """Keys are chosen anew for each slice, which pays for slices of some thousand tokens."""
+        if prefill_slice is None and self.sparse is not None:
+            prefill_slice = SPARSE_SLICE
+        if prefill_slice is not None:
+            settings.prefill_slice = prefill_slice
+
+
+SPARSE_SLICE = 2048
 
 
 class Answer:
@@ -126,7 +163,7 @@ class Answer:
         return Generation(text="".join(self.pieces), tokens=made["tokens"], end=end,
                           prompt_tokens=made["prompt_tokens"], reused_tokens=made["reused_tokens"],
                           first_token_seconds=made["first_token_seconds"],
-                          decoding_seconds=made["decoding_seconds"], speculation=speculation_of(made))
+                          decoding_seconds=made["decoding_seconds"], speculation=speculation_of(made), sparse=sparse_of(made))
 
     def hear(self, token):
         self.tell(self.stops.pass_on(self.stream(token)))
@@ -165,8 +202,17 @@ def fit_heterospec(model, draft, prompts, *, dtype="auto", draft_depth=None, dra
     return generator.model.records
 
 
+def sparse_of(made):
+    if made["heads"] == 0:
+        return None
+    measured = made["measured_heads"]
+    return SparsePrefill(made["computed_pairs"] / made["dense_pairs"], made["dense_heads"] / made["heads"],
+                         made["least_kept"] if measured else None,
+                         made["sum_of_means"] / measured if measured else None)
+
+
 MODEL_OPTIONS = ("dtype", "device", "tokenizer", "draft", "draft_rule", "draft_depth", "draft_rows",
-                 "draft_width")
+                 "draft_width", "sparse", "measured_heads")
 
 
 def generate(model, prompt, **settings):

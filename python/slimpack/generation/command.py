@@ -64,6 +64,11 @@ def make_parser(prog):
     run.add_argument("--prefill-slice", type=int, metavar="N",
                      help="tokens of the prompt that go through the model at once (default: 1024); "
                      "fewer take less memory")
+    run.add_argument("--sparse", metavar="METHOD",
+                     choices=["sample-attention", "sample-attention-v1", "flex-prefill", "x-attention"],
+                     help="attention of long prompts leaves keys out that little depends on: "
+                     "sample-attention, sample-attention-v1, flex-prefill or x-attention (default: none is "
+                     "left out)")
     run.add_argument("--json", action="store_true", help="prints the answer and its figures as JSON")
     return parser
 
@@ -151,6 +156,12 @@ def speculation_figures(made):
     return line
 
 
+def sparse_figures(made):
+    """One line for people."""
+    return (f"attention of the prompt: {100 * made.sparse.density:.0f}% of dense, "
+            f"{100 * made.sparse.dense_heads:.0f}% of heads dense")
+
+
 def write(text):
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -162,7 +173,8 @@ def run(options):
         raise InvalidInput("--system is a message of a chat; give --chat, too")
     use_threads(options.threads)
     generator = Generator(options.model, dtype=options.dtype, device=options.device,
-                          tokenizer=options.tokenizer, **draft_settings(options))
+                          tokenizer=options.tokenizer, sparse=options.sparse,
+                          **draft_settings(options))
     settings = {name: getattr(options, name) for name in (
         "max_new_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "ignore_eos",
         "prefill_slice")}
@@ -177,6 +189,8 @@ def run(options):
     else:
         write("\n")
         print(figures(made), file=sys.stderr)
+        if made.sparse is not None:
+            print(sparse_figures(made), file=sys.stderr)
         if made.speculation is not None:
             print(speculation_figures(made), file=sys.stderr)
 

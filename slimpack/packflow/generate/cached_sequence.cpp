@@ -30,8 +30,9 @@ at::Tensor CachedSequence::prefill(std::span<const std::int64_t> prompt, std::in
     const auto slice =
         prompt.subspan(static_cast<std::size_t>(first),
                        static_cast<std::size_t>(std::min(settings.slice, size - first)));
-    const RowStates states =
-        model_->run(cache_, {.tokens = slice, .feature_layers = settings.feature_layers});
+    const RowStates states = model_->run(
+        cache_,
+        {.tokens = slice, .feature_layers = settings.feature_layers, .sparse = settings.sparse});
     append(slice);
     if (settings.on_slice) settings.on_slice(first, states);
     last_1H = states.hidden_TH.narrow(0, states.hidden_TH.size(0) - 1, 1);

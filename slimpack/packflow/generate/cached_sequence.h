@@ -21,6 +21,7 @@ struct PrefillSettings {
   /// last one's.
   bool runs_again = false;
   SliceStates on_slice = {};
+  SparsePrefill* sparse = nullptr;  ///< null = dense attention
 };
 
 /// Tokens and their keys and values. Does not own the model.

@@ -45,6 +45,7 @@ struct Generated {
   Nanos first_token{0};            ///< from the call to the first token
   Nanos decoding{0};               ///< from the first token to the end
   SpeculationFigures speculation;
+  SparseFigures sparse;
 };
 
 /// Told of each token; false = no more.
@@ -61,6 +62,9 @@ class Generator {
         model_(&model),
         speculator_(std::in_place, model, std::move(draft), std::move(rule)) {}
 
+  /// Prompts from now on take sparse attention, or dense attention.
+  void use_sparse(std::optional<SparsePrefill> sparse) { sparse_ = std::move(sparse); }
+
   /// Forgets the last sequence.
   void forget() { sequence_.truncate(0); }
 
@@ -68,13 +72,20 @@ class Generator {
   [[nodiscard]] Generated generate(std::span<const std::int64_t> prompt,
                                    const GenerateSettings& settings, const TokenListener& listener);
 
+  /// Σ −log p of the text's tokens from `from` on, in nats, each given all before it. Runs the
+  /// whole text; the sequence is the text afterwards. Throws as generate(). REQUIRES: from ≥ 1.
+  [[nodiscard]] double nats(std::span<const std::int64_t> text, std::int64_t from,
+                            const GenerateSettings& settings);
+
  private:
+  PrefillSettings prefill_settings(const GenerateSettings& settings);
   /// The tokens after `token`: one or more.
   std::vector<std::int64_t> next_tokens(std::int64_t token, Sampler& sampler);
 
   CachedSequence sequence_;
   LanguageModel* model_;
   std::optional<Speculator> speculator_;
+  std::optional<SparsePrefill> sparse_;
 };
 
 }  // namespace slimpack

@@ -135,7 +135,7 @@ RowStates LanguageModel::run_slice(KeyValueCache& cache, const TokenRows& rows, 
       put_on(at::tensor(at::IntArrayRef(rows.tokens.data(), rows.tokens.size())), device_);
   at::Tensor x_TH = device_.is_cpu() ? weights_.embedding.panels().rows_TI(tokens_T)
                                      : at::embedding(weights_.embedding.whole_OI(), tokens_T);
-  const SlicePass pass{shape_, cache, rope_.rows(positions), own};
+  const SlicePass pass{shape_, cache, rope_.rows(positions), own, rows.sparse};
   const auto sums = at::dtype(accumulate_type(dtype_)).device(device_);
   Features features(rows, shape_.hidden_size, sums);
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {

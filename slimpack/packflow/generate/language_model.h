@@ -17,6 +17,7 @@
 #include "slimpack/packflow/generate/key_value_cache.h"
 #include "slimpack/packflow/generate/rope_table.h"
 #include "slimpack/packflow/generate/row_decoder.h"
+#include "slimpack/packflow/generate/sparse_prefill.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 
@@ -29,6 +30,8 @@ struct TokenRows {
   std::span<const std::int32_t> parents = {};
   /// Layers whose inputs are wanted; ascending.
   std::span<const std::int64_t> feature_layers = {};
+  /// Of a sequence's slice; null = dense attention. Few rows on a CPU are always dense.
+  SparsePrefill* sparse = nullptr;
 };
 
 /// In the accumulate type, on the model's device.

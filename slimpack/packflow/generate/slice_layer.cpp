@@ -51,6 +51,7 @@ AttentionResult attend_tree(const at::Tensor& q_TND, const KeysValues& kv, const
 
 at::Tensor attend(const SlicePass& pass, const at::Tensor& q_TND, const KeysValues& kv) {
   const std::int64_t before = pass.cache.size();
+  if (pass.sparse != nullptr) return pass.sparse->attend(q_TND, kv, Tokens(before));
   if (!pass.own.is_tree()) return attention_forward(q_TND, kv, Tokens(before)).out_TND;
   AttentionResult own = attend_tree(q_TND, kv.narrow(before, q_TND.size(0)), pass.own);
   if (before == 0) return own.out_TND;

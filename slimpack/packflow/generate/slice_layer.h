@@ -8,6 +8,7 @@
 #include "slimpack/packflow/decode/row_attention.h"
 #include "slimpack/packflow/generate/decoder_weights.h"
 #include "slimpack/packflow/generate/key_value_cache.h"
+#include "slimpack/packflow/generate/sparse_prefill.h"
 #include "slimpack/packflow/kernels/rope.h"
 #include "slimpack/spec/model_shape.h"
 
@@ -19,6 +20,7 @@ struct SlicePass {
   const KeyValueCache& cache;  ///< with room for the rows
   RopeRows rope;               ///< of the rows
   const OwnKeys& own;          ///< rows and keys are those of x
+  SparsePrefill* sparse;       ///< null = dense
 };
 
 /// y = layer(x), in the compute type. Writes keys and values of the rows to the cache, after its
