@@ -30,6 +30,8 @@ at::Tensor CachedSequence::prefill(std::span<const std::int64_t> prompt, std::in
     const auto slice =
         prompt.subspan(static_cast<std::size_t>(first),
                        static_cast<std::size_t>(std::min(settings.slice, size - first)));
+    if (settings.sparse != nullptr)
+      settings.sparse->begin_slice(first + static_cast<std::int64_t>(slice.size()) == size);
     const RowStates states = model_->run(
         cache_,
         {.tokens = slice, .feature_layers = settings.feature_layers, .sparse = settings.sparse});

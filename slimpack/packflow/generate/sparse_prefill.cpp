@@ -1,6 +1,7 @@
 #include "slimpack/packflow/generate/sparse_prefill.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/sparse/sparse_costs.h"
@@ -19,8 +20,15 @@ SparseMethod sparse_method(std::string_view name) {
 }
 
 SparsePrefill::SparsePrefill(const SparseMethod& method, std::vector<std::int64_t> measured_heads)
-    : attention_{method, std::nullopt, std::move(measured_heads)} {
+    : method_(method), attention_{method, std::nullopt, std::move(measured_heads)} {
   check_sparse_method(method);
+}
+
+void SparsePrefill::begin_slice(bool last) {
+  attention_.method = method_;
+  if (auto* const columns = std::get_if<SampledColumns>(&attention_.method);
+      columns != nullptr && !last)
+    columns->dense_rows = 0;
 }
 
 at::Tensor SparsePrefill::attend(const at::Tensor& q_TND, const KeysValues& kv, Tokens prefix) {

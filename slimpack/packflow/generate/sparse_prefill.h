@@ -35,12 +35,16 @@ class SparsePrefill {
   /// where a constant of the method is out of its range.
   explicit SparsePrefill(const SparseMethod& method, std::vector<std::int64_t> measured_heads = {});
 
+  /// Rows that the method wants to see everything at a prompt's end do so in its last slice alone.
+  void begin_slice(bool last);
+
   [[nodiscard]] at::Tensor attend(const at::Tensor& q_TND, const KeysValues& kv, Tokens prefix);
 
   [[nodiscard]] const SparseFigures& figures() const { return figures_; }
   void forget_figures() { figures_ = {}; }
 
  private:
+  SparseMethod method_;
   SparseAttention attention_;
   SparseFigures figures_;
 };
