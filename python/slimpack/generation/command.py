@@ -25,7 +25,7 @@ EPILOG = """examples:
   # A long prompt from a file, or from a pipe
   {prog} MODEL --file notes.txt --stop '###'
   git diff | {prog} MODEL --json
-  # Faster where the answer repeats parts of the prompt, such as code; the answer stays the same
+  # Faster where an answer repeats its prompt, such as code; it stays the same
   {prog} MODEL --file program.py --draft ngram
 """
 
