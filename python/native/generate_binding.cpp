@@ -16,6 +16,7 @@
 
 #include "python/native/generate_binding.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/progress.h"
 #include "slimpack/packflow/decode/amx_product.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/generate/eagle_draft.h"
@@ -25,7 +26,6 @@
 #include "slimpack/packflow/generate/hetero_spec.h"
 #include "slimpack/packflow/generate/measure_verification.h"
 #include "slimpack/packflow/generate/ngram_draft.h"
-#include "slimpack/packflow/generate/stopwatch.h"
 
 namespace nb = nanobind;
 
@@ -82,7 +82,7 @@ std::unique_ptr<TreeRule> make_expected_speed(const DraftSettings& settings, Lan
   const TreeSize most = size_of(settings, {.depth = 16, .rows = 64, .width = 10});
   most.require_sound();
   return std::make_unique<ExpectedSpeedTree>(most, measure_verification(model, most.rows),
-                                             wall_time);
+                                             monotonic_now);
 }
 
 std::unique_ptr<TreeRule> make_hetero_spec(const DraftSettings& settings) {
@@ -220,26 +220,21 @@ class PythonGenerator {
 }  // namespace
 
 void bind_generation(nb::module_& m) {
-  nb::class_<GenerateSettings>(m, "GenerateSettings")
-      .def(nb::init<>())
+  nb::class_<GenerateSettings> settings(m, "GenerateSettings");
+  settings.def(nb::init<>())
       .def_rw("max_new_tokens", &GenerateSettings::max_new_tokens)
       .def_rw("stop_tokens", &GenerateSettings::stop_tokens)
-      .def_rw("prefill_slice", &GenerateSettings::prefill_slice)
-      .def_prop_rw(
-          "temperature", [](const GenerateSettings& s) { return s.sampling.temperature; },
-          [](GenerateSettings& s, double v) { s.sampling.temperature = v; })
-      .def_prop_rw(
-          "top_k", [](const GenerateSettings& s) { return s.sampling.top_k; },
-          [](GenerateSettings& s, std::int64_t v) { s.sampling.top_k = v; })
-      .def_prop_rw(
-          "top_p", [](const GenerateSettings& s) { return s.sampling.top_p; },
-          [](GenerateSettings& s, double v) { s.sampling.top_p = v; })
-      .def_prop_rw(
-          "min_p", [](const GenerateSettings& s) { return s.sampling.min_p; },
-          [](GenerateSettings& s, double v) { s.sampling.min_p = v; })
-      .def_prop_rw(
-          "seed", [](const GenerateSettings& s) { return s.sampling.seed; },
-          [](GenerateSettings& s, std::uint64_t v) { s.sampling.seed = v; });
+      .def_rw("prefill_slice", &GenerateSettings::prefill_slice);
+  const auto add_sampling = [&]<class Value>(const char* name, Value SamplingSettings::*field) {
+    settings.def_prop_rw(
+        name, [field](const GenerateSettings& s) { return s.sampling.*field; },
+        [field](GenerateSettings& s, Value value) { s.sampling.*field = value; });
+  };
+  add_sampling("temperature", &SamplingSettings::temperature);
+  add_sampling("top_k", &SamplingSettings::top_k);
+  add_sampling("top_p", &SamplingSettings::top_p);
+  add_sampling("min_p", &SamplingSettings::min_p);
+  add_sampling("seed", &SamplingSettings::seed);
 
   nb::class_<DraftSettings>(m, "DraftSettings")
       .def(nb::init<>())

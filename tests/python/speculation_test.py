@@ -5,50 +5,28 @@ import json
 import pytest
 import torch
 from generation_test import VOCABULARY, prompts, save_model
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import slimpack
+from slimpack.draft import files
+from slimpack.draft.config import HeadConfig
+from slimpack.draft.head import DraftHead
 from slimpack.generation import Generator, fit_heterospec
 from slimpack.generation.command import main
 
 
-def save_head(folder, seed=0, guesses=100, hidden=48, **config):
+def save_head(folder, seed=0, guesses=100, **config):
     """An EAGLE-3 head of random weights for save_model's model."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def random(*sizes):
-        return torch.randn(sizes, generator=generator) * 0.3
-
-    heads, key_heads, dim, inner = 4, 2, 12, 64
-    ids = torch.randperm(VOCABULARY, generator=generator)[:guesses].sort().values
-    known = torch.zeros(VOCABULARY, dtype=torch.bool)
-    known[ids] = True
-    tensors = {
-        "fc.weight": random(hidden, 3 * 48),
-        "midlayer.hidden_norm.weight": 1 + random(hidden),
-        "midlayer.input_layernorm.weight": 1 + random(hidden),
-        "midlayer.post_attention_layernorm.weight": 1 + random(hidden),
-        "midlayer.self_attn.q_proj.weight": random(heads * dim, 2 * hidden),
-        "midlayer.self_attn.k_proj.weight": random(key_heads * dim, 2 * hidden),
-        "midlayer.self_attn.v_proj.weight": random(key_heads * dim, 2 * hidden),
-        "midlayer.self_attn.o_proj.weight": random(hidden, heads * dim),
-        "midlayer.mlp.gate_proj.weight": random(inner, hidden),
-        "midlayer.mlp.up_proj.weight": random(inner, hidden),
-        "midlayer.mlp.down_proj.weight": random(hidden, inner),
-        "norm.weight": 1 + random(hidden),
-        "lm_head.weight": random(guesses, hidden),
-        "d2t": ids - torch.arange(guesses),
-        "t2d": known,
-    }
-    if config.get("fc_norm"):
-        tensors |= {f"fc_norm.{i}.weight": 1 + random(48) for i in range(3)}
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps({
-        "hidden_size": hidden, "intermediate_size": inner, "num_attention_heads": heads,
-        "num_key_value_heads": key_heads, "head_dim": dim, "vocab_size": VOCABULARY,
-        "draft_vocab_size": guesses, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, **config}))
-    return tensors
+    torch.manual_seed(seed)
+    head = DraftHead(HeadConfig(
+        hidden_size=48, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+        vocab_size=VOCABULARY, draft_vocab_size=guesses, target_hidden_size=48, **config))
+    with torch.no_grad():
+        for parameter in head.parameters():
+            norm = parameter.ndim == 1
+            parameter.copy_(norm + 0.3 * torch.randn_like(parameter))
+    head.set_vocabulary(torch.randperm(VOCABULARY)[:guesses].sort().values)
+    files.save_head(head, folder)
 
 
 def save_bins(folder, **fields):
@@ -216,7 +194,8 @@ def test_heads_of_another_model_are_refused(tmp_path, values, message):
 
 def test_heads_with_tokens_that_the_model_lacks_are_refused(tmp_path):
     save_model(tmp_path)
-    tensors = save_head(tmp_path / "head")
+    save_head(tmp_path / "head")
+    tensors = load_file(tmp_path / "head" / "model.safetensors")
     tensors["d2t"][7] = 1000
     save_file(tensors, tmp_path / "head" / "model.safetensors")
     with pytest.raises(slimpack.InvalidInput, match="d2t names token 1007, the model has 257"):

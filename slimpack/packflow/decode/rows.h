@@ -4,6 +4,7 @@
 // dispatch than in work, so decoding works on pointers.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
@@ -25,6 +26,12 @@ struct RowsView {
   }
   operator RowsView<const T>() const { return {data, rows, stride}; }
 };
+
+/// The rows of a contiguous tensor [T, …]. REQUIRES: its numbers are T's.
+template <class T>
+[[nodiscard]] RowsView<T> view_of(const at::Tensor& x) {
+  return {x.mutable_data_ptr<T>(), x.size(0), x.size(1)};
+}
 
 /// Inputs of a product are padded with zeros to a multiple of this: what one AMX tile takes.
 inline constexpr std::int64_t kInputPadding = 32;

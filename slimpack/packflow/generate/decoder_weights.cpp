@@ -87,7 +87,6 @@ DecoderWeights decoder_weights(const ModelShape& shape, const NamedTensors& tens
         layer_weights(tensors, fmt::format("model.layers.{}.", layer), dtype, device));
   weights.embedding = make.matrix({"model.embed_tokens"});
   weights.final_norm_H = make.norm("model.norm");
-  weights.head_is_embedding = shape.tie_embeddings;
   if (!shape.tie_embeddings) weights.head = make.matrix({"lm_head"});
   return weights;
 }

@@ -56,9 +56,8 @@ struct DecoderWeights {
   DecoderMatrix head;  ///< [V, H]; undefined where the embedding is the head, too
 
   [[nodiscard]] const DecoderMatrix& head_matrix() const {
-    return head_is_embedding ? embedding : head;
+    return head.defined() ? head : embedding;
   }
-  bool head_is_embedding = false;
 };
 
 /// A norm's weight or a bias: rounded as the model's numbers are, in the accumulate type.

@@ -20,11 +20,6 @@
 namespace slimpack {
 namespace {
 
-template <class T>
-RowsView<T> view_of(const at::Tensor& x) {
-  return {x.mutable_data_ptr<T>(), x.size(0), x.size(1)};
-}
-
 /// Guesses after some rows, likeliest first: [rows, width] each.
 struct Guesses {
   at::Tensor log_probability;  ///< fp64

@@ -36,13 +36,7 @@ OwnKeys own_keys(const TokenRows& rows) {
   return rows.parents.empty() ? OwnKeys(count) : OwnKeys(rows.parents, count);
 }
 
-template <class T>
-RowsView<T> view_of(const at::Tensor& x) {
-  return {x.mutable_data_ptr<T>(), x.size(0), x.size(1)};
-}
-
-std::variant<RowDecoder<double>, RowDecoder<float>, RowDecoder<c10::BFloat16>> row_decoder(
-    const ModelShape& shape, Dtype dtype) {
+AnyRowDecoder row_decoder(const ModelShape& shape, Dtype dtype) {
   switch (dtype) {
     case Dtype::kFp64:
       return RowDecoder<double>(shape);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "slimpack/packflow/checkpoint/safetensors.h"
@@ -64,9 +63,6 @@ class LanguageModel {
   [[nodiscard]] at::Tensor logits(const at::Tensor& hidden_TH);
 
  private:
-  using AnyRowDecoder =
-      std::variant<RowDecoder<double>, RowDecoder<float>, RowDecoder<c10::BFloat16>>;
-
   void require_fits(const KeyValueCache& cache, const TokenRows& rows) const;
   template <class Input>
   RowStates run_few(RowDecoder<Input>& decoder, KeyValueCache& cache, const TokenRows& rows,

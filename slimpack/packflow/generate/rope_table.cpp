@@ -1,10 +1,9 @@
 #include "slimpack/packflow/generate/rope_table.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/outer.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "slimpack/packflow/device/tensor.h"
 
@@ -19,10 +18,9 @@ RopeTable::RopeTable(const ModelShape& shape, Dtype dtype, at::Device device)
 void RopeTable::reserve(std::int64_t positions) {
   if (positions <= cos_LD_.size(0)) return;
   const std::int64_t grown = std::max(positions, cos_LD_.size(0) * 3 / 2);
-  const at::Tensor angles =
-      at::outer(at::arange(grown, cos_LD_.scalar_type()), frequencies_.inverse);
-  cos_LD_ = angles.cos().mul_(frequencies_.attention_factor);
-  sin_LD_ = angles.sin().mul_(frequencies_.attention_factor);
+  auto [cos, sin] = rope_tables(frequencies_, grown);
+  cos_LD_ = std::move(cos);
+  sin_LD_ = std::move(sin);
 }
 
 RopeRows RopeTable::rows(std::span<const std::int64_t> positions) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <variant>
 
 #include "slimpack/packflow/decode/row_attention.h"
 #include "slimpack/packflow/decode/row_operators.h"
@@ -64,5 +65,9 @@ class RowDecoder {
   RowBuffer<Sum<Input>> gate_up_TO_;
   RowBuffer<Input> act_TF_;
 };
+
+/// Of whichever type a model computes in.
+using AnyRowDecoder =
+    std::variant<RowDecoder<double>, RowDecoder<float>, RowDecoder<c10::BFloat16>>;
 
 }  // namespace slimpack

@@ -87,13 +87,19 @@ RopeFrequencies rope_frequencies(const ModelShape& shape, at::ScalarType type) {
   return {periods.reciprocal()};
 }
 
+RopeTables rope_tables(const RopeFrequencies& frequencies, std::int64_t positions) {
+  const at::Tensor& inverse = frequencies.inverse;
+  const at::Tensor angles = at::outer(at::arange(positions, inverse.options()), inverse);
+  return {angles.cos().mul_(frequencies.attention_factor),
+          angles.sin().mul_(frequencies.attention_factor)};
+}
+
 Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions, at::Device device) {
-  const auto angle_type = accumulate_type(dtype);
-  const RopeFrequencies frequencies = rope_frequencies(shape, angle_type);
-  const auto angles = at::outer(at::arange(positions.count(), angle_type), frequencies.inverse);
+  const auto [cos, sin] =
+      rope_tables(rope_frequencies(shape, accumulate_type(dtype)), positions.count());
   const auto table = at::dtype(compute_type(dtype)).device(device);
-  cos_ = angles.cos().mul_(frequencies.attention_factor).to(table).unsqueeze(1);
-  sin_ = angles.sin().mul_(frequencies.attention_factor).to(table).unsqueeze(1);
+  cos_ = cos.to(table).unsqueeze(1);
+  sin_ = sin.to(table).unsqueeze(1);
 }
 
 RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {

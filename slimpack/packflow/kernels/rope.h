@@ -29,6 +29,13 @@ struct RopeFrequencies {
 /// As transformers computes them, step by step in `type`: in kFloat the same bits.
 [[nodiscard]] RopeFrequencies rope_frequencies(const ModelShape& shape, at::ScalarType type);
 
+/// cos and sin of positions [0, positions): [positions, D/2], in the type of the frequencies.
+struct RopeTables {
+  at::Tensor cos;
+  at::Tensor sin;
+};
+[[nodiscard]] RopeTables rope_tables(const RopeFrequencies& frequencies, std::int64_t positions);
+
 /// Tables for positions [0, positions). fp32 angles as in Hugging Face; fp64 ones in fp64 runs.
 class Rope {
  public:

@@ -51,9 +51,7 @@ Choose chooser(const SampledBlocks& method, const at::Tensor& k_LD, const QueryB
 
 ChoosingWork choosing_work(const SampledBlocks& method, const QueryBlocks& queries,
                            std::int64_t thinning, std::int64_t /*sharing*/) {
-  double pairs = 0;
-  for (const RowSample& sample : samples_of(method, queries, thinning))
-    pairs += static_cast<double>(sample.rows) * static_cast<double>(sample.last() + 1);
+  const double pairs = sampled_pairs(samples_of(method, queries, thinning));
   return {pairs, pairs, 0};
 }
 

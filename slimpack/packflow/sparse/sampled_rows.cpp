@@ -62,6 +62,13 @@ double sum_of(const std::vector<double>& values) {
 
 }  // namespace
 
+double sampled_pairs(const std::vector<RowSample>& samples) {
+  double pairs = 0;
+  for (const RowSample& sample : samples)
+    pairs += static_cast<double>(sample.rows) * static_cast<double>(sample.last() + 1);
+  return pairs;
+}
+
 at::Tensor causal_softmax(const at::Tensor& q_RD, const at::Tensor& k_LD, double scale,
                           const RowSample& sample) {
   at::Tensor scores_RL = at::mm(at::mul(q_RD, scale), k_LD.narrow(0, 0, sample.last() + 1).t())

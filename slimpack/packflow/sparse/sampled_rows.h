@@ -18,6 +18,9 @@ struct RowSample {
   [[nodiscard]] std::int64_t last() const { return position(rows - 1); }
 };
 
+/// Pairs of a row and a key up to its sample's last row.
+[[nodiscard]] double sampled_pairs(const std::vector<RowSample>& samples);
+
 /// Softmax of scaled products of rows and keys, where row r sees keys 0 to position(r): [rows, L]
 /// for keys 0 to the last row's own, in the accumulate type.
 [[nodiscard]] at::Tensor causal_softmax(const at::Tensor& q_RD, const at::Tensor& k_LD,
