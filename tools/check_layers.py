@@ -31,6 +31,8 @@ LAYERS = [
     ["packflow/layer"],
     ["packflow/step"],
     ["packflow/checkpoint", "packflow/profile"],  # side by side
+    ["packflow/language"],
+    ["packflow/speculate"],
     ["packflow/generate"],
     ["planner"],
     ["job", "report"],

@@ -2,12 +2,15 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +24,9 @@
 #include "slimpack/job/configured_fit.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/fit_report.h"
+#include "slimpack/report/prompt_report.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -29,8 +35,19 @@ namespace {
 /// The answer "no", as distinct from a failed run (1) and bad input (2).
 constexpr int kDoesNotFit = 3;
 
+constexpr std::array kDtypes{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64};
+
+/// What is asked of text generation in place of training.
+struct PromptArguments {
+  std::optional<std::int64_t> tokens;  ///< none = nothing is asked
+  std::int64_t answer = 256;
+  std::int64_t slice = PromptQuestion().slice.count();
+  std::string dtype{to_string(PromptQuestion().dtype)};
+};
+
 struct FitArguments : RunFile {
   StepSource source;
+  PromptArguments prompt;
   std::string json;
 };
 
@@ -53,7 +70,27 @@ class ChangedJobs {
   std::size_t done_ = 0;
 };
 
+Dtype dtype_of(std::string_view name) {
+  return *std::ranges::find(kDtypes, name, [](Dtype dtype) { return to_string(dtype); });
+}
+
+int fit_prompt(const FitArguments& arguments) {
+  const PromptArguments& asked = arguments.prompt;
+  const std::filesystem::path model = arguments.config;
+  const PromptQuestion question{
+      .shape =
+          read_model_shape(std::filesystem::is_directory(model) ? model / "config.json" : model),
+      .dtype = dtype_of(asked.dtype),
+      .prompt = Tokens(*asked.tokens),
+      .answer = Tokens(asked.answer),
+      .slice = Tokens(asked.slice)};
+  fmt::print("{}", prompt_text(question));
+  if (!arguments.json.empty()) write_file(arguments.json, prompt_figures(question).dump(2) + "\n");
+  return 0;
+}
+
 int fit(const FitArguments& arguments) {
+  if (arguments.prompt.tokens) return fit_prompt(arguments);
   const RunConfig config = read_run_config(arguments.config, arguments.overrides);
   const StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
@@ -70,6 +107,25 @@ int fit(const FitArguments& arguments) {
   return advice.wish.fits ? 0 : kDoesNotFit;
 }
 
+void add_prompt(CLI::App& command, PromptArguments& prompt) {
+  command
+      .add_option("--prompt", prompt.tokens,
+                  "In place of training: the memory of 'slimpack generate' on a CPU with a prompt "
+                  "of so many tokens; RUN.toml is then the model's folder or config.json")
+      ->type_name("TOKENS");
+  command.add_option("--max-new-tokens", prompt.answer, "With --prompt: of the answer")
+      ->capture_default_str()
+      ->type_name("TOKENS");
+  command.add_option("--prefill-slice", prompt.slice, "With --prompt: as in 'slimpack generate'")
+      ->capture_default_str()
+      ->type_name("TOKENS");
+  std::vector<std::string> names;
+  for (const Dtype dtype : kDtypes) names.emplace_back(to_string(dtype));
+  command.add_option("--dtype", prompt.dtype, "With --prompt: of the weights")
+      ->capture_default_str()
+      ->check(CLI::IsMember(names));
+}
+
 }  // namespace
 
 void add_fit_command(CLI::App& app, int& answer) {
@@ -78,6 +134,7 @@ void add_fit_command(CLI::App& app, int& answer) {
   const auto arguments = std::make_shared<FitArguments>();
   add_run_file(*command, *arguments)->required();
   add_step_source(*command, arguments->source);
+  add_prompt(*command, arguments->prompt);
   command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
       ->type_name("FILE");
   command->footer(
@@ -88,7 +145,9 @@ void add_fit_command(CLI::App& app, int& answer) {
       "Example, a 70B model on 16 H100s:\n"
       "  slimpack fit run.toml --lengths lengths.txt \\\n"
       "      --set hardware.file=hardware/h100.toml \\\n"
-      "      --set parallel.tp=8 --set parallel.pp=2");
+      "      --set parallel.tp=8 --set parallel.pp=2\n"
+      "A prompt of 128K tokens for a model to answer:\n"
+      "  slimpack fit models/llama-3.1-8b.json --prompt 131072");
   command->callback([arguments, &answer] { answer = fit(*arguments); });
 }
 

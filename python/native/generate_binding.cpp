@@ -19,13 +19,13 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/packflow/decode/amx_product.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/generate/eagle_draft.h"
-#include "slimpack/packflow/generate/expected_speed.h"
-#include "slimpack/packflow/generate/fixed_tree.h"
 #include "slimpack/packflow/generate/generator.h"
-#include "slimpack/packflow/generate/hetero_spec.h"
-#include "slimpack/packflow/generate/measure_verification.h"
-#include "slimpack/packflow/generate/ngram_draft.h"
+#include "slimpack/packflow/speculate/eagle_draft.h"
+#include "slimpack/packflow/speculate/expected_speed.h"
+#include "slimpack/packflow/speculate/fixed_tree.h"
+#include "slimpack/packflow/speculate/hetero_spec.h"
+#include "slimpack/packflow/speculate/measure_verification.h"
+#include "slimpack/packflow/speculate/ngram_draft.h"
 
 namespace nb = nanobind;
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "slimpack/base/json_fields.h"
 
 namespace slimpack {
 

@@ -139,3 +139,26 @@ def test_bad_solvers_and_budgets_are_named(workspace, tmp_path, arguments, parts
     assert_refused(run("plan", workspace.config("bad-solvers"),
                        "--out", tmp_path / "plan.json", *arguments), *parts)
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_the_memory_of_a_prompt(tmp_path):
+    file = tmp_path / "prompt.json"
+    done = run("fit", "models/llama-3.1-8b.json", "--prompt", "131000", "--max-new-tokens", "72",
+               "--dtype", "bf16", "--json", file)
+    assert done.returncode == 0, done.stderr
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    figures = json.loads(file.read_text())
+    assert (figures["format"], figures["version"]) == ("slimpack-fit-prompt", 1)
+    # 32 layers, 8 key heads of 128 numbers, keys and values of two bytes each.
+    assert figures["cache_bytes"] == 32 * 131_072 * 2 * 8 * 128 * 2
+    parts = ["weight_bytes", "cache_bytes", "angle_bytes", "slice_bytes"]
+    assert figures["total_bytes"] == sum(figures[part] for part in parts)
+
+
+@pytest.mark.parametrize("arguments, texts", [
+    (["models/llama-3.1-8b.json", "--prompt", "0"], ["0 tokens", "1 or more"]),
+    (["models/llama-3.1-8b.json", "--prompt", "200000"], ["200,000", "131,072"]),
+    (["models/nothing.json", "--prompt", "10"], ["models/nothing.json"]),
+])
+def test_prompts_that_no_model_answers_are_refused(arguments, texts):
+    assert_refused(run("fit", *arguments), *texts)

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/generate/stopwatch.h"
+#include "slimpack/base/stopwatch.h"
 
 namespace slimpack {
 namespace {

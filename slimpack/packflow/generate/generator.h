@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/packflow/generate/cached_sequence.h"
-#include "slimpack/packflow/generate/language_model.h"
-#include "slimpack/packflow/generate/sampler.h"
-#include "slimpack/packflow/generate/speculator.h"
+#include "slimpack/packflow/language/cached_sequence.h"
+#include "slimpack/packflow/language/language_model.h"
+#include "slimpack/packflow/language/sampler.h"
+#include "slimpack/packflow/speculate/speculator.h"
 
 namespace slimpack {
 

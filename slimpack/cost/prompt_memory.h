@@ -1,0 +1,35 @@
+// Memory of text generation on a CPU (packflow/generate), in bytes.
+#pragma once
+
+#include "slimpack/base/units.h"
+#include "slimpack/spec/dtype.h"
+#include "slimpack/spec/model_shape.h"
+
+namespace slimpack {
+
+struct PromptQuestion {
+  ModelShape shape;
+  Dtype dtype = Dtype::kBf16;
+  Tokens prompt;
+  Tokens answer;       ///< at most
+  Tokens slice{1024};  ///< tokens of the prompt that go through the model at once
+};
+
+/// What lives while the last slice of the prompt runs, beside the program itself. Decoding takes
+/// less.
+struct PromptMemory {
+  Bytes weights;
+  Bytes cache;   ///< keys and values of prompt and answer
+  Bytes angles;  ///< rope's tables
+  Bytes slice;   ///< the peak of a layer's tensors and a copy of a weight
+
+  [[nodiscard]] Bytes total() const { return weights + cache + angles + slice; }
+};
+
+/// With dense attention; in bf16 on a processor with AMX, elsewhere its kernel takes less. Padding
+/// of weights to whole panels is left out: under 1% unless the model is tiny. Throws InvalidInput
+/// for a prompt without tokens, a negative answer, an empty slice, and a prompt that is longer than
+/// the model's positions. Cost: O(1).
+[[nodiscard]] PromptMemory prompt_memory(const PromptQuestion& question);
+
+}  // namespace slimpack

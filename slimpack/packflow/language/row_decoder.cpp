@@ -1,0 +1,109 @@
+#include "slimpack/packflow/language/row_decoder.h"
+
+#include "slimpack/packflow/decode/panel_product.h"
+
+namespace slimpack {
+namespace {
+
+/// Null where the tensor is undefined.
+template <class T>
+const T* elements(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
+}
+
+}  // namespace
+
+template <class Input>
+RowsView<Input> RowDecoder<Input>::normed(const at::Tensor& norm_H,
+                                          RowsView<const Sum<Input>> x_TH) {
+  normed_TH_.resize(x_TH.rows, shape_.hidden_size);
+  norm_rows<Input>(x_TH, shape_.hidden_size, elements<Sum<Input>>(norm_H), shape_.rms_norm_eps,
+                   normed_TH_.view());
+  return normed_TH_.view();
+}
+
+/// Norms of each head of q and of k, in place.
+template <class Input>
+void RowDecoder<Input>::norm_heads(const DecoderLayerWeights& weights,
+                                   RowsView<Sum<Input>> qkv_TO) {
+  const std::int64_t dim = shape_.head_dim;
+  for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
+    const auto norm = [&](std::int64_t begin, std::int64_t heads, const at::Tensor& weight_D) {
+      const RowsView<Sum<Input>> x{qkv_TO.row(r) + begin, heads, dim};
+      norm_rows<Sum<Input>>(x, dim, elements<Sum<Input>>(weight_D), shape_.rms_norm_eps, x);
+    };
+    norm(0, shape_.num_heads, weights.q_norm_D);
+    norm(shape_.q_width(), shape_.num_kv_heads, weights.k_norm_D);
+  }
+}
+
+template <class Input>
+void RowDecoder<Input>::rotate_and_keep(RowsView<Sum<Input>> qkv_TO,
+                                        const CachedHeads<Input>& heads,
+                                        const RowPlaces<Sum<Input>>& places) {
+  const std::int64_t dim = shape_.head_dim;
+  const std::int64_t first = places.before + places.own.keys() - places.own.rows();
+  for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
+    Sum<Input>* const k = qkv_TO.row(r) + shape_.q_width();
+    const std::int64_t angle = places.positions[static_cast<std::size_t>(r)] * (dim / 2);
+    rotate_heads(qkv_TO.row(r), shape_.num_heads + shape_.num_kv_heads, dim,
+                 RopeAngles<Sum<Input>>{places.cos_LD + angle, places.sin_LD + angle});
+    const Sum<Input>* const v = k + shape_.kv_width();
+    for (std::int64_t head = 0; head < heads.heads; ++head) {
+      const std::int64_t to = (head * heads.capacity + first + r) * dim;
+      std::copy_n(k + head * dim, dim, heads.k + to);
+      std::copy_n(v + head * dim, dim, heads.v + to);
+    }
+  }
+}
+
+template <class Input>
+void RowDecoder<Input>::add_attention(const DecoderLayerWeights& weights,
+                                      RowsView<const Input> normed, const KeyValueCache& cache,
+                                      std::size_t layer, const RowPlaces<Sum<Input>>& places,
+                                      RowsView<Sum<Input>> x_TH) {
+  const std::int64_t width = shape_.q_width() + 2 * shape_.kv_width();
+  qkv_TO_.resize(x_TH.rows, width);
+  out_TQ_.resize(x_TH.rows, shape_.q_width());
+  multiply<Input>(weights.qkv.panels(), normed, qkv_TO_.view());
+  add_bias(qkv_TO_.view(), width, elements<Sum<Input>>(weights.qkv_bias_O));
+  if (shape_.qk_norm) norm_heads(weights, qkv_TO_.view());
+  const CachedHeads<Input> heads = cache.heads<Input>(layer);
+  rotate_and_keep(qkv_TO_.view(), heads, places);
+  attend_rows<Input>(qkv_TO_.view(), shape_.num_heads, heads, places.before, places.own,
+                     out_TQ_.view());
+  multiply<Input>(weights.output.panels(), out_TQ_.view(), x_TH, Into::kAdd);
+  add_bias(x_TH, shape_.hidden_size, elements<Sum<Input>>(weights.output_bias_H));
+}
+
+template <class Input>
+void RowDecoder<Input>::add_mlp(const DecoderLayerWeights& weights, RowsView<Sum<Input>> x_TH) {
+  const std::int64_t width = shape_.intermediate_size;
+  gate_up_TO_.resize(x_TH.rows, 2 * width);
+  act_TF_.resize(x_TH.rows, width);
+  multiply<Input>(weights.gate_up.panels(), normed(weights.mlp_norm_H, x_TH), gate_up_TO_.view());
+  add_bias(gate_up_TO_.view(), 2 * width, elements<Sum<Input>>(weights.gate_up_bias_O));
+  gate_rows<Input>(gate_up_TO_.view(), width, act_TF_.view());
+  multiply<Input>(weights.down.panels(), act_TF_.view(), x_TH, Into::kAdd);
+  add_bias(x_TH, shape_.hidden_size, elements<Sum<Input>>(weights.down_bias_H));
+}
+
+template <class Input>
+void RowDecoder<Input>::run_layer(const DecoderLayerWeights& weights, const KeyValueCache& cache,
+                                  std::size_t layer, const RowPlaces<Sum<Input>>& places,
+                                  RowsView<Sum<Input>> x_TH) {
+  add_attention(weights, normed(weights.attention_norm_H, x_TH), cache, layer, places, x_TH);
+  add_mlp(weights, x_TH);
+}
+
+template <class Input>
+void RowDecoder<Input>::head(const at::Tensor& norm_H, const PanelMatrix& head_VH,
+                             RowsView<const Sum<Input>> x_TH, RowsView<Sum<Input>> y_TV) {
+  multiply<Input>(head_VH, normed(norm_H, x_TH), y_TV);
+}
+
+template class RowDecoder<double>;
+template class RowDecoder<float>;
+template class RowDecoder<c10::BFloat16>;
+
+}  // namespace slimpack

@@ -1,0 +1,31 @@
+// Drafts guess what follows, cheaper than the model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/packflow/speculate/draft_tree.h"
+#include "slimpack/packflow/speculate/tree_rule.h"
+
+namespace slimpack {
+
+/// What guesses. It follows one sequence.
+class Draft {
+ public:
+  virtual ~Draft() = default;
+
+  /// Layers of the model whose inputs learn() wants, ascending.
+  [[nodiscard]] virtual std::vector<std::int64_t> feature_layers() const = 0;
+  /// Forgets the sequence's tokens from `size` on. learn() goes on with token `size`, which is as
+  /// it was unless size is 0. REQUIRES: it was told of more than `size` tokens, or size is 0.
+  virtual void go_back(std::int64_t size) = 0;
+  /// Told of the next tokens of the sequence, which the model has run, with their features [T, …].
+  virtual void learn(std::span<const std::int64_t> tokens, const at::Tensor& features) = 0;
+  /// Guesses after `token`, which follows all that it was told. Row 0 alone = no guess.
+  [[nodiscard]] virtual DraftTree propose(std::int64_t token, TreeRule& rule) = 0;
+};
+
+}  // namespace slimpack

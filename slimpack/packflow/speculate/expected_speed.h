@@ -1,0 +1,88 @@
+// The tree that promises most tokens a second, by measured times and by how often guesses like
+// these were right.
+//
+// 1. Each guess gets the probability that it is right: that of its parent times what Acceptance
+//    makes of the draft's. The expected tokens of a pass are 1 + the sum over the verified rows.
+// 2. A second is worth R tokens, the speed of late. The draft guesses another level as long as the
+//    tokens that levels like it brought are worth more than its time and that of more rows. At
+//    first it guesses no deeper than twice what was right, and one more.
+// 3. As many rows are verified as make expected tokens − R · seconds largest.
+// 4. An account holds what guessing won over plain decoding or lost to it. Without credit nothing
+//    is guessed. A hundredth of plain decoding's time comes in each pass, for another try.
+//
+// By 4 text that no draft suits costs a hundredth, and a bounded start.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "slimpack/base/units.h"
+#include "slimpack/packflow/speculate/acceptance.h"
+#include "slimpack/packflow/speculate/tree_rule.h"
+#include "slimpack/packflow/speculate/typical_time.h"
+#include "slimpack/packflow/speculate/verification_costs.h"
+
+namespace slimpack {
+
+/// Measures by itself, between the calls of a pass. Which trees it makes depends on these times;
+/// what they are verified to be does not.
+class ExpectedSpeedTree final : public TreeRule {
+ public:
+  using Clock = std::function<Nanos()>;
+
+  /// Trees of `most` at most. Throws as TreeSize::require_sound.
+  ExpectedSpeedTree(const TreeSize& most, VerificationCosts costs, Clock clock);
+
+  [[nodiscard]] std::int64_t width() const override { return most_.width; }
+  [[nodiscard]] bool deeper(const DraftTree& tree, std::int64_t depth) override;
+  [[nodiscard]] std::int64_t rows(const DraftTree& tree) override;
+  void learn(const DraftTree& verified, std::span<const std::int32_t> path) override;
+
+ private:
+  /// What levels of a depth brought to the rows that they followed.
+  struct Continuation {
+    double parents = 1;  ///< expected right rows that were guessed after
+    double worth = 0.7;  ///< expected right guesses, less what their rows cost
+  };
+  /// How many of some rows pay, and what they are worth: tokens − R · seconds, row 0 not counted.
+  struct Choice {
+    std::int64_t rows = 1;
+    double worth = 0;
+  };
+
+  double lap();
+  void begin_pass();
+  /// Measures the level that the draft was told to make, and rates its rows.
+  void end_level(const DraftTree& tree);
+  void rate_new_rows(const DraftTree& tree);
+  /// Expected right rows among those of the last level that the next one would follow.
+  [[nodiscard]] double right_parents(const DraftTree& tree, std::int64_t depth) const;
+  [[nodiscard]] Choice best_choice(std::span<const double> right) const;
+  [[nodiscard]] Continuation& continuation(std::int64_t depth);
+  /// That of the first one, until there was another.
+  [[nodiscard]] double further_level_seconds() const;
+
+  TreeSize most_;
+  VerificationCosts costs_;
+  Clock clock_;
+  Acceptance acceptance_;
+  TypicalTime first_level_, further_level_;
+  std::vector<Continuation> continuations_;  ///< by depth of the parents
+  double tokens_ = 0, seconds_ = 0;          ///< of late
+  double account_ = 0;                       ///< seconds
+  std::int64_t longest_ = 0;                 ///< right guesses in a row, ever
+
+  // The pass in progress.
+  Nanos last_{0};
+  bool guesses_ = false;
+  std::int64_t asked_ = 0;         ///< level in progress, from 1 on; 0 = none
+  double parents_ = 0;             ///< expected right rows that it follows
+  double drafting_ = 0;            ///< seconds so far
+  double rate_ = 0;                ///< R
+  std::vector<double> right_;      ///< by row: the probability that it is right
+  std::vector<double> likeliest_;  ///< the highest of these, descending, as many as may be verified
+};
+
+}  // namespace slimpack

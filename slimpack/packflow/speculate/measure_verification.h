@@ -1,0 +1,15 @@
+// Measures what verifications cost.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/packflow/language/language_model.h"
+#include "slimpack/packflow/speculate/verification_costs.h"
+
+namespace slimpack {
+
+/// The medians of some passes of 1, 2, 4, … rows, up to `most_rows`, after a short text. Takes
+/// about a third of a second, and three passes of each size where these take longer.
+[[nodiscard]] VerificationCosts measure_verification(LanguageModel& model, std::int64_t most_rows);
+
+}  // namespace slimpack

@@ -1,0 +1,28 @@
+// N-gram draft: what followed the last tokens where they stood before. It costs nothing, and text
+// that repeats itself, such as code, follows it far (prompt lookup decoding).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/packflow/speculate/draft.h"
+
+namespace slimpack {
+
+class NgramDraft final : public Draft {
+ public:
+  [[nodiscard]] std::vector<std::int64_t> feature_layers() const override { return {}; }
+  void go_back(std::int64_t size) override { tokens_.resize(static_cast<std::size_t>(size)); }
+  void learn(std::span<const std::int64_t> tokens, const at::Tensor& features) override;
+
+  /// Up to width() continuations of the latest places where the longest run of last tokens stood
+  /// before. Of n places where the run stood a share s goes on with a guess: its probability is
+  /// s · n / (n + 1). Cost: O(tokens).
+  [[nodiscard]] DraftTree propose(std::int64_t token, TreeRule& rule) override;
+
+ private:
+  std::vector<std::int64_t> tokens_;
+};
+
+}  // namespace slimpack

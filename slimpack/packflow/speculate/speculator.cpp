@@ -1,0 +1,81 @@
+#include "slimpack/packflow/speculate/speculator.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+#include "slimpack/base/stopwatch.h"
+
+namespace slimpack {
+namespace {
+
+/// Whether the deepest tree fits before the model's last position.
+bool has_room(const LanguageModel& model, const CachedSequence& sequence) {
+  constexpr std::int64_t kDeepest = TreeSize::kMostDepth + (TreeSize::kMostDepth + 1) / 2;
+  return static_cast<std::int64_t>(sequence.tokens().size()) + 1 + kDeepest <=
+         model.shape().max_positions.count();
+}
+
+}  // namespace
+
+PrefillSettings Speculator::told(PrefillSettings settings, CachedSequence& sequence) {
+  settings.feature_layers = draft_->feature_layers();
+  settings.runs_again = true;
+  settings.on_slice = [this, &sequence, first_slice = true](std::int64_t first,
+                                                            const RowStates& states) mutable {
+    if (first_slice) draft_->go_back(first);
+    first_slice = false;
+    draft_->learn(std::span(sequence.tokens()).subspan(static_cast<std::size_t>(first)),
+                  states.features_TH);
+  };
+  return settings;
+}
+
+void Speculator::count(const DraftTree& tree, const std::vector<std::int32_t>& path) {
+  ++figures_.passes;
+  figures_.rows += static_cast<std::int64_t>(tree.size());
+  for (std::size_t depth = 1; depth <= path.size(); ++depth) {
+    const bool guessed = std::ranges::find(tree.parents, path[depth - 1]) != tree.parents.end();
+    if (!guessed) break;
+    if (figures_.guessed.size() < depth) {
+      figures_.guessed.resize(depth, 0);
+      figures_.accepted.resize(depth, 0);
+    }
+    ++figures_.guessed[depth - 1];
+    if (depth < path.size()) ++figures_.accepted[depth - 1];
+  }
+}
+
+DraftTree Speculator::guesses_after(std::int64_t token) {
+  const DraftTree whole = draft_->propose(token, *rule_);
+  return whole.likeliest(rule_->rows(whole));
+}
+
+std::vector<std::int64_t> Speculator::step(CachedSequence& sequence, std::int64_t token,
+                                           Sampler& sampler) {
+  Stopwatch watch;
+  const bool guesses = has_room(*model_, sequence);
+  const DraftTree tree = guesses ? guesses_after(token) : DraftTree(token);
+  figures_.drafting += watch.lap();
+  const std::int64_t before = sequence.cache().size();
+  const std::vector<std::int64_t> layers = draft_->feature_layers();
+  const RowStates states = model_->run(sequence.cache(), {tree.tokens, tree.parents, layers});
+  const Verdict verdict = verify(tree, model_->logits(states.hidden_TH), sampler);
+  sequence.cache().keep(before, verdict.path);
+  figures_.verifying += watch.lap();
+  std::vector<std::int64_t> right;
+  for (const std::int32_t row : verdict.path)
+    right.push_back(tree.tokens[static_cast<std::size_t>(row)]);
+  sequence.append(right);
+  draft_->learn(right, layers.empty()
+                           ? at::Tensor()
+                           : states.features_TH.index_select(0, at::tensor(verdict.path)));
+  count(tree, verdict.path);
+  if (guesses) rule_->learn(tree, verdict.path);
+  figures_.drafting += watch.lap();
+  right.erase(right.begin());
+  right.push_back(verdict.next);
+  return right;
+}
+
+}  // namespace slimpack
