@@ -3,10 +3,14 @@
 # whole: most cases take less time than the start of a program. SHARDS n: as n parts, for programs
 # that take long. MAIN library: where main() is, if not GoogleTest's.
 # slimpack_only_calls_modules(target …): programs, tests and rooms whose time is spent in other rooms.
+# slimpack_precompiled_by(target target …): programs and libraries that are neither.
 # Headers that most sources include are compiled once: the first module (base) and the first test
 # compile theirs for all others. Targets whose sources include other ones say PRECOMPILED <header> …,
 # or PRECOMPILED_BY target for the headers of that target. Sources include them all the same
 # (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without).
+
+# Programs are compiled as libraries are, and so can take the headers that these have compiled.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 
 add_library(slimpack_flags INTERFACE)
 target_include_directories(slimpack_flags INTERFACE ${CMAKE_SOURCE_DIR})
@@ -56,6 +60,12 @@ function(slimpack_precompile target headers by first first_headers)
   else()
     target_precompile_headers(${target} PRIVATE ${first_headers})
   endif()
+endfunction()
+
+function(slimpack_precompiled_by first)
+  foreach(target ${ARGN})
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endforeach()
 endfunction()
 
 function(slimpack_module name)

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "slimpack/base/json_fields.h"
-
 namespace slimpack {
+
+class JsonFields;
 
 enum class RopeType : std::uint8_t { kDefault, kLinear, kLlama3, kYarn };
 
