@@ -7,6 +7,7 @@ import torch
 from draft_models import VOCABULARY, save_target, small_config, write_answer_lines, write_dataset
 from slimpack import InvalidInput
 from slimpack.draft.answers import TransformersGenerator, answered, read_prompts, write_answers
+from slimpack.draft.engine_answers import EngineGenerator
 from slimpack.draft.target import TransformersTarget, load_target
 from transformers import AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM
 
@@ -70,10 +71,13 @@ def test_answers_are_greedy_and_end_at_their_end(target_folder, prompts):
     wanted = [greedy(model, prompt, 12, end) for prompt in prompts[:6]]
     assert len({len(answer) for answer in wanted}) > 1
     assert TransformersGenerator(target, 12, end=end)(prompts[:6]) == wanted
+    assert EngineGenerator(target_folder, 12, end=[end])(prompts[:6]) == wanted
 
 
-def test_warm_answers_are_the_same_for_the_same_prompts(target_folder, prompts):
-    generate = TransformersGenerator(TransformersTarget(target_folder), 12, temperature=1.0)
+@pytest.mark.parametrize("engine", ["transformers", "slimpack"])
+def test_warm_answers_are_the_same_for_the_same_prompts(target_folder, prompts, engine):
+    generate = (EngineGenerator(target_folder, 12, temperature=1.0) if engine == "slimpack" else
+                TransformersGenerator(TransformersTarget(target_folder), 12, temperature=1.0))
     first = generate(prompts[:4])
     assert generate(prompts[4:8]) != first and generate(prompts[:4]) == first
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 
 from slimpack import InvalidInput
 from slimpack.one_line_parser import real_number, whole_number
@@ -45,7 +46,8 @@ def add_to(commands):
     parser.add_argument("--temperature", type=real_number(0, 100, "temperature"), default=0.0,
                         metavar="T", help="0 takes the most likely token (default: 0)")
     parser.add_argument("--batch", type=number, default=8, metavar="N",
-                        help="answers that are written at the same time (default: 8)")
+                        help="answers between two lines of progress; transformers writes so many "
+                        "at the same time (default: 8)")
     parser.add_argument("--device", default="cpu", help="of torch, such as cuda (default: cpu)")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32",
                         help="what the target computes in (default: fp32)")
@@ -54,19 +56,32 @@ def add_to(commands):
                         help="begin anew where an earlier start was stopped")
 
 
+def generator_of(options):
+    """The program's own engine, or transformers for models that it does not know."""
+    if Path(options.target).is_dir() and options.device in ("cpu", "cuda"):
+        from slimpack.draft.engine_answers import EngineGenerator
+        try:
+            return EngineGenerator(options.target, options.new_tokens, options.temperature,
+                                   dtype=options.dtype, device=options.device)
+        except InvalidInput as error:
+            print(f"answers by transformers: {error}", file=sys.stderr)
+    from slimpack.draft.answers import TransformersGenerator
+    from slimpack.draft.target import load_target
+    target = load_target(options.target, options.dtype, options.device)
+    return TransformersGenerator(target, options.new_tokens, options.temperature)
+
+
 def run(options):
-    from slimpack.draft.answers import (TransformersGenerator, answered, read_prompts,
-                                        write_answers)
+    from slimpack.draft.answers import answered, read_prompts, write_answers
     from slimpack.draft.data import ANSWERS_SUFFIX
-    from slimpack.draft.target import load_target, load_tokenizer
+    from slimpack.draft.target import load_tokenizer
     from slimpack.draft.time_left import TimeLeft
 
     if not options.out.endswith(ANSWERS_SUFFIX):
         raise InvalidInput(f"--out is '{options.out}', must end with {ANSWERS_SUFFIX}")
     prompts = read_prompts(options.prompts, lambda: load_tokenizer(options.target), options.field,
                            options.prompt_tokens, options.count)
-    target = load_target(options.target, options.dtype, options.device)
-    generate = TransformersGenerator(target, options.new_tokens, options.temperature)
+    generate = generator_of(options)
     begun = answered(options.out, prompts, options.restart)
     start, time_left = time.monotonic(), TimeLeft(begun, len(prompts))
 
