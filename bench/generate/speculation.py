@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""How many times as fast as plain decoding speculation is, by draft and rule, over five kinds of text.
+
+    .venv/bin/python bench/generate/prepare.py                                   # first: the models
+    .venv/bin/python bench/generate/speculation.py --json runs/generate/speculation.json
+    .venv/bin/python bench/generate/speculation.py --head HEAD                   # an EAGLE-3 head, too
+
+Each prompt is answered by all ways in turn, --turns times, every other turn in reverse order. A prompt's
+ratio is the median over its turns of way ÷ plain in the same turn. The table has the geometric mean over
+prompts and its 95% interval (bootstrap over prompts). Answers are greedy; how many tokens equal plain's is
+counted, for in bf16 a pass of several rows rounds otherwise than one of a row. Measure on a machine where
+nothing else runs.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
+
+import torch
+from intervals import interval
+from kinds_of_text import parts_of_sources, requests
+from others import Others
+from slimpack import InvalidInput
+from slimpack.generation import Generator, fit_heterospec
+from slimpack.generation.chat import chat_text
+
+PROMPT_BYTES = 400  # of a model of bytes
+FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "generate", metavar="FOLDER",
+                        help="what prepare.py made")
+    parser.add_argument("--model", default="smollm2", help="a model in that folder")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
+    parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
+    parser.add_argument("--texts", type=int, default=6, metavar="N", help="prompts of each kind")
+    parser.add_argument("--new", type=int, default=200, metavar="N", help="tokens of an answer")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    for name in ("texts", "new", "turns", "threads"):
+        least = 2 if name == "new" else 1
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)}: give {least} or more")
+    if not (options.out / options.model / "origin.json").exists():
+        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
+    return options
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def ways_of(head):
+    """By name the settings of a Generator."""
+    ways = {"plain": {}, "n-grams, expected": {"draft": "ngram"}}
+    if head is not None:
+        for rule in ("fixed", "heterospec", "expected"):
+            ways[f"EAGLE-3, {rule}"] = {"draft": head, "draft_rule": rule}
+    return ways
+
+
+def prompts_of(options, folder, generator):
+    """By kind of text the prompts, in tokens."""
+    if (folder / "tokenizer.json").exists():
+        def encode(text):
+            chat = chat_text(folder, [{"role": "user", "content": text}])
+            return generator.texts.encode(chat, special=False)
+        return requests(options.texts, encode)
+    documents = sorted((options.out / "corpus" / "sources" / "held-out").rglob("*.py"))
+    return parts_of_sources(documents, options.texts, PROMPT_BYTES)
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.folder = options.out / options.model / options.precision
+        self.ways = ways_of(options.head)
+        plain = Generator(self.folder, dtype=options.precision)
+        self.prompts = prompts_of(options, self.folder, plain)
+        if options.head is not None and not (options.head / "heterospec.json").exists():
+            say("fitting HeteroSpec's bins")
+            every = [prompt for of in self.prompts.values() for prompt in of]
+            fit_heterospec(self.folder, options.head, every, dtype=options.precision,
+                           max_new_tokens=FITTED_ON, ignore_eos=True)
+        self.generators = {"plain": plain} | {
+            name: Generator(self.folder, dtype=options.precision, **settings)
+            for name, settings in self.ways.items() if name != "plain"}
+
+    def answer(self, way, prompt):
+        generator = self.generators[way]
+        generator.forget()
+        return generator.generate(prompt, max_new_tokens=self.options.new, ignore_eos=True)
+
+    def measure(self, prompt):
+        """By way the answers of all turns."""
+        made = {way: [] for way in self.ways}
+        for turn in range(self.options.turns):
+            for way in reversed(self.ways) if turn % 2 else self.ways:
+                made[way].append(self.answer(way, prompt))
+        return made
+
+
+def figures(made, plain):
+    """Of a prompt's answers by one way."""
+    ratios = [a.tokens_per_second / b.tokens_per_second for a, b in zip(made, plain, strict=True)]
+    same = next((i for i, (a, b) in enumerate(zip(made[0].tokens, plain[0].tokens)) if a != b),
+                len(plain[0].tokens))
+    out = {"tokens_per_second": statistics.median(a.tokens_per_second for a in made),
+           "tokens_per_second_ratio": statistics.median(ratios), "same_tokens": same}
+    if made[0].speculation is not None:
+        s = made[0].speculation
+        out |= {"tokens_per_pass": (len(made[0].tokens) - 1) / s.passes, "rows_per_pass": s.rows / s.passes,
+                "acceptance": s.acceptance, "drafting_ms_per_pass": 1e3 * s.drafting_seconds / s.passes,
+                "verifying_ms_per_pass": 1e3 * s.verifying_seconds / s.passes}
+    return out
+
+
+def summary(cases, ways, key=None):
+    """By kind of text and way (mean, lower, upper) of the ratio; "all" has every prompt. key: another
+    way to compare with than plain."""
+    def ratio(case, way):
+        mine = case[way]["tokens_per_second_ratio"]
+        return mine if key is None else mine / case[key]["tokens_per_second_ratio"]
+    by_kind = {"all": [case for of in cases.values() for case in of], **cases}
+    return {kind: {way: interval([ratio(case, way) for case in of]) for way in ways if way != "plain"}
+            for kind, of in by_kind.items()}
+
+
+def report(title, found):
+    print(f"\n{title}")
+    ways = list(next(iter(found.values())))
+    for way in ways:
+        print(f"  {way}")
+        for kind, of in found.items():
+            mean, lower, upper = of[way]
+            print(f"    {kind:12}{mean:7.3f}   {lower:.3f} to {upper:.3f}")
+
+
+def run(options):
+    torch.set_num_threads(options.threads)
+    bench = Bench(options)
+    others, cases = Others([]), {}
+    for kind, prompts in bench.prompts.items():
+        cases[kind] = []
+        for number, prompt in enumerate(prompts, 1):
+            made = bench.measure(prompt)
+            cases[kind].append({way: figures(of, made["plain"]) for way, of in made.items()})
+            say(f"{kind}: {number} of {len(prompts)}")
+    found = summary(cases, bench.ways)
+    report(f"times as fast as plain, {options.model} in {options.precision}, {options.new} tokens", found)
+    against_fixed = {}
+    if options.head is not None:
+        rules = [way for way in bench.ways if way.startswith("EAGLE") and "fixed" not in way]
+        against_fixed = summary(cases, rules, "EAGLE-3, fixed")
+        report("times as fast as EAGLE-3's fixed trees", against_fixed)
+    cores = others.cores()
+    print(f"\nothers took {cores:.2f} cores")
+    if options.json:
+        options.json.write_text(json.dumps(
+            {"model": options.model, "precision": options.precision, "new": options.new,
+             "turns": options.turns, "threads": options.threads, "cores_of_others": cores,
+             "ratio_to_plain": found, "ratio_to_fixed": against_fixed, "cases": cases}, indent=1) + "\n")
+
+
+def main():
+    try:
+        run(parse())
+    except (InvalidInput, ValueError) as error:
+        sys.exit(f"speculation.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
