@@ -113,7 +113,7 @@ TEST(PageMemory, ThinnedKeepsEveryPeak) {
 
 RC_GTEST_PROP(PageMemory, AgreesWithARecount, ()) {
   const Timeline timeline = *any_timeline();
-  RC_PRE(timeline.ranks > 0);
+  if (timeline.ranks == 0) return;
   const Json page = memory_for_page(timeline);
   for (std::size_t i = 0; i < page["time"].size(); ++i) {
     const Nanos moment = Nanos(page["time"][i].get<std::int64_t>()) + start_of(timeline);
