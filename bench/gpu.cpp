@@ -46,6 +46,7 @@ struct Arguments {
   std::int64_t step_tokens = 262'144;
   double peak_flops = 989e12;  ///< bf16, dense: H100 and H200
   int repetitions = 3;
+  bool deterministic = false;  ///< Hugging Face's rounds as it comes, too
   std::string hugging_face = SLIMPACK_SOURCE_DIR "/.venv/bin/python";
   std::string json = "runs/gpu.json";
   std::string page = "runs/gpu.md";
@@ -175,6 +176,7 @@ nlohmann::json job_figures(const Arguments& a, const ModelShape& shape,
           {"tokens", total_tokens(lengths).count()},
           {"longest", std::ranges::max_element(lengths)->count()},
           {"repetitions", a.repetitions},
+          {"deterministic", a.deterministic},
           {"ways", nlohmann::json::array()}};
 }
 
@@ -193,8 +195,11 @@ nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
 
 nlohmann::json measure(const Arguments& a, const ModelShape& shape, const SequenceLengths& lengths,
                        at::Device device) {
-  ProfileOptions profile{
-      .shape = shape, .dtype = Dtype::kBf16, .context = Tokens(a.context), .device = device};
+  ProfileOptions profile{.shape = shape,
+                         .dtype = Dtype::kBf16,
+                         .context = Tokens(a.context),
+                         .device = device,
+                         .deterministic = a.deterministic};
   if (!device.is_cpu()) profile.gpu = gpu_memory(HardwareSpec());
   const Costs cost = profile_costs(profile);
   EngineOptions options;
@@ -203,6 +208,7 @@ nlohmann::json measure(const Arguments& a, const ModelShape& shape, const Sequen
   options.layout = balanced_layout(cost, lengths, 1);
   options.context = Tokens(a.context);
   options.device = device;
+  options.deterministic = a.deterministic;
   auto engine = std::make_unique<Engine>(options);
   std::vector<Way> ways;
   for (NamedPlan& plan : plans_of(lengths, cost, a))
@@ -266,6 +272,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--repetitions", a.repetitions, "Medians are taken over these")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_flag(
+      "--deterministic", a.deterministic,
+      "The same bits in every run, as train.deterministic; Hugging Face's steps stay as they are");
   app.add_option(
          "--hugging-face", a.hugging_face,
          "Python with torch and transformers, which times its model and compares gradients;\n"

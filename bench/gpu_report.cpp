@@ -25,10 +25,11 @@ std::string error_of(double predicted, double measured) {
 
 ReportSection job_section(const json& f) {
   const bool there = !f["device"].is_null();
-  std::string text = fmt::format("{} parameters; {} documents, {} tokens, longest {}, bf16\n",
+  std::string text = fmt::format("{} parameters; {} documents, {} tokens, longest {}, bf16{}\n",
                                  human_count(f["parameters"]), f["documents"].get<std::int64_t>(),
                                  grouped(f["tokens"].get<std::int64_t>()),
-                                 grouped(f["longest"].get<std::int64_t>()));
+                                 grouped(f["longest"].get<std::int64_t>()),
+                                 f["deterministic"].get<bool>() ? ", the same bits each time" : "");
   if (!there)
     text += fmt::format(
         "There is no CUDA device here. With one, this program measures the model's layers\n"

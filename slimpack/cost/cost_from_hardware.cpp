@@ -286,6 +286,7 @@ Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareS
   set_transfers(cost, job);
   // Every rank has a link of its own to the host.
   if (hardware.host_bandwidth > 0) cost.host_per_byte = kNanosPerSecond / hardware.host_bandwidth;
+  cost.host_memory = pinnable(hardware.host_memory_bytes);
   const Link between_replicas = job.link(job.placement.holds_replicas(most_replicas));
   cost.reduce_latency = between_replicas.latency;
   cost.reduce_per_byte = between_replicas.per_byte;

@@ -253,6 +253,7 @@ std::string cost_to_json(const Costs& cost) {
       {"transfer_latency", cost.transfer_latency},
       {"transfer_per_byte", cost.transfer_per_byte},
       {"host_per_byte", cost.host_per_byte},
+      {"host_memory", cost.host_memory.count()},
       {"reduce_latency", cost.reduce_latency},
       {"reduce_per_byte", cost.reduce_per_byte},
       {"memory", cost.memory.count()},
@@ -293,6 +294,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.transfer_latency = non_negative(fields, "transfer_latency");
   cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");
   if (fields.has("host_per_byte")) cost.host_per_byte = non_negative(fields, "host_per_byte");
+  if (fields.has("host_memory")) cost.host_memory = Bytes(fields.integer("host_memory", 0));
   cost.reduce_latency = non_negative(fields, "reduce_latency");
   cost.reduce_per_byte = non_negative(fields, "reduce_per_byte");
   cost.memory = Bytes(fields.integer("memory", 0));

@@ -97,6 +97,9 @@ struct Costs : LayerCosts {
   /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
   /// are offloaded.
   double host_per_byte = 0;
+  /// Offloaded rows of one rank in pinned host memory at a time, at most (pinnable()); 0 = no
+  /// limit.
+  Bytes host_memory{0};
   /// Exchanges of gradients and parameters between replicas: time per round (reduction.h), and per
   /// byte that one rank sends. A rank holds the gradients of 1/tp of its stage's parameters.
   double reduce_latency = 0;

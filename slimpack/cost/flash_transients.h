@@ -1,6 +1,7 @@
 // Peak bytes of FlashAttention-2 as libtorch has it: what the memory model counts on a GPU instead
 // of the CPU kernel's tiles. Sizes are those of libtorch's
-// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, with deterministic algorithms.
+// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, with
+// deterministic algorithms; others take less.
 #pragma once
 
 #include <cstdint>

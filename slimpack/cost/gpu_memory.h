@@ -21,6 +21,12 @@ struct GpuMemory {
 
 [[nodiscard]] GpuMemory gpu_memory(const HardwareSpec& hardware);
 
+/// How many bytes of rows fit into so much pinned host memory. libtorch rounds each allocation up
+/// to a power of two, so rows may take twice their size (ATen/core/CachingHostAllocator.h).
+[[nodiscard]] constexpr Bytes pinnable(Bytes host) {
+  return Bytes(host.count() / 2);
+}
+
 /// A job's groups, as far as their buffers depend on them.
 struct GpuGroups {
   NodePlacement placement;

@@ -102,7 +102,8 @@ void BaselineRating::measure(Rated& rated) const {
 }
 
 bool BaselineRating::fits(const Rated& rated) const {
-  return !question_.job.memory_cap || rated.need.bytes <= *question_.job.memory_cap;
+  const std::optional<Bytes>& cap = question_.job.memory_cap;
+  return (!cap || rated.need.bytes <= *cap) && fits_host(rated.step, question_.cost);
 }
 
 /// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.

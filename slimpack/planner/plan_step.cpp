@@ -1,5 +1,7 @@
 // Steps: for every choice of recomputation that may pay, search, then deeper where asked to; see
 // whether a baseline is shorter; simulate the best as a whole job. Fixed packing is a baseline.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -7,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "slimpack/base/human.h"
 #include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/planner/baseline_search.h"
@@ -267,7 +270,7 @@ class ChoiceSearch {
     const std::optional<Bytes>& cap = question_.job.memory_cap;
     OrderedStep ordered =
         best_ordered(std::move(listed), question_.cost, cap, question_.choices.exchange_context);
-    if (cap && ordered.need.bytes > *cap) {
+    if ((cap && ordered.need.bytes > *cap) || !fits_host(ordered.step, question_.cost)) {
       keep_less(out_.least, {ordered.need, choice.recompute});
       return std::nullopt;
     }
@@ -383,7 +386,8 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
   Attempt out;
   out.step = baseline_step(packed_baseline(), job, lengths, choices, cost);
   const RankNeed need = step_need(*out.step, cost);
-  if (!job.memory_cap || need.bytes <= *job.memory_cap) return out;
+  const bool fits = !job.memory_cap || need.bytes <= *job.memory_cap;
+  if (fits && fits_host(*out.step, cost)) return out;
   out.least = {need, out.step->plan.recompute};
   out.step.reset();
   return out;
@@ -433,6 +437,11 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
     outcome.step = std::move(best.step);
     set_lower_bound(job, lengths, choices, cost, *outcome.step);
     outcome.step->lowered = lower(costed_replicas(*outcome.step, cost), outcome.step->schedules);
+  } else if (!best.least || !job.memory_cap || best.least->first.bytes <= *job.memory_cap) {
+    throw JobDoesNotFit(fmt::format(
+        "offloaded rows fit into no rank's pinned host memory, {} beside what rounding takes "
+        "({}); allow another plan.recompute, or use more ranks or a shorter data.context",
+        human_bytes(cost.host_memory), cost.source));
   } else {
     const RecomputingCosts least = with_recompute(cost, best.least->second);
     outcome.does_not_fit = refusal({job, lengths, choices, least}, best.least->first);

@@ -91,6 +91,10 @@ Bytes host_need(const RatedPlan& step, const Costs& cost) {
   return most;
 }
 
+bool fits_host(const RatedPlan& step, const Costs& cost) {
+  return cost.host_memory == Bytes(0) || host_need(step, cost) <= cost.host_memory;
+}
+
 double RatedPlan::gap() const {
   return lower_bound > Nanos(0) ? static_cast<double>(prediction.makespan.count()) /
                                           static_cast<double>(lower_bound.count()) -

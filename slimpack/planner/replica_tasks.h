@@ -33,5 +33,7 @@ namespace slimpack {
 /// The most pinned host memory that any rank of the step needs for offloaded rows, in any timing;
 /// 0 = no rows are offloaded.
 [[nodiscard]] Bytes host_need(const RatedPlan& step, const Costs& cost);
+/// Whether that is within cost.host_memory.
+[[nodiscard]] bool fits_host(const RatedPlan& step, const Costs& cost);
 
 }  // namespace slimpack

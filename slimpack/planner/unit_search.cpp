@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/unit_tasks.h"
 #include "slimpack/sim/simulate.h"
 
@@ -360,8 +361,21 @@ void UnitSearch::keep(const Trial& trial, std::optional<ListScheduler::Result> r
       std::tuple(result->makespan, memory, pack_count(trial.replicas, &ReplicaPacks::packs)) >=
           std::tuple(best_->makespan, largest_need(best_->memory).bytes, pack_count(best_->packs)))
     return;
+  if (!fits_host(trial, result->schedule)) return;
   best_ = RatedUnit{*std::move(result), trial.candidate, {}};
   for (const ReplicaPacks& replica : trial.replicas) best_->packs.push_back(replica.packs);
+}
+
+bool UnitSearch::fits_host(const Trial& trial, const Schedule& order) const {
+  const RecomputingCosts& cost = problem_.cost;
+  if (cost.host_memory == Bytes(0) || !first_offloading(cost.recompute)) return true;
+  for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
+    const PackPlan& packs = trial.replicas[i].packs;
+    const TaskBytes rows = host_bytes(cost, problem_.job.layout, packs, unit_.replicas[i].lengths);
+    const std::vector<Bytes> needs = schedule_memory(packs, own_order(order, packs), rows);
+    if (largest_need(needs).bytes > cost.host_memory) return false;
+  }
+  return true;
 }
 
 }  // namespace slimpack

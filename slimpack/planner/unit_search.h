@@ -127,6 +127,8 @@ class UnitSearch {
   [[nodiscard]] bool climbed_enough() const;
   /// What a schedule has to be below: the best so far, or the problem's limit.
   [[nodiscard]] Nanos best_makespan() const;
+  /// Whether the offloaded rows of all replicas fit into pinned host memory.
+  [[nodiscard]] bool fits_host(const Trial& trial, const Schedule& order) const;
   /// Keeps a schedule that fits and is the best so far.
   void keep(const Trial& trial, std::optional<ListScheduler::Result> result);
 

@@ -9,7 +9,7 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 21> kFields{{
+  static constexpr std::array<HardwareField, 22> kFields{{
       {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
       {"linear_half_rows", &H::linear_half_rows, true,
@@ -33,6 +33,8 @@ std::span<const HardwareField> hardware_fields() {
        "of NCCL, for each rank of the node in each group"},
       {"host_bandwidth", &H::host_bandwidth, true,
        "bytes per second to or from pinned host memory; 0 = not known"},
+      {"host_memory_bytes", &H::host_memory_bytes, false,
+       "of the machine, for each rank's pinned rows"},
       {"ranks_per_node", &H::ranks_per_node, false, "GPUs of a machine"},
       {"node_link_bytes_per_second", &H::node_link_bytes_per_second, false,
        "of one rank within its node, one direction"},

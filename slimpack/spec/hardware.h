@@ -45,6 +45,8 @@ struct HardwareSpec {
   Bytes peer_buffer_bytes{402'653'184};
   /// Bytes per second between a rank and pinned host memory, in one direction; 0 = not known.
   double host_bandwidth = 50e9;
+  /// Of its machine's memory what each rank may take for pinned rows.
+  Bytes host_memory_bytes{250'000'000'000};
 
   std::int32_t ranks_per_node = 8;
   /// Between ranks of one node: what one rank sends, and the latency of a collective.

@@ -93,6 +93,7 @@ struct TrainConfig {
   double clip_norm = 1.0;  ///< global gradient norm; 0 = no clipping
   ClockKind clock = ClockKind::kWall;
   DeviceKind device = DeviceKind::kCpu;
+  bool deterministic = true;  ///< a GPU computes the same bits in every run
 
   bool operator==(const TrainConfig&) const = default;
 };

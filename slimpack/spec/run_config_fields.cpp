@@ -83,6 +83,20 @@ ConfigField path(Name name, S RunConfig::*section, fs::path S::*member, bool may
   return {name.section, name.key, name.about, std::string(path_rule(may_be_empty)), assign, print};
 }
 
+template <class S>
+ConfigField flag(Name name, S RunConfig::*section, bool S::*member) {
+  const std::string rule = "true or false";
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* value = std::get_if<bool>(&entry.value);
+    if (value == nullptr) refuse(entry, rule);
+    config.*section.*member = *value;
+  };
+  const auto print = [=](const RunConfig& config) {
+    return fmt::format("{} = {}", name.key, config.*section.*member);
+  };
+  return {name.section, name.key, name.about, rule, assign, print};
+}
+
 /// An enumeration written as the text that to_string() gives.
 template <class S, class E, std::size_t N>
 ConfigField choice(Name name, S RunConfig::*section, E S::*member, std::array<E, N> values) {
@@ -189,19 +203,6 @@ ConfigField spread_vocabulary() {
           print};
 }
 
-ConfigField flag(Name name, bool ParallelConfig::*member) {
-  const std::string rule = "true or false";
-  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    const auto* value = std::get_if<bool>(&entry.value);
-    if (value == nullptr) refuse(entry, rule);
-    config.parallel.*member = *value;
-  };
-  const auto print = [=](const RunConfig& config) {
-    return fmt::format("{} = {}", name.key, config.parallel.*member);
-  };
-  return {name.section, name.key, name.about, rule, assign, print};
-}
-
 ConfigField speed() {
   const std::string rule = fmt::format("an array, each element {}", kAboveZero.text);
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
@@ -246,6 +247,9 @@ std::vector<ConfigField> train_fields() {
              &T::clock, std::array{ClockKind::kWall, ClockKind::kVirtual}),
       choice({"train", "device", "cuda: one GPU for each process"}, &R::train, &T::device,
              std::array{DeviceKind::kCpu, DeviceKind::kCuda}),
+      flag({"train", "deterministic",
+            "a GPU computes the same bits in every run, with a slower attention backward"},
+           &R::train, &T::deterministic),
   };
 }
 
@@ -274,7 +278,7 @@ std::vector<ConfigField> parallel_fields() {
       spread_vocabulary(),
       flag({"parallel", "exchange_context",
             "pipeline ranks may run parts of each other's attention, where it pays"},
-           &P::exchange_context),
+           &R::parallel, &P::exchange_context),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),
@@ -283,7 +287,7 @@ std::vector<ConfigField> parallel_fields() {
       speed(),
       flag({"parallel", "follow_speed",
             "plans follow the ranks' measured speeds; a run then repeats only to rounding"},
-           &P::follow_speed),
+           &R::parallel, &P::follow_speed),
   };
 }
 

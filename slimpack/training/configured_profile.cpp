@@ -31,6 +31,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
     options.gpu = gpu_memory(config.hardware.value_or(HardwareSpec()));
   options.tp = p.tp;
   options.device = find_device(config.train.device);
+  options.deterministic = config.train.deterministic;
   options.most_merged = std::min(config.plan.most_merged, p.dp);
   options.clock = config.train.clock;
   return options;

@@ -16,12 +16,12 @@ namespace {
 constexpr std::int64_t kMaxRanks = INT32_MAX;
 constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // leaves room for further steps
 
-/// True for [data] and [train], with these exceptions: the clock and the device, which do not
-/// change what is learned; limits, after which the same steps go on; the dataset's path, which is
-/// replaced by its content.
+/// True for [data] and [train], with these exceptions: the clock, the device and whether
+/// it rounds alike each time, which do not change what is learned; limits, after which the same
+/// steps go on; the dataset's path, which is replaced by its content.
 bool changes_the_result(const ConfigField& field) {
-  constexpr std::array<std::string_view, 5> kOthers{"clock", "device", "max_tokens", "max_seconds",
-                                                    "prefix"};
+  constexpr std::array<std::string_view, 6> kOthers{"clock",      "device",      "deterministic",
+                                                    "max_tokens", "max_seconds", "prefix"};
   const bool counts = field.section == "data" || field.section == "train";
   return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
 }

@@ -89,6 +89,7 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
                     .pin_threads = false,
                     .clock = config.train.clock,
                     .device = find_device(config.train.device),
+                    .deterministic = config.train.deterministic,
                     .process = agreement.process(),
                     .should_stop = agreement.alone() ? agreement.should_stop() : nullptr});
   if (start.checkpoint)

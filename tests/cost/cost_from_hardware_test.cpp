@@ -51,6 +51,9 @@ TEST(CostFromHardware, GivesEveryRankItsOwnWayToTheHost) {
   HardwareSpec hardware = round_hardware();
   for (const std::int32_t tp : {1, 8})
     EXPECT_EQ(cost_from_hardware(llama2_70b(), Dtype::kBf16, hardware, tp).host_per_byte, 8);
+  // Rounding may double what rows take.
+  hardware.host_memory_bytes = Bytes(1000);
+  EXPECT_EQ(cost_from_hardware(llama2_70b(), Dtype::kBf16, hardware).host_memory, Bytes(500));
   hardware.host_bandwidth = 0;
   EXPECT_EQ(cost_from_hardware(llama2_70b(), Dtype::kBf16, hardware).host_per_byte, 0);
 }

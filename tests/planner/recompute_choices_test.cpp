@@ -8,6 +8,7 @@
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/token_bytes.h"
 
 namespace slimpack {
@@ -208,6 +209,42 @@ TEST(PlanStep, KnowsTheHostMemoryThatItsRowsNeed) {
   EXPECT_EQ(host_need(step, asked.cost), row * 3 * 1000);
   step.plan.recompute.assign(6, R::kFull);
   EXPECT_EQ(host_need(step, asked.cost), Bytes(0));
+}
+
+TEST(PlanStep, CutsPacksThatHostMemoryIsTooSmallFor) {
+  for (const PlannerKind planner :
+       {PlannerKind::kSlimpack, PlannerKind::kSlimpipe, PlannerKind::kPacked}) {
+    Asked asked(1);
+    asked.cost.host_per_byte = 0.1;
+    asked.request.planner = planner;
+    asked.request.recompute = {R::kOffload};
+    asked.request.lengths.assign(4, Tokens(1024));
+    asked.request.context = Tokens(planner == PlannerKind::kPacked ? 1024 : 4096);
+    const Bytes longest = row_bytes(asked.cost.shape, asked.cost.dtype) * 6 * 1024;
+    asked.cost.host_memory = longest;  // the rows of one of four sequences
+    const RatedPlan step = *plan_step(asked.request, asked.cost).step;
+    EXPECT_LE(host_need(step, asked.cost), longest) << to_string(planner);
+    EXPECT_GE(step.plan.replicas.front().packs.forward.size(), 4U) << to_string(planner);
+  }
+}
+
+TEST(PlanStep, SaysThatHostMemoryIsTooSmall) {
+  Asked asked(1);
+  asked.cost.host_per_byte = 0.1;
+  asked.cost.host_memory = Bytes(1000);
+  asked.request.recompute = {R::kOffload};
+  for (const PlannerKind planner :
+       {PlannerKind::kSlimpack, PlannerKind::kSlimpipe, PlannerKind::kPacked}) {
+    asked.request.planner = planner;
+    asked.request.context = Tokens(16384);
+    expect_invalid_input([&] { static_cast<void>(plan_step(asked.request, asked.cost)); },
+                         {"pinned host memory, 1000 B", "plan.recompute"});
+  }
+  // What is computed again takes none.
+  asked.request.planner = PlannerKind::kSlimpack;
+  asked.request.recompute = {R::kOffload, R::kFull};
+  EXPECT_EQ(plan_step(asked.request, asked.cost).step->plan.recompute,
+            RecomputeByLayer(6, R::kFull));
 }
 
 TEST(PlanStep, OfFixedPackingComputesAgainWhatItMust) {

@@ -22,6 +22,10 @@ bool has_cuda_device() {
          c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
 }
 
+std::int64_t device_count(at::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).deviceCount();
+}
+
 at::Device find_device(DeviceKind kind) {
   if (kind == DeviceKind::kCpu) return at::Device(at::kCPU);
   if (!has_cuda_device())
@@ -31,11 +35,12 @@ at::Device find_device(DeviceKind kind) {
   return c10::impl::VirtualGuardImpl(at::kCUDA).getDevice();
 }
 
-void require_same_bits(at::Device device) {
+void set_deterministic(at::Device device, bool deterministic) {
   if (device.is_cpu()) return;
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  if (!deterministic) return;
   // cuBLAS reads this when it is first used; without it libtorch refuses matrix products here.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   // Every tensor is written before it is read; filling it first would only take time.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }

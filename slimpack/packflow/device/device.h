@@ -24,11 +24,14 @@ void set_cuda_defaults();
 /// first. For CUDA it calls set_cuda_defaults(). Throws InvalidInput when there is none.
 [[nodiscard]] at::Device find_device(DeviceKind kind);
 [[nodiscard]] bool has_cuda_device();
+/// Devices of this kind in the machine. REQUIRES: no CPU.
+[[nodiscard]] std::int64_t device_count(at::Device device);
 
-/// Makes libtorch compute the same bits in every run, for the whole process. REQUIRES: called
-/// before its first matrix product on the device, when libtorch reads the setting once. Does
-/// nothing on a CPU.
-void require_same_bits(at::Device device);
+/// Whether libtorch computes the same bits in every run, from now on and in the whole process. On a
+/// GPU that costs time: FlashAttention-2 leaves multiprocessors idle in its backward. REQUIRES: for
+/// the same bits called before the first matrix product on the device, when libtorch reads how much
+/// room these may take. Does nothing on a CPU.
+void set_deterministic(at::Device device, bool deterministic);
 
 /// Gives the calling thread a queue of its own for its work on the device. A CPU has no queue: its
 /// work is done when a call returns.

@@ -25,12 +25,12 @@ void pin_thread(std::thread& thread, std::int32_t rank) {
 
 }  // namespace
 
-RankThreads::RankThreads(std::int32_t ranks, bool pin, c10::Device device)
+RankThreads::RankThreads(std::int32_t ranks, bool pin, c10::Device device, bool deterministic)
     : device_(device), running_(ranks) {
   if (ranks > kMaxTrackedRanks)
     invalid_input("{} ranks as threads of one process; there can be {} at most", ranks,
                   kMaxTrackedRanks);
-  require_same_bits(device);
+  set_deterministic(device, deterministic);
   try {
     start(pin);
   } catch (...) {

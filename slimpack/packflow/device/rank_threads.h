@@ -18,9 +18,11 @@ namespace slimpack {
 class RankThreads {
  public:
   /// `pin`: thread r stays on the r-th processor that this process may use (modulo their number).
-  /// Threads compute the same bits in every run (require_same_bits). Throws InvalidInput for more
-  /// than kMaxTrackedRanks, and what the device or the system says when threads cannot start.
-  RankThreads(std::int32_t ranks, bool pin, c10::Device device = c10::Device(c10::kCPU));
+  /// `deterministic`: the process computes the same bits in every run (set_deterministic). Throws
+  /// InvalidInput for more than kMaxTrackedRanks, and what the device or the system says when
+  /// threads cannot start.
+  RankThreads(std::int32_t ranks, bool pin, c10::Device device = c10::Device(c10::kCPU),
+              bool deterministic = true);
   ~RankThreads();
   RankThreads(const RankThreads&) = delete;
   RankThreads& operator=(const RankThreads&) = delete;

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "slimpack/cost/fit.h"
+#include "slimpack/cost/gpu_memory.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/device_memory.h"
 #include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
@@ -173,39 +176,51 @@ MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std:
   return {{f.at(0), f.at(1)}, {f.at(2), f.at(3)}};
 }
 
-/// Of a byte to pinned host memory or back, whichever takes longer; all ranks at once. REQUIRES: no
-/// CPU.
-double host_time(const ProfileOptions& options) {
+/// Of a byte to pinned host memory or back, whichever takes longer, in nanoseconds.
+double host_time(const ProfileOptions& options, const ProfileRank& rank) {
   constexpr std::int64_t kNumbers = 1 << 24;
-  return on_profile_ranks<double>(options.grid(), options.threads(), [&](const ProfileRank& rank) {
-    HostRows host(options.device);
-    LayerRows rows, none, there;
-    rows.x_TH = at::zeros({kNumbers}, options.device);
-    none.x_TH = at::zeros({0}, options.device);
-    const Nanos out = rank.fastest_of_three([&] {
-      there = host.send(rows);
-      host.settle();
-    });
-    RowParts parts;
-    parts.front() = {there.x_TH};
-    const Nanos back = rank.fastest_of_three([&] {
-      host.fetch(parts, none);
-      static_cast<void>(host.take());
-    });
-    return static_cast<double>(std::max(out, back).count()) /
-           static_cast<double>(rows.x_TH.nbytes());
+  HostRows host(options.device);
+  LayerRows rows, none, there;
+  rows.x_TH = at::zeros({kNumbers}, options.device);
+  none.x_TH = at::zeros({0}, options.device);
+  const Nanos out = rank.fastest_of_three([&] {
+    there = host.send(rows);
+    host.settle();
   });
+  RowParts parts;
+  parts.front() = {there.x_TH};
+  const Nanos back = rank.fastest_of_three([&] {
+    host.fetch(parts, none);
+    static_cast<void>(host.take());
+  });
+  return static_cast<double>(std::max(out, back).count()) / static_cast<double>(rows.x_TH.nbytes());
+}
+
+/// What the machine has left, by its ranks: the threads here, or a process for each GPU.
+double host_bytes_of_a_rank(const ProfileOptions& options) {
+  const std::int64_t ranks = options.job ? std::max<std::int64_t>(1, device_count(options.device))
+                                         : options.grid().ranks();
+  return static_cast<double>(available_memory().count()) / static_cast<double>(ranks);
+}
+
+/// All ranks at once. REQUIRES: no CPU.
+void measure_host(const ProfileOptions& options, Costs& cost) {
+  const std::vector<double> figures = options.figures_of("host memory", true, [&] {
+    return on_profile_ranks<std::vector<double>>(
+        options.grid(), options.threads(), [&](const ProfileRank& rank) {
+          const double bytes = rank.mean(host_bytes_of_a_rank(options));
+          return std::vector<double>{host_time(options, rank), bytes};
+        });
+  });
+  cost.host_per_byte = figures.at(0);
+  cost.host_memory = pinnable(Bytes(static_cast<std::int64_t>(figures.at(1))));
 }
 
 }  // namespace
 
 void measure_exchanges(const ProfileOptions& options, Costs& cost) {
   measure_transfers(options, cost);
-  if (!options.device.is_cpu())
-    cost.host_per_byte = options
-                             .figures_of("host memory", true,
-                                         [&] { return std::vector<double>{host_time(options)}; })
-                             .at(0);
+  if (!options.device.is_cpu()) measure_host(options, cost);
   measure_reduction(options, cost);
   for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
     cost.merge.push_back(kept_merge_time(options, cost, group));

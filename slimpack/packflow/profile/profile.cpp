@@ -23,7 +23,7 @@ namespace slimpack {
 namespace {
 
 /// Of what the parts measure and in which form they are kept.
-constexpr int kProfileVersion = 1;
+constexpr int kProfileVersion = 2;
 
 constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
 
@@ -205,10 +205,10 @@ std::string source_of(const ProfileOptions& options) {
 std::string ProfileOptions::job_text() const {
   const RankGrid g = grid();
   return fmt::format(
-      "{} version {} context {} replicas {} tp {} merged {} pinned {} clock {} device {} torch {} "
-      "on {}",
+      "{} version {} context {} replicas {} tp {} merged {} pinned {} clock {} deterministic {} "
+      "device {} torch {} on {}",
       model_shape_to_json(shape, hugging_face_name(dtype)), kProfileVersion, context.count(),
-      g.replicas, g.tensor, most_merged, pin_threads, to_string(clock),
+      g.replicas, g.tensor, most_merged, pin_threads, to_string(clock), deterministic,
       measured_here(device).device, measured_here(device).torch, measured_here(device).processor);
 }
 

@@ -29,6 +29,7 @@ struct ProfileThreads {
   bool pin = false;
   c10::Device device = c10::Device(c10::kCPU);
   JobProcess* process = nullptr;  ///< whose ranks measure; null = threads of this process alone
+  bool deterministic = true;      ///< the device computes the same bits in every run
 };
 
 /// A job whose ranks are processes, as one of them sees it. All of them measure together.
@@ -47,6 +48,7 @@ struct ProfileOptions {
   std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
+  bool deterministic = true;                     ///< as in the run
   std::optional<GpuMemory> gpu = std::nullopt;   ///< of the device, if each rank has one of its own
   std::optional<ProfileJob> job = std::nullopt;  ///< replaces `ranks` by the ranks of the job
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
@@ -72,7 +74,7 @@ struct ProfileOptions {
   [[nodiscard]] Nanos most_of_a_point() const { return budget / 5; }
 
   [[nodiscard]] ProfileThreads threads() const {
-    return {clock, pin_threads, device, job ? job->process : nullptr};
+    return {clock, pin_threads, device, job ? job->process : nullptr, deterministic};
   }
 
   /// The job's ranks, or one pipeline rank on as many threads as measure at once, or as can.

@@ -101,7 +101,8 @@ template <class Result>
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(grid.ranks()));
   std::iota(ranks.begin(), ranks.end(), 0);
   if (how.process != nullptr) ranks = how.process->ranks();
-  RankThreads threads(static_cast<std::int32_t>(ranks.size()), how.pin, how.device);
+  RankThreads threads(static_cast<std::int32_t>(ranks.size()), how.pin, how.device,
+                      how.deterministic);
   const std::unique_ptr<World> world =
       how.process != nullptr ? how.process->make_world() : std::make_unique<ThreadWorld>(grid, 1);
   std::optional<Result> result;

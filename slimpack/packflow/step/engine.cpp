@@ -52,7 +52,8 @@ void require_exchanges(std::span<const LoweredSchedule> schedules, const RankGri
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       ranks_(ranks_here(options_)),
-      threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device),
+      threads_(static_cast<std::int32_t>(ranks_.size()), options_.pin_threads, options_.device,
+               options_.deterministic),
       parameters_(ranks_.size()) {
   const RankGrid grid = options_.grid();
   std::vector<std::exception_ptr> failed(parameters_.size());

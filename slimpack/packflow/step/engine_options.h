@@ -29,6 +29,7 @@ struct EngineOptions {
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
   at::Device device = at::Device(at::kCPU);  ///< of all ranks of this process
+  bool deterministic = true;                 ///< the device computes the same bits in every run
   /// Which of the ranks are threads of this process; null = all. Outlives the engine.
   JobProcess* process = nullptr;
   /// Asked before every action; true ends the step with Interrupted.

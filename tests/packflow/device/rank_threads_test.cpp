@@ -1,5 +1,6 @@
 #include "slimpack/packflow/device/rank_threads.h"
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/device/rank_failure.h"
+#include "tests/packflow/support/pretended_device.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {
@@ -57,6 +59,16 @@ TEST(RankThreads, MoreThanAreCountedAreRefused) {
 TEST(RankThreads, WhoeverMakesThemIsToldWhyTheyCannotStart) {
   // There is no such device, so no rank gets a queue on it.
   EXPECT_THROW(RankThreads(2, false, c10::Device(c10::DeviceType::FPGA, 0)), std::runtime_error);
+}
+
+TEST(RankThreads, MakeADeviceDeterministicOrNot) {
+  const auto of_libtorch = [] { return at::globalContext().deterministicAlgorithms(); };
+  for (const bool deterministic : {false, true}) {
+    const RankThreads threads(1, false, testing::kPretended, deterministic);
+    EXPECT_EQ(of_libtorch(), deterministic);
+  }
+  const RankThreads on_cpu(1, false, c10::Device(c10::kCPU), false);
+  EXPECT_TRUE(of_libtorch());  // a CPU's operators are left alone
 }
 
 TEST(RankFailure, IsOneLineThatNamesTheRank) {

@@ -148,6 +148,8 @@ TEST(JobProfile, OnDevicesMeasuresInTheirQueues) {
   for (const Costs& cost : costs) {
     EXPECT_GT(cost.transfer_per_byte, 0);
     EXPECT_GT(cost.host_per_byte, 0);
+    EXPECT_GT(cost.host_memory, Bytes(0));
+    EXPECT_EQ(cost.host_memory, costs[0].host_memory);
     EXPECT_EQ(cost.reduce_per_byte, 0);  // one replica
     EXPECT_EQ(cost.transfer_per_byte, costs[0].transfer_per_byte);
   }
