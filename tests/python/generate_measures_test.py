@@ -77,6 +77,18 @@ def test_sparse_prefill_is_measured_beside_dense(made):
         assert of["dense_heads"] == 1 and of["cra"]["least"] == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["fp64", "fp32"])
+def test_answers_are_held_against_those_of_transformers(made, precision):
+    done = subprocess.run([sys.executable, BENCH / "agreement.py", "--out", made, "--model", "tiny",
+                           "--precision", precision, "--prompts", "2", "--new", "20", "--json",
+                           made / "agreement.json"], capture_output=True, text=True, check=False,
+                          env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
+    assert done.returncode == 0, done.stdout + done.stderr
+    ways = json.loads((made / "agreement.json").read_text())["ways"]
+    assert set(ways) == {"plain", "sliced", "n-grams"}
+    assert all(of["same"] + of["ties"] == 2 and of["others"] == [] for of in ways.values())
+
+
 def test_speculation_is_measured_beside_plain_decoding(made):
     figures, printed = measure("speculation", made, "--texts", "2", "--new", "12", "--turns", "1")
     assert set(figures["cases"]) == {"code", "prose", "dialogue", "lists", "repetition"}
@@ -97,6 +109,7 @@ def test_speculation_is_measured_beside_plain_decoding(made):
     ("sparse", ["--model", "other"], "has no model 'other'"),
     ("sparse", ["--lengths", "0"], "--lengths 0: "),
     ("speculation", ["--new", "1"], "--new 1: "),
+    ("agreement", ["--longest", "39"], "--longest 39: "),
     ("speculation", ["--model", "tiny", "--head", "none"], "speculation.py: "),
     ("speculation", ["--model", "tiny", "--texts", "9"], "fewer than 9 parts"),
     ("sparse", ["--model", "tiny", "--lengths", "99999"], "sparse.py: the held-out documents have"),

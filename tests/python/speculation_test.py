@@ -15,8 +15,8 @@ from slimpack.generation import Generator, fit_heterospec
 from slimpack.generation.command import main
 
 
-def save_head(folder, seed=0, guesses=100, **config):
-    """An EAGLE-3 head of random weights for save_model's model."""
+def save_head(folder, seed=0, guesses=100, tokens=None, **config):
+    """An EAGLE-3 head of random weights for save_model's model. tokens: that it guesses; None = any."""
     torch.manual_seed(seed)
     head = DraftHead(HeadConfig(
         hidden_size=48, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
@@ -25,7 +25,7 @@ def save_head(folder, seed=0, guesses=100, **config):
         for parameter in head.parameters():
             norm = parameter.ndim == 1
             parameter.copy_(norm + 0.3 * torch.randn_like(parameter))
-    head.set_vocabulary(torch.randperm(VOCABULARY)[:guesses].sort().values)
+    head.set_vocabulary(torch.randperm(VOCABULARY)[:guesses].sort().values if tokens is None else tokens)
     files.save_head(head, folder)
 
 
@@ -133,6 +133,30 @@ def test_a_head_is_prepared_for_heterospec_by_its_right_guesses(tmp_path):
     assert not (tmp_path / "head" / "heterospec.json").exists()
     with pytest.raises(slimpack.InvalidInput, match="heterospec needs '.*heterospec.json'"):
         Generator(tmp_path, draft=tmp_path / "head", draft_rule="heterospec")
+
+
+def test_bins_are_fitted_to_right_guesses_and_used(tmp_path):
+    # Of 257 tokens the model says eight, and the head guesses among these: about one in eight is right.
+    save_model(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["lm_head.weight"][8:] = 0
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    save_head(tmp_path / "head", guesses=8, tokens=torch.arange(8))
+    tree = {"draft_depth": 1, "draft_rows": 4, "draft_width": 3}
+    asked = list(prompts(12))
+    kept = fit_heterospec(tmp_path, tmp_path / "head", asked, dtype="fp64", max_new_tokens=80,
+                          ignore_eos=True, **tree)
+    assert 20 < kept < 12 * 80
+    bins = json.loads((tmp_path / "head" / "heterospec.json").read_text())
+    assert [bins[name] for name in ("depth", "rows", "width")] == [1, 4, 3]
+    assert len(bins["entropy_thresholds"]) == 7
+    assert bins["entropy_thresholds"] == sorted(set(bins["entropy_thresholds"]))
+    plain = Generator(tmp_path, dtype="fp64")
+    guessing = Generator(tmp_path, dtype="fp64", draft=tmp_path / "head", draft_rule="heterospec")
+    for prompt in asked[:3]:
+        made = guessing.generate(prompt, max_new_tokens=60, ignore_eos=True)
+        assert made.tokens == plain.generate(prompt, max_new_tokens=60, ignore_eos=True).tokens
+        assert made.speculation.passes < 59
 
 
 def test_bins_of_another_tree_are_refused(tmp_path):

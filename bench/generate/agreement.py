@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Whether answers have transformers' tokens: plain, with the prompt in slices, and by speculation.
+
+    .venv/bin/python bench/generate/prepare.py --parts smollm2 corpus    # first: a model and documents
+    .venv/bin/python bench/generate/agreement.py --json runs/generate/agreement.json
+    .venv/bin/python bench/generate/agreement.py --precision fp32 --head HEAD
+
+Each of --prompts parts of the held-out documents is gone on with --new tokens, greedily. Where an answer
+parts from transformers', it is a tie if the two tokens' logits in transformers differ by less than 1e-4;
+what follows is not compared. Exit code 1 where something parts that is no tie.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
+
+import torch
+from prompts import Prompts
+from slimpack import InvalidInput
+from slimpack.generation import Generator
+from transformers import AutoModelForCausalLM
+
+TYPES = {"fp64": torch.float64, "fp32": torch.float32}
+SLICE = 70  # of a prompt in slices: some rows go through the kernels of many, some of few
+TIE = 1e-4
+STRIDE = 97  # lengths of prompts: 40, 137, …
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "generate", metavar="FOLDER",
+                        help="what prepare.py made")
+    parser.add_argument("--model", default="smollm2", help="a model in that folder")
+    parser.add_argument("--precision", choices=list(TYPES), default="fp64")
+    parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
+    parser.add_argument("--prompts", type=int, default=64, metavar="N")
+    parser.add_argument("--new", type=int, default=128, metavar="N", help="tokens of an answer")
+    parser.add_argument("--longest", type=int, default=600, metavar="N", help="tokens of a prompt, at most")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    for name, least in (("prompts", 1), ("new", 1), ("longest", 40)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)}: give {least} or more")
+    if not (options.out / options.model / "origin.json").exists():
+        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
+    return options
+
+
+def ways_of(folder, precision, head):
+    ways = {"plain": {}, "sliced": {}, "n-grams": {"draft": "ngram"}}
+    if head is not None:
+        ways["EAGLE-3"] = {"draft": head, "draft_rule": "fixed"}
+    return {way: Generator(folder, dtype=precision, **settings) for way, settings in ways.items()}
+
+
+class Transformers:
+    def __init__(self, folder, precision):
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=TYPES[precision]).eval()
+
+    @torch.no_grad()
+    def answer(self, prompt, count):
+        ids = torch.tensor([prompt])
+        out = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count,
+                                  min_new_tokens=count, do_sample=False, pad_token_id=0)
+        return out[0, len(prompt):].tolist()
+
+    @torch.no_grad()
+    def gap(self, tokens, mine, theirs):
+        """By how much the logit of their next token is above that of mine."""
+        logits = self.model(torch.tensor([tokens])).logits[0, -1].double()
+        return float(logits[theirs] - logits[mine])
+
+
+def parting(mine, theirs):
+    """The first place where they differ; None = nowhere."""
+    return next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), None)
+
+
+def run(options):
+    folder = options.out / options.model / "fp32"
+    prompts = Prompts(options.out / options.model, options.out / "corpus" / "sources" / "held-out")
+    reference = Transformers(folder, options.precision)
+    ways = ways_of(folder, options.precision, options.head)
+    found = {way: {"same": 0, "ties": 0, "others": []} for way in ways}
+    for number in range(options.prompts):
+        length = 40 + number * STRIDE % (options.longest - 39)
+        prompt = prompts.take(number, length)
+        theirs = reference.answer(prompt, options.new)
+        for way, generator in ways.items():
+            made = generator.generate(prompt, max_new_tokens=options.new, ignore_eos=True,
+                                      prefill_slice=SLICE if way == "sliced" else None).tokens
+            at = parting(made, theirs)
+            if at is None:
+                found[way]["same"] += 1
+            elif abs(reference.gap(prompt + theirs[:at], made[at], theirs[at])) < TIE:
+                found[way]["ties"] += 1
+            else:
+                found[way]["others"].append({"prompt": number, "token": at})
+        print(f"{number + 1} of {options.prompts}", end="\r", file=sys.stderr, flush=True)
+    print(f"\n{options.model} in {options.precision}: {options.prompts} prompts, {options.new} tokens each")
+    for way, of in found.items():
+        print(f"{way:10}{of['same']:5} the same{of['ties']:5} ties{len(of['others']):5} others")
+    if options.json:
+        options.json.write_text(json.dumps({"model": options.model, "precision": options.precision,
+                                            "prompts": options.prompts, "new": options.new,
+                                            "ways": found}, indent=1) + "\n")
+    return 1 if any(of["others"] for of in found.values()) else 0
+
+
+def main():
+    try:
+        sys.exit(run(parse()))
+    except (InvalidInput, ValueError) as error:
+        sys.exit(f"agreement.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
