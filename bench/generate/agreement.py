@@ -21,6 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
 
 import torch
+from options import add_model, add_threads, checked, held_out
 from prompts import Prompts
 from slimpack import InvalidInput
 from slimpack.generation import Generator
@@ -35,22 +36,15 @@ STRIDE = 97  # lengths of prompts: 40, 137, …
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "generate", metavar="FOLDER",
-                        help="what prepare.py made")
-    parser.add_argument("--model", default="smollm2", help="a model in that folder")
+    add_model(parser, "smollm2")
+    add_threads(parser)
     parser.add_argument("--precision", choices=list(TYPES), default="fp64")
     parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
     parser.add_argument("--prompts", type=int, default=64, metavar="N")
     parser.add_argument("--new", type=int, default=128, metavar="N", help="tokens of an answer")
     parser.add_argument("--longest", type=int, default=600, metavar="N", help="tokens of a prompt, at most")
     parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
-    for name, least in (("prompts", 1), ("new", 1), ("longest", 40)):
-        if getattr(options, name) < least:
-            parser.error(f"--{name} {getattr(options, name)}: give {least} or more")
-    if not (options.out / options.model / "origin.json").exists():
-        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
-    return options
+    return checked(parser, threads=1, prompts=1, new=1, longest=40)
 
 
 def ways_of(folder, precision, head):
@@ -84,8 +78,9 @@ def parting(mine, theirs):
 
 
 def run(options):
+    torch.set_num_threads(options.threads)
     folder = options.out / options.model / "fp32"
-    prompts = Prompts(options.out / options.model, options.out / "corpus" / "sources" / "held-out")
+    prompts = Prompts(options.out / options.model, held_out(options))
     reference = Transformers(folder, options.precision)
     ways = ways_of(folder, options.precision, options.head)
     found = {way: {"same": 0, "ties": 0, "others": []} for way in ways}

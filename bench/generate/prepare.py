@@ -36,6 +36,7 @@ import gguf_model
 import llama_cpp_build
 import smollm2
 import torch
+from options import say
 from slimpack.text.progress import human_duration
 from transformers import AutoModelForCausalLM
 
@@ -51,10 +52,6 @@ def parse():
     parser.add_argument("--seconds", type=float, default=0, metavar="S",
                         help="train each model for at most this long now; 0 = until its last step")
     return parser.parse_args()
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def write_forms(model, folder, source, origin):

@@ -33,6 +33,7 @@ if __name__ == "__main__":  # before slimpack: processes that this one starts in
     sys.path.insert(1, build)
 
 from engines import ENGINES, Engine
+from options import add_model, checked, held_out, say
 from others import Others
 from prompts import Prompts
 from tuning import MEASURES, Tuning
@@ -45,9 +46,7 @@ COLUMNS = 80  # of what is printed
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "generate", metavar="FOLDER",
-                        help="what prepare.py made")
-    parser.add_argument("--model", default="smollm2", help="a model in that folder")
+    add_model(parser, "smollm2")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE",
                         help="the first is what others are compared with")
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
@@ -55,34 +54,23 @@ def parse():
                         help="tokens of the prompt")
     parser.add_argument("--new", type=int, default=128, metavar="N", help="tokens to generate")
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--tuned", type=Path, metavar="JSON", help="take the settings of this result")
+    parser.add_argument("--tuned", type=written_before, metavar="JSON",
+                        help="take the settings of this result")
     parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
-    check(options, parser)
-    return options
+    return checked(parser, new=2, turns=1, lengths=1)
 
 
-def check(options, parser):
-    """Ends the program with one line and exit code 2 for what cannot be measured."""
-    for name, values, least in (("--new", [options.new], 2), ("--turns", [options.turns], 1),
-                                ("--lengths", options.lengths, 1)):
-        if min(values) < least:
-            parser.error(f"{name} {min(values)}: give {least} or more")
-    if options.tuned and not options.tuned.is_file():
-        parser.error(f"--tuned {options.tuned}: no such file; it is what --json wrote")
-    if not (options.out / options.model / "origin.json").exists():
-        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+def written_before(name):
+    if not Path(name).is_file():
+        raise argparse.ArgumentTypeError(f"{name}: no such file; it is what --json wrote")
+    return Path(name)
 
 
 class Bench:
     def __init__(self, options):
         self.options = options
         self.folder = options.out / options.model
-        self.prompts = Prompts(self.folder, options.out / "corpus" / "sources" / "held-out")
+        self.prompts = Prompts(self.folder, held_out(options))
         self.about = {}  # versions, by engine
 
     def open(self, name, log_name):

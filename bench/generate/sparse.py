@@ -28,6 +28,7 @@ if __name__ == "__main__":
 
 import torch
 from needles import planted
+from options import add_model, add_threads, checked, held_out, say
 from others import Others
 from prompts import Prompts
 from slimpack import InvalidInput
@@ -39,9 +40,8 @@ METHODS = ["sample-attention", "sample-attention-v1", "flex-prefill", "x-attenti
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "generate", metavar="FOLDER",
-                        help="what prepare.py made")
-    parser.add_argument("--model", default="byte-long", help="a model in that folder")
+    add_model(parser, "byte-long")
+    add_threads(parser)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, metavar="METHOD")
     parser.add_argument("--lengths", nargs="+", type=int, metavar="N",
@@ -51,27 +51,15 @@ def parse():
     parser.add_argument("--measured", nargs="*", type=int, default=[0], metavar="HEAD",
                         help="heads of every layer whose kept share is counted")
     parser.add_argument("--needles", type=int, default=10, metavar="N", help="of each length")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
-    for name, values in (("lengths", options.lengths), ("turns", [options.turns]),
-                         ("threads", [options.threads])):
-        if min(values) < 1:
-            parser.error(f"--{name} {min(values)}: give 1 or more")
-    if not (options.out / options.model / "origin.json").exists():
-        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
-    return options
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+    return checked(parser, threads=1, lengths=1, turns=1)
 
 
 class Bench:
     def __init__(self, options):
         self.options = options
         self.folder = options.out / options.model / options.precision
-        self.prompts = Prompts(options.out / options.model, options.out / "corpus" / "sources" / "held-out")
+        self.prompts = Prompts(options.out / options.model, held_out(options))
         self.generators = {"dense": self.make(None)} | {m: self.make(m) for m in options.methods}
 
     def make(self, method, heads=()):

@@ -26,6 +26,7 @@ if __name__ == "__main__":
 import torch
 from intervals import interval
 from kinds_of_text import parts_of_sources, requests
+from options import add_model, add_threads, checked, held_out, say
 from others import Others
 from slimpack import InvalidInput
 from slimpack.generation import Generator, fit_heterospec
@@ -38,28 +39,15 @@ FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "generate", metavar="FOLDER",
-                        help="what prepare.py made")
-    parser.add_argument("--model", default="smollm2", help="a model in that folder")
+    add_model(parser, "smollm2")
+    add_threads(parser)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
     parser.add_argument("--texts", type=int, default=6, metavar="N", help="prompts of each kind")
     parser.add_argument("--new", type=int, default=200, metavar="N", help="tokens of an answer")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
-    for name in ("texts", "new", "turns", "threads"):
-        least = 2 if name == "new" else 1
-        if getattr(options, name) < least:
-            parser.error(f"--{name} {getattr(options, name)}: give {least} or more")
-    if not (options.out / options.model / "origin.json").exists():
-        parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
-    return options
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+    return checked(parser, threads=1, texts=1, new=2, turns=1)
 
 
 def ways_of(head):
@@ -78,8 +66,7 @@ def prompts_of(options, folder, generator):
             chat = chat_text(folder, [{"role": "user", "content": text}])
             return generator.texts.encode(chat, special=False)
         return requests(options.texts, encode)
-    documents = sorted((options.out / "corpus" / "sources" / "held-out").rglob("*.py"))
-    return parts_of_sources(documents, options.texts, PROMPT_BYTES)
+    return parts_of_sources(sorted(held_out(options).rglob("*.py")), options.texts, PROMPT_BYTES)
 
 
 class Bench:
