@@ -439,8 +439,8 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
     outcome.step->lowered = lower(costed_replicas(*outcome.step, cost), outcome.step->schedules);
   } else if (!best.least || !job.memory_cap || best.least->first.bytes <= *job.memory_cap) {
     throw JobDoesNotFit(fmt::format(
-        "offloaded rows fit into no rank's pinned host memory, {} beside what rounding takes "
-        "({}); allow another plan.recompute, or use more ranks or a shorter data.context",
+        "a rank's offloaded rows do not fit into its {} of pinned host memory ({}); allow another "
+        "plan.recompute, or use more ranks or a shorter data.context",
         human_bytes(cost.host_memory), cost.source));
   } else {
     const RecomputingCosts least = with_recompute(cost, best.least->second);

@@ -238,7 +238,7 @@ TEST(PlanStep, SaysThatHostMemoryIsTooSmall) {
     asked.request.planner = planner;
     asked.request.context = Tokens(16384);
     expect_invalid_input([&] { static_cast<void>(plan_step(asked.request, asked.cost)); },
-                         {"pinned host memory, 1000 B", "plan.recompute"});
+                         {"1000 B of pinned host memory", "plan.recompute"});
   }
   // What is computed again takes none.
   asked.request.planner = PlannerKind::kSlimpack;
