@@ -41,7 +41,7 @@ constexpr std::array kDtypes{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64};
 struct PromptArguments {
   std::optional<std::int64_t> tokens;  ///< none = nothing is asked
   std::int64_t answer = 256;
-  std::int64_t slice = PromptQuestion().slice.count();
+  std::int64_t slice = kPrefillSlice.count();
   std::string dtype{to_string(PromptQuestion().dtype)};
 };
 

@@ -23,6 +23,7 @@ if __name__ == "__main__":
 import torch
 from options import add_model, add_threads, checked, held_out
 from prompts import Prompts
+from same_tokens import same_tokens
 from slimpack import InvalidInput
 from slimpack.generation import Generator
 from transformers import AutoModelForCausalLM
@@ -72,11 +73,6 @@ class Transformers:
         return float(logits[theirs] - logits[mine])
 
 
-def parting(mine, theirs):
-    """The first place where they differ; None = nowhere."""
-    return next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), None)
-
-
 def run(options):
     torch.set_num_threads(options.threads)
     folder = options.out / options.model / "fp32"
@@ -91,8 +87,8 @@ def run(options):
         for way, generator in ways.items():
             made = generator.generate(prompt, max_new_tokens=options.new, ignore_eos=True,
                                       prefill_slice=SLICE if way == "sliced" else None).tokens
-            at = parting(made, theirs)
-            if at is None:
+            at = same_tokens(made, theirs)
+            if at == len(theirs):
                 found[way]["same"] += 1
             elif abs(reference.gap(prompt + theirs[:at], made[at], theirs[at])) < TIE:
                 found[way]["ties"] += 1

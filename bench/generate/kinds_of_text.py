@@ -42,7 +42,7 @@ REQUESTS = {
 
 
 def requests(texts, encode):
-    """What a user asks, as the model's chat template has it, in tokens. encode: from messages."""
+    """What a user asks, at most so many texts of a kind. encode: from a request to the prompt's tokens."""
     return {kind: [encode(text) for text in of[:texts]] for kind, of in REQUESTS.items()}
 
 

@@ -36,6 +36,7 @@ from engines import ENGINES, Engine
 from options import add_model, checked, held_out, say
 from others import Others
 from prompts import Prompts
+from same_tokens import same_tokens
 from tuning import MEASURES, Tuning
 
 COMPARED = 32  # tokens that all engines must agree on
@@ -138,8 +139,7 @@ class Bench:
 
 def agreeing(tokens, reference):
     """How many tokens of all turns come before the first that differs."""
-    return sum(next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b), len(ours))
-               for ours, theirs in zip(tokens, reference, strict=True))
+    return sum(same_tokens(ours, theirs) for ours, theirs in zip(tokens, reference, strict=True))
 
 
 def report(case, new):

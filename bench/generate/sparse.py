@@ -61,6 +61,7 @@ class Bench:
         self.folder = options.out / options.model / options.precision
         self.prompts = Prompts(options.out / options.model, held_out(options))
         self.generators = {"dense": self.make(None)} | {m: self.make(m) for m in options.methods}
+        self.counting = {m: self.make(m, options.measured) for m in options.methods if options.measured}
 
     def make(self, method, heads=()):
         return Generator(self.folder, dtype=self.options.precision, sparse=method, measured_heads=heads)
@@ -90,8 +91,9 @@ class Bench:
                 for way, generator in self.generators.items()}
 
     def kept(self, method, length):
-        made = self.make(method, self.options.measured).generate(
-            self.prompts.take(0, length), max_new_tokens=1, ignore_eos=True)
+        generator = self.counting[method]
+        generator.forget()
+        made = generator.generate(self.prompts.take(0, length), max_new_tokens=1, ignore_eos=True)
         return {"least": made.sparse.least_kept, "mean": made.sparse.mean_kept}
 
     def needles(self, length):
@@ -119,7 +121,7 @@ def case_of(bench, length):
             of["needles"] = needles[way]
         if sparse[way] is not None:
             of |= {"density": sparse[way].density, "dense_heads": sparse[way].dense_heads}
-            if bench.options.measured:
+            if way in bench.counting:
                 of["cra"] = bench.kept(way, length)
         ways[way] = of
     return {"length": length, "ways": ways}

@@ -28,6 +28,7 @@ from intervals import interval
 from kinds_of_text import parts_of_sources, requests
 from options import add_model, add_threads, checked, held_out, say
 from others import Others
+from same_tokens import same_tokens
 from slimpack import InvalidInput
 from slimpack.generation import Generator, fit_heterospec
 from slimpack.generation.chat import chat_text
@@ -43,7 +44,8 @@ def parse():
     add_threads(parser)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
-    parser.add_argument("--texts", type=int, default=6, metavar="N", help="prompts of each kind")
+    parser.add_argument("--texts", type=int, default=6, metavar="N",
+                        help="prompts of each kind; there are six requests")
     parser.add_argument("--new", type=int, default=200, metavar="N", help="tokens of an answer")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures here")
@@ -102,10 +104,9 @@ class Bench:
 def figures(made, plain):
     """Of a prompt's answers by one way."""
     ratios = [a.tokens_per_second / b.tokens_per_second for a, b in zip(made, plain, strict=True)]
-    same = next((i for i, (a, b) in enumerate(zip(made[0].tokens, plain[0].tokens)) if a != b),
-                len(plain[0].tokens))
     out = {"tokens_per_second": statistics.median(a.tokens_per_second for a in made),
-           "tokens_per_second_ratio": statistics.median(ratios), "same_tokens": same}
+           "tokens_per_second_ratio": statistics.median(ratios),
+           "same_tokens": same_tokens(made[0].tokens, plain[0].tokens)}
     if made[0].speculation is not None:
         s = made[0].speculation
         out |= {"tokens_per_pass": (len(made[0].tokens) - 1) / s.passes, "rows_per_pass": s.rows / s.passes,

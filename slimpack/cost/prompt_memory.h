@@ -7,12 +7,15 @@
 
 namespace slimpack {
 
+/// Tokens of a prompt that go through the model at once, unless asked otherwise.
+inline constexpr Tokens kPrefillSlice{1024};
+
 struct PromptQuestion {
   ModelShape shape;
   Dtype dtype = Dtype::kBf16;
   Tokens prompt;
-  Tokens answer;       ///< at most
-  Tokens slice{1024};  ///< tokens of the prompt that go through the model at once
+  Tokens answer;  ///< at most
+  Tokens slice = kPrefillSlice;
 };
 
 /// What lives while the last slice of the prompt runs, beside the program itself. Decoding takes

@@ -102,8 +102,7 @@ void BaselineRating::measure(Rated& rated) const {
 }
 
 bool BaselineRating::fits(const Rated& rated) const {
-  const std::optional<Bytes>& cap = question_.job.memory_cap;
-  return (!cap || rated.need.bytes <= *cap) && fits_host(rated.step, question_.cost);
+  return slimpack::fits(rated.step, rated.need.bytes, question_.job.memory_cap, question_.cost);
 }
 
 /// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.

@@ -42,7 +42,7 @@ OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optiona
   steps.insert(steps.begin(), std::move(listed));
   std::optional<OrderedStep> best;
   const auto rank = [&](const OrderedStep& ordered) {
-    const bool above = (cap && ordered.need.bytes > *cap) || !fits_host(ordered.step, cost);
+    const bool above = !fits(ordered.step, ordered.need.bytes, cap, cost);
     return std::tuple(above, above ? ordered.need.bytes.count() : 0,
                       ordered.step.prediction.makespan);
   };

@@ -270,7 +270,7 @@ class ChoiceSearch {
     const std::optional<Bytes>& cap = question_.job.memory_cap;
     OrderedStep ordered =
         best_ordered(std::move(listed), question_.cost, cap, question_.choices.exchange_context);
-    if ((cap && ordered.need.bytes > *cap) || !fits_host(ordered.step, question_.cost)) {
+    if (!fits(ordered.step, ordered.need.bytes, cap, question_.cost)) {
       keep_less(out_.least, {ordered.need, choice.recompute});
       return std::nullopt;
     }
@@ -386,8 +386,7 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
   Attempt out;
   out.step = baseline_step(packed_baseline(), job, lengths, choices, cost);
   const RankNeed need = step_need(*out.step, cost);
-  const bool fits = !job.memory_cap || need.bytes <= *job.memory_cap;
-  if (fits && fits_host(*out.step, cost)) return out;
+  if (fits(*out.step, need.bytes, job.memory_cap, cost)) return out;
   out.least = {need, out.step->plan.recompute};
   out.step.reset();
   return out;

@@ -76,23 +76,27 @@ RankNeed step_need(const RatedPlan& step, const Costs& cost) {
   return largest_need(rank_needs(step, cost));
 }
 
+Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
+                const SequenceLengths& lengths, const Schedule& order) {
+  return largest_need(schedule_memory(packs, order, host_bytes(cost, layout, packs, lengths)))
+      .bytes;
+}
+
 Bytes host_need(const RatedPlan& step, const Costs& cost) {
   Bytes most;
   if (!first_offloading(step.plan.recompute)) return most;
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     const ReplicaPlan& plan = step.plan.replicas[r];
-    const PackPlan packs = in_own_ids(plan);
-    const TaskBytes bytes =
-        host_bytes(recomputing, step.plan.layout, packs, own_lengths(step.plan, plan));
-    for (const Bytes stage : schedule_memory(packs, step.schedules[r], bytes))
-      most = std::max(most, stage);
+    most = std::max(most, host_need(recomputing, step.plan.layout, in_own_ids(plan),
+                                    own_lengths(step.plan, plan), step.schedules[r]));
   }
   return most;
 }
 
-bool fits_host(const RatedPlan& step, const Costs& cost) {
-  return cost.host_memory == Bytes(0) || host_need(step, cost) <= cost.host_memory;
+bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap, const Costs& cost) {
+  return (!cap || need <= *cap) &&
+         (cost.host_memory == Bytes(0) || host_need(step, cost) <= cost.host_memory);
 }
 
 double RatedPlan::gap() const {

@@ -1,6 +1,7 @@
 // What every replica of a planned step costs.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,14 @@ namespace slimpack {
 /// The most pinned host memory that any rank of the step needs for offloaded rows, in any timing;
 /// 0 = no rows are offloaded.
 [[nodiscard]] Bytes host_need(const RatedPlan& step, const Costs& cost);
-/// Whether that is within cost.host_memory.
-[[nodiscard]] bool fits_host(const RatedPlan& step, const Costs& cost);
+/// The same of one replica's packs in this order. `lengths`: by the packs' sequence ids.
+[[nodiscard]] Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout,
+                              const PackPlan& packs, const SequenceLengths& lengths,
+                              const Schedule& order);
+
+/// Whether a step whose ranks hold `need` at most keeps the cap, and its offloaded rows keep
+/// cost.host_memory.
+[[nodiscard]] bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap,
+                        const Costs& cost);
 
 }  // namespace slimpack

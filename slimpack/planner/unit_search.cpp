@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/unit_tasks.h"
 #include "slimpack/sim/simulate.h"
 
@@ -371,9 +371,9 @@ bool UnitSearch::fits_host(const Trial& trial, const Schedule& order) const {
   if (cost.host_memory == Bytes(0) || !first_offloading(cost.recompute)) return true;
   for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
     const PackPlan& packs = trial.replicas[i].packs;
-    const TaskBytes rows = host_bytes(cost, problem_.job.layout, packs, unit_.replicas[i].lengths);
-    const std::vector<Bytes> needs = schedule_memory(packs, own_order(order, packs), rows);
-    if (largest_need(needs).bytes > cost.host_memory) return false;
+    if (host_need(cost, problem_.job.layout, packs, unit_.replicas[i].lengths,
+                  own_order(order, packs)) > cost.host_memory)
+      return false;
   }
   return true;
 }

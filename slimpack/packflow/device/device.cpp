@@ -18,8 +18,7 @@ void set_cuda_defaults() {
 
 bool has_cuda_device() {
   set_cuda_defaults();  // which asking for a GPU may read
-  return c10::impl::hasDeviceGuardImpl(at::kCUDA) &&
-         c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
+  return c10::impl::hasDeviceGuardImpl(at::kCUDA) && device_count(at::kCUDA) > 0;
 }
 
 std::int64_t device_count(at::Device device) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/cost/prompt_memory.h"
 #include "slimpack/packflow/language/language_model.h"
 
 namespace slimpack {
@@ -15,7 +16,7 @@ using SliceStates = std::function<void(std::int64_t first, const RowStates& stat
 
 struct PrefillSettings {
   /// Tokens that go through the model at once: what bounds the memory of activations.
-  std::int64_t slice = 1024;
+  std::int64_t slice = kPrefillSlice.count();
   std::vector<std::int64_t> feature_layers = {};
   /// Runs one token more than it must of what the sequence has: who is told of states needs the
   /// last one's.
