@@ -19,6 +19,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/packflow/decode/amx_product.h"
 #include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/generate/batch_generator.h"
 #include "slimpack/packflow/generate/generator.h"
 #include "slimpack/packflow/speculate/eagle_draft.h"
 #include "slimpack/packflow/speculate/expected_speed.h"
@@ -162,29 +163,41 @@ class PythonGenerator {
   /// what the handler raised.
   nb::dict generate(const std::vector<std::int64_t>& prompt, const GenerateSettings& settings,
                     const nb::object& on_token) {
-    std::optional<nb::python_error> raised;
-    const auto listener = [&](std::int64_t token) {
-      const nb::gil_scoped_acquire lock;
-      try {
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-        if (on_token.is_none()) return true;
-        const nb::object answer = on_token(token);
-        return answer.is_none() || nb::cast<bool>(answer);
-      } catch (nb::python_error& error) {
-        raised.emplace(std::move(error));
-        return false;
-      }
-    };
+    const auto listener = [&](std::int64_t token) { return tell(on_token, token); };
     Generated made;
     {
       const nb::gil_scoped_release unlocked;
       made = generator_.generate(prompt, settings, listener);
     }
-    if (raised) throw nb::python_error(*raised);
     return to_dict(made);
   }
 
+  /// Without guesses and sparse attention. Signals as in generate().
+  nb::list generate_batch(const std::vector<BatchPrompt>& prompts, std::int64_t batch,
+                          const GenerateSettings& settings, const nb::object& on_token) {
+    const auto listener = [&](std::size_t prompt, std::int64_t token) {
+      return tell(on_token, prompt, token);
+    };
+    std::vector<Generated> made;
+    {
+      const nb::gil_scoped_release unlocked;
+      made = slimpack::generate_batch(model_, prompts, batch, settings, listener);
+    }
+    nb::list dicts;
+    for (const Generated& one : made) dicts.append(to_dict(one));
+    return dicts;
+  }
+
  private:
+  /// Whether Python wants more; throws what it raises, or what a signal's handler does.
+  template <class... Args>
+  static bool tell(const nb::object& on_token, Args... args) {
+    const nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (on_token.is_none()) return true;
+    const nb::object answer = on_token(args...);
+    return answer.is_none() || nb::cast<bool>(answer);
+  }
   static nb::dict to_dict(const Generated& made) {
     nb::dict dict;
     dict["tokens"] = made.tokens;
@@ -244,6 +257,10 @@ void bind_generation(nb::module_& m) {
       .def_rw("rows", &DraftSettings::rows, nb::arg().none())
       .def_rw("width", &DraftSettings::width, nb::arg().none());
 
+  nb::class_<BatchPrompt>(m, "BatchPrompt")
+      .def(nb::init<std::vector<std::int64_t>, std::uint64_t>(), nb::arg("tokens"),
+           nb::arg("seed"));
+
   nb::class_<PythonGenerator>(m, "Generator", "A model that goes on from tokens")
       .def(
           "__init__",
@@ -263,7 +280,9 @@ void bind_generation(nb::module_& m) {
       .def_prop_ro("records", &PythonGenerator::records)
       .def("fit_entropy_bins", &PythonGenerator::fit_entropy_bins)
       .def("generate", &PythonGenerator::generate, nb::arg("prompt"), nb::arg("settings"),
-           nb::arg("on_token").none());
+           nb::arg("on_token").none())
+      .def("generate_batch", &PythonGenerator::generate_batch, nb::arg("prompts"), nb::arg("batch"),
+           nb::arg("settings"), nb::arg("on_token").none());
   m.def("has_fast_bf16", &has_amx, "Whether this processor multiplies bf16 matrices.");
   m.def(
       "model_folder", [](const std::string& folder) { return model_folder(folder).string(); },

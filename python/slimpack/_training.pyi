@@ -85,6 +85,9 @@ class DraftSettings:
     @width.setter
     def width(self, arg: int | None, /) -> None: ...
 
+class BatchPrompt:
+    def __init__(self, tokens: Sequence[int], seed: int) -> None: ...
+
 class Generator:
     """A model that goes on from tokens"""
 
@@ -108,6 +111,8 @@ class Generator:
     def fit_entropy_bins(self) -> None: ...
 
     def generate(self, prompt: Sequence[int], settings: GenerateSettings, on_token: object | None) -> dict: ...
+
+    def generate_batch(self, prompts: Sequence[BatchPrompt], batch: int, settings: GenerateSettings, on_token: object | None) -> list: ...
 
 def has_fast_bf16() -> bool:
     """Whether this processor multiplies bf16 matrices."""

@@ -85,6 +85,8 @@ def test_warm_answers_are_the_same_for_the_same_prompts(target_folder, prompts, 
 class Counting:
     """A target whose answer to a prompt is its sum, three times. Fails at a call of number `last`."""
 
+    prompts_at_once = 5
+
     def __init__(self, last=None):
         self.asked, self.calls, self.last = [], 0, last
 
@@ -99,7 +101,7 @@ class Counting:
 def test_a_start_goes_on_behind_the_last_whole_answer(tmp_path, prompts):
     whole = tmp_path / "whole.jsonl"
     told = []
-    assert write_answers(whole, prompts, Counting(), 5, answered(whole, prompts),
+    assert write_answers(whole, prompts, Counting(), answered(whole, prompts),
                          lambda *args: told.append(args)) == 3 * 24
     lines = [json.loads(line) for line in whole.read_text().splitlines()]
     assert lines == [{"prompt": prompt, "answer": [sum(prompt)] * 3} for prompt in prompts]
@@ -107,14 +109,14 @@ def test_a_start_goes_on_behind_the_last_whole_answer(tmp_path, prompts):
 
     parts = tmp_path / "parts.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        write_answers(parts, prompts, Counting(last=2), 5)
+        write_answers(parts, prompts, Counting(last=2))
     with parts.open("ab") as out:
         out.write(b'{"prompt": [1')  # as a kill leaves it
     rest = Counting()
-    write_answers(parts, prompts, rest, 5, answered(parts, prompts))
+    write_answers(parts, prompts, rest, answered(parts, prompts))
     assert rest.asked == prompts[10:] and parts.read_bytes() == whole.read_bytes()
     again = Counting()
-    assert write_answers(parts, prompts, again, 5, answered(parts, prompts)) == 0
+    assert write_answers(parts, prompts, again, answered(parts, prompts)) == 0
     assert not again.asked and answered(parts, prompts) == 24
     assert answered(parts, prompts[:3], restart=True) == 0 and parts.read_bytes() == b""
 

@@ -71,6 +71,60 @@ def test_the_likeliest_tokens_are_those_of_transformers(tmp_path, family, sizes)
                                prefill_slice=70).tokens == expected
 
 
+def test_answers_in_a_batch_are_those_of_each_prompt_alone(tmp_path):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp64")
+    asked = list(prompts(9))
+    for settings in ({}, {"temperature": 1.0, "seed": 3}):
+        alone = [generator.generate(prompt, max_new_tokens=20, ignore_eos=True,
+                                    **settings | ({"seed": 3 + i} if settings else {}))
+                 for i, prompt in enumerate(asked)]
+        told = {}
+        made = generator.generate_batch(
+            asked, batch=4, max_new_tokens=20, ignore_eos=True,
+            on_text=lambda number, text: told.setdefault(number, []).append(text), **settings)
+        assert [one.tokens for one in made] == [one.tokens for one in alone]
+        assert ["".join(told.get(i, [])) for i in range(9)] == [one.text for one in alone]
+
+
+def test_answers_in_a_batch_end_each_for_itself(tmp_path):
+    save_model(tmp_path, max_position_embeddings=40)
+    generator = Generator(tmp_path, dtype="fp64")
+    asked = [[1] * 38, [5, 6, 7], [9], [4] * 30, [8] * 5]
+    alone = [generator.generate(prompt, max_new_tokens=12, ignore_eos=True) for prompt in asked]
+    generator.texts.end_tokens = (alone[1].tokens[5],)
+    wanted = [generator.generate(prompt, max_new_tokens=12) for prompt in asked]
+    made = generator.generate_batch(asked, batch=3, max_new_tokens=12)
+    assert [(one.end, one.tokens) for one in made] == [(one.end, one.tokens) for one in wanted]
+    assert {one.end for one in made} == {"positions", "stop_token", "length"}
+    assert generator.generate_batch([]) == []
+
+
+def test_more_answers_than_few_rows_are_made_in_parts(tmp_path):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp64")
+    asked = [[i, 2 * i % 200, 7] for i in range(150)]
+    made = generator.generate_batch(asked, batch=150, max_new_tokens=3, ignore_eos=True)
+    for i in (0, 74, 149):
+        alone = generator.generate(asked[i], max_new_tokens=3, ignore_eos=True)
+        assert made[i].tokens == alone.tokens
+
+
+def test_what_a_listener_of_a_batch_raises_ends_it(tmp_path):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp64")
+
+    def on_text(number, text):
+        raise KeyError(number)
+
+    with pytest.raises(KeyError):
+        generator.generate_batch([[70, 71], [72]], max_new_tokens=50, on_text=on_text)
+    with pytest.raises(slimpack.InvalidInput, match="batch is 0, it must be 1 or more"):
+        generator.generate_batch([[1]], batch=0)
+    with pytest.raises(slimpack.InvalidInput, match="the prompt has no token"):
+        generator.generate_batch([[1], []])
+
+
 def test_a_prompt_that_begins_like_the_last_one_is_run_from_there(tmp_path):
     model = save_model(tmp_path)
     generator = Generator(tmp_path, dtype="fp64")

@@ -16,18 +16,18 @@ from slimpack import IndexedDataset, InvalidInput
 from slimpack.draft.data import answer_of
 
 
-def write_answers(file, prompts, generate, batch, done=0, tell=None):
+def write_answers(file, prompts, generate, done=0, tell=None):
     """Appends the answers to prompts (lists of token ids) from prompt `done` on to FILE.jsonl. Returns
     how many tokens they have.
 
-    generate(prompts): the answers to at most `batch` prompts, as lists of token ids; the target.
-    tell(done, tokens): called after each batch.
+    generate(prompts): the answers to at most generate.prompts_at_once prompts, as lists of token ids; the
+    target. tell(done, tokens): called after each call of it.
     """
     file, tokens = Path(file), 0
     try:
         with file.open("ab") as out:
-            for begin in range(done, len(prompts), batch):
-                asked = prompts[begin : begin + batch]
+            for begin in range(done, len(prompts), generate.prompts_at_once):
+                asked = prompts[begin : begin + generate.prompts_at_once]
                 answers = generate(asked)
                 for prompt, answer in zip(asked, answers, strict=True):
                     line = json.dumps({"prompt": list(prompt), "answer": list(answer)})
@@ -135,18 +135,19 @@ def _encoder(tokenizer):
 
 
 class TransformersGenerator:
-    """The answers of a TransformersTarget, greedy at temperature 0, each of at most new_tokens.
+    """The answers of a TransformersTarget, `batch` of them at the same time, greedy at temperature 0, each
+    of at most new_tokens.
 
     end: the token ids that end an answer, and are its last; None = those of the target's own
     generation_config. seed: of sampling.
     """
 
-    def __init__(self, target, new_tokens, temperature=0.0, end=None, seed=0):
+    def __init__(self, target, new_tokens, temperature=0.0, end=None, seed=0, batch=32):
         settings = target.model.generation_config
         given = settings.eos_token_id if end is None else end
         self._end = set(np.atleast_1d([] if given is None else given).tolist())
         self._model, self._new_tokens, self._temperature = target.model, new_tokens, temperature
-        self._seed = seed
+        self._seed, self.prompts_at_once = seed, batch
 
     def __call__(self, prompts):
         longest = max(map(len, prompts))

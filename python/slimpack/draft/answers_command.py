@@ -45,9 +45,8 @@ def add_to(commands):
                         help="tokens of an answer, at most (default: 256)")
     parser.add_argument("--temperature", type=real_number(0, 100, "temperature"), default=0.0,
                         metavar="T", help="0 takes the most likely token (default: 0)")
-    parser.add_argument("--batch", type=number, default=8, metavar="N",
-                        help="answers between two lines of progress; transformers writes so many "
-                        "at the same time (default: 8)")
+    parser.add_argument("--batch", type=number, default=32, metavar="N",
+                        help="answers that are written at the same time (default: 32)")
     parser.add_argument("--device", default="cpu", help="of torch, such as cuda (default: cpu)")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32",
                         help="what the target computes in (default: fp32)")
@@ -62,13 +61,13 @@ def generator_of(options):
         from slimpack.draft.engine_answers import EngineGenerator
         try:
             return EngineGenerator(options.target, options.new_tokens, options.temperature,
-                                   dtype=options.dtype, device=options.device)
+                                   dtype=options.dtype, device=options.device, batch=options.batch)
         except InvalidInput as error:
             print(f"answers by transformers: {error}", file=sys.stderr)
     from slimpack.draft.answers import TransformersGenerator
     from slimpack.draft.target import load_target
     target = load_target(options.target, options.dtype, options.device)
-    return TransformersGenerator(target, options.new_tokens, options.temperature)
+    return TransformersGenerator(target, options.new_tokens, options.temperature, batch=options.batch)
 
 
 def run(options):
@@ -90,7 +89,7 @@ def run(options):
         print(f"{done:,} of {len(prompts):,} answers, {rate:,.0f} tok/s, {time_left.after(done)}",
               file=sys.stderr, flush=True)
 
-    tokens = write_answers(options.out, prompts, generate, options.batch, begun, tell)
+    tokens = write_answers(options.out, prompts, generate, begun, tell)
     print(f"{options.out}: {len(prompts):,} answers, {tokens:,} tokens written by this start")
     print(f"next: slimpack draft train --target {options.target} --data {options.out} --out HEAD")
     return 0

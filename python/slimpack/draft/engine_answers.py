@@ -7,28 +7,27 @@ from slimpack.generation.texts import end_tokens
 
 
 class EngineGenerator:
-    """The answers of the model in a folder, one after the other, greedy at temperature 0, each of at
-    most new_tokens. What the context has said before is guessed and verified, so that text that
-    repeats itself comes faster.
+    """The answers of the model in a folder, `batch` of them at the same time, greedy at temperature 0, each
+    of at most new_tokens.
 
     end: the token ids that end an answer, and are its last; None = those of the model's settings. seed:
     of sampling. Raises InvalidInput for a model that the engine does not know.
     """
 
-    def __init__(self, folder, new_tokens, temperature=0.0, end=None, seed=0, dtype="fp32", device="cpu"):
+    def __init__(self, folder, new_tokens, temperature=0.0, end=None, seed=0, dtype="fp32", device="cpu",
+                 batch=32):
         self._native = runtime.load()
-        guessing = self._native.DraftSettings()
-        guessing.draft = "ngram"
-        self._model = self._native.Generator(str(folder), dtype, device, guessing)
+        self._model = self._native.Generator(str(folder), dtype, device, self._native.DraftSettings())
         self._end = set(end_tokens(Path(folder)) if end is None else end)
-        self._new_tokens, self._temperature, self._seed = new_tokens, temperature, seed
+        self._seed, self._batch = seed, batch
+        self._settings = self._native.GenerateSettings()
+        self._settings.max_new_tokens, self._settings.temperature = new_tokens, temperature
+        self.prompts_at_once = 8 * batch  # more than a batch, so that few places wait for the last answers
 
     def __call__(self, prompts):
-        return [self._answer(prompt) for prompt in prompts]
-
-    def _answer(self, prompt):
-        settings = self._native.GenerateSettings()
-        settings.max_new_tokens, settings.temperature = self._new_tokens, self._temperature
-        settings.seed = self._seed + sum(prompt)  # the same wherever a start begins
+        # Seeds are the same wherever a start begins.
+        asked = [self._native.BatchPrompt(list(prompt), self._seed + sum(prompt)) for prompt in prompts]
         # The token that ends an answer is part of it, so the listener ends it.
-        return self._model.generate(list(prompt), settings, lambda token: token not in self._end)["tokens"]
+        made = self._model.generate_batch(asked, self._batch, self._settings,
+                                          lambda _, token: token not in self._end)
+        return [answer["tokens"] for answer in made]

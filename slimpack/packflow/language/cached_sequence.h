@@ -46,6 +46,8 @@ class CachedSequence {
   /// Runs one token and appends it. Result: its logits [V].
   [[nodiscard]] at::Tensor decode(std::int64_t token);
 
+  [[nodiscard]] NextToken next(std::int64_t token) { return {cache_, token}; }
+
   /// Counts tokens whose keys and values the cache has got.
   void append(std::span<const std::int64_t> tokens) {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());

@@ -104,8 +104,8 @@ bool LanguageModel::runs_as_rows(std::int64_t rows) const {
 }
 
 template <class Input>
-RowStates LanguageModel::run_few(RowDecoder<Input>& decoder, KeyValueCache& cache,
-                                 const TokenRows& rows, const OwnKeys& own,
+RowStates LanguageModel::run_few(RowDecoder<Input>& decoder,
+                                 std::span<const SequenceRows> sequences, const TokenRows& rows,
                                  std::span<const std::int64_t> positions) {
   using T = Sum<Input>;
   const auto count = static_cast<std::int64_t>(rows.tokens.size());
@@ -113,12 +113,12 @@ RowStates LanguageModel::run_few(RowDecoder<Input>& decoder, KeyValueCache& cach
   const RowsView<T> x = view_of<T>(x_TH);
   for (std::int64_t r = 0; r < count; ++r)
     weights_.embedding.panels().copy_row<Input>(rows.tokens[static_cast<std::size_t>(r)], x.row(r));
-  const RowPlaces<T> places{cache.size(), own, positions, rope_.cos_LD().const_data_ptr<T>(),
+  const RowPlaces<T> places{sequences, positions, rope_.cos_LD().const_data_ptr<T>(),
                             rope_.sin_LD().const_data_ptr<T>()};
   Features features(rows, shape_.hidden_size, x_TH.options());
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     features.see(layer, x_TH);
-    decoder.run_layer(weights_.layers[layer], cache, layer, places, x);
+    decoder.run_layer(weights_.layers[layer], layer, places, x);
   }
   return {x_TH, features.tensor()};
 }
@@ -150,13 +150,41 @@ RowStates LanguageModel::run(KeyValueCache& cache, const TokenRows& rows) {
   const std::vector<std::int64_t> positions = positions_of(cache.size(), rows);
   reserve(cache, cache.size() + count);
   const OwnKeys own = own_keys(rows);
-  RowStates states =
-      runs_as_rows(count)
-          ? std::visit([&](auto& decoder) { return run_few(decoder, cache, rows, own, positions); },
-                       rows_)
-          : run_slice(cache, rows, own, positions);
+  const SequenceRows sequence{cache, own};
+  RowStates states = runs_as_rows(count)
+                         ? std::visit(
+                               [&](auto& decoder) {
+                                 return run_few(decoder, std::span(&sequence, 1), rows, positions);
+                               },
+                               rows_)
+                         : run_slice(cache, rows, own, positions);
   cache.append(count);
   return states;
+}
+
+at::Tensor LanguageModel::run_halves(std::span<const NextToken> sequences) {
+  if (sequences.size() == 1)
+    return run(sequences[0].cache, {.tokens = std::span(&sequences[0].token, 1)}).hidden_TH;
+  const std::size_t half = sequences.size() / 2;
+  return joined_rows({run_batch(sequences.first(half)), run_batch(sequences.subspan(half))});
+}
+
+at::Tensor LanguageModel::run_batch(std::span<const NextToken> sequences) {
+  std::vector<std::int64_t> tokens, positions;
+  std::vector<SequenceRows> rows;
+  const OwnKeys one(1);
+  for (const auto& [cache, token] : sequences) {
+    tokens.push_back(token);
+    positions.push_back(cache.size());
+    rows.push_back({cache, one});
+    require_fits(cache, {.tokens = std::span(&token, 1)});
+    reserve(cache, cache.size() + 1);
+  }
+  if (!runs_as_rows(static_cast<std::int64_t>(tokens.size()))) return run_halves(sequences);
+  const RowStates states = std::visit(
+      [&](auto& decoder) { return run_few(decoder, rows, {.tokens = tokens}, positions); }, rows_);
+  for (const NextToken& sequence : sequences) sequence.cache.append(1);
+  return states.hidden_TH;
 }
 
 at::Tensor LanguageModel::logits(const at::Tensor& hidden_TH) {

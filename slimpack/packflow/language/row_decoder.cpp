@@ -1,5 +1,9 @@
 #include "slimpack/packflow/language/row_decoder.h"
 
+#include <ATen/Parallel.h>
+
+#include <vector>
+
 #include "slimpack/packflow/decode/panel_product.h"
 
 namespace slimpack {
@@ -38,16 +42,23 @@ void RowDecoder<Input>::norm_heads(const DecoderLayerWeights& weights,
 }
 
 template <class Input>
-void RowDecoder<Input>::rotate_and_keep(RowsView<Sum<Input>> qkv_TO,
-                                        const CachedHeads<Input>& heads,
-                                        const RowPlaces<Sum<Input>>& places) {
+void RowDecoder<Input>::rotate(RowsView<Sum<Input>> qkv_TO, const RowPlaces<Sum<Input>>& places) {
   const std::int64_t dim = shape_.head_dim;
-  const std::int64_t first = places.before + places.own.keys() - places.own.rows();
   for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
-    Sum<Input>* const k = qkv_TO.row(r) + shape_.q_width();
     const std::int64_t angle = places.positions[static_cast<std::size_t>(r)] * (dim / 2);
     rotate_heads(qkv_TO.row(r), shape_.num_heads + shape_.num_kv_heads, dim,
                  RopeAngles<Sum<Input>>{places.cos_LD + angle, places.sin_LD + angle});
+  }
+}
+
+/// Writes keys and values of a sequence's rows to its cache.
+template <class Input>
+void RowDecoder<Input>::keep(RowsView<const Sum<Input>> qkv_TO, const SequenceRows& sequence,
+                             const CachedHeads<Input>& heads) {
+  const std::int64_t dim = shape_.head_dim;
+  const std::int64_t first = sequence.cache.size() + sequence.own.keys() - sequence.own.rows();
+  for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
+    const Sum<Input>* const k = qkv_TO.row(r) + shape_.q_width();
     const Sum<Input>* const v = k + shape_.kv_width();
     for (std::int64_t head = 0; head < heads.heads; ++head) {
       const std::int64_t to = (head * heads.capacity + first + r) * dim;
@@ -57,10 +68,30 @@ void RowDecoder<Input>::rotate_and_keep(RowsView<Sum<Input>> qkv_TO,
   }
 }
 
+/// Each sequence's rows attend to its own keys. A thread takes whole sequences; of one alone, all
+/// threads take parts.
+template <class Input>
+void RowDecoder<Input>::attend(std::size_t layer, std::span<const SequenceRows> sequences) {
+  std::vector<std::int64_t> begin{0};
+  for (const SequenceRows& sequence : sequences)
+    begin.push_back(begin.back() + sequence.own.rows());
+  const auto count = static_cast<std::int64_t>(sequences.size());
+  at::parallel_for(0, count, 1, [&](std::int64_t from, std::int64_t to) {
+    for (auto s = static_cast<std::size_t>(from); s < static_cast<std::size_t>(to); ++s) {
+      const auto& [cache, own] = sequences[s];
+      const auto qkv_TO = qkv_TO_.view().narrow(begin[s], own.rows());
+      const CachedHeads<Input> heads = cache.template heads<Input>(layer);
+      keep(qkv_TO, sequences[s], heads);
+      attend_rows<Input>(qkv_TO, shape_.num_heads, heads, cache.size(), own,
+                         out_TQ_.view().narrow(begin[s], own.rows()));
+    }
+  });
+}
+
 template <class Input>
 void RowDecoder<Input>::add_attention(const DecoderLayerWeights& weights,
-                                      RowsView<const Input> normed, const KeyValueCache& cache,
-                                      std::size_t layer, const RowPlaces<Sum<Input>>& places,
+                                      RowsView<const Input> normed, std::size_t layer,
+                                      const RowPlaces<Sum<Input>>& places,
                                       RowsView<Sum<Input>> x_TH) {
   const std::int64_t width = shape_.q_width() + 2 * shape_.kv_width();
   qkv_TO_.resize(x_TH.rows, width);
@@ -68,10 +99,8 @@ void RowDecoder<Input>::add_attention(const DecoderLayerWeights& weights,
   multiply<Input>(weights.qkv.panels(), normed, qkv_TO_.view());
   add_bias(qkv_TO_.view(), width, elements<Sum<Input>>(weights.qkv_bias_O));
   if (shape_.qk_norm) norm_heads(weights, qkv_TO_.view());
-  const CachedHeads<Input> heads = cache.heads<Input>(layer);
-  rotate_and_keep(qkv_TO_.view(), heads, places);
-  attend_rows<Input>(qkv_TO_.view(), shape_.num_heads, heads, places.before, places.own,
-                     out_TQ_.view());
+  rotate(qkv_TO_.view(), places);
+  attend(layer, places.sequences);
   multiply<Input>(weights.output.panels(), out_TQ_.view(), x_TH, Into::kAdd);
   add_bias(x_TH, shape_.hidden_size, elements<Sum<Input>>(weights.output_bias_H));
 }
@@ -89,10 +118,9 @@ void RowDecoder<Input>::add_mlp(const DecoderLayerWeights& weights, RowsView<Sum
 }
 
 template <class Input>
-void RowDecoder<Input>::run_layer(const DecoderLayerWeights& weights, const KeyValueCache& cache,
-                                  std::size_t layer, const RowPlaces<Sum<Input>>& places,
-                                  RowsView<Sum<Input>> x_TH) {
-  add_attention(weights, normed(weights.attention_norm_H, x_TH), cache, layer, places, x_TH);
+void RowDecoder<Input>::run_layer(const DecoderLayerWeights& weights, std::size_t layer,
+                                  const RowPlaces<Sum<Input>>& places, RowsView<Sum<Input>> x_TH) {
+  add_attention(weights, normed(weights.attention_norm_H, x_TH), layer, places, x_TH);
   add_mlp(weights, x_TH);
 }
 

@@ -1,4 +1,4 @@
-// A decoder on few rows of a sequence, on a CPU: what a decoded token takes.
+// A decoder on few rows, of one sequence or of several, on a CPU: what a decoded token takes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,11 +16,16 @@
 
 namespace slimpack {
 
-/// Where rows stand in their sequence. References; made per pass.
+/// One sequence's rows among those of a pass. References.
+struct SequenceRows {
+  const KeyValueCache& cache;  ///< the keys before their own, with room for these
+  const OwnKeys& own;
+};
+
+/// Where the rows of a pass stand. References.
 template <class T>
 struct RowPlaces {
-  std::int64_t before;  ///< keys of the sequence before their own
-  const OwnKeys& own;
+  std::span<const SequenceRows> sequences;  ///< in the order of their rows
   std::span<const std::int64_t> positions;  ///< by row
   const T* cos_LD;                          ///< by position: D/2 each
   const T* sin_LD;
@@ -33,17 +38,17 @@ class RowDecoder {
  public:
   explicit RowDecoder(const ModelShape& shape) : shape_(shape) {}
 
-  /// x += attention of `normed`, its norm; writes keys and values of the rows to the cache. The
+  /// x += attention of `normed`, its norm; writes keys and values of the rows to their caches. The
   /// inputs of q, k and v may be wider than x.
   void add_attention(const DecoderLayerWeights& weights, RowsView<const Input> normed,
-                     const KeyValueCache& cache, std::size_t layer,
-                     const RowPlaces<Sum<Input>>& places, RowsView<Sum<Input>> x_TH);
+                     std::size_t layer, const RowPlaces<Sum<Input>>& places,
+                     RowsView<Sum<Input>> x_TH);
 
   /// x += MLP of its norm.
   void add_mlp(const DecoderLayerWeights& weights, RowsView<Sum<Input>> x_TH);
 
   /// x = layer(x).
-  void run_layer(const DecoderLayerWeights& weights, const KeyValueCache& cache, std::size_t layer,
+  void run_layer(const DecoderLayerWeights& weights, std::size_t layer,
                  const RowPlaces<Sum<Input>>& places, RowsView<Sum<Input>> x_TH);
 
   /// Rows of a matrix of the model, by the norm of x: the head. `y` has room for them.
@@ -55,8 +60,10 @@ class RowDecoder {
 
  private:
   void norm_heads(const DecoderLayerWeights& weights, RowsView<Sum<Input>> qkv_TO);
-  void rotate_and_keep(RowsView<Sum<Input>> qkv_TO, const CachedHeads<Input>& heads,
-                       const RowPlaces<Sum<Input>>& places);
+  void rotate(RowsView<Sum<Input>> qkv_TO, const RowPlaces<Sum<Input>>& places);
+  void keep(RowsView<const Sum<Input>> qkv_TO, const SequenceRows& sequence,
+            const CachedHeads<Input>& heads);
+  void attend(std::size_t layer, std::span<const SequenceRows> sequences);
 
   ModelShape shape_;
   RowBuffer<Input> normed_TH_;

@@ -128,9 +128,10 @@ at::Tensor EagleDraft<Input>::run(std::span<const std::int64_t> next_tokens, con
   if (head_.norm_before_residual) norm_rows<T>(x, width, hidden_norm, eps, x);
   cache_.reserve(cache_.size() + own.keys());
   rope_.reserve(*std::ranges::max_element(positions) + 1);
-  const RowPlaces<T> places{cache_.size(), own, positions, rope_.cos_LD().const_data_ptr<T>(),
+  const SequenceRows sequence{cache_, own};
+  const RowPlaces<T> places{std::span(&sequence, 1), positions, rope_.cos_LD().const_data_ptr<T>(),
                             rope_.sin_LD().const_data_ptr<T>()};
-  decoder_.add_attention(head_.layer, pair, cache_, 0, places, x);
+  decoder_.add_attention(head_.layer, pair, 0, places, x);
   decoder_.add_mlp(head_.layer, x);
   return x_TH;
 }

@@ -1,0 +1,36 @@
+// Batch generator: goes on from many prompts, several at the same time.
+//
+// One pass of the model gives each of them a token, and reads the weights once. An answer that ends
+// makes room for the next prompt at once (continuous batching, as in Orca and vLLM).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "slimpack/packflow/generate/answer.h"
+#include "slimpack/packflow/language/language_model.h"
+
+namespace slimpack {
+
+struct BatchPrompt {
+  std::vector<std::int64_t> tokens;
+  std::uint64_t seed = 0;  ///< of sampling, in place of that of the settings
+};
+
+/// Told of each token and of the number of its prompt; false = no more of that answer.
+using BatchListener = std::function<bool(std::size_t prompt, std::int64_t token)>;
+
+/// The answers in the order of the prompts, `batch` of them made at the same time. An answer does
+/// not depend on those beside it, but for rounding: in fp32 and fp64 there is none. Its `decoding`
+/// counts the time until its end, others' passes included. What the listener throws ends all.
+/// Throws InvalidInput for unsound settings, an empty batch and what Generator refuses of a prompt.
+[[nodiscard]] std::vector<Generated> generate_batch(LanguageModel& model,
+                                                    std::span<const BatchPrompt> prompts,
+                                                    std::int64_t batch,
+                                                    const GenerateSettings& settings,
+                                                    const BatchListener& listener);
+
+}  // namespace slimpack
