@@ -21,7 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
 
 import torch
-from options import add_model, add_threads, checked, held_out
+from options import add_head, add_model, add_threads, checked, held_out
 from prompts import Prompts
 from same_tokens import same_tokens
 from slimpack import InvalidInput
@@ -40,7 +40,7 @@ def parse():
     add_model(parser, "smollm2")
     add_threads(parser)
     parser.add_argument("--precision", choices=list(TYPES), default="fp64")
-    parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
+    add_head(parser)
     parser.add_argument("--prompts", type=int, default=64, metavar="N")
     parser.add_argument("--new", type=int, default=128, metavar="N", help="tokens of an answer")
     parser.add_argument("--longest", type=int, default=600, metavar="N", help="tokens of a prompt, at most")

@@ -59,7 +59,7 @@ def train_run(name, output, corpus, init, seconds):
     if init is not None:
         command += ["--init", init]
     if subprocess.run(command, check=False).returncode != 0:
-        sys.exit(f"training {name} failed; the same command goes on from its last checkpoint")
+        sys.exit(f"training {name} has stopped; the same command goes on from its last checkpoint")
 
 
 def train(model, folder, corpus, seconds):

@@ -18,6 +18,11 @@ def add_model(parser, model):
     parser.add_argument("--model", default=model, help="a model in that folder")
 
 
+def add_head(parser):
+    parser.add_argument("--head", type=Path, metavar="FOLDER",
+                        help="an EAGLE-3 head of the model (default: the one that prepare.py made, if any)")
+
+
 def add_threads(parser):
     parser.add_argument("--threads", type=int, default=os.cpu_count())
 
@@ -33,6 +38,9 @@ def checked(parser, **least):
                 parser.error(f"--{name} {number}: give {bound} or more")
     if not (options.out / options.model / "origin.json").exists():
         parser.error(f"{options.out} has no model '{options.model}': run bench/generate/prepare.py")
+    own_head = options.out / options.model / "head"
+    if getattr(options, "head", own_head) is None and (own_head / "model.safetensors").exists():
+        options.head = own_head
     return options
 
 

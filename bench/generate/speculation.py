@@ -3,7 +3,8 @@
 
     .venv/bin/python bench/generate/prepare.py                                   # first: the models
     .venv/bin/python bench/generate/speculation.py --json runs/generate/speculation.json
-    .venv/bin/python bench/generate/speculation.py --head HEAD                   # an EAGLE-3 head, too
+
+An EAGLE-3 head that prepare.py made for the model takes part; --head names another one.
 
 Each prompt is answered by all ways in turn, --turns times, every other turn in reverse order. A prompt's
 ratio is the median over its turns of way ÷ plain in the same turn. The table has the geometric mean over
@@ -26,7 +27,7 @@ if __name__ == "__main__":
 import torch
 from intervals import interval
 from kinds_of_text import parts_of_sources, requests
-from options import add_model, add_threads, checked, held_out, say
+from options import add_head, add_model, add_threads, checked, held_out, say
 from others import Others
 from same_tokens import same_tokens
 from slimpack import InvalidInput
@@ -43,7 +44,7 @@ def parse():
     add_model(parser, "smollm2")
     add_threads(parser)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
-    parser.add_argument("--head", type=Path, metavar="FOLDER", help="an EAGLE-3 head of the model")
+    add_head(parser)
     parser.add_argument("--texts", type=int, default=6, metavar="N",
                         help="prompts of each kind; there are six requests")
     parser.add_argument("--new", type=int, default=200, metavar="N", help="tokens of an answer")

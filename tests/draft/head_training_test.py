@@ -7,7 +7,8 @@ import torch
 from heads import KINDS, VOCABULARY, naive_of, tiny_batch, tiny_head, tiny_target
 from slimpack.draft import attention
 from slimpack.draft.acceptance import acceptance_of
-from slimpack.draft.unrolled import STEPS, batch_of, unrolled, unrolled_loss
+from slimpack.draft.config import STEPS
+from slimpack.draft.unrolled import batch_of, unrolled, unrolled_loss
 
 
 def places(lengths, steps=STEPS):

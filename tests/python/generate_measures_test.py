@@ -1,7 +1,9 @@
 """bench/generate's measures of sparse prefill and of speculation, on a model of random weights."""
 
 import json
+import json
 import math
+import shutil
 import statistics
 import subprocess
 import sys
@@ -15,6 +17,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 BENCH = Path(__file__).parents[2] / "bench" / "generate"
 sys.path.insert(0, str(BENCH))
 
+from draft_heads import make_head  # noqa: E402
+from head_prompts import head_requests  # noqa: E402
 from intervals import geometric_mean, interval  # noqa: E402
 from kinds_of_text import REQUESTS, parts_of_sources  # noqa: E402
 from needles import planted  # noqa: E402
@@ -77,16 +81,20 @@ def test_sparse_prefill_is_measured_beside_dense(made):
         assert of["dense_heads"] == 1 and of["cra"]["least"] == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["fp64", "fp32"])
-def test_answers_are_held_against_those_of_transformers(made, precision):
-    done = subprocess.run([sys.executable, BENCH / "agreement.py", "--out", made, "--model", "tiny",
+def agreement(out, model, precision):
+    done = subprocess.run([sys.executable, BENCH / "agreement.py", "--out", out, "--model", model,
                            "--precision", precision, "--prompts", "2", "--new", "20", "--json",
-                           made / "agreement.json"], capture_output=True, text=True, check=False,
+                           out / "agreement.json"], capture_output=True, text=True, check=False,
                           env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
     assert done.returncode == 0, done.stdout + done.stderr
-    ways = json.loads((made / "agreement.json").read_text())["ways"]
-    assert set(ways) == {"plain", "sliced", "n-grams"}
+    ways = json.loads((out / "agreement.json").read_text())["ways"]
     assert all(of["same"] + of["ties"] == 2 and of["others"] == [] for of in ways.values())
+    return set(ways)
+
+
+@pytest.mark.parametrize("precision", ["fp64", "fp32"])
+def test_answers_are_held_against_those_of_transformers(made, precision):
+    assert agreement(made, "tiny", precision) == {"plain", "sliced", "n-grams"}
 
 
 def test_speculation_is_measured_beside_plain_decoding(made):
@@ -103,6 +111,26 @@ def test_speculation_is_measured_beside_plain_decoding(made):
     mean, lower, upper = figures["ratio_to_plain"]["all"]["n-grams, expected"]
     assert mean == pytest.approx(math.exp(statistics.fmean(map(math.log, ratios))))
     assert lower <= mean <= upper and "n-grams, expected" in printed
+
+
+def test_a_head_that_prepare_made_takes_part(made, monkeypatch):
+    model = made / "with-head"
+    for precision in ("fp32", "bf16"):
+        shutil.copytree(made / "tiny" / "fp32", model / precision)
+    (model / "origin.json").write_text("{}")
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    subprocess.run([sys.executable, "-m", "slimpack", "data", "build", "--from", made / "corpus" / "sources",
+                    "--glob", "*.py", "--out", made / "corpus" / "train"], check=True)
+    make_head(model, made / "corpus", 40, ["--steps", "2"])
+    assert agreement(made, "with-head", "fp32") == {"plain", "sliced", "n-grams", "EAGLE-3"}
+
+
+def test_a_head_learns_from_other_requests_than_those_that_measure_it():
+    requests = head_requests()
+    assert len(requests) == len(set(requests)) > 2000
+    assert not set(requests) & {text for of in REQUESTS.values() for text in of}
+    assert requests == head_requests() and all("  " not in text and "{" not in text for text in requests)
 
 
 @pytest.mark.parametrize(("program", "arguments", "message"), [

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import torch
 
-from slimpack.draft.unrolled import STEPS, unrolled
+from slimpack.draft.config import STEPS
+from slimpack.draft.unrolled import unrolled
 
 
 class Acceptance(NamedTuple):

@@ -13,6 +13,8 @@ from slimpack import InvalidInput
 _DEFAULT_THETA = 10000.0  # of Llama; published heads leave it away
 _DEFAULT_EPS = 1e-6
 
+STEPS = 7  # guesses in a row of training-time test, as EAGLE-3 is trained
+
 
 @dataclasses.dataclass(frozen=True)
 class HeadConfig:

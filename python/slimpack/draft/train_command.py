@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 from slimpack import InvalidInput
+from slimpack.draft.config import STEPS
 from slimpack.one_line_parser import real_number, whole_number
 
-DESCRIPTION = """Trains an EAGLE-3 head for a frozen target by training-time test: seven guesses
+DESCRIPTION = """Trains an EAGLE-3 head for a frozen target by training-time test: guesses
 in a row, each from the head's own output of the guess before. Writes the head,
 and says how many guesses a greedy target would accept on held-out documents.
 
@@ -77,6 +78,8 @@ def add_training_options(group):
     add("--warmup-steps", whole_number(0, LIMIT, "number of steps"), 20,
         "steps in which it rises from 0")
     add("--clip-norm", real_number(1e-9, 1e9, "norm"), 0.5, "gradients are clipped to this norm")
+    add("--ttt-length", whole_number(1, STEPS, "number of guesses"), STEPS,
+        "guesses in a row that it learns; fewer take less time")
     add("--seed", whole_number(0, LIMIT, "seed"), 0, "of the order of documents and of first weights")
     add("--evaluate-every", whole_number(1, LIMIT, "number of steps"), 100,
         "steps between counts of right guesses")

@@ -12,6 +12,7 @@ import torch
 
 from slimpack import InvalidInput, _planner
 from slimpack.draft.acceptance import NOTHING, Acceptance, acceptance_of
+from slimpack.draft.config import STEPS
 from slimpack.draft.files import save_head
 from slimpack.draft.time_left import TimeLeft
 from slimpack.draft.unrolled import batch_of, unrolled_loss
@@ -29,7 +30,7 @@ class Options:
 
     steps: of the optimizer; each takes sequences of at most `context` tokens until step_tokens.
     learning_rate: reached after warmup_steps, then a cosine down to 0. clip_norm: of gradients.
-    held_out_tokens: evaluated, at most. evaluate_every, checkpoint_every: in steps.
+    ttt_length: guesses in a row that it learns. held_out_tokens: evaluated, at most. evaluate_every, checkpoint_every: in steps.
     """
 
     steps: int = 1000
@@ -38,6 +39,7 @@ class Options:
     learning_rate: float = 1e-4
     warmup_steps: int = 20
     clip_norm: float = 0.5
+    ttt_length: int = STEPS
     seed: int = 0
     dtype: str = "fp32"
     held_out_tokens: int = 16384
@@ -108,7 +110,7 @@ class Trainer:
         with torch.no_grad(), self._autocast():
             for batch in self._held_out_batches:
                 acceptance += acceptance_of(self.head, batch, self.target.embedding_VE)
-                loss, _ = unrolled_loss(self.head, batch, self.target)
+                loss, _ = unrolled_loss(self.head, batch, self.target, self.options.ttt_length)
                 losses.append(loss.item() * len(batch.tokens_T))
                 tokens += len(batch.tokens_T)
         evaluation = Evaluation(self.done, sum(losses) / tokens, tokens, acceptance)
@@ -126,7 +128,7 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = rate_at(self.done, self.options)
         with self._autocast():
-            loss, by_step = unrolled_loss(self.head, batch, self.target)
+            loss, by_step = unrolled_loss(self.head, batch, self.target, self.options.ttt_length)
         if by_step:  # else all sequences are single tokens
             loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.head.parameters(), self.options.clip_norm)

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import torch
 
 from slimpack.draft.attention import UnrolledAttention
+from slimpack.draft.config import STEPS
 from slimpack.draft.soft_targets import soft_cross_entropy
-
-STEPS = 7  # as EAGLE-3 is trained
 
 
 class Batch(NamedTuple):
