@@ -20,7 +20,7 @@ LAYERS = [
     ["workload"],
     ["plan"],
     ["cost"],  # above plan: its costs are those of MicroPacks
-    ["schedule", "solver", "baselines"],
+    ["schedule", "solver", "baselines", "zones"],
     ["sim"],
     ["packflow/device"],
     ["packflow/ranks"],

@@ -1,0 +1,64 @@
+// The grid on which Zeppelin (arXiv:2509.21841) was measured: clusters, models and kinds of
+// lengths.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/zones/layer_time.h"
+
+namespace slimpack::bench {
+
+struct Cluster {
+  std::string name;
+  HardwareSpec hardware;
+  std::int32_t nics_per_node = 8;
+};
+/// A800 with 4 NICs of 200 Gb/s for eight GPUs, and H800 with one of 400 Gb/s for each.
+[[nodiscard]] std::vector<Cluster> zeppelin_clusters();
+
+struct NamedModel {
+  std::string name;
+  ModelShape shape;
+};
+/// Llama 3B, 7B and 13B: every query head has a key head of its own.
+[[nodiscard]] std::vector<NamedModel> zeppelin_models();
+
+/// The paper names its data and shows them as pictures. These draw lengths of the same kind:
+/// log-normal with the median and spread of papers (arxiv) and of source files (github), and
+/// documents of 64K tokens among short ones (prolong64k).
+[[nodiscard]] std::vector<std::string> zeppelin_length_kinds();
+
+/// Lengths of a kind with so many tokens in all; the last one is cut off.
+[[nodiscard]] SequenceLengths draw_lengths(const std::string& kind, Tokens total,
+                                           std::uint64_t seed);
+
+/// A layer of the model on the cluster.
+struct LayerPasses {
+  ZonedLayer forward;
+  ZonedLayer backward;
+};
+
+/// A step of one batch: 4,096 tokens for each rank.
+struct Batch {
+  SequenceLengths lengths;
+  std::int32_t ranks = 0;
+  LinkMap links;
+  LayerPasses layer;
+  std::int32_t layers = 0;
+  double reducing = 0;   ///< nanoseconds of the gradients' exchange between all ranks
+  double gathering = 0;  ///< of the parameters'
+  double room = 2;       ///< times its share that a rank may hold in attention's layout
+
+  /// With so many times its share of tokens on a rank.
+  [[nodiscard]] ZoneProblem problem(double times) const;
+  /// By the times of one layer. Backward hides the exchange of gradients, and forward that of
+  /// parameters, as far as they last.
+  [[nodiscard]] double step_time(double forward, double backward) const;
+};
+[[nodiscard]] Batch make_batch(const Cluster& cluster, const ModelShape& shape,
+                               const std::string& kind, std::int32_t ranks, std::uint64_t seed);
+
+}  // namespace slimpack::bench

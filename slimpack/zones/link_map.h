@@ -1,0 +1,41 @@
+// Link map: which rank reaches which at what bandwidth.
+//
+// Ranks stand in nodes, in their order. Those of a node reach each other over its links; those of
+// different nodes over network cards (NICs), each of which neighbouring ranks of a node share.
+#pragma once
+
+#include <cstdint>
+
+#include "slimpack/spec/hardware.h"
+
+namespace slimpack {
+
+struct LinkMap {
+  std::int32_t ranks_per_node = 8;
+  std::int32_t nics_per_node = 8;
+  double node_latency = 0;   ///< nanoseconds
+  double node_per_byte = 0;  ///< nanoseconds per byte that one rank sends inside its node
+  double nic_latency = 0;
+  double nic_per_byte = 0;  ///< of one NIC, in each direction
+
+  [[nodiscard]] std::int32_t node(std::int32_t rank) const { return rank / ranks_per_node; }
+
+  bool operator==(const LinkMap&) const = default;
+};
+
+/// Of a machine whose ranks_per_node ranks share so many NICs, with what each has of them when all
+/// send (link_bytes_per_second).
+[[nodiscard]] LinkMap link_map(const HardwareSpec& hardware, std::int32_t nics_per_node);
+
+/// Nanoseconds of one transfer between two ranks of different nodes, over the sender's own NIC.
+[[nodiscard]] double direct_transfer(const LinkMap& links, double bytes);
+
+/// The same spread over the NICs of `proxies` ranks of each node (Zeppelin, arXiv:2509.21841): the
+/// sender deals the bytes out to them, they send at the same time, and the receiver collects. Each
+/// proxy has a NIC of its own as far as there are some.
+[[nodiscard]] double routed_transfer(const LinkMap& links, double bytes, std::int32_t proxies);
+
+/// The number of proxies with which a transfer is fastest; 1 = direct.
+[[nodiscard]] std::int32_t best_proxies(const LinkMap& links, double bytes);
+
+}  // namespace slimpack
